@@ -1,0 +1,1 @@
+"""Generative profiles for every resource context from measurements in a few."""
