@@ -1,0 +1,593 @@
+"""What a profile dataset is: validate, read, write.
+
+A profile dataset (``msbgen-profile/1``) is a plain :class:`xarray.Dataset`:
+
+========================  ======================  ==================================================
+name                      dims                    meaning
+========================  ======================  ==================================================
+``time`` (coordinate)     time                    end of each sampling interval [s], equally spaced,
+                                                  the first one interval after the start
+one coordinate a          context                 what the core was given; ``role="resource"``,
+resource                                          ``units``, ``long_name``, ``levels`` (every value
+                                                  that the platform can set)
+one variable a counter    context[, run], time    events in the interval that ends at ``time`` [1];
+                                                  ``role="counter"``; NaN once the run has ended
+``duration``              context[, run]          execution time of the run [s]
+========================  ======================  ==================================================
+
+``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
+and mean profiles have neither.  A missing run is NaN throughout.  Names of resources and
+counters are free: every function of the package asks the dataset for them.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+SCHEMA = "msbgen-profile/1"
+REPLICATES = ("run", "sample")
+
+_log = logging.getLogger("msbgen")
+
+# Counts are stored as float32: events that hit each other's rounding are not an error.
+_ROUNDING = 1e-3
+_TIME_JITTER = 1e-6
+
+
+class ProfileError(ValueError):
+    """Profile data that break the contract; the message names the place and the remedy.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        Every problem found, one sentence each.
+    """
+
+    def __init__(self, *problems: str):
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What :func:`inspect_profiles` found, one sentence each, with its place and remedy."""
+
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+# --------------------------------------------------------------------------- what it holds
+
+
+def resource_names(dataset: xr.Dataset) -> list[str]:
+    """Names of the resources, in the order of the dataset's coordinates."""
+    return [str(n) for n, c in dataset.coords.items() if c.attrs.get("role") == "resource"]
+
+
+def counter_names(dataset: xr.Dataset) -> list[str]:
+    """Names of the counters, in the order of the dataset's variables."""
+    return [str(n) for n, v in dataset.data_vars.items() if v.attrs.get("role") == "counter"]
+
+
+def replicate_dim(dataset: xr.Dataset) -> str | None:
+    """Return ``"run"``, ``"sample"`` or, for one profile a context, None."""
+    return next((d for d in REPLICATES if d in dataset.dims), None)
+
+
+def context_table(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Contexts of the dataset, (n_contexts, n_resources), each column in its resource's unit."""
+    columns = [np.asarray(dataset[name].values, dtype=float) for name in resource_names(dataset)]
+    return np.stack(columns, axis=1)
+
+
+def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Every context of the platform: the product of all ``levels``, (n_contexts, n_resources).
+
+    Raises
+    ------
+    ProfileError
+        A resource does not list its levels.
+    """
+    levels = []
+    for name in resource_names(dataset):
+        if "levels" not in dataset[name].attrs:
+            raise ProfileError(
+                f"Resource '{name}' has no attribute 'levels', so 'all contexts' is not known: "
+                f"list the contexts wanted, or give it the levels that the platform can set."
+            )
+        levels.append(np.unique(np.asarray(dataset[name].attrs["levels"], dtype=float)))
+    return np.array(list(product(*levels)), dtype=float)
+
+
+def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Counts of every counter, (n_contexts, n_runs, n_times, n_counters), NaN after the end.
+
+    A dataset without a replicate dimension counts as one run a context.
+    """
+    dim = replicate_dim(dataset)
+    order = ("context", dim, "time") if dim else ("context", "time")
+    arrays = [dataset[name].transpose(*order).values for name in counter_names(dataset)]
+    counts = np.stack(arrays, axis=-1).astype(float)
+    return counts if dim else counts[:, None]
+
+
+def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Execution times [s], (n_contexts, n_runs), NaN where a run is missing."""
+    dim = replicate_dim(dataset)
+    duration = dataset["duration"].transpose("context", *([dim] if dim else [])).values
+    return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
+
+
+def sampling_interval(dataset: xr.Dataset) -> float:
+    """Sampling interval [s]."""
+    time = np.asarray(dataset["time"].values, dtype=float)
+    return float(dataset.attrs.get("interval", time[0]))
+
+
+def describe_context(dataset: xr.Dataset, index: int) -> str:
+    """Return a context in words: ``context 3 (cache_ways=2, bandwidth=70 MB s-1)``."""
+    parts = []
+    for name in resource_names(dataset):
+        units = str(dataset[name].attrs.get("units", ""))
+        suffix = "" if units in ("", "1") else f" {units}"
+        parts.append(f"{name}={float(dataset[name].values[index]):g}{suffix}")
+    return f"context {index} ({', '.join(parts)})"
+
+
+def resource_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """Attributes of every resource by name, as :func:`make_profiles` takes them."""
+    return {name: dict(dataset[name].attrs) for name in resource_names(dataset)}
+
+
+def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """Attributes of every counter by name, as :func:`make_profiles` takes them."""
+    return {name: dict(dataset[name].attrs) for name in counter_names(dataset)}
+
+
+def make_profiles(
+    counts: ArrayLike,
+    duration: ArrayLike,
+    contexts: ArrayLike,
+    *,
+    interval: float,
+    resources: Mapping[str, Mapping[str, Any]],
+    counters: Mapping[str, Mapping[str, Any]],
+    replicate: str = "run",
+    attrs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Put labels on arrays: the one place where a profile dataset is built.
+
+    Parameters
+    ----------
+    counts : array_like, (n_contexts[, n_runs], n_times, n_counters)
+        Events per interval, NaN once a run has ended [1].
+    duration : array_like, (n_contexts[, n_runs])
+        Execution times [s].
+    contexts : array_like, (n_contexts, n_resources)
+        One row a context, in the order of `resources`.
+    interval : float
+        Sampling interval [s].
+    resources, counters : mapping of str to attributes
+        Names, with at least ``units`` for resources; the roles are added.
+    replicate : {"run", "sample"}
+        What the second dimension of `counts` is called, where it has one.
+    attrs : mapping
+        Global attributes beyond ``schema`` and ``interval``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Not validated: see :func:`validate_profiles`.
+    """
+    counts = np.asarray(counts)
+    table = np.asarray(contexts, dtype=float)
+    dims = ("context", replicate, "time") if counts.ndim == 4 else ("context", "time")
+    time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
+    coords: dict[str, Any] = {
+        name: ("context", table[:, i], {**given, "role": "resource"})
+        for i, (name, given) in enumerate(resources.items())
+    }
+    coords["time"] = ("time", interval * np.arange(1, counts.shape[-2] + 1), time_attrs)
+    variables: dict[str, Any] = {
+        name: (
+            dims,
+            counts[..., i].astype(np.float32),
+            {"units": "1", **given, "role": "counter"},
+        )
+        for i, (name, given) in enumerate(counters.items())
+    }
+    variables["duration"] = (
+        dims[:-1],
+        np.asarray(duration, dtype=float),
+        {"units": "s", "long_name": "execution time"},
+    )
+    header = {"schema": SCHEMA, "interval": float(interval)}
+    return xr.Dataset(variables, coords=coords, attrs={**header, **(attrs or {})})
+
+
+# --------------------------------------------------------------------------- validation
+
+
+def validate_profiles(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+    """Return the dataset if it obeys the contract; warnings go to the ``msbgen`` logger.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    source : str
+        What the sentences call it: usually the name of its file.
+
+    Raises
+    ------
+    ProfileError
+        With one sentence for every problem.
+    """
+    findings = inspect_profiles(dataset, source=source)
+    for sentence in findings.warnings:
+        _log.warning(sentence)
+    if findings.errors:
+        raise ProfileError(*findings.errors)
+    return dataset
+
+
+def inspect_profiles(dataset: xr.Dataset, *, source: str = "dataset") -> Findings:
+    """Find every problem of a profile dataset without raising.
+
+    The layout is checked first; values are only looked at where the layout holds.
+    """
+    errors = [f"{source}: {text}" for text in _layout_errors(dataset)]
+    if errors:
+        return Findings(errors)
+    errors = [f"{source}: {text}" for text in _value_errors(dataset)]
+    warnings = [f"{source}: {text}" for text in _value_warnings(dataset)]
+    return Findings(errors, warnings)
+
+
+def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
+    schema = ds.attrs.get("schema")
+    if schema != SCHEMA:
+        yield f"attribute 'schema' is {schema!r}; a profile file says '{SCHEMA}'."
+    for dim in ("context", "time"):
+        if dim not in ds.dims:
+            near = [str(d) for d in ds.dims if str(d).lower().startswith(dim[:3])]
+            hint = (
+                f"rename '{near[0]}'" if near else f"its dimensions are {sorted(map(str, ds.dims))}"
+            )
+            yield f"dimension '{dim}' is missing; {hint}."
+        elif ds.sizes[dim] == 0:
+            yield f"dimension '{dim}' is empty: there is nothing to learn from."
+    if all(d in ds.dims for d in REPLICATES):
+        yield "has both dimensions 'run' and 'sample'; measured runs or generated samples."
+    yield from _time_errors(ds)
+    yield from _resource_errors(ds)
+    yield from _counter_layout_errors(ds)
+    if "duration" not in ds:
+        yield "variable 'duration' is missing: give the execution time of every run in seconds."
+    else:
+        yield from _dims_errors(ds, "duration", with_time=False)
+        if ds["duration"].attrs.get("units") != "s":
+            got = ds["duration"].attrs.get("units")
+            yield f"variable 'duration' has units {got!r}; seconds are wanted, units 's'."
+
+
+def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]:
+    dim = replicate_dim(ds)
+    wanted = {"context", *([dim] if dim else []), *(["time"] if with_time else [])}
+    got = {str(d) for d in ds[name].dims}
+    if got != wanted:
+        yield f"variable '{name}' has dimensions {sorted(got)}; {sorted(wanted)} are wanted."
+    elif not np.issubdtype(ds[name].dtype, np.number):
+        yield f"variable '{name}' holds {ds[name].dtype}, not numbers."
+
+
+def _time_errors(ds: xr.Dataset) -> Iterator[str]:
+    if "time" not in ds.coords:
+        yield "coordinate 'time' is missing: give the end of each sampling interval in seconds."
+        return
+    coord = ds["time"]
+    if coord.attrs.get("units") != "s":
+        got = coord.attrs.get("units")
+        yield f"coordinate 'time' has units {got!r}; seconds since the start are wanted, units 's'."
+    if coord.dims != ("time",) or not np.issubdtype(coord.dtype, np.number) or coord.size == 0:
+        yield f"coordinate 'time' must hold numbers along dimension 'time', got {coord.dtype}."
+        return
+    time = coord.values.astype(float)
+    steps = np.diff(time)
+    if not np.all(np.isfinite(time)):
+        yield f"coordinate 'time' is not finite at row {int(np.argmin(np.isfinite(time)))}."
+    elif np.any(steps <= 0):
+        row = int(np.argmax(steps <= 0)) + 1
+        yield f"coordinate 'time' does not increase at row {row} ({time[row]:g} s): sort the rows."
+    else:
+        interval = float(ds.attrs.get("interval", time[0]))
+        wanted = interval * np.arange(1, time.size + 1)
+        off = np.abs(time - wanted) > _TIME_JITTER * max(wanted[-1], interval)
+        if interval <= 0 or np.any(off):
+            row = int(np.argmax(off))
+            yield (
+                f"coordinate 'time' is {time[row]:g} s at row {row}, where an interval of "
+                f"{interval:g} s wants {wanted[row]:g} s: resample the counts onto equally spaced "
+                f"intervals that start one interval after 0, and say so in attribute 'interval'."
+            )
+
+
+def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
+    misplaced = [str(n) for n, v in ds.data_vars.items() if v.attrs.get("role") == "resource"]
+    for name in misplaced:
+        yield f"resource '{name}' is a data variable: make it a coordinate of 'context'."
+    names = resource_names(ds)
+    if not names and not misplaced:
+        yield (
+            "no resource found: give each resource a coordinate along 'context' with attribute "
+            "role='resource' (cache ways, memory bandwidth, clock, ...)."
+        )
+    for name in names:
+        coord = ds[name]
+        if coord.dims != ("context",):
+            yield f"resource '{name}' has dimensions {list(coord.dims)}; ['context'] is wanted."
+            continue
+        if not str(coord.attrs.get("units", "")).strip():
+            yield f"resource '{name}' has no units: add them ('1' for a plain number)."
+        if not np.issubdtype(coord.dtype, np.number):
+            yield f"resource '{name}' holds {coord.dtype}, not numbers."
+            continue
+        values = coord.values.astype(float)
+        if not np.all(np.isfinite(values)):
+            row = int(np.argmin(np.isfinite(values)))
+            yield f"resource '{name}' is {values[row]} at context {row}; give its value."
+        levels = np.atleast_1d(np.asarray(coord.attrs.get("levels", values), dtype=float))
+        off = ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1)
+        if np.any(off):
+            row = int(np.argmax(off))
+            yield (
+                f"resource '{name}' is {values[row]:g} at context {row}, which is none of its "
+                f"'levels': correct the value or add the level."
+            )
+
+
+def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
+    names = counter_names(ds)
+    if not names:
+        yield (
+            "no counter found: give each counter variable the attribute role='counter' "
+            "(instructions, cache misses, ...)."
+        )
+    for name in names:
+        yield from _dims_errors(ds, name, with_time=True)
+        if ds[name].attrs.get("units") != "1":
+            got = ds[name].attrs.get("units")
+            yield (
+                f"counter '{name}' has units {got!r}; events per interval are wanted, units '1' "
+                f"(multiply rates by the interval)."
+            )
+
+
+def _value_errors(ds: xr.Dataset) -> Iterator[str]:
+    table = context_table(ds)
+    _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    for i, j in enumerate(first[inverse.ravel()]):
+        if i != j:
+            yield (
+                f"{describe_context(ds, i)} is listed again after context {j}: "
+                f"put its runs along 'run' of one context."
+            )
+            break
+    names = counter_names(ds)
+    counts = count_array(ds)
+    duration = duration_array(ds)
+    present = np.isfinite(duration)
+    alive = ~np.isnan(counts)  # (context, run, time, counter)
+    place = _Place(ds)
+    for k, name in enumerate(names):
+        bad = np.isinf(counts[..., k])
+        if bad.any():
+            yield f"counter '{name}' is infinite {place(bad)}: measure that run again or drop it."
+        bad = counts[..., k] < 0
+        if bad.any():
+            yield (
+                f"counter '{name}' is negative {place(bad)}: a wrapped or reset counter; "
+                f"measure that run again or drop it."
+            )
+        if not np.any(np.nan_to_num(counts[..., k]) != 0):
+            yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
+    length = _run_lengths(alive)  # (context, run, counter)
+    for k, name in enumerate(names):
+        inside = np.arange(counts.shape[2]) < length[:, :, k, None]
+        bad = inside & ~alive[..., k]
+        if bad.any():
+            yield (
+                f"counter '{name}' is NaN inside a run {place(bad)}: NaN only marks the end; "
+                f"fill in what was not counted or drop the run."
+            )
+    if len(names) > 1:
+        bad = (length != length[:, :, :1]).any(axis=-1)
+        if bad.any():
+            yield f"counters end at different times {place(bad)}: cut them to one length."
+    bad = present & (length.max(axis=-1) == 0)
+    if bad.any():
+        yield f"a run of zero length {place(bad)}: it has a duration but no counts; drop it."
+    bad = ~present & (length.max(axis=-1) > 0)
+    if bad.any():
+        yield f"'duration' is missing {place(bad)} although the run has counts: add it."
+    bad = np.nan_to_num(duration, nan=1.0) <= 0
+    if bad.any():
+        yield f"'duration' is not positive {place(bad)}: correct it or drop the run."
+    interval = sampling_interval(ds)
+    wanted = np.ceil(np.nan_to_num(duration) / interval * (1 - 1e-9))
+    bad = present & (length.max(axis=-1) > 0) & (np.abs(length.max(axis=-1) - wanted) > 1)
+    if bad.any():
+        yield (
+            f"'duration' and counts disagree by more than one interval {place(bad)}: "
+            f"counts must go on until the run ends and be NaN after it."
+        )
+    bad = ~present.any(axis=1)
+    if bad.any():
+        yield f"no run at all {place(bad)}: drop the context."
+
+
+def _value_warnings(ds: xr.Dataset) -> Iterator[str]:
+    names = counter_names(ds)
+    for parts, whole in _subset_pairs(names):
+        more, most = (ds[n].transpose("context", ..., "time").values for n in (parts, whole))
+        bad = more > most * (1 + _ROUNDING) + 1
+        if bad.any():
+            bad = bad if bad.ndim == 3 else bad[:, None]
+            yield (
+                f"counter '{parts}' is above '{whole}' {_Place(ds)(bad)}: check what the two "
+                f"events count."
+            )
+
+
+def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of counters of which one counts a part of the other: misses and requests."""
+    for name in names:
+        stem, _, kind = name.rpartition("_")
+        if kind == "misses":
+            for whole in ("requests", "accesses", "references", "loads"):
+                if f"{stem}_{whole}" in names:
+                    yield name, f"{stem}_{whole}"
+
+
+def _run_lengths(alive: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Index after the last count of each run: (..., time, counter) -> (..., counter)."""
+    n_times = alive.shape[-2]
+    last = n_times - np.argmax(alive[..., ::-1, :], axis=-2)
+    return np.where(alive.any(axis=-2), last, 0)
+
+
+class _Place:
+    """Says where the first True of a mask over (context[, run[, time]]) lies, and how many."""
+
+    def __init__(self, ds: xr.Dataset):
+        self._ds = ds
+
+    def __call__(self, mask: NDArray[np.bool_]) -> str:
+        index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+        text = f"in {describe_context(self._ds, int(index[0]))}"
+        dim = replicate_dim(self._ds)
+        if dim and len(index) > 1:
+            text += f", {dim} {index[1]}"
+        if len(index) > 2:
+            text += f", row {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
+        more = int(mask.sum()) - 1
+        return text + (f" and {more} more place{'s' * (more > 1)}" if more else "")
+
+
+# --------------------------------------------------------------------------- files
+
+
+def read_profiles(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read and validate a profile file; everything is loaded.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read whole, or what it holds breaks the contract.
+    """
+    dataset = load_netcdf(path)
+    return validate_profiles(dataset, source=Path(path).name)
+
+
+def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Load a whole netCDF file, saying in one sentence what is wrong with a bad one.
+
+    Raises
+    ------
+    ProfileError
+        No such file, an empty one, another format, or a truncated one.
+    """
+    path = Path(path)
+    name = path.name
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(8)
+    except FileNotFoundError:
+        raise ProfileError(f"{path}: no such file.") from None
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read ({error.strerror}).") from None
+    if not magic:
+        raise ProfileError(f"{name}: the file is empty; write or copy it again.")
+    if magic != b"\x89HDF\r\n\x1a\n" and not magic.startswith(b"CDF"):
+        raise ProfileError(f"{name}: not a netCDF file; profiles are netCDF-4.")
+    try:
+        return xr.load_dataset(path, engine="netcdf4", decode_timedelta=False)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ProfileError(
+            f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."
+        ) from None
+
+
+def write_profiles(
+    dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Validate and write a profile file, whole or not at all.
+
+    Raises
+    ------
+    ProfileError
+        The dataset breaks the contract; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    validate_profiles(dataset, source=Path(path).name)
+    packed = {"zlib": True, "complevel": 4, "shuffle": True}
+    encoding = {n: {**packed, "dtype": "float32"} for n in counter_names(dataset)}
+    save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+
+
+def save_netcdf(
+    dataset: xr.Dataset,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    encoding: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`)."""
+    with replace_file(path, overwrite=overwrite) as partial:
+        dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
+
+
+@contextmanager
+def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """Let a file appear whole or not at all: write to a neighbour, then rename it.
+
+    Use as ``with replace_file(path) as partial: write(partial)``.  A failure or an interrupt
+    in the body leaves whatever was at `path` untouched.
+
+    Raises
+    ------
+    FileExistsError
+        `path` exists and `overwrite` is False, at the start or by the end.
+    """
+    path = Path(path)
+    _refuse_existing(path, overwrite)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        _refuse_existing(path, overwrite)
+        # mkstemp makes private files; a result has the permissions of any new file
+        mask = os.umask(0)
+        os.umask(mask)
+        partial.chmod(0o666 & ~mask)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _refuse_existing(path: Path, overwrite: bool) -> None:
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")

@@ -1,0 +1,75 @@
+"""Small profile datasets that every test file may ask for."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from msbgen.schema import make_profiles
+
+RESOURCES = {
+    "cache_ways": {"units": "1", "long_name": "cache ways", "levels": [2.0, 4.0, 6.0, 8.0]},
+    "frequency": {"units": "GHz", "long_name": "core clock", "levels": [1.0, 1.5, 2.0]},
+}
+COUNTERS = {
+    "instructions": {"long_name": "instructions retired"},
+    "cache_requests": {"long_name": "cache requests"},
+    "cache_misses": {"long_name": "cache misses"},
+}
+
+
+def synthetic_task(contexts: np.ndarray, n_runs: int = 3, interval: float = 0.01) -> xr.Dataset:
+    """A task of two phases whose miss rate falls with the ways and whose speed with the clock.
+
+    Phase 1 computes, phase 2 misses; every run varies by about one per cent.
+    """
+    rng = np.random.default_rng(7)
+    work = np.array([1.0e8, 0.8e8])  # instructions per phase
+    requests_per_instruction = np.array([0.002, 0.02])
+    n_times = 0
+    runs: list[list[np.ndarray]] = []
+    durations = np.empty((len(contexts), n_runs))
+    for c, (ways, frequency) in enumerate(contexts):
+        runs.append([])
+        miss_ratio = 0.8 / ways
+        for r in range(n_runs):
+            noise = 1 + 0.01 * rng.standard_normal(2)
+            seconds = work * noise * (1 / frequency + 100 * requests_per_instruction * miss_ratio)
+            seconds *= 1e-9
+            edges = np.concatenate([[0.0], np.cumsum(seconds)])
+            durations[c, r] = edges[-1]
+            ends = np.append(np.arange(interval, edges[-1], interval), edges[-1])
+            cumulative = np.interp(ends, edges, np.concatenate([[0.0], np.cumsum(work)]))
+            requests = np.interp(
+                ends, edges, np.concatenate([[0.0], np.cumsum(work * requests_per_instruction)])
+            )
+            counts = np.diff(
+                np.stack([cumulative, requests, requests * miss_ratio], axis=1), axis=0, prepend=0
+            )
+            runs[-1].append(counts)
+            n_times = max(n_times, len(counts))
+    counts = np.full((len(contexts), n_runs, n_times, 3), np.nan)
+    for c, several in enumerate(runs):
+        for r, one in enumerate(several):
+            counts[c, r, : len(one)] = one
+    return make_profiles(
+        counts,
+        durations,
+        contexts,
+        interval=interval,
+        resources=RESOURCES,
+        counters=COUNTERS,
+        attrs={"task": "synthetic"},
+    )
+
+
+@pytest.fixture
+def measured() -> xr.Dataset:
+    """Six contexts (ways 2, 4, 8 × clock 1, 2 GHz), three runs each."""
+    grid = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+    return synthetic_task(grid)
+
+
+@pytest.fixture
+def truth() -> xr.Dataset:
+    """Two contexts that `measured` lacks."""
+    return synthetic_task(np.array([(6.0, 1.5), (4.0, 1.5)]), n_runs=4)

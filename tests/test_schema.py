@@ -1,0 +1,261 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from msbgen.schema import (
+    ProfileError,
+    all_contexts,
+    context_table,
+    counter_names,
+    inspect_profiles,
+    read_profiles,
+    replace_file,
+    resource_names,
+    validate_profiles,
+    write_profiles,
+)
+
+
+def test_round_trip_keeps_values_attributes_and_order(measured, tmp_path):
+    path = tmp_path / "task.nc"
+    write_profiles(measured, path)
+    xr.testing.assert_identical(read_profiles(path).drop_encoding(), measured)
+
+
+def test_names_and_table_follow_the_dataset(measured):
+    assert resource_names(measured) == ["cache_ways", "frequency"]
+    assert counter_names(measured) == ["instructions", "cache_requests", "cache_misses"]
+    assert context_table(measured)[3].tolist() == [4.0, 2.0]
+    everything = all_contexts(measured)
+    assert everything.shape == (12, 2)
+    assert len(np.unique(everything, axis=0)) == 12
+
+
+def test_all_contexts_needs_levels(measured):
+    del measured["frequency"].attrs["levels"]
+    with pytest.raises(ProfileError, match="'frequency' has no attribute 'levels'"):
+        all_contexts(measured)
+
+
+def test_profiles_without_a_replicate_dimension_are_valid(measured):
+    mean = measured.isel(run=0)
+    assert validate_profiles(mean) is mean
+
+
+def test_a_missing_run_is_allowed(measured):
+    measured["duration"][2, 1] = np.nan
+    for name in counter_names(measured):
+        measured[name][2, 1] = np.nan
+    assert inspect_profiles(measured).errors == []
+
+
+def _set(name, index, value):
+    def change(ds):
+        ds[name][index] = value
+        return ds
+
+    return change
+
+
+def _attr(name, attribute, value):
+    def change(ds):
+        ds[name].attrs.pop(attribute, None)
+        if value is not None:
+            ds[name].attrs[attribute] = value
+        return ds
+
+    return change
+
+
+def _time(change):
+    def apply(ds):
+        attrs = ds["time"].attrs
+        return ds.assign_coords(time=("time", change(ds["time"].values.copy()), attrs))
+
+    return apply
+
+
+def _swap(values):
+    values[[3, 4]] = values[[4, 3]]
+    return values
+
+
+def _stretch(values):
+    values[5:] += 0.003
+    return values
+
+
+def _all_counters(index, value):
+    def change(ds):
+        for name in counter_names(ds):
+            ds[name][index] = value
+        return ds
+
+    return change
+
+
+BROKEN = {
+    "schema": (lambda ds: ds.assign_attrs(schema="other/1"), "'schema' is 'other/1'"),
+    "dimension": (lambda ds: ds.rename_dims(context="contexts"), "'context' is missing; rename"),
+    "no time dimension": (lambda ds: ds.rename(time="t"), "coordinate 'time' is missing"),
+    "no contexts": (lambda ds: ds.isel(context=slice(0)), "dimension 'context' is empty"),
+    "no rows": (lambda ds: ds.isel(time=slice(0)), "dimension 'time' is empty"),
+    "time coordinate": (lambda ds: ds.drop_vars("time"), "coordinate 'time' is missing"),
+    "time units": (_attr("time", "units", "ms"), "'time' has units 'ms'"),
+    "time order": (_time(_swap), "does not increase at row 4"),
+    "time spacing": (_time(_stretch), "at row 5, where an interval of 0.01 s wants 0.06 s"),
+    "resource units": (_attr("frequency", "units", None), "'frequency' has no units"),
+    "resource role": (
+        lambda ds: _attr("frequency", "role", None)(_attr("cache_ways", "role", None)(ds)),
+        "no resource found",
+    ),
+    "resource variable": (lambda ds: ds.reset_coords("frequency"), "is a data variable"),
+    "resource level": (_attr("frequency", "levels", [1.0, 1.5]), "none of its 'levels'"),
+    "resource value": (
+        lambda ds: ds.assign_coords(
+            cache_ways=("context", ds["cache_ways"].values * np.nan, ds["cache_ways"].attrs)
+        ),
+        "'cache_ways' is nan at context 0",
+    ),
+    "counter role": (
+        lambda ds: ds.drop_vars(["cache_requests", "cache_misses"]).pipe(
+            _attr("instructions", "role", None)
+        ),
+        "no counter found",
+    ),
+    "counter units": (_attr("instructions", "units", "1/s"), "'instructions' has units '1/s'"),
+    "counter dims": (
+        lambda ds: ds.assign(instructions=ds["instructions"].isel(run=0)),
+        "'instructions' has dimensions ['context', 'time']",
+    ),
+    "counter type": (
+        lambda ds: ds.assign(
+            instructions=ds["instructions"].astype(str).assign_attrs(ds["instructions"].attrs)
+        ),
+        "not numbers",
+    ),
+    "duration": (lambda ds: ds.drop_vars("duration"), "'duration' is missing"),
+    "duration units": (_attr("duration", "units", "ms"), "'duration' has units 'ms'"),
+    "duplicate context": (
+        lambda ds: xr.concat([ds, ds.isel(context=[1])], "context"),
+        "is listed again after context 1",
+    ),
+    "negative": (_set("cache_misses", (1, 2, 3), -5.0), "'cache_misses' is negative in context 1"),
+    "infinite": (_set("cache_misses", (1, 2, 3), np.inf), "run 2, row 3 (0.04 s)"),
+    "nan inside": (_set("instructions", (0, 0, 2), np.nan), "'instructions' is NaN inside a run"),
+    "nan inside all": (_all_counters((0, 0, 2), np.nan), "NaN inside a run"),
+    "unequal ends": (_set("instructions", (0, 0, slice(8, None)), np.nan), "end at different"),
+    "zero length": (_all_counters((4, 1), np.nan), "a run of zero length in context 4"),
+    "no duration": (_set("duration", (4, 1), np.nan), "'duration' is missing in context 4"),
+    "zero duration": (_set("duration", (4, 1), 0.0), "'duration' is not positive"),
+    "long duration": (_set("duration", (4, 1), 9.0), "disagree by more than one interval"),
+    "no run": (
+        lambda ds: _all_counters((4,), np.nan)(_set("duration", (4,), np.nan)(ds)),
+        "no run at all in context 4",
+    ),
+    "zero counter": (
+        lambda ds: ds.assign(cache_misses=ds["cache_misses"] * 0).assign(
+            cache_misses=lambda d: d["cache_misses"].assign_attrs(ds["cache_misses"].attrs)
+        ),
+        "'cache_misses' is zero everywhere",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_every_broken_dataset_gets_its_sentence(measured, case):
+    change, sentence = BROKEN[case]
+    with pytest.raises(ProfileError) as caught:
+        validate_profiles(change(measured), source="task.nc")
+    matching = [p for p in caught.value.problems if sentence in p]
+    assert matching, caught.value.problems
+    assert matching[0].startswith("task.nc: ")
+    assert matching[0].endswith(".")
+
+
+def test_more_misses_than_requests_is_a_warning(measured, caplog):
+    measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
+    validate_profiles(measured)
+    assert "'cache_misses' is above 'cache_requests' in context 0" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [(b"", "the file is empty"), (b"a,b\n1,2\n", "not a netCDF file"), (None, "no such file")],
+)
+def test_files_that_are_not_profiles(tmp_path, content, sentence):
+    path = tmp_path / "bad.nc"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ProfileError, match=sentence):
+        read_profiles(path)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+def test_a_truncated_file_is_named(measured, tmp_path, share):
+    path = tmp_path / "task.nc"
+    write_profiles(measured, path)
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(ProfileError, match=r"task\.nc: cannot be read whole"):
+        read_profiles(path)
+
+
+def test_an_existing_file_is_only_replaced_when_asked(measured, tmp_path):
+    path = tmp_path / "task.nc"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError, match="exists already"):
+        write_profiles(measured, path)
+    assert path.read_text() == "precious"
+    write_profiles(measured, path, overwrite=True)
+    assert read_profiles(path).sizes == measured.sizes
+
+
+def test_a_failure_while_writing_leaves_nothing(tmp_path):
+    path = tmp_path / "out.nc"
+
+    def fail_halfway():
+        with replace_file(path) as partial:
+            partial.write_text("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_halfway()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_invalid_dataset_is_not_written(measured, tmp_path):
+    measured["duration"][0, 0] = -1.0
+    with pytest.raises(ProfileError):
+        write_profiles(measured, tmp_path / "out.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kill_in_the_middle_of_writing_leaves_no_broken_output(tmp_path):
+    script = textwrap.dedent(
+        """
+        import sys, time
+        from msbgen.schema import replace_file
+        with replace_file(sys.argv[1], overwrite=True) as partial:
+            partial.write_bytes(b"half")
+            print("writing", flush=True)
+            time.sleep(60)
+        """
+    )
+    path = tmp_path / "out.nc"
+    path.write_bytes(b"old and whole")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.05)
+    assert path.read_bytes() == b"old and whole"
