@@ -473,7 +473,7 @@ class _Place:
     def __init__(self, ds: xr.Dataset):
         self._ds = ds
 
-    def __call__(self, mask: NDArray[np.bool_]) -> str:
+    def __call__(self, mask: Any) -> str:
         index = np.unravel_index(int(np.argmax(mask)), mask.shape)
         text = f"in {describe_context(self._ds, int(index[0]))}"
         dim = replicate_dim(self._ds)

@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import settings
 
 from msbgen.schema import make_profiles
+
+# the first example of a test may compile kernels, and derandomised runs repeat
+settings.register_profile("msbgen", deadline=None, derandomize=True)
+settings.load_profile("msbgen")
 
 RESOURCES = {
     "cache_ways": {"units": "1", "long_name": "cache ways", "levels": [2.0, 4.0, 6.0, 8.0]},
