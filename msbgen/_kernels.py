@@ -233,3 +233,398 @@ def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, 
             # rounding can leave a sliver of mass: the last atom that has any takes it
             draw[q, i, 0] = last_r
             draw[q, i, 1] = last_s
+
+
+# ------------------------------------------------------------------ Schrödinger bridge
+
+# `ground` is the triple (x, yt, cost): squared Euclidean costs of the points x (n, d) and
+# yt (d, m) where `cost` is empty, else the cost matrix (n, m) itself. Potentials f (n,), g (m,)
+# stand for the plan exp((f_i + g_j - C_ij) / epsilon).
+
+# exp(r) on |r| <= log(2)/2: Chebyshev interpolation of degree 11, relative error 1.7e-16
+_P2 = 0.5000000000000019
+_P3 = 0.1666666666666668
+_P4 = 0.04166666666648812
+_P5 = 0.008333333333319913
+_P6 = 0.0013888888952297436
+_P7 = 0.00019841269888946277
+_P8 = 2.480148550290625e-05
+_P9 = 2.7557242259433993e-06
+_P10 = 2.7632632406249117e-07
+_P11 = 2.510952234724359e-08
+_LOG2E = 1.4426950408889634
+_LN2_HIGH = 0.6931471803691238  # 33 bits, so that k * _LN2_HIGH is exact
+_LN2_LOW = 1.9082149292705877e-10
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the rounded integer in the low bits
+_EXP_LOW = -708.0  # below: exactly zero, never a denormal
+_EXP_HIGH = 709.0
+
+_LANES = 64  # width of the buffer that holds partial sums, so that sums become vector code
+
+
+@_kernel
+def _exp_row(row, bits):
+    """Replace row (m,) by its exponential; bits (m,) int64 is work space."""
+    power = bits.view(np.float64)
+    for j in range(row.size):
+        x = row[j]
+        low = x < _EXP_LOW
+        x = min(max(x, _EXP_LOW), _EXP_HIGH)
+        shifted = x * _LOG2E + _ROUND
+        power[j] = shifted
+        k = shifted - _ROUND
+        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+        r2 = r * r
+        r4 = r2 * r2
+        p01 = 1.0 + r
+        p23 = _P2 + r * _P3
+        p45 = _P4 + r * _P5
+        p67 = _P6 + r * _P7
+        p89 = _P8 + r * _P9
+        pab = _P10 + r * _P11
+        p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
+        row[j] = 0.0 if low else p
+    for j in range(row.size):
+        # the low bits of `shifted` are k: move them to the exponent field of 2**k
+        bits[j] = (bits[j] << 52) + (1023 << 52)
+    for j in range(row.size):
+        row[j] *= power[j]
+
+
+@_kernel
+def _cost_row(x, yt, cost, i, row):
+    """Row i of the cost matrix."""
+    m = row.size
+    if cost.size:
+        given = cost[i]
+        for j in range(m):
+            row[j] = given[j]
+        return
+    for j in range(m):
+        row[j] = 0.0
+    for k in range(yt.shape[0]):
+        xk = x[i, k]
+        yk = yt[k]
+        for j in range(m):
+            t = xk - yk[j]
+            row[j] += t * t
+
+
+@_kernel
+def _log_plan_row(x, yt, cost, i, fi, g, scale, row):
+    """(f_i + g_j - C_ij) / epsilon for all j, with scale = 1 / epsilon.
+
+    The sum is taken before the scaling: at small epsilon its terms are large and cancel.
+    """
+    _cost_row(x, yt, cost, i, row)
+    for j in range(row.size):
+        row[j] = ((fi - row[j]) + g[j]) * scale
+
+
+@_kernel
+def _max(row):
+    """Largest entry; partial maxima in lanes make it vector code."""
+    m = row.size
+    best = row[0]
+    lanes = np.empty(_LANES)
+    whole = m - m % _LANES
+    if whole:
+        lanes[:] = row[0]
+        for start in range(0, whole, _LANES):
+            part = row[start : start + _LANES]
+            for k in range(_LANES):
+                lanes[k] = max(lanes[k], part[k])
+        for k in range(_LANES):
+            best = max(best, lanes[k])
+    for j in range(whole, m):
+        best = max(best, row[j])
+    return best
+
+
+@_kernel
+def _sum(row):
+    """Sum by lanes: vector code, and a smaller rounding error than a running sum."""
+    m = row.size
+    lanes = np.zeros(_LANES)
+    whole = m - m % _LANES
+    for start in range(0, whole, _LANES):
+        part = row[start : start + _LANES]
+        for k in range(_LANES):
+            lanes[k] += part[k]
+    for j in range(whole, m):
+        lanes[j - whole] += row[j]
+    width = _LANES // 2
+    while width > 0:
+        for k in range(width):
+            lanes[k] += lanes[k + width]
+        width //= 2
+    return lanes[0]
+
+
+@_kernel
+def nearest(ground, g, out):
+    """out_i = min_j (C_ij - g_j): the limit of `soft_nearest` as epsilon goes to 0."""
+    x, yt, cost = ground
+    row = np.empty(g.size)
+    for i in range(out.size):
+        _cost_row(x, yt, cost, i, row)
+        for j in range(g.size):
+            row[j] = g[j] - row[j]
+        out[i] = -_max(row)
+
+
+@_kernel
+def soft_nearest(ground, g, epsilon, out):
+    """out_i = -epsilon log sum_j exp((g_j - C_ij) / epsilon), g_j = -inf allowed (not all)."""
+    x, yt, cost = ground
+    m = g.size
+    row = np.empty(m)
+    bits = np.empty(m, np.int64)
+    scale = 1.0 / epsilon
+    for i in range(out.size):
+        _cost_row(x, yt, cost, i, row)
+        for j in range(m):
+            row[j] = g[j] - row[j]
+        top = _max(row)
+        for j in range(m):
+            row[j] = (row[j] - top) * scale
+        _exp_row(row, bits)
+        out[i] = -(top + epsilon * np.log(_sum(row)))
+
+
+@_kernel
+def gibbs(ground, f, g, epsilon, out):
+    """out_ij = exp((f_i + g_j - C_ij) / epsilon), shape (n, m)."""
+    x, yt, cost = ground
+    bits = np.empty(g.size, np.int64)
+    scale = 1.0 / epsilon
+    for i in range(f.size):
+        row = out[i]
+        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
+        _exp_row(row, bits)
+
+
+@_kernel
+def _dot4(r0, r1, r2, r3, v, lanes):
+    """Inner products of four rows with v, left in lanes[0..3, 0]."""
+    m = v.size
+    a0 = lanes[0]
+    a1 = lanes[1]
+    a2 = lanes[2]
+    a3 = lanes[3]
+    for k in range(_LANES):
+        a0[k] = 0.0
+        a1[k] = 0.0
+        a2[k] = 0.0
+        a3[k] = 0.0
+    whole = m - m % _LANES
+    # invariant: lanes[r, k] holds the sum over j < start with j % _LANES == k of row r
+    for start in range(0, whole, _LANES):
+        for k in range(_LANES):
+            vk = v[start + k]
+            a0[k] += r0[start + k] * vk
+            a1[k] += r1[start + k] * vk
+            a2[k] += r2[start + k] * vk
+            a3[k] += r3[start + k] * vk
+    for k in range(m - whole):
+        vk = v[whole + k]
+        a0[k] += r0[whole + k] * vk
+        a1[k] += r1[whole + k] * vk
+        a2[k] += r2[whole + k] * vk
+        a3[k] += r3[whole + k] * vk
+    width = _LANES // 2
+    while width > 0:
+        for k in range(width):
+            a0[k] += a0[k + width]
+            a1[k] += a1[k + width]
+            a2[k] += a2[k + width]
+            a3[k] += a3[k + width]
+        width //= 2
+
+
+@_kernel
+def sweep(kernel, v, a, u, t):
+    """One Sinkhorn half-step and its check in a single pass: u = a / (K v), t = K^T u.
+
+    Four rows at a time are read from memory for the products with v and are still in the cache
+    when they are added to t.
+    """
+    n, m = kernel.shape
+    lanes = np.empty((4, _LANES))
+    t[:] = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        r0 = kernel[i]
+        r1 = kernel[i + 1]
+        r2 = kernel[i + 2]
+        r3 = kernel[i + 3]
+        _dot4(r0, r1, r2, r3, v, lanes)
+        u0 = a[i] / lanes[0, 0]
+        u1 = a[i + 1] / lanes[1, 0]
+        u2 = a[i + 2] / lanes[2, 0]
+        u3 = a[i + 3] / lanes[3, 0]
+        u[i] = u0
+        u[i + 1] = u1
+        u[i + 2] = u2
+        u[i + 3] = u3
+        for j in range(m):
+            t[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
+    for i in range(whole, n):
+        r0 = kernel[i]
+        _dot4(r0, r0, r0, r0, v, lanes)
+        u0 = a[i] / lanes[0, 0]
+        u[i] = u0
+        for j in range(m):
+            t[j] += u0 * r0[j]
+
+
+@_kernel
+def _transfer(kernel, w, d, out):
+    """out = K^T diag(w) K d in a single pass."""
+    n, m = kernel.shape
+    lanes = np.empty((4, _LANES))
+    out[:] = 0.0
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        r0 = kernel[i]
+        r1 = kernel[i + 1]
+        r2 = kernel[i + 2]
+        r3 = kernel[i + 3]
+        _dot4(r0, r1, r2, r3, d, lanes)
+        u0 = w[i] * lanes[0, 0]
+        u1 = w[i + 1] * lanes[1, 0]
+        u2 = w[i + 2] * lanes[2, 0]
+        u3 = w[i + 3] * lanes[3, 0]
+        for j in range(m):
+            out[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
+    for i in range(whole, n):
+        r0 = kernel[i]
+        _dot4(r0, r0, r0, r0, d, lanes)
+        u0 = w[i] * lanes[0, 0]
+        for j in range(m):
+            out[j] += u0 * r0[j]
+
+
+@_kernel
+def newton_direction(kernel, w, v, c, residual, reduction, max_iter, out):
+    """Conjugate gradients on the semi-dual Hessian; returns the passes over the kernel.
+
+    Solves (diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual with w = u^2 / a, until the
+    preconditioned residual has shrunk by `reduction`. The null space (constants) is never
+    entered: residual sums to zero. A truncated solve is still a direction of ascent.
+    """
+    m = c.size
+    out[:] = 0.0
+    r = residual.copy()
+    z = r / c
+    p = z.copy()
+    vp = np.empty(m)
+    hp = np.empty(m)
+    rz = 0.0
+    for j in range(m):
+        rz += r[j] * z[j]
+    goal = rz * reduction * reduction
+    done = 0
+    # invariant: r = residual - H out, p conjugate to all earlier directions, rz = r . r / c
+    while done < max_iter and rz > goal:
+        for j in range(m):
+            vp[j] = v[j] * p[j]
+        _transfer(kernel, w, vp, hp)
+        done += 1
+        curvature = 0.0
+        for j in range(m):
+            hp[j] = c[j] * p[j] - v[j] * hp[j]
+            curvature += p[j] * hp[j]
+        if not curvature > 0.0:  # rounding has eaten the curvature: what is left is noise
+            break
+        step = rz / curvature
+        new = 0.0
+        for j in range(m):
+            out[j] += step * p[j]
+            r[j] -= step * hp[j]
+            z[j] = r[j] / c[j]
+            new += r[j] * z[j]
+        ratio = new / rz
+        rz = new
+        for j in range(m):
+            p[j] = z[j] + ratio * p[j]
+    return done
+
+
+@_kernel
+def newton_factor(kernel, u, a, v, c, out):
+    """out = diag(u / sqrt(a)) K diag(v / sqrt(c)): out^T out is the scaled Hessian's coupling."""
+    right = v / np.sqrt(c)
+    left = u / np.sqrt(a)
+    for i in range(u.size):
+        source = kernel[i]
+        row = out[i]
+        for j in range(v.size):
+            row[j] = left[i] * source[j] * right[j]
+
+
+@_kernel
+def plan_marginals(ground, f, g, epsilon, rows, columns):
+    """Row and column sums of the plan, never storing it."""
+    x, yt, cost = ground
+    row = np.empty(g.size)
+    bits = np.empty(g.size, np.int64)
+    scale = 1.0 / epsilon
+    columns[:] = 0.0
+    for i in range(f.size):
+        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
+        _exp_row(row, bits)
+        rows[i] = _sum(row)
+        for j in range(g.size):
+            columns[j] += row[j]
+
+
+@_kernel
+def plan_times(ground, f, g, epsilon, values, out):
+    """out (n, k) = plan @ values^T for values (k, m), never storing the plan."""
+    x, yt, cost = ground
+    row = np.empty(g.size)
+    product = np.empty(g.size)
+    bits = np.empty(g.size, np.int64)
+    scale = 1.0 / epsilon
+    for i in range(f.size):
+        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
+        _exp_row(row, bits)
+        for k in range(values.shape[0]):
+            value = values[k]
+            for j in range(g.size):
+                product[j] = row[j] * value[j]
+            out[i, k] = _sum(product)
+
+
+@_kernel
+def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
+    """For each rows[q] draw a column from that row of the plan by inverse distribution.
+
+    Equal rows next to each other share the work: sort them.
+    """
+    x, yt, cost = ground
+    m = g.size
+    row = np.empty(m)
+    bits = np.empty(m, np.int64)
+    scale = 1.0 / epsilon
+    current = -1
+    for q in range(rows.size):
+        i = rows[q]
+        if i != current:
+            _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
+            _exp_row(row, bits)
+            for j in range(1, m):
+                row[j] += row[j - 1]
+            current = i
+        # the first column whose cumulated mass exceeds the target: never one without mass
+        target = uniforms[q] * row[m - 1]
+        first = 0
+        last = m - 1
+        while first < last:
+            middle = (first + last) // 2
+            if row[middle] > target:
+                last = middle
+            else:
+                first = middle + 1
+        out[q] = first

@@ -1,5 +1,6 @@
 """Slow, readable references that import nothing of the package."""
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -33,3 +34,43 @@ def atoms(coupling, values, contexts, lam):
 def log_kernel(query, contexts):
     """Log of the unit Gaussian kernel, unnormalised."""
     return np.array([-0.5 * np.sum((query - c) ** 2) for c in contexts])
+
+
+def squared_distances(x, y):
+    """Squared Euclidean distance of every point of x (n, d) to every point of y (m, d)."""
+    return np.array([[sum((p - q) ** 2) for q in y] for p in x])
+
+
+def bridge_tensor(costs, marginals, epsilon, sweeps=100_000):
+    """Multi-marginal Schrödinger bridge as a dense tensor (n_1, ..., n_s), in the log domain.
+
+    Sinkhorn on the whole tensor: scale each axis in turn until nothing moves. An entry None in
+    ``marginals`` leaves that axis free. Weights must be positive.
+    """
+    count = len(costs) + 1
+    sizes = [costs[0].shape[0]] + [cost.shape[1] for cost in costs]
+    log_tensor = np.zeros(sizes)
+    for index in itertools.product(*map(range, sizes)):
+        log_tensor[index] = -sum(costs[j][index[j], index[j + 1]] for j in range(count - 1))
+    log_tensor /= epsilon
+    for _ in range(sweeps):
+        moved = 0.0
+        for axis, wanted in enumerate(marginals):
+            if wanted is None:
+                continue
+            others = tuple(k for k in range(count) if k != axis)
+            top = log_tensor.max(axis=others, keepdims=True)
+            held = top + np.log(np.exp(log_tensor - top).sum(axis=others, keepdims=True))
+            shape = [1] * count
+            shape[axis] = -1
+            step = np.log(wanted).reshape(shape) - held
+            log_tensor += step
+            moved = max(moved, np.ptp(step))
+        if moved < 1e-14:
+            break
+    return np.exp(log_tensor)
+
+
+def bimarginal(tensor, pair):
+    """Sum of a path tensor over all axes but ``pair`` and ``pair + 1``."""
+    return tensor.sum(axis=tuple(k for k in range(tensor.ndim) if k not in (pair, pair + 1)))

@@ -12,3 +12,24 @@ def clouds(min_rows=1, max_rows=8, columns=None, largest=1e3):
     return st.tuples(st.integers(min_rows, max_rows), width).flatmap(
         lambda shape: arrays(np.float64, shape, elements=values)
     )
+
+
+@st.composite
+def snapshots(draw, *, min_count=2, max_count=4, max_points=6, max_dimension=3, decades=3):
+    """Ragged snapshots in a small box, some points doubled: (points, positive weights)."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    count = draw(st.integers(min_count, max_count))
+    dimension = draw(st.integers(1, max_dimension))
+    points, weights = [], []
+    for _ in range(count):
+        size = draw(st.integers(1, max_points))
+        cloud = rng.random((size, dimension))
+        if size > 1 and draw(st.booleans()):
+            cloud[-1] = cloud[0]
+        points.append(cloud)
+        weights.append(10.0 ** (-decades * rng.random(size)))
+    return points, weights
+
+
+# wide enough to reach from a near-product plan to a near-permutation one
+epsilons = st.floats(-2.0, 1.0).map(lambda exponent: 10.0**exponent)

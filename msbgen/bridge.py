@@ -1,0 +1,853 @@
+r"""Path-structured multi-marginal Schrödinger bridge between weighted point clouds.
+
+Given snapshots :math:`\mu_1, \dots, \mu_\sigma` (weighted points) and costs :math:`C_j` between
+adjacent ones, find the law :math:`M` of a path with these marginals that minimises
+
+.. math:: \langle C, M\rangle + \varepsilon \langle M, \log M\rangle,
+          \qquad C = \sum_j C_j(x_j, x_{j+1}).
+
+As the cost sees adjacent snapshots only, :math:`M` is the Markov chain of the two-marginal
+entropic plans :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`: among the laws with
+given adjacent bimarginals the Markov one has the largest entropy, and the entropies of the
+constrained snapshots are fixed. Hence ``method="pairwise"`` solves each pair by itself. Snapshots
+*without* data couple their neighbours; ``method="multimarginal"`` then passes messages along the
+whole path. Potentials are stored, plans never.
+"""
+
+import enum
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from msbgen import _kernels
+
+Array = np.ndarray
+Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, given costs
+
+_NO_COST = np.zeros((0, 0))
+
+
+class Status(enum.StrEnum):
+    """How a solve ended."""
+
+    CONVERGED = "converged: the marginals hold to the tolerance"
+    MAX_ITERATIONS = "not converged: the iteration limit was reached"
+    STAGNATED = "not converged: rounding stops the marginal error above the tolerance"
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class SolverConfig:
+    """When to stop, and with how many threads.
+
+    Parameters
+    ----------
+    tol : float
+        Largest L1 distance between the marginals of a pair's plan and the given weights, both
+        ends summed, evaluated in float64 from the potentials that are returned. Newton steps make
+        the last digits cheap, hence the strict default. What float64 can hold is about
+        ``1e-15 * max(C) / epsilon``.
+    max_iter : int
+        Limit per pair on passes over its kernel (``pairwise``), or on sweeps over the path
+        (``multimarginal``).
+    hilbert_tol : float
+        ``multimarginal`` stops when no dual variable moves by more than this in Hilbert's
+        projective metric during a sweep (the paper's rule). ``tol`` must hold besides.
+    threads : int
+        Pairs solved side by side; by default the cores this process may use.
+    """
+
+    tol: float = 1e-9
+    max_iter: int = 20_000
+    hilbert_tol: float = 1e-12
+    threads: int = field(default_factory=_available_cores)
+
+    def __post_init__(self):
+        for name in ("tol", "hilbert_tol"):
+            value = getattr(self, name)
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"{name} is {value!r}; it must lie between 0 and 1")
+        for name in ("max_iter", "threads"):
+            value = getattr(self, name)
+            if value != int(value) or value < 1:
+                raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+
+
+class NotConvergedError(RuntimeError):
+    """The marginals do not hold to the tolerance; ``bridge`` carries what was reached."""
+
+    def __init__(self, bridge: "Bridge", tol: float):
+        worst = int(np.argmax(bridge.marginal_error))
+        remedy = (
+            "raise max_iter"
+            if bridge.status is Status.MAX_ITERATIONS
+            else "raise tol, or epsilon, to what float64 can hold"
+        )
+        super().__init__(
+            f"{bridge.status} (pair {worst}: L1 marginal error "
+            f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g}); "
+            f'{remedy}, or pass on_failure="return" to use the partial result'
+        )
+        self.bridge = bridge
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A weighted point cloud: points (n, d) and weights (n,)."""
+
+    points: Array
+    weights: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge:
+    r"""The solved bridge, held by its potentials.
+
+    The bimarginal of snapshots j and j + 1 is ``exp((f[:, None] + g[None, :] - C) / epsilon)``
+    with ``f, g = potentials[j]``. Positions between snapshots are fractional: ``t = 2.25`` is a
+    quarter of the way from snapshot 2 to snapshot 3.
+
+    Attributes
+    ----------
+    points : tuple of (n_j, d) arrays
+    weights : tuple of (n_j,) arrays
+        Of total mass 1; for an unconstrained snapshot the marginal that was found.
+    costs : tuple of (n_j, n_{j+1}) arrays
+        The given costs, or empty when the cost is the squared Euclidean distance.
+    epsilon : float
+        [squared units of the points, or units of the costs]
+    potentials : tuple of (f (n_j,), g (n_{j+1},))
+        Minus infinity exactly where the weight is zero.
+    status : Status
+    marginal_error : (s - 1,) array
+        L1 error of both marginals of each pair, in float64, from the stored potentials.
+    iterations : (s - 1,) array of int
+        Passes over the kernel of each pair, or sweeps over the path.
+    """
+
+    points: tuple[Array, ...]
+    weights: tuple[Array, ...]
+    costs: tuple[Array, ...]
+    epsilon: float
+    potentials: tuple[tuple[Array, Array], ...]
+    status: Status
+    marginal_error: Array
+    iterations: Array
+
+    def coupling(self, pair: int) -> Array:
+        """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1})."""
+        pair = self._checked("pair", pair, len(self.potentials))
+        f, g = self.potentials[pair]
+        plan = np.empty((f.size, g.size))
+        _kernels.gibbs(self._ground(pair), f, g, self.epsilon, plan)
+        return plan
+
+    def marginal(self, snapshot: int) -> Array:
+        """Marginal (n_j,) that the potentials imply; differs from ``weights`` by the error."""
+        snapshot = self._checked("snapshot", snapshot, len(self.points))
+        if not self.potentials:
+            return self.weights[0].copy()
+        pair = min(snapshot, len(self.potentials) - 1)
+        return _marginals(self._ground(pair), *self.potentials[pair], self.epsilon)[snapshot - pair]
+
+    def interpolate(self, t: float) -> Cloud:
+        r"""Displacement interpolation at position ``t``.
+
+        Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
+        the plan, :math:`\lambda = j + 1 - t`; atoms without mass are dropped. Up to
+        ``n_j * n_{j+1}`` atoms: prefer `moments` or `sample` where they do.
+        """
+        pair, lam = self._locate(t)
+        if lam == 1.0:
+            held = self.weights[pair] > 0.0
+            return Cloud(self.points[pair][held], self.weights[pair][held])
+        plan = self.coupling(pair)
+        rows, columns = np.nonzero(plan)
+        atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
+        return Cloud(atoms, plan[rows, columns])
+
+    def moments(self, t: float, *, spread: bool = False) -> tuple[Array, Array]:
+        r"""Mean (d,) and covariance (d, d) at position ``t``, in memory linear in the points.
+
+        ``spread`` adds what the exact bridge has beyond the displacement atoms: a Brownian bridge
+        around each, of variance :math:`(\varepsilon / 2) \lambda (1 - \lambda)` per coordinate.
+        """
+        pair, lam = self._locate(t)
+        x, a = self.points[pair], self.weights[pair]
+        mean_x = a @ x
+        x = x - mean_x
+        if lam == 1.0:
+            return mean_x, (x.T * a) @ x
+        y, b = self.points[pair + 1], self.weights[pair + 1]
+        mean_y = b @ y
+        y = y - mean_y
+        carried = np.empty((x.shape[0], y.shape[1]))
+        _kernels.plan_times(
+            self._ground(pair),
+            *self.potentials[pair],
+            self.epsilon,
+            np.ascontiguousarray(y.T),
+            carried,
+        )
+        cross = x.T @ carried
+        covariance = (
+            lam**2 * (x.T * a) @ x
+            + (1.0 - lam) ** 2 * (y.T * b) @ y
+            + lam * (1.0 - lam) * (cross + cross.T)
+        )
+        if spread:
+            covariance.flat[:: x.shape[1] + 1] += 0.5 * self.epsilon * lam * (1.0 - lam)
+        return lam * mean_x + (1.0 - lam) * mean_y, covariance
+
+    def sample(
+        self, t: float, size: int, rng: np.random.Generator, *, spread: bool = False
+    ) -> Array:
+        """Independent draws (size, d) at position ``t``; ``spread`` as in `moments`."""
+        pair, lam = self._locate(t)
+        rows = _draw(self.weights[pair], size, rng)
+        if lam == 1.0:
+            return self.points[pair][rows]
+        columns = self._successors(pair, rows, rng)
+        draws = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
+        if spread:
+            draws += rng.normal(0.0, np.sqrt(0.5 * self.epsilon * lam * (1.0 - lam)), draws.shape)
+        return draws
+
+    def sample_paths(self, size: int, rng: np.random.Generator) -> Array:
+        """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
+        paths = np.empty((size, len(self.points)), dtype=np.intp)
+        paths[:, 0] = _draw(self.weights[0], size, rng)
+        for pair in range(len(self.potentials)):
+            paths[:, pair + 1] = self._successors(pair, paths[:, pair], rng)
+        return paths
+
+    def _successors(self, pair: int, rows: Array, rng: np.random.Generator) -> Array:
+        order = np.argsort(rows, kind="stable")
+        drawn = np.empty(rows.size, dtype=np.intp)
+        _kernels.draw_successors(
+            self._ground(pair),
+            *self.potentials[pair],
+            self.epsilon,
+            rows[order],
+            rng.random(rows.size),
+            drawn,
+        )
+        successors = np.empty_like(drawn)
+        successors[order] = drawn
+        return successors
+
+    def _ground(self, pair: int) -> Ground:
+        cost = self.costs[pair] if self.costs else _NO_COST
+        return _ground(self.points[pair], self.points[pair + 1], cost)
+
+    def _locate(self, t: float) -> tuple[int, float]:
+        """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
+        last = len(self.points) - 1
+        if not 0.0 <= t <= last:
+            raise ValueError(f"t is {t!r}; it must lie between 0 and {last}, the last snapshot")
+        pair = int(np.floor(t))
+        return pair, pair + 1.0 - t
+
+    @staticmethod
+    def _checked(name: str, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise ValueError(f"{name} is {index!r}; this bridge has {count} (from 0)")
+        return index
+
+
+def solve_bridge(
+    points: Sequence[Array],
+    weights: Sequence[Array | None] | None = None,
+    *,
+    epsilon: float,
+    costs: Sequence[Array] | None = None,
+    method: Literal["pairwise", "multimarginal"] = "pairwise",
+    config: SolverConfig | None = None,
+    rng: np.random.Generator | None = None,
+    on_failure: Literal["raise", "return"] = "raise",
+    progress: Callable[[int, int], None] | None = None,
+) -> Bridge:
+    r"""Solve the path-structured multi-marginal Schrödinger bridge (problem in the module).
+
+    Parameters
+    ----------
+    points : sequence of (n_j, d) arrays
+        The snapshots, s >= 1 of them, each of its own size n_j >= 1.
+    weights : sequence of (n_j,) arrays or None
+        Non-negative, of any positive total (normalised to 1); by default uniform. An entry None
+        leaves that snapshot unconstrained: its points are places where mass may pass.
+    epsilon : float
+        Weight of the entropy, positive [squared units of the points, or units of ``costs``].
+    costs : sequence of (n_j, n_{j+1}) arrays
+        One per pair; by default the squared Euclidean distances.
+    method : {"pairwise", "multimarginal"}
+        Independent two-marginal solves, or Sinkhorn iterations by message passing over the whole
+        path (log domain, dual variables started at random in (0, 1), cyclic updates, Hilbert
+        stopping), which also takes unconstrained snapshots.
+    config : SolverConfig
+    rng : numpy Generator
+        For the random start of ``multimarginal`` (the solution does not depend on it); by default
+        seeded with 0.
+    on_failure : {"raise", "return"}
+        What to do when the tolerance was not reached.
+    progress : callable (done, total)
+        Called after each pair, or each sweep (with total = max_iter).
+
+    Returns
+    -------
+    Bridge
+
+    Raises
+    ------
+    ValueError
+        For malformed input, or an unconstrained snapshot with ``method="pairwise"``.
+    NotConvergedError
+        Unless ``on_failure="return"``.
+
+    Notes
+    -----
+    A pair of n points each costs one n × n kernel in memory per thread. Pairwise: epsilon-scaled
+    Sinkhorn passes on an absorbed kernel, then Newton steps on the semi-dual by conjugate
+    gradients, or by a Cholesky factor where those crawl.
+
+    References
+    ----------
+    Haasler, Ringh, Chen, Karlsson, "Multimarginal optimal transport with a tree-structured cost
+    and the Schrödinger bridge problem", SIAM J. Control Optim. 59(4), 2021.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> bridge = solve_bridge([rng.random((5, 2)), rng.random((7, 2))], epsilon=0.1)
+    >>> bridge.coupling(0).sum().round(9)
+    np.float64(1.0)
+    """
+    config = SolverConfig() if config is None else config
+    clouds = _checked_points(points)
+    masses = _checked_weights(weights, clouds)
+    given = _checked_costs(costs, clouds)
+    if not (np.isfinite(epsilon) and epsilon > 0.0):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be positive and finite")
+    if method not in ("pairwise", "multimarginal"):
+        raise ValueError(f'method is {method!r}; it must be "pairwise" or "multimarginal"')
+    if on_failure not in ("raise", "return"):
+        raise ValueError(f'on_failure is {on_failure!r}; it must be "raise" or "return"')
+    free = [j for j, mass in enumerate(masses) if mass is None]
+    if free and method == "pairwise":
+        raise ValueError(
+            f"weights[{free[0]}] is None, an unconstrained snapshot; pairs are independent only "
+            'between constrained ones: use method="multimarginal"'
+        )
+    if len(free) == len(masses):
+        raise ValueError("weights are None for every snapshot; at least one must be constrained")
+
+    epsilon = float(epsilon)
+    grounds = [
+        _ground(clouds[j], clouds[j + 1], given[j] if given else _NO_COST)
+        for j in range(len(clouds) - 1)
+    ]
+    if method == "pairwise":
+        constrained = [mass for mass in masses if mass is not None]
+        outcomes = _solve_pairwise(grounds, constrained, epsilon, config, progress)
+        potentials = tuple((o.f, o.g) for o in outcomes)
+        error = np.array([o.error for o in outcomes])
+        iterations = np.array([o.iterations for o in outcomes], dtype=np.int64)
+        exhausted = any(o.exhausted and o.error > config.tol for o in outcomes)
+    else:
+        rng = np.random.default_rng(0) if rng is None else rng
+        potentials, constrained, sweeps, exhausted = _solve_multimarginal(
+            grounds, masses, [len(cloud) for cloud in clouds], epsilon, config, rng, progress
+        )
+        error = np.array(
+            [
+                _marginal_error(grounds[j], *potentials[j], constrained[j : j + 2], epsilon)
+                for j in range(len(grounds))
+            ]
+        )
+        iterations = np.full(len(grounds), sweeps, dtype=np.int64)
+    if np.all(error <= config.tol):  # NaN fails
+        status = Status.CONVERGED
+    else:
+        status = Status.MAX_ITERATIONS if exhausted else Status.STAGNATED
+    bridge = Bridge(
+        clouds, tuple(constrained), given, epsilon, potentials, status, error, iterations
+    )
+    if status is not Status.CONVERGED and on_failure == "raise":
+        raise NotConvergedError(bridge, config.tol)
+    return bridge
+
+
+# ------------------------------------------------------------------------------ validation
+
+
+def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
+    clouds = tuple(np.ascontiguousarray(cloud, dtype=np.float64) for cloud in points)
+    if not clouds:
+        raise ValueError("points is empty; at least one snapshot is wanted")
+    for j, cloud in enumerate(clouds):
+        if cloud.ndim != 2 or cloud.shape[0] == 0 or cloud.shape[1] != clouds[0].shape[-1]:
+            raise ValueError(
+                f"points[{j}] has shape {cloud.shape}; wanted (n, {clouds[0].shape[-1]}), n >= 1"
+            )
+        if not np.isfinite(cloud).all():
+            raise ValueError(f"points[{j}] holds NaN or infinity; all coordinates must be finite")
+    return clouds
+
+
+def _checked_weights(
+    weights: Sequence[Array | None] | None, clouds: tuple[Array, ...]
+) -> list[Array | None]:
+    if weights is None:
+        return [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
+    if len(weights) != len(clouds):
+        raise ValueError(
+            f"weights has {len(weights)} entries; wanted {len(clouds)}, one a snapshot"
+        )
+    masses: list[Array | None] = []
+    for j, (given, cloud) in enumerate(zip(weights, clouds)):
+        if given is None:
+            masses.append(None)
+            continue
+        mass = np.asarray(given, dtype=np.float64)
+        if mass.shape != (len(cloud),):
+            raise ValueError(f"weights[{j}] has shape {mass.shape}; wanted ({len(cloud)},)")
+        if not (np.isfinite(mass).all() and (mass >= 0.0).all() and mass.any()):
+            raise ValueError(
+                f"weights[{j}] must be finite and non-negative, and not all zero; "
+                f"got values from {mass.min()!r} to {mass.max()!r}"
+            )
+        mass = mass / mass.max()  # first, so that the sum of huge weights does not overflow
+        masses.append(mass / mass.sum())
+    return masses
+
+
+def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> tuple[Array, ...]:
+    if costs is None:
+        return ()
+    if len(costs) != len(clouds) - 1:
+        raise ValueError(f"costs has {len(costs)} entries; wanted {len(clouds) - 1}, one a pair")
+    given = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
+    for j, cost in enumerate(given):
+        wanted = (len(clouds[j]), len(clouds[j + 1]))
+        if cost.shape != wanted:
+            raise ValueError(f"costs[{j}] has shape {cost.shape}; wanted {wanted}")
+        if not np.isfinite(cost).all():
+            raise ValueError(f"costs[{j}] holds NaN or infinity; all costs must be finite")
+    return given
+
+
+# ------------------------------------------------------------------------- shared by both forms
+
+
+def _ground(x: Array, y: Array, cost: Array) -> Ground:
+    return x, np.ascontiguousarray(y.T), cost
+
+
+def _transposed(ground: Ground) -> Ground:
+    x, yt, cost = ground
+    return np.ascontiguousarray(yt.T), np.ascontiguousarray(x.T), np.ascontiguousarray(cost.T)
+
+
+def _restricted(ground: Ground, rows: Array, columns: Array) -> Ground:
+    x, yt, cost = ground
+    held = np.ascontiguousarray(cost[np.ix_(rows, columns)]) if cost.size else cost
+    return x[rows], np.ascontiguousarray(yt[:, columns]), held
+
+
+def _spread_out(values: Array, held: Array) -> Array:
+    """Potential on all points from that on the points with mass."""
+    full = np.full(held.size, -np.inf)
+    full[held] = values
+    return full
+
+
+def _marginals(ground: Ground, f: Array, g: Array, epsilon: float) -> tuple[Array, Array]:
+    rows, columns = np.empty(f.size), np.empty(g.size)
+    _kernels.plan_marginals(ground, f, g, epsilon, rows, columns)
+    return rows, columns
+
+
+def _marginal_error(
+    ground: Ground, f: Array, g: Array, wanted: Sequence[Array], epsilon: float
+) -> float:
+    rows, columns = _marginals(ground, f, g, epsilon)
+    return float(np.abs(rows - wanted[0]).sum() + np.abs(columns - wanted[1]).sum())
+
+
+def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
+    cumulated = np.cumsum(weights)
+    # side="right" never lands on a point without mass, also not at the end of the range
+    last = int(np.flatnonzero(weights)[-1])
+    return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
+
+
+# ------------------------------------------------------------------------------ pairwise form
+
+_LADDER = 4.0  # epsilon shrinks by this factor from one rung of the ladder to the next
+_LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
+_RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
+_SWEEPS = 40  # plain Sinkhorn at most so long before Newton
+_MOVE = 8.0  # longest Newton step, as a change of a log dual variable
+_ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
+_DENSE = 64  # up to this size a factorisation costs less than conjugate gradients
+_PATIENCE = 12  # Newton steps without progress until rounding is held responsible
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One pair, solved as far as it went."""
+
+    f: Array
+    g: Array
+    error: float
+    iterations: int
+    exhausted: bool
+
+
+def _solve_pairwise(
+    grounds: list[Ground],
+    masses: list[Array],
+    epsilon: float,
+    config: SolverConfig,
+    progress: Callable[[int, int], None] | None,
+) -> list[_Outcome]:
+    """Every pair by itself, side by side in threads: the kernels release the lock."""
+
+    def solve(j: int) -> _Outcome:
+        return _solve_pair(grounds[j], masses[j], masses[j + 1], epsilon, config)
+
+    def collect(stream: Iterator[_Outcome]) -> list[_Outcome]:
+        outcomes = []
+        for outcome in stream:
+            outcomes.append(outcome)
+            if progress is not None:
+                progress(len(outcomes), len(grounds))
+        return outcomes
+
+    workers = min(config.threads, len(grounds))
+    if workers <= 1:
+        return collect(map(solve, range(len(grounds))))
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            return collect(pool.map(solve, range(len(grounds))))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _solve_pair(
+    ground: Ground, a: Array, b: Array, epsilon: float, config: SolverConfig
+) -> _Outcome:
+    """Two-marginal problem: points without mass aside, the smaller side as columns."""
+    rows, columns = a > 0.0, b > 0.0
+    held = ground
+    if not (rows.all() and columns.all()):
+        held = _restricted(ground, rows, columns)
+    flip = columns.sum() > rows.sum()
+    if flip:
+        solution = _PairSolver(_transposed(held), b[columns], a[rows], epsilon, config).run()
+        g, f, iterations, exhausted = solution
+    else:
+        solution = _PairSolver(held, a[rows], b[columns], epsilon, config).run()
+        f, g, iterations, exhausted = solution
+    f, g = _spread_out(f, rows), _spread_out(g, columns)
+    error = _marginal_error(ground, f, g, (a, b), epsilon)
+    return _Outcome(f, g, error, iterations, exhausted)
+
+
+class _PairSolver:
+    r"""Maximises the semi-dual of one pair with positive weights.
+
+    The plan is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon) and
+    u = a / (K v), so that its rows are always exact and only the column sums c = v * (K^T u) are
+    off. In y = log v the semi-dual D = a . log(u/a) + b . log(v/b) + const is concave with
+    gradient b - c; a Sinkhorn update is the step log(b/c), a Newton step solves
+    (diag(c) - P^T diag(1/a) P) d = b - c. At small epsilon both start far away, so a ladder of
+    decreasing epsilon leads there, each rung solved loosely.
+    """
+
+    def __init__(self, ground: Ground, a: Array, b: Array, epsilon: float, config: SolverConfig):
+        self.ground, self.a, self.b = ground, a, b
+        self.target, self.config = epsilon, config
+        self.epsilon = epsilon
+        self.passes = 0
+        self.kernel = np.empty((a.size, b.size))
+        self.f0, self.g0 = np.empty(a.size), np.empty(b.size)
+        self.u, self.t = np.empty(a.size), np.empty(b.size)
+        self.v = b
+        # conjugate gradients cost passes over K, a Cholesky factor about 0.12 m of them
+        self.patience = max(20, int(0.12 * b.size))
+        self.dense = b.size <= _DENSE
+
+    def run(self) -> tuple[Array, Array, int, bool]:
+        """Potentials f, g, passes over the kernel, and whether their number was the limit."""
+        # hard c-transforms on both sides: every row and column of K then holds a one, however
+        # small epsilon is
+        _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
+        _kernels.nearest(_transposed(self.ground), self.f0, self.g0)
+        self.epsilon = self._top()
+        while True:
+            last = self.epsilon <= self.target * (1.0 + 1e-9)
+            if last:
+                self.epsilon = self.target
+            self._solve(self.config.tol if last else _RUNG_TOL)
+            if last or self._exhausted():
+                break
+            self._absorb()
+            self.epsilon /= _LADDER
+        if not last:  # potentials of a higher rung are the best there is
+            self.epsilon = self.target
+            self._rebuild()
+            self._evaluate(self.b)
+        f = self.f0 + self.epsilon * np.log(self.u)
+        g = self.g0 + self.epsilon * np.log(self.v)
+        return f, g, self.passes, self._exhausted()
+
+    def _top(self) -> float:
+        """First rung: target * _LADDER**k, up to about the mean reduced cost."""
+        rows = np.linspace(0, self.a.size - 1, min(self.a.size, 32)).astype(np.intp)
+        columns = np.linspace(0, self.b.size - 1, min(self.b.size, 32)).astype(np.intp)
+        part = _restricted(self.ground, rows, columns)
+        reduced = np.empty((rows.size, columns.size))
+        x, yt, cost = part
+        reduced[:] = cost if cost.size else ((x[:, :, None] - yt[None]) ** 2).sum(axis=1)
+        reduced -= self.f0[rows, None] + self.g0[None, columns]
+        top = _LADDER_TOP * float(reduced.mean())
+        epsilon = self.target
+        while epsilon * _LADDER <= top:
+            epsilon *= _LADDER
+        return epsilon
+
+    def _exhausted(self) -> bool:
+        return self.passes >= self.config.max_iter
+
+    def _out_of_range(self) -> bool:
+        scaling = np.abs(np.log(self.u / self.a)).max(), np.abs(np.log(self.v / self.b)).max()
+        return max(scaling) > _ABSORB
+
+    def _rebuild(self) -> None:
+        _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, self.kernel)
+
+    def _absorb(self) -> None:
+        """Move u / a and v / b into the potentials; the kernel is then out of date."""
+        self.f0 = self.f0 + self.epsilon * np.log(self.u / self.a)
+        self.g0 = self.g0 + self.epsilon * np.log(self.v / self.b)
+
+    def _evaluate(self, v: Array) -> tuple[Array, float, float]:
+        """Column sums, their L1 error and the semi-dual at v; sets u, t and v."""
+        _kernels.sweep(self.kernel, v, self.a, self.u, self.t)
+        self.passes += 1
+        self.v = v
+        with np.errstate(all="ignore"):
+            columns = v * self.t
+            error = float(np.abs(columns - self.b).sum())
+            dual = float(self.a @ np.log(self.u / self.a) + self.b @ np.log(v / self.b))
+        return columns, error, dual
+
+    def _start(self) -> tuple[Array, float, float]:
+        """Kernel at this rung; through the log domain when the warm start is out of range."""
+        self._rebuild()
+        state = self._evaluate(self.b)
+        if not (np.isfinite(state[2]) and state[0].min() > 0.0):
+            half = np.empty(self.a.size)
+            log_b = self.epsilon * np.log(self.b)
+            _kernels.soft_nearest(self.ground, self.g0 + log_b, self.epsilon, half)
+            self.f0 = half
+            log_a = self.epsilon * np.log(self.a)
+            _kernels.soft_nearest(_transposed(self.ground), self.f0 + log_a, self.epsilon, self.g0)
+            self._rebuild()
+            state = self._evaluate(self.b)
+        return state
+
+    def _solve(self, tol: float) -> None:
+        columns, error, dual = self._start()
+        previous, sweeps = np.inf, 0
+        while error > tol and sweeps < _SWEEPS and (sweeps < 4 or error <= 0.5 * previous):
+            previous = error
+            columns, error, dual = self._evaluate(self.b / self.t)
+            sweeps += 1
+        best, best_v, waited = error, self.v, 0
+        while error > tol and waited < _PATIENCE and not self._exhausted():
+            columns, error, dual = self._newton_step(columns, error, dual)
+            if error > tol:  # the Sinkhorn update comes free with t and smooths what Newton left
+                columns, error, dual = self._evaluate(self.b / self.t)
+            waited = 0 if error < 0.9 * best else waited + 1
+            if error < best:
+                best, best_v = error, self.v
+            if (
+                max(abs(np.log(self.u / self.a)).max(), abs(np.log(self.v / self.b)).max())
+                > _ABSORB
+            ):
+                self._absorb()
+                self._rebuild()
+                columns, error, dual = self._evaluate(self.b)
+                best, best_v = error, self.v
+        if error > best:
+            self._evaluate(best_v)
+
+    def _newton_step(self, columns: Array, error: float, dual: float) -> tuple[Array, float, float]:
+        """A step along the Newton direction, shortened until the semi-dual has grown."""
+        residual = self.b - columns
+        direction = self._direction(columns, residual, error)
+        slope = float(residual @ direction)
+        longest = float(np.abs(direction).max())
+        v = self.v
+        step = min(1.0, _MOVE / longest) if longest > 0.0 else 1.0
+        if slope > 0.0 and np.isfinite(longest):
+            for _ in range(10):
+                state = self._evaluate(v * np.exp(step * direction))
+                grown = state[2] >= dual + 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
+                if grown or state[1] < 0.5 * error:
+                    return state
+                step *= 0.3
+        self._evaluate(v)
+        return self._evaluate(self.b / self.t)
+
+    def _direction(self, columns: Array, residual: Array, error: float) -> Array:
+        if not self.dense:
+            direction = np.empty(residual.size)
+            done = _kernels.newton_direction(
+                self.kernel,
+                self.u**2 / self.a,
+                self.v,
+                columns,
+                residual,
+                min(0.1, np.sqrt(error)),
+                self.patience,
+                direction,
+            )
+            self.passes += done
+            self.dense = done >= self.patience
+            return direction
+        self.passes += 1
+        return self._dense_direction(columns, residual)
+
+    def _dense_direction(self, columns: Array, residual: Array) -> Array:
+        r"""Newton direction by Cholesky, in coordinates scaled by sqrt(c).
+
+        The Hessian is then I - Q^T Q, whose null vector sqrt(c) is lifted by adding its square.
+        Clusters that exchange almost no mass leave it singular to rounding: the smallest shift
+        that lets the factorisation pass is added.
+        """
+        import scipy.linalg
+
+        factor = np.empty_like(self.kernel)
+        _kernels.newton_factor(self.kernel, self.u, self.a, self.v, columns, factor)
+        hessian = factor.T @ factor
+        del factor
+        root = np.sqrt(columns)
+        np.negative(hessian, out=hessian)
+        hessian += root[:, None] * root[None, :]
+        diagonal = hessian.reshape(-1)[:: root.size + 1]
+        diagonal += 1.0
+        shift = 1e-14
+        while shift < 1.0:
+            diagonal += shift
+            try:
+                lower = np.linalg.cholesky(hessian)
+            except np.linalg.LinAlgError:
+                shift *= 100.0
+                continue
+            return scipy.linalg.cho_solve((lower, True), residual / root) / root
+        return residual / columns  # the Sinkhorn direction to first order
+
+
+# -------------------------------------------------------------------------- multi-marginal form
+
+_ROUNDING = 16 * np.finfo(np.float64).eps  # what a sweep's sums leave of a potential, relatively
+
+
+def _solve_multimarginal(
+    grounds: list[Ground],
+    masses: list[Array | None],
+    sizes: list[int],
+    epsilon: float,
+    config: SolverConfig,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[tuple[tuple[Array, Array], ...], list[Array], int, bool]:
+    r"""Sinkhorn iterations over the whole path by message passing, in the log domain.
+
+    With phi = epsilon log u (zero at an unconstrained snapshot), the messages are
+
+    - forward A_1 = 0, A_{j+1} = epsilon log K_j^T exp((phi_j + A_j) / epsilon),
+    - backward B_s = 0, B_j = epsilon log K_j exp((phi_{j+1} + B_{j+1}) / epsilon),
+
+    and snapshot j has the marginal exp((phi_j + A_j + B_j) / epsilon). A sweep visits the
+    snapshots in their order, each with messages that are up to date: two messages per pair.
+    Returns potentials, weights, sweeps and whether their number was the limit.
+    """
+    held = [
+        np.ones(n, dtype=bool) if mass is None else mass > 0.0 for n, mass in zip(sizes, masses)
+    ]
+    grounds = [_restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
+    reverse = [_transposed(ground) for ground in grounds]
+    count = len(masses)
+    phi = [
+        np.zeros(keep.sum()) if mass is None else epsilon * np.log(1.0 - rng.random(keep.sum()))
+        for keep, mass in zip(held, masses)
+    ]
+    log_mass = [
+        np.zeros(0) if mass is None else epsilon * np.log(mass[keep])
+        for keep, mass in zip(held, masses)
+    ]
+
+    def message(ground: Ground, source: Array, size: int) -> Array:
+        out = np.empty(size)
+        _kernels.soft_nearest(ground, source, epsilon, out)
+        return np.negative(out, out=out)
+
+    def backward_messages() -> list[Array]:
+        messages = [np.zeros(phi[-1].size)]
+        for j in range(count - 2, -1, -1):
+            messages.append(message(grounds[j], phi[j + 1] + messages[-1], phi[j].size))
+        return messages[::-1]
+
+    sweeps, exhausted = 0, False
+    while True:
+        backward = backward_messages()
+        forward = [np.zeros(phi[0].size)]
+        moved = largest = 0.0
+        for j in range(count):
+            if masses[j] is not None:
+                new = log_mass[j] - forward[j] - backward[j]
+                change = new - phi[j]
+                moved = max(moved, float(change.max() - change.min()) / epsilon)
+                phi[j] = new
+                largest = max(largest, float(np.abs(new).max()))
+            if j + 1 < count:
+                forward.append(message(reverse[j], phi[j] + forward[j], phi[j + 1].size))
+        sweeps += 1
+        if progress is not None:
+            progress(sweeps, config.max_iter)
+        # rounding moves the dual variables by so much for ever: at small epsilon tol decides
+        rounding = _ROUNDING * largest / epsilon
+        if moved <= max(config.hilbert_tol, rounding):
+            break
+        if sweeps >= config.max_iter:
+            exhausted = True
+            break
+    backward = backward_messages()
+    potentials = tuple(
+        (
+            _spread_out(phi[j] + forward[j], held[j]),
+            _spread_out(phi[j + 1] + backward[j + 1], held[j + 1]),
+        )
+        for j in range(count - 1)
+    )
+    weights = []
+    for j, mass in enumerate(masses):
+        if mass is None:
+            mass = np.exp((phi[j] + forward[j] + backward[j]) / epsilon)
+            mass /= mass.sum()
+        weights.append(mass)
+    return potentials, weights, sweeps, exhausted
