@@ -628,3 +628,49 @@ def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
             else:
                 first = middle + 1
         out[q] = first
+
+
+# ------------------------------------------------------------------ clock
+
+
+@_kernel
+def rebin(position, amounts, edges, last, out):
+    """Share amounts (n, intervals, k) between consecutive positions out to bins between edges.
+
+    A positive interval is shared in proportion to its overlap with the bins; an interval without
+    width goes to one bin whole.  Bin last[r] takes all that lies beyond its lower edge; later
+    bins, and runs whose position is NaN, are set to NaN.
+    """
+    n, intervals, k = amounts.shape
+    for r in range(n):
+        out_r = out[r]
+        position_r = position[r]
+        end = last[r]
+        if np.isnan(position_r[intervals]):
+            out_r[:, :] = np.nan
+            continue
+        out_r[: end + 1, :] = 0.0
+        out_r[end + 1 :, :] = np.nan
+        j = 0
+        for i in range(intervals):
+            # invariant: all intervals before i are shared out, none of them beyond bin j, and
+            # bin j ends after position i unless it has no width or is the last
+            amount = amounts[r, i]
+            start = position_r[i]
+            stop = position_r[i + 1]
+            width = stop - start
+            if width > 0.0:
+                while start < stop:
+                    while j < end and edges[j + 1] <= start:
+                        j += 1
+                    upper = stop if j == end else min(stop, edges[j + 1])
+                    share = (upper - start) / width
+                    for q in range(k):
+                        out_r[j, q] += share * amount[q]
+                    start = upper
+            else:
+                for q in range(k):
+                    out_r[j, q] += amount[q]
+            # a bin without width is full after one interval without width
+            if j < end and edges[j + 1] <= stop:
+                j += 1

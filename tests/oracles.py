@@ -74,3 +74,16 @@ def bridge_tensor(costs, marginals, epsilon, sweeps=100_000):
 def bimarginal(tensor, pair):
     """Sum of a path tensor over all axes but ``pair`` and ``pair + 1``."""
     return tensor.sum(axis=tuple(k for k in range(tensor.ndim) if k not in (pair, pair + 1)))
+
+
+def progress_amounts(counts, duration, interval, knots):
+    """Amounts of (time, counter_2, ...) per bin of counter 1, by interpolating cumulative sums.
+
+    For clocks that never stand still.
+    """
+    n = len(counts)
+    times = np.append(interval * np.arange(n), duration)
+    cumulative = np.vstack([np.zeros(counts.shape[1]), np.cumsum(counts, axis=0)])
+    progress = cumulative[:, 0] / cumulative[-1, 0]
+    others = [times, *cumulative[:, 1:].T]
+    return np.stack([np.diff(np.interp(knots, progress, q)) for q in others], axis=1)

@@ -33,3 +33,20 @@ def snapshots(draw, *, min_count=2, max_count=4, max_points=6, max_dimension=3, 
 
 # wide enough to reach from a near-product plan to a near-permutation one
 epsilons = st.floats(-2.0, 1.0).map(lambda exponent: 10.0**exponent)
+
+
+@st.composite
+def measured_runs(draw, least_clock=0.0, max_intervals=8, counters=2):
+    """One run: counts (n, counters), duration and interval; the clock moves at least once.
+
+    With `least_clock` 0 the first counter may stand still over intervals.
+    """
+    n = draw(st.integers(1, max_intervals))
+    events = st.floats(0.0, 1e4, allow_subnormal=False, width=32)
+    counts = draw(arrays(np.float64, (n, counters), elements=events))
+    still = draw(arrays(np.bool_, n)) if least_clock == 0 else np.zeros(n, dtype=bool)
+    still[draw(st.integers(0, n - 1))] = False
+    counts[:, 0] = np.where(still, 0.0, np.maximum(counts[:, 0], max(least_clock, 1.0)))
+    interval = draw(st.sampled_from([0.01, 0.5, 1.0]))
+    partial = draw(st.floats(0.05, 1.0))
+    return counts, interval * (n - 1 + partial), interval

@@ -8,10 +8,10 @@ import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import bimarginal, bridge_tensor, squared_distances
-from strategies import epsilons, snapshots
 
 from msbgen.bridge import NotConvergedError, SolverConfig, Status, solve_bridge
+from oracles import bimarginal, bridge_tensor, squared_distances
+from strategies import epsilons, snapshots
 
 TIGHT = SolverConfig(tol=1e-12)
 few = settings(max_examples=25, deadline=None)
