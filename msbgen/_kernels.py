@@ -8,15 +8,13 @@ are serial and release the GIL; callers run them from threads over independent w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
-
-def _kernel(function: Kernel) -> Kernel:
+def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
     options = {"nogil": True, "error_model": "numpy"}
     try:

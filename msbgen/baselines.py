@@ -114,7 +114,7 @@ def _interpolate(
     running = np.array([np.isfinite(p).all(axis=1) for p in _mean_counts(train)])
     mean = np.tensordot(weights, profiles, axes=1)
     mean[~(weights @ running >= NEGLIGIBLE)] = np.nan
-    longest = np.isfinite(mean).any(axis=(0, 2)).nonzero()[0]
+    longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
     return _labelled(mean[:, :length], weights @ duration, query, train)
 

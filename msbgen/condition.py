@@ -96,13 +96,14 @@ def make_segment(
     mass = np.empty((n_known, n_known))
     moments = np.empty((2, k, n_known, n_known))
     peak = np.empty((3, n_known, n_known))
-    values = tuple(np.ascontiguousarray(v, dtype=float) for v in values)
+    start, end = (np.ascontiguousarray(v, dtype=float) for v in values)
     _kernels.aggregate_coupling(
-        *points, *potentials, epsilon, *labels, *values, mass, moments, peak
+        *points, *potentials, epsilon, *labels, start, end, mass, moments, peak
     )
-    first = tuple(np.searchsorted(several, np.arange(n_known + 1)) for several in labels)
+    blocks = np.arange(n_known + 1)
+    first = (np.searchsorted(labels[0], blocks), np.searchsorted(labels[1], blocks))
     known = np.ascontiguousarray(known, dtype=float)
-    return Segment(points, potentials, epsilon, values, known, first, mass, moments, peak)
+    return Segment(points, potentials, epsilon, (start, end), known, first, mass, moments, peak)
 
 
 def conditional_mean(segment: Segment, lam: float, query: Floats) -> tuple[Floats, Floats]:

@@ -46,10 +46,9 @@ def dtw_distance(
     if method == "exact":
         return float(_kernels.dtw(a, b))
     if method == "fastdtw":
-        from fastdtw import fastdtw
+        import fastdtw
 
-        distance, _ = fastdtw(a, b, radius=radius, dist=_euclidean)
-        return float(distance)
+        return float(fastdtw.fastdtw(a, b, radius=radius, dist=_euclidean)[0])  # type: ignore
     raise ValueError(f"method is {method!r}; 'exact' or 'fastdtw' is wanted.")
 
 
@@ -147,10 +146,12 @@ def wasserstein_distance(
     a, b = _finite_rows(x, "x"), _finite_rows(y, "y")
     if a.shape[1] != b.shape[1]:
         raise ValueError(f"x has {a.shape[1]} columns, y {b.shape[1]}; want equal.")
+    wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
+    if 1 in (len(a), len(b)):  # all mass goes to one point: nothing to optimise
+        return float(_kernels.mean_distance(a, wa, b, wb))
     import ot
 
     cost = ot.dist(a, b, metric="euclidean")
-    wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
     return float(ot.emd2(wa, wb, cost))
 
 
@@ -174,4 +175,4 @@ def _probabilities(weights: ArrayLike | None, n: int, name: str) -> NDArray[np.f
 
 
 def _euclidean(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    return float(np.linalg.norm(a - b))
+    return float(np.sqrt(np.sum((a - b) ** 2)))

@@ -22,6 +22,7 @@ counters are free: every function of the package asks the dataset for them.
 
 from __future__ import annotations
 
+import csv
 import logging
 import os
 import tempfile
@@ -144,6 +145,35 @@ def describe_context(dataset: xr.Dataset, index: int) -> str:
         suffix = "" if units in ("", "1") else f" {units}"
         parts.append(f"{name}={float(dataset[name].values[index]):g}{suffix}")
     return f"context {index} ({', '.join(parts)})"
+
+
+def describe_profiles(dataset: xr.Dataset) -> str:
+    """What a valid dataset holds, in a few lines for a person."""
+    dim = replicate_dim(dataset)
+    duration = duration_array(dataset)
+    runs = np.isfinite(duration).sum(axis=1)
+    lines = [
+        f"task      {dataset.attrs.get('task', '(not named)')}",
+        f"contexts  {dataset.sizes['context']}, "
+        + (f"{_span(runs)} {dim}s each" if dim else "one profile each"),
+        f"duration  {_span(duration[np.isfinite(duration)])} s, "
+        f"sampled every {sampling_interval(dataset):g} s",
+    ]
+    for name in resource_names(dataset):
+        values = np.unique(dataset[name].values)
+        levels = dataset[name].attrs.get("levels")
+        of = f" of {np.size(levels)} levels" if levels is not None else ""
+        units = dataset[name].attrs["units"]
+        lines.append(f"resource  {name} [{units}]: {_span(values)}, {len(values)} values{of}")
+    totals = np.nansum(count_array(dataset), axis=2)[np.isfinite(duration)]
+    for name, total in zip(counter_names(dataset), totals.T):
+        lines.append(f"counter   {name}: {_span(total)} events a run")
+    return "\n".join(lines)
+
+
+def _span(values: NDArray[Any]) -> str:
+    low, high = float(np.min(values)), float(np.max(values))
+    return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
 
 def resource_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
@@ -530,6 +560,51 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
         raise ProfileError(
             f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."
         ) from None
+
+
+def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
+    """Read contexts from a CSV file whose header names the resources, in any order.
+
+    Returns
+    -------
+    ndarray, (n_contexts, n_resources)
+        Columns in the order of `resources`.
+
+    Raises
+    ------
+    ProfileError
+        No such file, another header, a row that is not numbers, no rows.
+    """
+    path = Path(path)
+    try:
+        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except FileNotFoundError:
+        raise ProfileError(f"{path}: no such file; 'all' stands for every context.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path}: cannot be read as text ({error}).") from None
+    header = [cell.strip() for cell in rows[0]] if rows else []
+    if sorted(header) != sorted(resources):
+        raise ProfileError(
+            f"{path.name}: row 1 is '{','.join(header)}'; a header with the resources "
+            f"'{','.join(resources)}' is wanted."
+        )
+    table = []
+    for number, row in enumerate(rows[1:], start=2):
+        if not any(cell.strip() for cell in row):
+            continue
+        try:
+            values = dict(zip(header, [float(cell) for cell in row], strict=True))
+        except ValueError:
+            values = {}
+        if not values or not np.all(np.isfinite(list(values.values()))):
+            raise ProfileError(
+                f"{path.name}: row {number} is '{','.join(row)}'; {len(header)} finite numbers "
+                f"are wanted."
+            )
+        table.append([values[name] for name in resources])
+    if not table:
+        raise ProfileError(f"{path.name}: no contexts below the header.")
+    return np.array(table)
 
 
 def write_profiles(

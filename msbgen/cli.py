@@ -1,0 +1,399 @@
+"""The ``msbgen`` command.
+
+Results go to stdout, messages and progress to stderr, progress only on a terminal.  Everything
+heavy is imported inside the verbs, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, INTERRUPTED = 0, 1, 2, 3, 4, 130
+
+_EPILOG = (
+    "exit codes: 0 done, 1 internal error, 2 usage, 3 bad data, 4 not converged, 130 interrupted"
+)
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be done; the message says what to change."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(format="msbgen: %(levelname)s: %(message)s", level=logging.WARNING)
+    logging.addLevelName(logging.WARNING, "warning")
+    try:
+        options.run(options)
+    except KeyboardInterrupt:
+        print("msbgen: interrupted; nothing was written.", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        return _explain(error)
+    return DONE
+
+
+def _explain(error: Exception) -> int:
+    from msbgen.bridge import NotConvergedError
+    from msbgen.schema import ProfileError
+
+    if isinstance(error, ProfileError):
+        for problem in error.problems:
+            print(f"msbgen: {problem}", file=sys.stderr)
+        return BAD_DATA
+    if isinstance(error, FileExistsError):
+        print(f"msbgen: {error} (--force overwrites)", file=sys.stderr)
+        return USAGE
+    if isinstance(error, UsageError):
+        print(f"msbgen: {error}", file=sys.stderr)
+        return USAGE
+    if isinstance(error, NotConvergedError):
+        print(f"msbgen: {error}", file=sys.stderr)
+        return NOT_CONVERGED
+    traceback.print_exception(error)
+    print("msbgen: internal error; please report what is above.", file=sys.stderr)
+    return INTERNAL
+
+
+# --------------------------------------------------------------------------- the command line
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="msbgen",
+        description="Profiles of a task in every resource context from measurements in a few.",
+        epilog=_EPILOG,
+    )
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+
+    demo = _verb(verbs, "demo", run_demo, "generate held-back contexts of a program and score")
+    demo.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        default=Path("msbgen-demo"),
+        metavar="DIR",
+        help="folder for generated.nc, scores.json and profiles.png (%(default)s)",
+    )
+    demo.add_argument("--task", default="zstd", help="one of the tasks that ship (%(default)s)")
+    _add_force(demo)
+
+    check = _verb(verbs, "check", run_check, "say what a profile file holds, and every problem")
+    check.add_argument("file", type=Path, metavar="FILE")
+
+    generate = _verb(verbs, "generate", run_generate, "generate the profiles of any contexts")
+    generate.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    generate.add_argument("-o", "--out", type=Path, required=True, metavar="OUT.nc")
+    generate.add_argument(
+        "--contexts",
+        required=True,
+        metavar="all|FILE",
+        help="all contexts of the platform, a CSV file with the resources as "
+        "header, or the contexts of a profile file (.nc)",
+    )
+    generate.add_argument(
+        "--kind", choices=("max_likelihood", "mean", "sample"), default="max_likelihood"
+    )
+    generate.add_argument(
+        "--samples",
+        type=_positive(int),
+        default=10,
+        metavar="N",
+        help="random profiles a context, for --kind sample (%(default)s)",
+    )
+    generate.add_argument(
+        "--interval",
+        type=_positive(float),
+        metavar="S",
+        help="output interval in seconds (as measured)",
+    )
+    generate.add_argument("--preset", choices=("default", "paper"), default="default")
+    generate.add_argument(
+        "--epsilon",
+        type=_positive(float),
+        metavar="E",
+        help="weight of the entropy, squared units of the scaled coordinates",
+    )
+    generate.add_argument(
+        "--model", type=Path, metavar="MODEL.nc", help="also save the fitted model here"
+    )
+    _add_seed(generate)
+    _add_force(generate)
+
+    evaluate = _verb(verbs, "evaluate", run_evaluate, "score methods on contexts not seen")
+    evaluate.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    unseen = evaluate.add_mutually_exclusive_group(required=True)
+    unseen.add_argument(
+        "--truth", type=Path, metavar="TRUTH.nc", help="measured profiles of other contexts"
+    )
+    unseen.add_argument(
+        "--leave-out",
+        type=_positive(int),
+        metavar="K",
+        help="leave K of the measured contexts out at a time",
+    )
+    evaluate.add_argument(
+        "--methods",
+        metavar="NAME,...",
+        help="methods to score (all of them); 'list' prints their names",
+    )
+    evaluate.add_argument(
+        "--fastdtw", action="store_true", help="report the paper's approximate DTW too (slow)"
+    )
+    evaluate.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for scores.nc (every context) and scores.json (means)",
+    )
+    _add_seed(evaluate)
+    _add_force(evaluate)
+    return parser
+
+
+def _verb(
+    verbs: Any, name: str, run: Callable[[argparse.Namespace], None], text: str
+) -> argparse.ArgumentParser:
+    verb = verbs.add_parser(name, help=text, description=text.capitalize() + ".", epilog=_EPILOG)
+    verb.set_defaults(run=run)
+    return verb
+
+
+def _add_force(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--force", action="store_true", help="overwrite existing files")
+
+
+def _add_seed(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of everything random (%(default)s)"
+    )
+
+
+def _positive(kind: type) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < float("inf"):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+        return value
+
+    return parse
+
+
+# --------------------------------------------------------------------------- verbs
+
+
+def run_demo(options: argparse.Namespace) -> None:
+    """``msbgen demo``: the main job on data that ships."""
+    profiles = _shipped_profiles()
+    tasks = sorted(p.stem for p in profiles.glob("*.nc") if not p.stem.endswith("-truth"))
+    if options.task not in tasks:
+        raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(tasks)}.")
+    names = ("generated.nc", "scores.json", "profiles.png")
+    _prepare_folder(options.out, names, options.force)
+
+    from msbgen import baselines, evaluate, generate, report, schema
+
+    train = schema.read_profiles(profiles / f"{options.task}.nc")
+    truth = schema.read_profiles(profiles / f"{options.task}-truth.nc")
+    unseen = schema.context_table(truth)
+    print(
+        f"{options.task}: {train.sizes['context']} contexts measured, {len(unseen)} held back",
+        flush=True,
+    )
+    with _Progress("scoring methods") as step:
+        scores = evaluate.evaluate(train, truth, progress=step)
+    summary = evaluate.summarise(scores)
+    print(report.score_table(summary))
+
+    model = generate.fit_profiles(train)
+    generated = model.generate(unseen, kind="mean")
+    likely = model.generate(unseen, kind="max_likelihood")
+    schema.write_profiles(generated, options.out / names[0], overwrite=options.force)
+    _write_json(summary, options.out / names[1], options.force)
+    try:
+        report.plot_profiles(
+            {
+                "mean": generated,
+                "maximum likelihood": likely,
+                "bracketing baseline": baselines.bracketing(train, unseen),
+            },
+            truth,
+            report.two_far_contexts(train, truth),
+            options.out / names[2],
+            overwrite=options.force,
+        )
+    except ModuleNotFoundError as error:
+        print(f"msbgen: no picture: {error}; install msbgen[plot].", file=sys.stderr)
+        names = names[:2]
+    print("written: " + ", ".join(str(options.out / n) for n in names))
+
+
+def run_check(options: argparse.Namespace) -> None:
+    """``msbgen check``: what a profile file holds, and every problem with it."""
+    from msbgen import schema
+
+    dataset = schema.load_netcdf(options.file)
+    findings = schema.inspect_profiles(dataset, source=options.file.name)
+    if not findings.errors:
+        print(schema.describe_profiles(dataset))
+    for sentence in findings.warnings:
+        print(f"warning: {sentence}")
+    if findings.errors:
+        raise schema.ProfileError(*findings.errors)
+    print("no problem found" if not findings.warnings else "usable, with warnings")
+
+
+def run_generate(options: argparse.Namespace) -> None:
+    """``msbgen generate``: the profiles of any contexts."""
+    outputs = [path for path in (options.out, options.model) if path]
+    _refuse_existing(outputs, options.force)
+
+    import dataclasses
+
+    import numpy as np
+
+    from msbgen import generate, schema
+
+    measured = schema.read_profiles(options.measured)
+    contexts = _read_contexts(options.contexts, measured)
+    settings = generate.PRESETS[options.preset]
+    if options.epsilon:
+        settings = dataclasses.replace(settings, epsilon=options.epsilon)
+    fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
+    with _Progress("fitting") as step:
+        model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+    with _Progress("generating") as step:
+        generated = model.generate(
+            contexts,
+            kind=options.kind,
+            times=options.interval,
+            n_samples=options.samples,
+            rng=sample_rng,
+            progress=step,
+        )
+    generated.attrs.update(preset=options.preset, seed=options.seed)
+    schema.write_profiles(generated, options.out, overwrite=options.force)
+    if options.model:
+        model.save(options.model, overwrite=options.force)
+    beyond = int(generated["extrapolated"].sum())
+    print(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """``msbgen evaluate``: score methods on contexts they have not seen."""
+    from msbgen import evaluate
+
+    if options.methods == "list":
+        print("\n".join(evaluate.METHODS))
+        return
+    names = tuple(options.methods.split(",")) if options.methods else tuple(evaluate.METHODS)
+    unknown = [name for name in names if name not in evaluate.METHODS]
+    if unknown:
+        raise UsageError(f"no method '{unknown[0]}'; there are: {', '.join(evaluate.METHODS)}.")
+    if options.out:
+        _prepare_folder(options.out, ("scores.nc", "scores.json"), options.force)
+
+    import numpy as np
+
+    from msbgen import report, schema
+
+    measured = schema.read_profiles(options.measured)
+    warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
+    with _Progress("scoring methods") as step:
+        if options.truth:
+            truth = schema.read_profiles(options.truth)
+            scores = evaluate.evaluate(measured, truth, names, warping=warping, progress=step)
+        else:
+            if options.leave_out >= measured.sizes["context"]:
+                raise UsageError(
+                    f"--leave-out {options.leave_out} leaves none of the "
+                    f"{measured.sizes['context']} contexts to learn from."
+                )
+            rng = np.random.default_rng(options.seed)
+            scores = evaluate.leave_contexts_out(
+                measured, options.leave_out, names, rng=rng, warping=warping, progress=step
+            )
+    summary = evaluate.summarise(scores)
+    print(report.score_table(summary))
+    if options.out:
+        schema.save_netcdf(scores, options.out / "scores.nc", overwrite=options.force)
+        _write_json(summary, options.out / "scores.json", options.force)
+
+
+# --------------------------------------------------------------------------- files and progress
+
+
+def _shipped_profiles() -> Path:
+    """Folder of the profiles that ship: inside an installed package, beside it in a checkout."""
+    package = Path(__file__).parent
+    places = (package / "profiles", package.parent / "profiles")
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
+    for path in paths:
+        if path.exists() and not force:
+            raise FileExistsError(f"{path}: exists already")
+        if not path.parent.is_dir():
+            raise UsageError(f"{path}: there is no folder '{path.parent}'; make it first.")
+
+
+def _prepare_folder(folder: Path, names: Sequence[str], force: bool) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; name a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    _refuse_existing([folder / name for name in names], force)
+
+
+def _write_json(content: Any, path: Path, force: bool) -> None:
+    from msbgen.schema import replace_file
+
+    with replace_file(path, overwrite=force) as partial:
+        partial.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _read_contexts(source: str, measured: xr.Dataset) -> np.ndarray:
+    """Contexts by name: ``all``, a CSV file, or those of a profile file."""
+    from msbgen import schema
+
+    if source == "all":
+        return schema.all_contexts(measured)
+    if source.endswith(".nc"):
+        return schema.context_table(schema.read_profiles(source))
+    return schema.read_contexts(source, schema.resource_names(measured))
+
+
+class _Progress:
+    """A line on stderr that counts up, on a terminal only, and is gone when the work is done."""
+
+    def __init__(self, label: str):
+        self._label = label
+        self._shown = sys.stderr.isatty()
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._step
+
+    def _step(self, done: int, total: int) -> None:
+        if self._shown:
+            share = 100 * done // max(total, 1)
+            print(f"\r{self._label}: {share:3d} %", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
