@@ -23,6 +23,7 @@ from msbgen.schema import (
     counter_attrs,
     duration_array,
     make_profiles,
+    mean_duration,
     resource_attrs,
     resource_names,
     sampling_interval,
@@ -47,7 +48,7 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     present = np.isfinite(duration)[:, :, None, None]
     mean = np.nan_to_num(counts).sum(axis=1) / present.sum(axis=1)
     mean[~np.isfinite(counts).any(axis=(1, 3))] = np.nan
-    return _labelled(mean, np.nanmean(duration, axis=1), context_table(dataset), dataset)
+    return _labelled(mean, mean_duration(dataset), context_table(dataset), dataset)
 
 
 def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
@@ -125,7 +126,7 @@ def _mean_counts(train: xr.Dataset) -> Floats:
 
 def _known_profiles(train: xr.Dataset) -> tuple[Floats, Floats]:
     """Mean profiles of the known contexts, zero after their end, and mean durations."""
-    return np.nan_to_num(_mean_counts(train)), np.nanmean(duration_array(train), axis=1)
+    return np.nan_to_num(_mean_counts(train)), mean_duration(train)
 
 
 def _bracketing_weights(known: Floats, query: Floats) -> Floats:

@@ -397,3 +397,7 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         if self._shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

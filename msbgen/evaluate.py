@@ -25,7 +25,7 @@ from msbgen.schema import (
     count_array,
     counter_names,
     describe_context,
-    duration_array,
+    mean_duration,
     replicate_dim,
     resource_names,
     sampling_interval,
@@ -237,7 +237,7 @@ def _score(
     largest = np.nanmax(count_array(train), axis=(0, 1, 2))
     profiles = mean_profiles(generated) if replicate_dim(generated) else generated
     profile, reference = count_array(profiles)[:, 0], count_array(mean_profiles(truth))[:, 0]
-    end, wanted_end = (np.nanmean(duration_array(d), axis=1) for d in (profiles, truth))
+    end, wanted_end = mean_duration(profiles), mean_duration(truth)
     clouds, wanted_clouds = count_array(generated) / largest, count_array(truth) / largest
     interval = sampling_interval(truth)
     scores = np.full((len(reference), len(METRICS)), np.nan)

@@ -554,8 +554,10 @@ def _rebinned(counts: Floats, end: Floats, interval: float, times: Floats) -> Fl
 
 def _extrapolated(known: Floats, query: Floats) -> xr.DataArray:
     """1 where a context lies outside the convex hull of the known ones."""
+    low, high = known.min(axis=0), known.max(axis=0)
+    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
+    outside = np.any((query < low - slack) | (query > high + slack), axis=1)
     known, query = to_unit_range(known, known), to_unit_range(known, query)
-    outside = np.any((query < -1e-9) | (query > 1 + 1e-9), axis=1)
     corners = np.array(np.meshgrid(*[np.unique(c)[[0, -1]] for c in known.T])).reshape(
         known.shape[1], -1
     )

@@ -152,7 +152,7 @@ def wasserstein_distance(
     import ot
 
     cost = ot.dist(a, b, metric="euclidean")
-    return float(ot.emd2(wa, wb, cost))
+    return float(np.asarray(ot.emd2(wa, wb, cost)))
 
 
 def _finite_rows(values: ArrayLike, name: str) -> NDArray[np.float64]:
@@ -175,4 +175,5 @@ def _probabilities(weights: ArrayLike | None, n: int, name: str) -> NDArray[np.f
 
 
 def _euclidean(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.sum((a - b) ** 2)))
+    step = a - b
+    return float(np.sqrt(step @ step))

@@ -131,6 +131,14 @@ def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 
+def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Mean execution time of each context [s], (n_contexts,), NaN where there is no run."""
+    duration = duration_array(dataset)
+    present = np.isfinite(duration)
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(duration).sum(axis=1) / present.sum(axis=1)
+
+
 def sampling_interval(dataset: xr.Dataset) -> float:
     """Sampling interval [s]."""
     time = np.asarray(dataset["time"].values, dtype=float)
@@ -377,14 +385,6 @@ def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
         if not np.all(np.isfinite(values)):
             row = int(np.argmin(np.isfinite(values)))
             yield f"resource '{name}' is {values[row]} at context {row}; give its value."
-        levels = np.atleast_1d(np.asarray(coord.attrs.get("levels", values), dtype=float))
-        off = ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1)
-        if np.any(off):
-            row = int(np.argmax(off))
-            yield (
-                f"resource '{name}' is {values[row]:g} at context {row}, which is none of its "
-                f"'levels': correct the value or add the level."
-            )
 
 
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -471,6 +471,15 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _value_warnings(ds: xr.Dataset) -> Iterator[str]:
+    for name in resource_names(ds):
+        values = ds[name].values.astype(float)
+        levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
+        off = ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1)
+        if off.any():
+            yield (
+                f"resource '{name}' is none of the platform's 'levels' {_Place(ds)(off)}: correct "
+                f"the value or add the level."
+            )
     names = counter_names(ds)
     for parts, whole in _subset_pairs(names):
         more, most = (ds[n].transpose("context", ..., "time").values for n in (parts, whole))

@@ -117,7 +117,6 @@ BROKEN = {
         "no resource found",
     ),
     "resource variable": (lambda ds: ds.reset_coords("frequency"), "is a data variable"),
-    "resource level": (_attr("frequency", "levels", [1.0, 1.5]), "none of its 'levels'"),
     "resource value": (
         lambda ds: ds.assign_coords(
             cache_ways=("context", ds["cache_ways"].values * np.nan, ds["cache_ways"].attrs)
@@ -184,6 +183,12 @@ def test_more_misses_than_requests_is_a_warning(measured, caplog):
     measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
     validate_profiles(measured)
     assert "'cache_misses' is above 'cache_requests' in context 0" in caplog.text
+
+
+def test_a_resource_off_its_levels_is_a_warning(measured, caplog):
+    measured["frequency"].attrs["levels"] = [1.0, 1.5]
+    validate_profiles(measured)
+    assert "'frequency' is none of the platform's 'levels' in context 1 (" in caplog.text
 
 
 @pytest.mark.parametrize(

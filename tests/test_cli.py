@@ -1,0 +1,200 @@
+"""The real command line: every verb, every exit code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from msbgen.schema import context_table, count_array, read_profiles, write_profiles
+
+
+def msbgen(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "msbgen.cli", *map(str, arguments)],
+        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(measured, truth, tmp_path):
+    write_profiles(measured, tmp_path / "measured.nc")
+    write_profiles(truth, tmp_path / "truth.nc")
+    return tmp_path
+
+
+def test_generate_all_contexts(folder):
+    done = msbgen("generate", "measured.nc", "-o", "out.nc", "--contexts", "all", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "out.nc: 12 contexts, 0 of them extrapolated" in done.stdout
+    assert done.stderr == ""  # progress is for terminals
+    assert read_profiles(folder / "out.nc").sizes["context"] == 12
+
+
+def test_generate_from_a_csv_with_every_option(folder):
+    (folder / "c.csv").write_text("frequency,cache_ways\n1.5, 3\n\n2.0,8\n")
+    done = msbgen(
+        "generate", "measured.nc", "-o", "out.nc", "--contexts", "c.csv", "--kind", "sample",
+        "--samples", 3, "--interval", 0.02, "--preset", "paper", "--epsilon", 0.05, "--seed", 4,
+        "--model", "model.nc", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    out = read_profiles(folder / "out.nc")
+    np.testing.assert_array_equal(context_table(out), [[3.0, 1.5], [8.0, 2.0]])
+    assert out.sizes["sample"] == 3
+    assert (out.attrs["interval"], out.attrs["epsilon"], out.attrs["seed"]) == (0.02, 0.05, 4)
+    from msbgen.generate import ProfileModel
+
+    assert ProfileModel.load(folder / "model.nc").settings.epsilon == 0.05
+
+
+def test_equal_seeds_give_equal_files(folder):
+    arguments = ["generate", "measured.nc", "--contexts", "truth.nc", "--kind", "sample"]
+    for name, seed in (("a.nc", 1), ("b.nc", 1), ("c.nc", 2)):
+        done = msbgen(*arguments, "-o", name, "--seed", seed, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    a, b, c = (count_array(read_profiles(folder / n)) for n in ("a.nc", "b.nc", "c.nc"))
+    np.testing.assert_array_equal(a, b)
+    assert a.shape != c.shape or not np.array_equal(a, c, equal_nan=True)
+
+
+def test_check_says_what_a_file_holds(folder):
+    done = msbgen("check", "measured.nc", cwd=folder)
+    assert done.returncode == 0
+    for part in ("contexts  6, 3 runs each", "cache_ways [1]: 2 to 8", "no problem found"):
+        assert part in done.stdout
+
+
+def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path):
+    measured["duration"].attrs["units"] = "ms"
+    measured["frequency"].attrs.pop("units")
+    measured.to_netcdf(tmp_path / "bad.nc")
+    done = msbgen("check", "bad.nc", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "bad.nc: variable 'duration' has units 'ms'" in done.stderr
+    assert "bad.nc: resource 'frequency' has no units" in done.stderr
+
+
+def test_evaluate_against_a_truth_and_by_leaving_out(folder):
+    done = msbgen(
+        "evaluate", "measured.nc", "--truth", "truth.nc", "-o", "scores",
+        "--methods", "bracketing,paper/mean", "--fastdtw", cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "paper/mean" in done.stdout
+    scores = json.loads((folder / "scores" / "scores.json").read_text())
+    assert scores["n_contexts"] == 2
+    assert scores["methods"]["paper/mean"]["fastdtw"] > 0
+    done = msbgen(
+        "evaluate", "measured.nc", "--leave-out", 2, "--methods", "nearest_context", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert "means over 6 contexts" in done.stdout
+
+
+BAD_DATA = [
+    (["generate", "missing.nc", "-o", "o.nc", "--contexts", "all"], "missing.nc: no such file"),
+    (["generate", "empty.nc", "-o", "o.nc", "--contexts", "all"], "empty.nc: the file is empty"),
+    (["generate", "text.nc", "-o", "o.nc", "--contexts", "all"], "text.nc: not a netCDF file"),
+    (["check", "text.nc"], "text.nc: not a netCDF file"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "no.csv"], "no.csv: no such file"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "head.csv"], "row 1 is 'ways,clock'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "row.csv"], "row 3 is '4,fast'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "short.csv"], "row 2 is '4'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "none.csv"], "no contexts below"),
+    (["evaluate", "measured.nc", "--truth", "empty.nc"], "empty.nc: the file is empty"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD_DATA, ids=lambda v: str(v)[-20:])
+def test_bad_data_exits_with_3_and_writes_nothing(folder, arguments, sentence):
+    (folder / "empty.nc").touch()
+    (folder / "text.nc").write_text("time,instructions\n")
+    (folder / "head.csv").write_text("ways,clock\n1,2\n")
+    (folder / "row.csv").write_text("cache_ways,frequency\n2,1\n4,fast\n")
+    (folder / "short.csv").write_text("cache_ways,frequency\n4\n")
+    (folder / "none.csv").write_text("cache_ways,frequency\n")
+    before = sorted(folder.iterdir())
+    done = msbgen(*arguments, cwd=folder)
+    assert done.returncode == 3, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(folder.iterdir()) == before
+
+
+USAGE = [
+    ([], "VERB"),
+    (["fly"], "invalid choice"),
+    (["generate", "measured.nc", "--contexts", "all"], "-o"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--epsilon", "-1"], "'-1'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--samples", "0"], "'0'"),
+    (["generate", "measured.nc", "-o", "truth.nc", "--contexts", "all"], "exists already"),
+    (["generate", "measured.nc", "-o", "no/o.nc", "--contexts", "all"], "make it first"),
+    (["evaluate", "measured.nc"], "--truth"),
+    (["evaluate", "measured.nc", "--truth", "truth.nc", "--methods", "best"], "no method 'best'"),
+    (["evaluate", "measured.nc", "--leave-out", "6"], "leaves none of the 6 contexts"),
+    (["demo", "--task", "doom"], "no task 'doom' ships; there are: bzip2"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), USAGE, ids=lambda v: str(v)[-20:])
+def test_usage_errors_exit_with_2_and_touch_nothing(folder, arguments, sentence):
+    before = (folder / "truth.nc").read_bytes()
+    done = msbgen(*arguments, cwd=folder)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (folder / "truth.nc").read_bytes() == before
+
+
+def test_force_overwrites(folder):
+    done = msbgen(
+        "generate", "measured.nc", "-o", "truth.nc", "--contexts", "all", "--force", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_profiles(folder / "truth.nc").sizes["context"] == 12
+
+
+def test_no_convergence_exits_with_4(folder):
+    # so small that rounding stops the marginal error above the tolerance
+    done = msbgen(
+        "generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--epsilon", "1e-18",
+        cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == 4, done.stderr
+    assert "not converged" in done.stderr
+    assert not (folder / "o.nc").exists()
+
+
+def test_an_internal_error_exits_with_1(folder):
+    code = (
+        "import sys, msbgen.schema\n"
+        "def broken(path): raise AssertionError('a bug')\n"
+        "msbgen.schema.load_netcdf = broken\n"
+        "from msbgen.cli import main\n"
+        "sys.exit(main(['check', 'measured.nc']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "a bug" in done.stderr
+    assert "internal error" in done.stderr
+
+
+def test_an_interrupt_exits_with_130_and_leaves_no_output(folder):
+    # a pipe that nobody writes to stands for work that goes on and on
+    os.mkfifo(folder / "endless.nc")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "msbgen.cli", "generate", "endless.nc", "-o", "o.nc", "--contexts",
+         "all"],
+        cwd=folder, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=30)
+    assert process.returncode == 130, messages
+    assert "interrupted" in messages
+    assert not (folder / "o.nc").exists()

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from msbgen.baselines import mean_profiles, nearest_context
+from msbgen.evaluate import (
+    METHODS,
+    METRICS,
+    evaluate,
+    improvement,
+    leave_contexts_out,
+    mean_scores,
+    summarise,
+)
+from msbgen.report import plot_profiles, score_table, two_far_contexts
+from msbgen.schema import ProfileError, context_table, make_profiles
+
+CHEAP = ("bracketing", "nearest_context", "multilinear")
+
+
+def test_a_perfect_method_scores_zero_and_a_known_error_its_size(measured, truth):
+    def perfect(train, contexts):
+        return mean_profiles(truth)
+
+    def slow(train, contexts):
+        late = mean_profiles(truth)
+        late["duration"] = late["duration"] * 1.25
+        return late
+
+    scores = evaluate(measured, truth, {"perfect": perfect, "slow": slow})["score"]
+    exact = scores.sel({"method": "perfect", "metric": ["ndtw", "ndtw_scaled", "duration_error"]})
+    np.testing.assert_allclose(exact, 0, atol=1e-12)
+    wrong = scores.sel({"method": "slow", "metric": "duration_error"})
+    np.testing.assert_allclose(wrong, 0.25)
+    assert np.isnan(scores.sel(metric="fastdtw")).all()
+
+
+def test_clouds_of_the_truth_itself_have_no_distance(measured, truth):
+    scores = evaluate(measured, truth, {"itself": lambda train, contexts: truth})["score"]
+    np.testing.assert_allclose(scores.sel(metric=["energy_distance", "wasserstein"]), 0, atol=1e-9)
+
+
+def test_fastdtw_is_reported_beside_the_exact_distance(measured, truth):
+    scores = evaluate(measured, truth, ["nearest_context"], warping=("exact", "fastdtw"))["score"]
+    exact = scores.sel(metric=["ndtw", "ndtw_scaled"]).values
+    assert np.all(scores.sel(metric=["fastdtw", "fastdtw_scaled"]).values >= exact - 1e-12)
+
+
+def test_every_method_scores_every_context(measured, truth):
+    scores = evaluate(measured, truth)
+    assert list(scores["method"].values) == list(METHODS)
+    assert list(scores["metric"].values) == list(METRICS)
+    asked = scores["score"].sel(metric=[m for m in METRICS if "fastdtw" not in m])
+    assert np.isfinite(asked).all()
+    np.testing.assert_array_equal(scores["cache_ways"], truth["cache_ways"])
+
+
+def test_leaving_one_context_out_is_evaluating_on_it(measured):
+    scores = leave_contexts_out(measured, 1, ["nearest_context"], rng=np.random.default_rng(0))
+    keep = np.arange(6) != 2
+    alone = evaluate(
+        measured.isel(context=keep), measured.isel(context=[2]), {"n": nearest_context}
+    )
+    np.testing.assert_allclose(
+        scores["score"].values[0, 2], alone["score"].values[0, 0], equal_nan=True
+    )
+
+
+def test_contexts_where_a_method_is_undefined_count_for_none(measured):
+    scores = leave_contexts_out(measured, 1, CHEAP, rng=np.random.default_rng(0))
+    undefined = scores["score"].sel({"method": "bracketing", "metric": "ndtw"}).isnull()
+    assert 0 < undefined.sum() < 6  # the corners have nothing that brackets them
+    kept = scores["score"].sel({"method": "multilinear", "metric": "ndtw"})[~undefined.values]
+    got = mean_scores(scores).sel({"method": "multilinear", "metric": "ndtw"})
+    assert got == pytest.approx(float(kept.mean()))
+    assert summarise(scores)["n_contexts_undefined"] == int(undefined.sum())
+
+
+def test_improvement_is_relative_to_the_baseline(measured, truth):
+    scores = evaluate(measured, truth, CHEAP)
+    better = improvement(scores)
+    assert np.all(better.sel({"method": "bracketing"}).dropna("metric") == 0)
+    mean = mean_scores(scores).sel(metric="ndtw")
+    expected = 1 - mean.sel({"method": "multilinear"}) / mean.sel({"method": "bracketing"})
+    got = better.sel({"method": "multilinear", "metric": "ndtw"})
+    assert float(got) == pytest.approx(float(expected))
+    with pytest.raises(ValueError, match="was not evaluated"):
+        improvement(scores, "paper/mean")
+
+
+def test_known_contexts_in_the_truth_are_said(measured, caplog):
+    evaluate(measured, measured.isel(context=[1, 2]), ["nearest_context"])
+    assert "2 contexts of the truth were measured too" in caplog.text
+
+
+def test_files_that_do_not_belong_together_are_refused(measured, truth):
+    with pytest.raises(ProfileError, match="the truth has counters"):
+        evaluate(measured, truth.drop_vars("cache_misses"), CHEAP)
+    with pytest.raises(ProfileError, match="the truth has resources"):
+        evaluate(measured, truth.drop_vars("frequency"), CHEAP)
+    with pytest.raises(ValueError, match="unknown method 'best'"):
+        evaluate(measured, truth, ["best"])
+    with pytest.raises(ValueError, match="1 to 5 of the 6 contexts"):
+        leave_contexts_out(measured, 6, CHEAP)
+    slower = make_profiles(
+        np.ones((1, 1, 3, 3)), [[0.06]], [[2.0, 1.0]], interval=0.02,
+        resources={n: measured[n].attrs for n in ("cache_ways", "frequency")},
+        counters={n: {} for n in ("instructions", "cache_requests", "cache_misses")},
+    )  # fmt: skip
+    with pytest.raises(ProfileError, match=r"sampled every 0\.02 s"):
+        evaluate(measured, slower, CHEAP)
+
+
+def test_the_table_shows_every_method_and_its_improvement(measured, truth):
+    text = score_table(summarise(evaluate(measured, truth, CHEAP)))
+    lines = text.splitlines()
+    assert [line.split()[0] for line in lines[2:5]] == list(CHEAP)
+    assert "nDTW raw" in lines[0]
+    assert "fastdtw" not in lines[0]
+    assert "(  +0 %)" in lines[2]
+    assert len({len(line) for line in lines[:5]}) == 1
+
+
+def test_the_picture_is_a_png_of_two_far_contexts(measured, truth, tmp_path):
+    rows = two_far_contexts(measured, truth)
+    assert sorted(rows) == [0, 1]
+    generated = {"nearest": nearest_context(measured, context_table(truth))}
+    plot_profiles(generated, truth, rows, tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(FileExistsError):
+        plot_profiles(generated, truth, rows, tmp_path / "p.png")

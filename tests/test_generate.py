@@ -1,0 +1,235 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import oracles
+from conftest import synthetic_task
+from msbgen.bridge import NotConvergedError
+from msbgen.generate import DEFAULT, PAPER, ProfileModel, Settings, fit_profiles
+from msbgen.schema import (
+    ProfileError,
+    all_contexts,
+    context_table,
+    count_array,
+    counter_names,
+    duration_array,
+    inspect_profiles,
+)
+
+KINDS = ("max_likelihood", "mean", "sample")
+COARSE = Settings(snapshot_interval=0.03)
+
+
+def running(dataset, context):
+    counts = count_array(dataset)[context, 0]
+    return counts[np.isfinite(counts[:, 0])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
+    model = fit_profiles(measured, COARSE)
+    everything = all_contexts(measured)
+    generated = model.generate(everything, kind=kind, n_samples=4)
+    assert inspect_profiles(generated).errors == []
+    np.testing.assert_array_equal(context_table(generated), everything)
+    assert dict(generated.sizes)["context"] == 12
+    assert generated.sizes.get("sample", 4) == 4
+    known = duration_array(measured)
+    assert generated["duration"].min() >= known.min()
+    assert generated["duration"].max() <= known.max()
+    assert generated.attrs["kind"] == kind
+    assert generated.attrs["solver_status"].startswith("converged")
+
+
+def test_the_two_solver_forms_generate_the_same(measured):
+    query = np.array([[3.0, 1.5], [6.0, 1.2]])
+    pairwise = fit_profiles(measured, dataclasses.replace(PAPER, method="pairwise", tol=1e-12))
+    multimarginal = fit_profiles(measured, PAPER)
+    a = pairwise.generate(query, kind="mean")
+    b = multimarginal.generate(query, kind="mean")
+    for name in counter_names(measured):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
+def test_states_equal_brute_force_over_all_atoms(measured, kind):
+    """The whole way from the file to a state, against all n² atoms of the paper's description."""
+    model = fit_profiles(measured, COARSE)
+    query = np.array([[5.0, 1.4]])
+    generated = running(model.generate(query, kind=kind), 0)
+    table, counts = context_table(measured), count_array(measured)
+    whole = np.floor(duration_array(measured) / 0.01 + 1e-9)
+
+    low, span = table.min(axis=0), np.ptp(table, axis=0)
+    unit = (table - low) / span
+    bandwidth = unit.std(axis=0) * len(unit) ** (-1 / 6)
+    target = (query[0] - low) / span / bandwidth
+    points, states, contexts = [], [], []
+    for row in (3, 6):
+        c, r = np.nonzero(whole > row)
+        eta = np.hstack([counts[c, r, row], table[c]])
+        smallest, largest = eta.min(axis=0), eta.max(axis=0)
+        points.append(0.1 * (eta - smallest) / np.where(largest > smallest, largest - smallest, 1))
+        states.append(counts[c, r, row])
+        contexts.append(unit[c] / bandwidth)
+    cost = oracles.squared_distances(*points)
+    marginals = [np.full(len(p), 1 / len(p)) for p in points]
+    plan = oracles.bridge_tensor([cost], marginals, 0.1)
+    for row, lam in ((3, 1.0), (4, 2 / 3), (5, 1 / 3)):
+        mass, value, context = oracles.atoms(plan, states, contexts, lam)
+        weight = mass * np.exp(oracles.log_kernel(target, context))
+        mean, heaviest = weight @ value / weight.sum(), value[weight.argmax()]
+        expected = mean if kind == "mean" else heaviest
+        np.testing.assert_allclose(generated[row], expected, rtol=2e-5)
+
+
+def test_sample_mean_converges_to_the_mean_of_the_conditional_law(measured):
+    model = fit_profiles(measured, COARSE)
+    query = np.array([[4.0, 2.0]])
+    mean = running(model.generate(query, kind="mean"), 0)[:8]
+    sample = model.generate(query, kind="sample", n_samples=4000, rng=np.random.default_rng(0))
+    counts = count_array(sample)[0, :, :8]
+    error = np.abs(counts.mean(axis=0) - mean)
+    assert np.all(error < 5 * counts.std(axis=0) / np.sqrt(4000) + 1e-3 * mean)
+
+
+def test_sampled_durations_follow_the_measured_ones(measured):
+    model = fit_profiles(measured, Settings(bandwidth=0.02))
+    sample = model.generate(context_table(measured)[:1], kind="sample", n_samples=300)
+    seen, counts = np.unique(duration_array(sample), return_counts=True)
+    assert set(seen) == set(duration_array(measured)[0])
+    assert counts.min() > 60
+
+
+def test_equal_seeds_give_equal_profiles(measured):
+    model = fit_profiles(measured)
+    query = all_contexts(measured)
+    first, second, other = (
+        model.generate(query, kind="sample", rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    xr.testing.assert_identical(first, second)
+    assert not first["duration"].equals(other["duration"])
+
+
+def test_a_saved_model_answers_the_same(measured, tmp_path):
+    model = fit_profiles(measured)
+    model.save(tmp_path / "model.nc")
+    loaded = ProfileModel.load(tmp_path / "model.nc")
+    assert loaded.settings == model.settings
+    for kind in KINDS:
+        answers = [
+            m.generate([[3.0, 1.1]], kind=kind, rng=np.random.default_rng(5))
+            for m in (model, loaded)
+        ]
+        xr.testing.assert_identical(*answers)
+    with pytest.raises(FileExistsError):
+        model.save(tmp_path / "model.nc")
+
+
+def test_a_profile_file_is_no_model(measured, tmp_path):
+    measured.to_netcdf(tmp_path / "profiles.nc")
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/1'"):
+        ProfileModel.load(tmp_path / "profiles.nc")
+
+
+def test_contexts_outside_the_hull_are_marked(measured):
+    model = fit_profiles(measured)
+    inside, outside = [[2.0, 1.0], [5.0, 1.5]], [[1.0, 1.5], [4.0, 2.5]]
+    generated = model.generate(inside + outside, kind="mean")
+    assert generated["extrapolated"].values.tolist() == [0, 0, 1, 1]
+    triangle = fit_profiles(measured.isel(context=[0, 1, 4]))  # not every corner is known
+    marked = triangle.generate([[3.0, 1.2], [7.5, 1.9]], kind="mean")["extrapolated"]
+    assert marked.values.tolist() == [0, 1]
+
+
+def test_times_set_the_output_interval_and_conserve_events(measured):
+    model = fit_profiles(measured)
+    query = context_table(measured)
+    native = model.generate(query, kind="mean")
+    finer = model.generate(query, kind="mean", times=0.004)
+    assert finer.attrs["interval"] == 0.004
+    assert inspect_profiles(finer).errors == []
+    for name in counter_names(measured):
+        np.testing.assert_allclose(finer[name].sum("time"), native[name].sum("time"), rtol=1e-5)
+    longest = float(native["duration"].max())
+    explicit = model.generate(query, kind="mean", times=0.004 * np.arange(1, longest / 0.004 + 2))
+    np.testing.assert_array_equal(
+        explicit["instructions"].values[:, : finer.sizes["time"]], finer["instructions"].values
+    )
+    with pytest.raises(ValueError, match="a profile lasts"):
+        model.generate(query, times=[0.01, 0.02])
+    with pytest.raises(ValueError, match="equally spaced"):
+        model.generate(query, times=[0.01, 0.05, 1.0])
+    with pytest.raises(ValueError, match="times begin with"):
+        model.generate(query, times=-0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", [{"context": [2]}, {"run": [0]}, {"context": [2], "run": [1]}])
+def test_one_context_or_one_run_is_enough(measured, kind, part):
+    model = fit_profiles(measured.isel(part))
+    generated = model.generate(context_table(measured)[[2]], kind=kind)
+    assert inspect_profiles(generated).errors == []
+
+
+def test_missing_runs_and_constant_resources_are_no_obstacle(measured):
+    fewer = measured.isel(context=[0, 2, 4])  # one clock only
+    fewer["duration"][0, 1] = np.nan
+    for name in counter_names(fewer):
+        fewer[name][0, 1] = np.nan
+    generated = fit_profiles(fewer).generate([[3.0, 1.0], [3.0, 1.5]], kind="mean")
+    assert inspect_profiles(generated).errors == []
+    assert generated["extrapolated"].values.tolist() == [0, 1]
+
+
+def test_generation_knows_no_names(measured):
+    renamed = measured.rename(
+        cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
+    )
+    renamed = renamed.rename(cache_requests="plums")
+    a = fit_profiles(measured).generate([[3.0, 1.5]], kind="mean")
+    b = fit_profiles(renamed).generate([[3.0, 1.5]], kind="mean")
+    np.testing.assert_array_equal(a["instructions"], b["apples"])
+
+
+def test_short_runs_are_refused_with_a_remedy(measured):
+    coarse = synthetic_task(context_table(measured), interval=0.3)
+    with pytest.raises(ProfileError, match=r"two whole sampling intervals of 0\.3 s"):
+        fit_profiles(coarse)
+
+
+def test_a_bridge_that_does_not_converge_raises(measured):
+    with pytest.raises(NotConvergedError):
+        fit_profiles(measured, Settings(tol=1e-17))
+
+
+@pytest.mark.parametrize(
+    ("contexts", "sentence"),
+    [
+        ([[1.0]], r"rows × 2 columns \(cache_ways, frequency\)"),
+        ([], "contexts have shape"),
+        ([[2.0, 1.0], [np.nan, 1.0]], "not finite at row 1"),
+    ],
+)
+def test_bad_contexts_are_refused(measured, contexts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit_profiles(measured).generate(contexts)
+
+
+def test_bad_settings_are_refused(measured):
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        Settings(epsilon=-1)
+    with pytest.raises(ValueError, match="method is 'other'"):
+        Settings(method="other")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kind is 'best'"):
+        fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n_samples is 0"):
+        fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
+
+
+def test_the_paper_preset_is_what_the_paper_states():
+    assert (PAPER.epsilon, PAPER.scaled_range, PAPER.snapshot_interval) == (0.1, 0.1, 0.05)
+    assert (PAPER.method, PAPER.hilbert_tol) == ("multimarginal", 1e-12)
+    assert DEFAULT.epsilon > 0
