@@ -217,7 +217,7 @@ def run_demo(options: argparse.Namespace) -> None:
         flush=True,
     )
     with _Progress("scoring methods") as step:
-        scores = evaluate.evaluate(train, truth, progress=step)
+        scores = evaluate.score_methods(train, truth, progress=step)
     summary = evaluate.summarise(scores)
     print(report.score_table(summary))
 
@@ -318,7 +318,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     with _Progress("scoring methods") as step:
         if options.truth:
             truth = schema.read_profiles(options.truth)
-            scores = evaluate.evaluate(measured, truth, names, warping=warping, progress=step)
+            scores = evaluate.score_methods(measured, truth, names, warping=warping, progress=step)
         else:
             if options.leave_out >= measured.sizes["context"]:
                 raise UsageError(

@@ -69,7 +69,7 @@ def _generators(preset: str) -> dict[str, Method]:
 METHODS: dict[str, Method] = {**_generators("default"), **_generators("paper"), **BASELINES}
 
 
-def evaluate(
+def score_methods(
     train: xr.Dataset,
     truth: xr.Dataset,
     methods: Mapping[str, Method] | Sequence[str] = tuple(METHODS),
@@ -128,7 +128,7 @@ def leave_contexts_out(
 ) -> xr.Dataset:
     """Leave `size` contexts out at a time, in random groups, until each was left out once.
 
-    Returns and raises as :func:`evaluate`; contexts keep the order of `dataset`.  Contexts at
+    Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
     the edge of the known ones are extrapolated when they are left out.
     """
     chosen = _chosen(methods)
@@ -146,7 +146,7 @@ def leave_contexts_out(
             if progress:
                 progress(done * parts + part, len(groups) * parts)
 
-        fold = evaluate(
+        fold = score_methods(
             dataset.isel(context=kept),
             dataset.isel(context=group),
             chosen,

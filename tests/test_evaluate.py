@@ -5,10 +5,10 @@ from msbgen.baselines import mean_profiles, nearest_context
 from msbgen.evaluate import (
     METHODS,
     METRICS,
-    evaluate,
     improvement,
     leave_contexts_out,
     mean_scores,
+    score_methods,
     summarise,
 )
 from msbgen.report import plot_profiles, score_table, two_far_contexts
@@ -26,7 +26,7 @@ def test_a_perfect_method_scores_zero_and_a_known_error_its_size(measured, truth
         late["duration"] = late["duration"] * 1.25
         return late
 
-    scores = evaluate(measured, truth, {"perfect": perfect, "slow": slow})["score"]
+    scores = score_methods(measured, truth, {"perfect": perfect, "slow": slow})["score"]
     exact = scores.sel({"method": "perfect", "metric": ["ndtw", "ndtw_scaled", "duration_error"]})
     np.testing.assert_allclose(exact, 0, atol=1e-12)
     wrong = scores.sel({"method": "slow", "metric": "duration_error"})
@@ -35,18 +35,20 @@ def test_a_perfect_method_scores_zero_and_a_known_error_its_size(measured, truth
 
 
 def test_clouds_of_the_truth_itself_have_no_distance(measured, truth):
-    scores = evaluate(measured, truth, {"itself": lambda train, contexts: truth})["score"]
+    scores = score_methods(measured, truth, {"itself": lambda train, contexts: truth})["score"]
     np.testing.assert_allclose(scores.sel(metric=["energy_distance", "wasserstein"]), 0, atol=1e-9)
 
 
 def test_fastdtw_is_reported_beside_the_exact_distance(measured, truth):
-    scores = evaluate(measured, truth, ["nearest_context"], warping=("exact", "fastdtw"))["score"]
+    scores = score_methods(measured, truth, ["nearest_context"], warping=("exact", "fastdtw"))[
+        "score"
+    ]
     exact = scores.sel(metric=["ndtw", "ndtw_scaled"]).values
     assert np.all(scores.sel(metric=["fastdtw", "fastdtw_scaled"]).values >= exact - 1e-12)
 
 
 def test_every_method_scores_every_context(measured, truth):
-    scores = evaluate(measured, truth)
+    scores = score_methods(measured, truth)
     assert list(scores["method"].values) == list(METHODS)
     assert list(scores["metric"].values) == list(METRICS)
     asked = scores["score"].sel(metric=[m for m in METRICS if "fastdtw" not in m])
@@ -57,7 +59,7 @@ def test_every_method_scores_every_context(measured, truth):
 def test_leaving_one_context_out_is_evaluating_on_it(measured):
     scores = leave_contexts_out(measured, 1, ["nearest_context"], rng=np.random.default_rng(0))
     keep = np.arange(6) != 2
-    alone = evaluate(
+    alone = score_methods(
         measured.isel(context=keep), measured.isel(context=[2]), {"n": nearest_context}
     )
     np.testing.assert_allclose(
@@ -76,7 +78,7 @@ def test_contexts_where_a_method_is_undefined_count_for_none(measured):
 
 
 def test_improvement_is_relative_to_the_baseline(measured, truth):
-    scores = evaluate(measured, truth, CHEAP)
+    scores = score_methods(measured, truth, CHEAP)
     better = improvement(scores)
     assert np.all(better.sel({"method": "bracketing"}).dropna("metric") == 0)
     mean = mean_scores(scores).sel(metric="ndtw")
@@ -88,17 +90,17 @@ def test_improvement_is_relative_to_the_baseline(measured, truth):
 
 
 def test_known_contexts_in_the_truth_are_said(measured, caplog):
-    evaluate(measured, measured.isel(context=[1, 2]), ["nearest_context"])
+    score_methods(measured, measured.isel(context=[1, 2]), ["nearest_context"])
     assert "2 contexts of the truth were measured too" in caplog.text
 
 
 def test_files_that_do_not_belong_together_are_refused(measured, truth):
     with pytest.raises(ProfileError, match="the truth has counters"):
-        evaluate(measured, truth.drop_vars("cache_misses"), CHEAP)
+        score_methods(measured, truth.drop_vars("cache_misses"), CHEAP)
     with pytest.raises(ProfileError, match="the truth has resources"):
-        evaluate(measured, truth.drop_vars("frequency"), CHEAP)
+        score_methods(measured, truth.drop_vars("frequency"), CHEAP)
     with pytest.raises(ValueError, match="unknown method 'best'"):
-        evaluate(measured, truth, ["best"])
+        score_methods(measured, truth, ["best"])
     with pytest.raises(ValueError, match="1 to 5 of the 6 contexts"):
         leave_contexts_out(measured, 6, CHEAP)
     slower = make_profiles(
@@ -107,11 +109,11 @@ def test_files_that_do_not_belong_together_are_refused(measured, truth):
         counters={n: {} for n in ("instructions", "cache_requests", "cache_misses")},
     )  # fmt: skip
     with pytest.raises(ProfileError, match=r"sampled every 0\.02 s"):
-        evaluate(measured, slower, CHEAP)
+        score_methods(measured, slower, CHEAP)
 
 
 def test_the_table_shows_every_method_and_its_improvement(measured, truth):
-    text = score_table(summarise(evaluate(measured, truth, CHEAP)))
+    text = score_table(summarise(score_methods(measured, truth, CHEAP)))
     lines = text.splitlines()
     assert [line.split()[0] for line in lines[2:5]] == list(CHEAP)
     assert "nDTW raw" in lines[0]

@@ -1,0 +1,41 @@
+"""What the README shows runs as it stands."""
+
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_library_example_runs(tmp_path, monkeypatch, capsys):
+    (example,) = blocks("python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 20
+    (tmp_path / "profiles").mkdir()
+    for name in ("gzip.nc", "gzip-truth.nc"):
+        shutil.copy(ROOT / "profiles" / name, tmp_path / "profiles")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(example, "README.md", "exec"), names)
+    assert names["mean"].sizes["context"] == 100
+    assert names["one"].sizes["context"] == 1
+    assert "bracketing" in capsys.readouterr().out
+
+
+def test_continuous_integration_runs_the_readme_test_command():
+    (command,) = [line for text in blocks("sh") for line in text.splitlines() if "pytest" in line]
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_documented():
+    import msbgen
+
+    assert set(dir(msbgen)) >= set(msbgen.__all__)
+    things = [getattr(msbgen, name) for name in msbgen.__all__]
+    documented = [thing for thing in things if callable(thing)]
+    assert len(documented) > 15
+    assert all(thing.__doc__ for thing in documented)
