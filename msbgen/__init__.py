@@ -9,8 +9,9 @@ from importlib import import_module
 _MODULES = {
     "baselines": ("BASELINES", "mean_profiles"),
     "bridge": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
+    "elapsed": ("ElapsedSettings",),
     "evaluate": ("METHODS", "improvement", "leave_contexts_out", "score_methods", "summarise"),
-    "generate": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "Settings", "fit_profiles"),
+    "generate": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
     "metrics": ("dtw_distance", "energy_distance", "normalised_dtw", "wasserstein_distance"),
     "schema": (
         "ProfileError",

@@ -223,6 +223,41 @@ def to_wall_time(
     return counts.reshape(*batch, n_times, d), duration.reshape(batch)
 
 
+def resample(
+    counts: ArrayLike, duration: ArrayLike, interval: float, new_interval: float
+) -> Floats:
+    """Counts per sampling interval of another length, events spread evenly inside the old ones.
+
+    Parameters
+    ----------
+    counts : array_like, (..., time, d)
+        NaN after the end of a run.
+    duration : array_like, (...)
+        [s]; the last interval of a run ends there.
+    interval, new_interval : float
+        [s]
+
+    Returns
+    -------
+    ndarray, (..., new time, d)
+        Totals are those of `counts`; NaN after the end.
+    """
+    runs, ended = _checked_runs(counts, duration, interval, 0)
+    batch = runs.shape[:-2]
+    quantities, _ = _quantities(runs.reshape(-1, *runs.shape[-2:]), ended.reshape(-1), interval)
+    length = np.maximum(np.ceil(ended.reshape(-1) / new_interval - _WHOLE), 1).astype(np.int64)
+    edges = new_interval * np.arange(length.max() + 1.0)
+    out = np.empty((len(quantities), len(edges) - 1, runs.shape[-1]))
+    _kernels.rebin(
+        _cumulative(quantities[:, :, 0]),
+        np.ascontiguousarray(quantities[:, :, 1:]),
+        edges,
+        length - 1,
+        out,
+    )
+    return out.reshape(*batch, *out.shape[1:])
+
+
 def lost_counts(
     total: ArrayLike, *, tolerance: float = 0.03, factor: float = 5.0
 ) -> NDArray[np.bool_]:

@@ -49,7 +49,7 @@ def test_generate_from_a_csv_with_every_option(folder):
     assert (out.attrs["interval"], out.attrs["epsilon"], out.attrs["seed"]) == (0.02, 0.05, 4)
     from msbgen.generate import ProfileModel
 
-    assert ProfileModel.load(folder / "model.nc").settings.epsilon == 0.05
+    assert ProfileModel.load(folder / "model.nc").law.settings.epsilon == 0.05
 
 
 def test_equal_seeds_give_equal_files(folder):

@@ -7,7 +7,8 @@ import xarray as xr
 import oracles
 from conftest import synthetic_task
 from msbgen.bridge import NotConvergedError
-from msbgen.generate import DEFAULT, PAPER, ProfileModel, Settings, fit_profiles
+from msbgen.elapsed import ElapsedSettings
+from msbgen.generate import DEFAULT, PAPER, ProfileModel, fit_profiles
 from msbgen.schema import (
     ProfileError,
     all_contexts,
@@ -19,7 +20,7 @@ from msbgen.schema import (
 )
 
 KINDS = ("max_likelihood", "mean", "sample")
-COARSE = Settings(snapshot_interval=0.03)
+COARSE = ElapsedSettings(snapshot_interval=0.03)
 
 
 def running(dataset, context):
@@ -96,7 +97,7 @@ def test_sample_mean_converges_to_the_mean_of_the_conditional_law(measured):
 
 
 def test_sampled_durations_follow_the_measured_ones(measured):
-    model = fit_profiles(measured, Settings(bandwidth=0.02))
+    model = fit_profiles(measured, ElapsedSettings(bandwidth=0.02))
     sample = model.generate(context_table(measured)[:1], kind="sample", n_samples=300)
     seen, counts = np.unique(duration_array(sample), return_counts=True)
     assert set(seen) == set(duration_array(measured)[0])
@@ -117,7 +118,7 @@ def test_a_saved_model_answers_the_same(measured, tmp_path):
     model = fit_profiles(measured)
     model.save(tmp_path / "model.nc")
     loaded = ProfileModel.load(tmp_path / "model.nc")
-    assert loaded.settings == model.settings
+    assert loaded.law.settings == model.law.settings
     for kind in KINDS:
         answers = [
             m.generate([[3.0, 1.1]], kind=kind, rng=np.random.default_rng(5))
@@ -202,7 +203,7 @@ def test_short_runs_are_refused_with_a_remedy(measured):
 
 def test_a_bridge_that_does_not_converge_raises(measured):
     with pytest.raises(NotConvergedError):
-        fit_profiles(measured, Settings(tol=1e-17))
+        fit_profiles(measured, ElapsedSettings(tol=1e-17))
 
 
 @pytest.mark.parametrize(
@@ -220,9 +221,9 @@ def test_bad_contexts_are_refused(measured, contexts, sentence):
 
 def test_bad_settings_are_refused(measured):
     with pytest.raises(ValueError, match="epsilon is -1"):
-        Settings(epsilon=-1)
+        ElapsedSettings(epsilon=-1)
     with pytest.raises(ValueError, match="method is 'other'"):
-        Settings(method="other")  # type: ignore[arg-type]
+        ElapsedSettings(method="other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kind is 'best'"):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="n_samples is 0"):
