@@ -87,3 +87,35 @@ def progress_amounts(counts, duration, interval, knots):
     progress = cumulative[:, 0] / cumulative[-1, 0]
     others = [times, *cumulative[:, 1:].T]
     return np.stack([np.diff(np.interp(knots, progress, q)) for q in others], axis=1)
+
+
+def replay(instructions, hits, misses, lengths, grant, period, interval):
+    """Play a run without noise: count how long the core runs in each regulator period.
+
+    The counters are piecewise linear in the time that the core has run; a period lets it run
+    until the grant is spent, at the first instant at which so many misses have been made.
+    """
+    run = np.concatenate([[0.0], np.cumsum(lengths)])
+    made = np.concatenate([[0.0], np.cumsum(misses)])
+    begins = [0.0]  # how long the core has run when period p begins
+    while begins[-1] < run[-1]:
+        target = np.interp(begins[-1], run, made) + grant
+        j = int(np.searchsorted(made, target))
+        spent = np.inf
+        if j < len(made):
+            spent = run[j - 1] + (target - made[j - 1]) / (made[j] - made[j - 1]) * lengths[j - 1]
+        begins.append(min(begins[-1] + period, spent, run[-1]))
+    duration = (len(begins) - 2) * period + begins[-1] - begins[-2]
+
+    def has_run(t):
+        p = min(int(t / period), len(begins) - 2)
+        return min(begins[p] + t - p * period, begins[p + 1])
+
+    ends = [k * interval for k in range(1, int(np.ceil(duration / interval)))]
+    at = [has_run(t) for t in ends] + [run[-1]]
+    cumulated = [
+        [np.floor(np.interp(u, run, np.concatenate([[0.0], np.cumsum(c)])) + 1e-7) for u in at]
+        for c in (instructions, hits, misses)
+    ]
+    steps = np.diff(cumulated, axis=1, prepend=0)
+    return duration, np.stack([steps[0], steps[1] + steps[2], steps[2]], axis=1)

@@ -50,3 +50,16 @@ def measured_runs(draw, least_clock=0.0, max_intervals=8, counters=2):
     interval = draw(st.sampled_from([0.01, 0.5, 1.0]))
     partial = draw(st.floats(0.05, 1.0))
     return counts, interval * (n - 1 + partial), interval
+
+
+def recorded_runs(draw, max_intervals=12, colourings=2, ways=4):
+    """Arrays of a trace: instructions, core cycles, fixed time [ns], distance histogram."""
+    n = draw(st.integers(1, max_intervals))
+    instructions = draw(arrays(np.int64, n, elements=st.integers(1_000, 900_000)))
+    cycles = np.round(instructions * draw(arrays(float, n, elements=st.floats(0.3, 3)))) + 1
+    fixed = draw(arrays(np.int64, n, elements=st.sampled_from([0, 0, 100, 50_000])))
+    shape = (ways + 1, n, 2)
+    first = draw(arrays(np.int64, shape, elements=st.sampled_from([0, 1, 30, 900, 20_000])))
+    # other colourings move the same requests to other depths
+    histogram = np.stack([np.roll(first, c, axis=0) for c in range(colourings)], axis=2)
+    return instructions, cycles, fixed, histogram

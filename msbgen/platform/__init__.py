@@ -1,0 +1,21 @@
+"""The virtual platform: real programs' traces, simulated caches, bandwidth and clock."""
+
+from msbgen.platform.replay import PlatformConfig, platform_contexts, replay
+from msbgen.platform.trace import (
+    TraceError,
+    make_trace,
+    read_trace,
+    validate_trace,
+    write_trace,
+)
+
+__all__ = [
+    "PlatformConfig",
+    "TraceError",
+    "make_trace",
+    "platform_contexts",
+    "read_trace",
+    "replay",
+    "validate_trace",
+    "write_trace",
+]
