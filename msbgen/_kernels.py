@@ -789,3 +789,25 @@ def replay_run(lengths, events, regulator, ticks, preemptions, start, interval, 
         for c in range(1, 4):
             readings[j, c] -= readings[j - 1, c]
     return t, n
+
+
+@_kernel
+def stack_distances(lines, sets, intervals, streams, stacks, histogram):
+    """Count requests by LRU stack distance; `stacks` carries the caches from call to call.
+
+    ``stacks`` (n_sets, n_ways) holds the lines of each set, most recent first, negative where
+    empty; ``histogram`` (n_ways + 1, n_intervals, 2) gains one request at (depth, interval,
+    stream) for each of ``lines`` (n,), at the last depth where its line is in no stack.
+    """
+    n_ways = stacks.shape[1]
+    for i in range(lines.size):
+        # invariant: for every w, the first w lines of a stack are what w LRU ways would hold
+        line = lines[i]
+        stack = stacks[sets[i]]
+        depth = 0
+        while depth < n_ways and stack[depth] != line:
+            depth += 1
+        for d in range(min(depth, n_ways - 1), 0, -1):
+            stack[d] = stack[d - 1]
+        stack[0] = line
+        histogram[depth, intervals[i], streams[i]] += 1

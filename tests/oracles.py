@@ -119,3 +119,19 @@ def replay(instructions, hits, misses, lengths, grant, period, interval):
     ]
     steps = np.diff(cumulated, axis=1, prepend=0)
     return duration, np.stack([steps[0], steps[1] + steps[2], steps[2]], axis=1)
+
+
+def lru_misses(lines, sets, ways):
+    """Misses of a cache with least-recently-used replacement, simulated for one size."""
+    contents = {}
+    misses = 0
+    for line, s in zip(lines, sets):
+        held = contents.setdefault(s, [])
+        if line in held:
+            held.remove(line)
+        else:
+            misses += 1
+            if len(held) == ways:
+                held.pop()
+        held.insert(0, line)
+    return misses

@@ -1,7 +1,10 @@
 """The virtual platform: traces, replay, recording."""
 
+import logging
+import subprocess
 from dataclasses import replace
 from pathlib import Path
+from pydoc_data import topics
 
 import numpy as np
 import pytest
@@ -11,14 +14,18 @@ from hypothesis import strategies as st
 
 from msbgen.platform import (
     PlatformConfig,
+    RecordError,
     TraceError,
+    check_recording_needs,
     make_trace,
     platform_contexts,
     read_trace,
+    record_trace,
     replay,
     validate_trace,
     write_trace,
 )
+from msbgen.platform.record import cache_sets, stack_histogram
 from msbgen.schema import ProfileError, context_table, read_profiles, write_profiles
 from tests import oracles
 from tests.strategies import recorded_runs
@@ -351,3 +358,214 @@ def test_bad_traces_are_refused(spoil, message):
 def test_a_profile_is_no_trace():
     with pytest.raises(ProfileError, match=r"gzip\.nc: attribute 'schema'"):
         read_trace(PROFILES / "gzip.nc")
+
+
+# --------------------------------------------------------------------------- recording
+
+
+@settings(max_examples=30)
+@given(
+    lines=st.lists(st.integers(0, 3000).map(lambda i: i * 64 + i % 2), min_size=1, max_size=300),
+    seed=st.integers(0, 2**32),
+)
+def test_stack_distances_give_the_misses_of_every_lru_cache(lines, seed):
+    rng = np.random.default_rng(seed)
+    # small caches fill only where many lines share a set: draw most lines from few pages
+    lines = [line % (64 * 40) if rng.random() < 0.8 else line for line in lines]
+    streams = rng.integers(0, 2, len(lines))
+    cut = int(rng.integers(0, len(lines) + 1))
+    keys = rng.integers(2**63, size=2, dtype=np.uint64)
+    requests = (2 * np.array(lines) + streams).astype(np.uint64)
+    histogram = stack_histogram(requests, np.array([cut, len(lines) - cut]), keys)
+    assert histogram.shape == (21, 2, 2, 2)
+    for c, key in enumerate(keys):
+        sets = cache_sets(requests // 2, key).tolist()
+        for w in (1, 2, 3, 20):
+            assert histogram[w:, :, c].sum() == oracles.lru_misses(lines, sets, w)
+    by_interval = histogram.sum(axis=(0, 3))
+    assert np.all(by_interval == np.array([[cut], [len(lines) - cut]]))
+    assert np.all(histogram.sum(axis=(0, 1))[:, 1] == streams.sum())
+
+
+def test_stack_distances_in_a_set_that_overflows():
+    # 30 lines of one set, cyclically: LRU never hits, whatever the ways
+    page = np.arange(200_000, dtype=np.uint64) * 64
+    key = np.uint64(12345)
+    sets = cache_sets(page, key)
+    np.testing.assert_allclose(np.bincount(sets.astype(int) // 64), 200_000 / 256, rtol=0.2)
+    lines = np.tile(page[sets == sets[0]][:30], 4)
+    histogram = stack_histogram(2 * lines, np.array([len(lines)]), np.array([key]))
+    assert histogram[20].sum() == 120
+    few = np.tile(lines[:7], 4)
+    histogram = stack_histogram(2 * few, np.array([len(few)]), np.array([key]))
+    assert histogram[:, 0, 0, 0].tolist() == [0] * 6 + [21] + [0] * 13 + [7]
+
+
+def recorder_missing() -> str:
+    try:
+        check_recording_needs()
+    except RecordError as error:
+        return str(error)
+    return ""
+
+
+needs_recorder = pytest.mark.skipif(bool(recorder_missing()), reason=recorder_missing())
+
+
+def compiled(source: str, folder: Path) -> list[str]:
+    program = folder / "program"
+    options = ["-O1", "-pthread", "-x", "c", "-", "-o", str(program)]
+    subprocess.run(["gcc", *options], input=source.encode(), check=True)
+    return [str(program)]
+
+
+@needs_recorder
+def test_record_a_real_compressor(tmp_path):
+    seen = []
+    text = Path(topics.__file__)
+    command = ["gzip", "-9", "-c", str(text)]
+    trace = record_trace(command, tmp_path / "gzip.nc", progress=seen.append)
+    xr.testing.assert_identical(read_trace(tmp_path / "gzip.nc"), trace)
+    instructions = float(trace.instructions.sum())
+    assert instructions > 50 * text.stat().st_size
+    assert 0 < seen[-1] <= instructions
+    assert trace.instructions.values[:-1].min() >= 400_000
+    assert trace.instructions.values.max() < 401_000
+    assert 0.4 < float(trace.core_cycles.sum()) / instructions < 2
+    misses = trace.distance_histogram.isel(colouring=0).sum(["interval", "stream"]).values
+    assert misses[20] > text.stat().st_size / 64  # the text is read once
+    profiles = replay(trace, platform_contexts("grid:2x2x2"), 2)
+    assert profiles.duration.values[:, 0].argmin() == 7  # most of everything
+
+
+@needs_recorder
+def test_recorded_instructions_and_misses_are_those_of_a_known_program(tmp_path):
+    """Loops of two instructions, ten million for each argument, then eight sweeps over 4 MiB."""
+    source = """
+        #include <stdio.h>
+        static char data[4 << 20];
+        int main(int count, char **arguments)
+        {
+            long n = 10000000L * count, sum = 0;
+            __asm__ volatile("1: decq %0; jnz 1b" : "+r"(n));
+            for (int k = 0; k < 8; k++)
+                for (unsigned i = 0; i < sizeof data; i += 64)
+                    sum += ++data[i];
+            printf("%ld\\n", sum);
+            return 0;
+        }
+    """
+    program = compiled(source, tmp_path)
+    trace = record_trace(program, tmp_path / "one.nc")
+    more = record_trace([*program, "x"], tmp_path / "two.nc")
+    executed = [float(t.instructions.sum()) for t in (trace, more)]
+    assert executed[1] - executed[0] == pytest.approx(2e7, abs=1000)
+    sweeps = 8 * 65536
+    histogram = trace.distance_histogram.sum("interval").transpose("colouring", "stream", ...)
+    demand, prefetched = histogram.values[:, 0], histogram.values[:, 1]
+    requests = (demand + prefetched).sum(axis=1)
+    assert np.all((sweeps <= requests) & (requests < 1.02 * sweeps))
+    assert np.all(prefetched.sum(axis=1) > 0.97 * requests)
+    misses = {w: (demand + prefetched)[:, w:].sum(axis=1) for w in (2, 20)}
+    assert np.all(misses[20] < 1.05 * sweeps / 8)  # 4 MiB stay in 20 MiB
+    assert np.all(misses[2] > 0.8 * sweeps)  # but not in 2
+    assert len(set(misses[2])) == 3  # colourings differ
+
+
+@needs_recorder
+def test_mispredicted_branches_cost_cycles(tmp_path):
+    source = """
+        #include <stdio.h>
+        int main(void)
+        {
+            unsigned x = 1, taken = 0;
+            for (int i = 0; i < 1000000; i++) {
+                x = x * 1664525 + 1013904223;
+                if ((x >> BIT) & 1)
+                    __asm__ volatile("incl %0" : "+r"(taken));
+            }
+            printf("%u\\n", taken);
+            return 0;
+        }
+    """
+    cycles = []
+    for bit in ("0", "31"):  # the lowest bit alternates, the highest one looks random
+        folder = tmp_path / bit
+        folder.mkdir()
+        trace = record_trace(compiled(source.replace("BIT", bit), folder), folder / "t.nc")
+        cycles.append(float(trace.core_cycles.sum()))
+    assert 0.4e6 * 15 < cycles[1] - cycles[0] < 0.6e6 * 15
+
+
+@needs_recorder
+def test_children_and_closed_descriptors_do_not_disturb_the_recording(tmp_path):
+    alone = record_trace(["sh", "-c", "exec 2>&-; echo a"], tmp_path / "a.nc")
+    parent = record_trace(["sh", "-c", "exec 2>&-; (echo b; ls /); echo a"], tmp_path / "b.nc")
+    assert float(parent.instructions.sum()) < 2 * float(alone.instructions.sum())
+
+
+@needs_recorder
+def test_only_the_first_thread_is_recorded_and_that_is_said(tmp_path, caplog):
+    source = """
+        #include <pthread.h>
+        static void *work(void *unused)
+        {
+            long n = 50000000;
+            __asm__ volatile("1: decq %0; jnz 1b" : "+r"(n));
+            return unused;
+        }
+        int main(void)
+        {
+            pthread_t thread;
+            pthread_create(&thread, 0, work, 0);
+            return pthread_join(thread, 0);
+        }
+    """
+    with caplog.at_level(logging.WARNING, logger="msbgen"):
+        trace = record_trace(compiled(source, tmp_path), tmp_path / "t.nc")
+    assert float(trace.instructions.sum()) < 10e6
+    assert "several threads" in caplog.text
+
+
+@needs_recorder
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["sh", "-c", "echo $$"], "printed something else"),
+        (["sh", "-c", "exec true"], "did not end by itself"),
+        (["sh", "-c", "kill -9 $$"], "did not end by itself"),
+        (["no-such-program"], "no such program"),
+        (["SCRIPT"], "is a script .*/bin/sh"),
+        (["TEXT"], "is no x86-64 executable"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(tmp_path, command, message):
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\ntrue\n")
+    text = tmp_path / "text"
+    text.write_text("text")
+    for path in (script, text):
+        path.chmod(0o755)
+    names = {"SCRIPT": str(script), "TEXT": str(text)}
+    with pytest.raises(RecordError, match=message):
+        record_trace([names.get(word, word) for word in command], tmp_path / "t.nc")
+    assert not (tmp_path / "t.nc").exists()
+
+
+def test_recording_names_the_packages_that_are_missing(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("sys.platform", "linux")
+    with pytest.raises(RecordError, match="apt install qemu-user gcc"):
+        record_trace(["gzip"], tmp_path / "t.nc")
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    with pytest.raises(RecordError, match="needs Linux on x86-64"):
+        record_trace(["gzip"], tmp_path / "t.nc")
+
+
+def test_recording_does_not_replace_a_file_unasked(tmp_path):
+    path = tmp_path / "t.nc"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError):
+        record_trace(["gzip"], path)
+    assert path.read_text() == "precious"

@@ -1,5 +1,6 @@
 """The virtual platform: real programs' traces, simulated caches, bandwidth and clock."""
 
+from msbgen.platform.record import RecordError, check_recording_needs, record_trace
 from msbgen.platform.replay import PlatformConfig, platform_contexts, replay
 from msbgen.platform.trace import (
     TraceError,
@@ -11,10 +12,13 @@ from msbgen.platform.trace import (
 
 __all__ = [
     "PlatformConfig",
+    "RecordError",
     "TraceError",
+    "check_recording_needs",
     "make_trace",
     "platform_contexts",
     "read_trace",
+    "record_trace",
     "replay",
     "validate_trace",
     "write_trace",
