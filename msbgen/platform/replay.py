@@ -38,7 +38,7 @@ import csv
 import math
 import os
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import product
@@ -282,12 +282,10 @@ def replay(
 
     pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
     try:
-        pending = {pool.submit(one_context, c) for c in range(len(table))}
-        while pending:
-            done, pending = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-            progress(len(table) - len(pending), len(table))
+        futures = [pool.submit(one_context, c) for c in range(len(table))]
+        for done, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            progress(done, len(table))
     finally:
         # an interrupt or a failure ends the work after the contexts under way
         pool.shutdown(cancel_futures=True)
