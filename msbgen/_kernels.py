@@ -16,7 +16,8 @@ from numba import njit
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
-    options = {"nogil": True, "error_model": "numpy"}
+    # contraction (fused multiply-add) is the one freedom of fast mathematics that keeps inf and NaN
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # "no locator available": a read-only install without a cache folder
@@ -257,7 +258,7 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the rounded integer
 _EXP_LOW = -708.0  # below: exactly zero, never a denormal
 _EXP_HIGH = 709.0
 
-_LANES = 64  # width of the buffer that holds partial sums, so that sums become vector code
+_LANES = 32  # width of the buffer that holds partial sums, so that sums become vector code
 
 
 @_kernel
@@ -504,10 +505,10 @@ def _transfer(kernel, w, d, out):
 
 
 @_kernel
-def newton_direction(kernel, w, v, c, residual, reduction, max_iter, out):
+def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, out):
     """Conjugate gradients on the semi-dual Hessian; returns the passes over the kernel.
 
-    Solves (diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual with w = u^2 / a, until the
+    Solves ((1 + damping) diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual with w = u^2 / a, until the
     preconditioned residual has shrunk by `reduction`. The null space (constants) is never
     entered: residual sums to zero. A truncated solve is still a direction of ascent.
     """
@@ -531,7 +532,7 @@ def newton_direction(kernel, w, v, c, residual, reduction, max_iter, out):
         done += 1
         curvature = 0.0
         for j in range(m):
-            hp[j] = c[j] * p[j] - v[j] * hp[j]
+            hp[j] = (1.0 + damping) * c[j] * p[j] - v[j] * hp[j]
             curvature += p[j] * hp[j]
         if not curvature > 0.0:  # rounding has eaten the curvature: what is left is noise
             break
@@ -541,6 +542,87 @@ def newton_direction(kernel, w, v, c, residual, reduction, max_iter, out):
             out[j] += step * p[j]
             r[j] -= step * hp[j]
             z[j] = r[j] / c[j]
+            new += r[j] * z[j]
+        ratio = new / rz
+        rz = new
+        for j in range(m):
+            p[j] = z[j] + ratio * p[j]
+    return done
+
+
+@_kernel
+def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares):
+    """Entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, by rows; returns their number.
+
+    P = diag(u) K diag(v) is the plan, so S has singular values in [0, 1]. Row i holds the entries
+    starts[i] to starts[i + 1]; squares (m,) receives the column sums of S^2. Returns -1 when the
+    entries do not fit into `values`.
+    """
+    n, m = kernel.shape
+    right = v / np.sqrt(c)
+    row = np.empty(m)
+    squares[:] = 0.0
+    room = values.size - m
+    count = 0
+    starts[0] = 0
+    for i in range(n):
+        if count > room:
+            return -1
+        left = u[i] / np.sqrt(a[i])
+        source = kernel[i]
+        for j in range(m):
+            row[j] = left * source[j] * right[j]
+        for j in range(m):
+            if row[j] > threshold:
+                values[count] = row[j]
+                columns[count] = j
+                squares[j] += row[j] * row[j]
+                count += 1
+        starts[i + 1] = count
+    return count
+
+
+@_kernel
+def sparse_direction(values, columns, starts, diagonal, damping, residual, reduction, limit, out):
+    """Conjugate gradients for ((1 + damping) I - S^T S) out = residual; returns the passes.
+
+    As `newton_direction`, in coordinates scaled by sqrt(c) and preconditioned by `diagonal`.
+    """
+    m = residual.size
+    out[:] = 0.0
+    r = residual.copy()
+    z = r / diagonal
+    p = z.copy()
+    hp = np.empty(m)
+    rz = 0.0
+    for j in range(m):
+        rz += r[j] * z[j]
+    goal = rz * reduction * reduction
+    done = 0
+    # invariant: r = residual - H out, p conjugate to all earlier directions
+    while done < limit and rz > goal:
+        for j in range(m):
+            hp[j] = (1.0 + damping) * p[j]
+        for i in range(starts.size - 1):
+            first = starts[i]
+            last = starts[i + 1]
+            inner = 0.0
+            for k in range(first, last):
+                inner += values[k] * p[columns[k]]
+            for k in range(first, last):
+                hp[columns[k]] -= inner * values[k]
+        done += 1
+        curvature = 0.0
+        for j in range(m):
+            curvature += p[j] * hp[j]
+        if not curvature > 0.0:  # rounding has eaten the curvature: what is left is noise
+            break
+        step = rz / curvature
+        new = 0.0
+        for j in range(m):
+            out[j] += step * p[j]
+            r[j] -= step * hp[j]
+            z[j] = r[j] / diagonal[j]
             new += r[j] * z[j]
         ratio = new / rz
         rz = new

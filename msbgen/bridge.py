@@ -496,10 +496,15 @@ _LADDER = 4.0  # epsilon shrinks by this factor from one rung of the ladder to t
 _LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
 _RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
 _SWEEPS = 40  # plain Sinkhorn at most so long before Newton
-_MOVE = 8.0  # longest Newton step, as a change of a log dual variable
+_REACH = 8.0  # longest Newton step to begin with, as a change of a log dual variable
+_REACH_MAX = 160.0  # two clusters that barely exchange mass may have far to go
 _ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
 _DENSE = 64  # up to this size a factorisation costs less than conjugate gradients
-_PATIENCE = 12  # Newton steps without progress until rounding is held responsible
+_DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
+_SPARSE = 0.25  # share of entries up to which a plan is worth compressing
+_SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
+_SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
+_PATIENCE = 20  # Newton steps without progress until rounding is held responsible
 
 
 @dataclass(frozen=True)
@@ -564,6 +569,16 @@ def _solve_pair(
     return _Outcome(f, g, error, iterations, exhausted)
 
 
+@dataclass(frozen=True, eq=False)
+class _SparsePlan:
+    """Entries (by rows) of the plan scaled by its marginals, and its squares' column sums."""
+
+    values: Array
+    columns: Array
+    starts: Array
+    squares: Array
+
+
 class _PairSolver:
     r"""Maximises the semi-dual of one pair with positive weights.
 
@@ -586,7 +601,10 @@ class _PairSolver:
         self.v = b
         # conjugate gradients cost passes over K, a Cholesky factor about 0.12 m of them
         self.patience = max(20, int(0.12 * b.size))
-        self.dense = b.size <= _DENSE
+        self.stubborn = False  # conjugate gradients have hit their limit on this rung: factorise
+        self.room = _SparsePlan(np.empty(0), np.empty(0, np.int32), np.empty(0), np.empty(0))
+        self.damping = 0.0
+        self.reach = _REACH
 
     def run(self) -> tuple[Array, Array, int, bool]:
         """Potentials f, g, passes over the kernel, and whether their number was the limit."""
@@ -669,6 +687,7 @@ class _PairSolver:
         return state
 
     def _solve(self, tol: float) -> None:
+        self.stubborn, self.damping, self.reach = False, 0.0, _REACH
         columns, error, dual = self._start()
         previous, sweeps = np.inf, 0
         while error > tol and sweeps < _SWEEPS and (sweeps < 4 or error <= 0.5 * previous):
@@ -694,42 +713,158 @@ class _PairSolver:
         if error > best:
             self._evaluate(best_v)
 
-    def _newton_step(self, columns: Array, error: float, dual: float) -> tuple[Array, float, float]:
-        """A step along the Newton direction, shortened until the semi-dual has grown."""
+    def _newton_step(
+        self, columns: Array, error: float, dual: float
+    ) -> tuple[Array, float, float]:
+        """A step along the Newton direction, shortened until the semi-dual has grown.
+
+        Clusters that barely exchange mass make the Hessian nearly singular: the direction then
+        moves them by more than the model holds for. Each coordinate is cut to the trusted reach
+        (or, where that spoils the ascent, all are shrunk alike).
+        """
         residual = self.b - columns
         direction = self._direction(columns, residual, error)
-        slope = float(residual @ direction)
         longest = float(np.abs(direction).max())
-        v = self.v
-        step = min(1.0, _MOVE / longest) if longest > 0.0 else 1.0
+        slope, first = float(residual @ direction), 1.0
+        if longest > self.reach:
+            cut = np.clip(direction, -self.reach, self.reach)
+            cut -= columns @ cut / columns.sum()
+            if residual @ cut > 0.1 * slope:
+                direction, slope = cut, float(residual @ cut)
+            else:
+                first = self.reach / longest
+        v, step = self.v, first
         if slope > 0.0 and np.isfinite(longest):
             for _ in range(10):
                 state = self._evaluate(v * np.exp(step * direction))
-                grown = state[2] >= dual + 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
-                if grown or state[1] < 0.5 * error:
+                gain = state[2] - dual
+                if gain >= 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual)) or state[1] < 0.5 * error:
+                    faithful = step == first and gain > 0.4 * step * slope
+                    self._adapt(step / first, longest > self.reach, faithful)
                     return state
                 step *= 0.3
+        self._adapt(0.0, False, False)
         self._evaluate(v)
         return self._evaluate(self.b / self.t)
 
+    def _adapt(self, taken: float, cut: bool, faithful: bool) -> None:
+        """Adapt reach and damping to the share of the step taken; faithful: gain as predicted."""
+        if faithful and cut and self.reach < _REACH_MAX:
+            self.reach *= 4.0
+        elif faithful:
+            self.damping = 0.1 * self.damping if self.damping > 1e-9 else 0.0
+        if taken < 1.0:
+            self.reach = max(_REACH, 0.3 * self.reach)
+        if taken < 0.3:
+            self.damping = min(max(10.0 * self.damping, _DAMPING), 1.0)
+
     def _direction(self, columns: Array, residual: Array, error: float) -> Array:
-        if not self.dense:
-            direction = np.empty(residual.size)
-            done = _kernels.newton_direction(
-                self.kernel,
-                self.u**2 / self.a,
-                self.v,
-                columns,
-                residual,
-                min(0.1, np.sqrt(error)),
-                self.patience,
+        """Newton direction in log v, by the cheapest way that has not failed yet."""
+        if self.b.size <= _DENSE:
+            return self._dense_direction(columns, residual)
+        reduction = min(0.1, np.sqrt(error))
+        plan = self._sparse_plan(columns, error)
+        if plan is not None:
+            return self._sparse_direction(plan, columns, residual, reduction)
+        if self.stubborn:
+            return self._dense_direction(columns, residual)
+        direction = np.empty(residual.size)
+        done = _kernels.newton_direction(
+            self.kernel,
+            self.u**2 / self.a,
+            self.v,
+            columns,
+            self.damping,
+            residual,
+            reduction,
+            self.patience,
+            direction,
+        )
+        self.passes += done
+        self.stubborn = done >= self.patience
+        return direction
+
+    def _sparse_plan(self, columns: Array, error: float) -> _SparsePlan | None:
+        """The entries that matter for a step, or None where most of them do.
+
+        What is left out acts as a damping of its size. It shrinks with the error, so that the
+        steps still converge superlinearly.
+        """
+        n, m = self.kernel.shape
+        if self.room.values.size == 0:
+            size = int(_SPARSE * n * m) + m
+            self.room = _SparsePlan(
+                np.empty(size), np.empty(size, np.int32), np.empty(n + 1, np.int64), np.empty(m)
+            )
+        room = self.room
+        threshold = min(max(1e-4 * error, 1e-13), 1e-6)
+        count = _kernels.sparse_plan(
+            self.kernel,
+            self.u,
+            self.a,
+            self.v,
+            columns,
+            threshold,
+            room.values,
+            room.columns,
+            room.starts,
+            room.squares,
+        )
+        self.passes += 1
+        if count < 0:
+            return None
+        return _SparsePlan(room.values[:count], room.columns[:count], room.starts, room.squares)
+
+    def _sparse_direction(
+        self, plan: _SparsePlan, columns: Array, residual: Array, reduction: float
+    ) -> Array:
+        root = np.sqrt(columns)
+        scaled = residual / root
+        if not self.stubborn:
+            limit = int(self.patience * _SPARSE_GAIN * self.kernel.size / (plan.values.size + 1))
+            limit = min(limit, 10 * self.b.size)
+            direction = np.empty_like(scaled)
+            done = _kernels.sparse_direction(
+                plan.values,
+                plan.columns,
+                plan.starts,
+                np.maximum(1.0 + self.damping - plan.squares, 1e-12),
+                self.damping,
+                scaled,
+                reduction,
+                limit,
                 direction,
             )
-            self.passes += done
-            self.dense = done >= self.patience
-            return direction
+            self.passes += 1 + int(done * plan.values.size / self.kernel.size)
+            self.stubborn = done >= limit
+            return direction / root
+        if plan.values.size > _SPARSE_DIRECT * self.kernel.size:
+            return self._dense_direction(columns, residual)
+        return self._sparse_factor(plan, scaled) / root
+
+    def _sparse_factor(self, plan: _SparsePlan, scaled: Array) -> Array:
+        """Newton direction from a sparse factor of the whole dual's Hessian [[I, S], [S^T, I]].
+
+        As epsilon goes to zero the support of the plan becomes a forest, which has no fill-in:
+        the worse the conditioning, the cheaper the factor.
+        """
+        import scipy.sparse as sp
+        from scipy.sparse.linalg import splu
+
+        n, m = self.kernel.shape
+        coupling = sp.csr_array((plan.values, plan.columns, plan.starts), shape=(n, m))
+        lifted = 1.0 + max(self.damping, 1e-13)
+        matrix = sp.block_array(
+            [[sp.eye_array(n), coupling], [coupling.T, lifted * sp.eye_array(m)]], format="csc"
+        )
+        factor = splu(
+            matrix,
+            permc_spec="MMD_AT_PLUS_A",
+            diag_pivot_thresh=0.0,
+            options={"SymmetricMode": True},
+        )
         self.passes += 1
-        return self._dense_direction(columns, residual)
+        return factor.solve(np.concatenate([np.zeros(n), scaled]))[n:]
 
     def _dense_direction(self, columns: Array, residual: Array) -> Array:
         r"""Newton direction by Cholesky, in coordinates scaled by sqrt(c).
@@ -749,8 +884,9 @@ class _PairSolver:
         hessian += root[:, None] * root[None, :]
         diagonal = hessian.reshape(-1)[:: root.size + 1]
         diagonal += 1.0
-        shift = 1e-14
-        while shift < 1.0:
+        self.passes += 1
+        shift = max(1e-14, self.damping)
+        while shift < 10.0:
             diagonal += shift
             try:
                 lower = np.linalg.cholesky(hessian)
