@@ -258,33 +258,35 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the rounded integer
 _EXP_LOW = -708.0  # below: exactly zero, never a denormal
 _EXP_HIGH = 709.0
 
+_PANEL = 32  # rows that a blocked factorisation takes at a time
 _LANES = 32  # width of the buffer that holds partial sums, so that sums become vector code
 
 
 @_kernel
-def _exp_row(row, bits):
-    """Replace row (m,) by its exponential; bits (m,) int64 is work space."""
+def _split_exp(x):
+    """(p, s) with exp(x) = p * 2**k, where the low bits of the float s hold k; p = 0 for tiny x."""
+    low = x < _EXP_LOW
+    x = min(max(x, _EXP_LOW), _EXP_HIGH)
+    s = x * _LOG2E + _ROUND
+    k = s - _ROUND
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    r2 = r * r
+    r4 = r2 * r2
+    p01 = 1.0 + r
+    p23 = _P2 + r * _P3
+    p45 = _P4 + r * _P5
+    p67 = _P6 + r * _P7
+    p89 = _P8 + r * _P9
+    pab = _P10 + r * _P11
+    p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
+    return (0.0 if low else p), s
+
+
+@_kernel
+def _join_exp(row, bits):
+    """row *= 2**k with k in the low bits of `bits`: they move to the exponent field."""
     power = bits.view(np.float64)
     for j in range(row.size):
-        x = row[j]
-        low = x < _EXP_LOW
-        x = min(max(x, _EXP_LOW), _EXP_HIGH)
-        shifted = x * _LOG2E + _ROUND
-        power[j] = shifted
-        k = shifted - _ROUND
-        r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-        r2 = r * r
-        r4 = r2 * r2
-        p01 = 1.0 + r
-        p23 = _P2 + r * _P3
-        p45 = _P4 + r * _P5
-        p67 = _P6 + r * _P7
-        p89 = _P8 + r * _P9
-        pab = _P10 + r * _P11
-        p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
-        row[j] = 0.0 if low else p
-    for j in range(row.size):
-        # the low bits of `shifted` are k: move them to the exponent field of 2**k
         bits[j] = (bits[j] << 52) + (1023 << 52)
     for j in range(row.size):
         row[j] *= power[j]
@@ -299,25 +301,42 @@ def _cost_row(x, yt, cost, i, row):
         for j in range(m):
             row[j] = given[j]
         return
+    dimension = yt.shape[0]
+    odd = dimension % 3
     for j in range(m):
         row[j] = 0.0
-    for k in range(yt.shape[0]):
+    for k in range(odd):
         xk = x[i, k]
         yk = yt[k]
         for j in range(m):
             t = xk - yk[j]
             row[j] += t * t
+    for k in range(odd, dimension, 3):  # by threes, to spare loads and stores of the row
+        x0 = x[i, k]
+        x1 = x[i, k + 1]
+        x2 = x[i, k + 2]
+        y0 = yt[k]
+        y1 = yt[k + 1]
+        y2 = yt[k + 2]
+        for j in range(m):
+            t0 = x0 - y0[j]
+            t1 = x1 - y1[j]
+            t2 = x2 - y2[j]
+            row[j] += (t0 * t0 + t1 * t1) + t2 * t2
 
 
 @_kernel
-def _log_plan_row(x, yt, cost, i, fi, g, scale, row):
-    """(f_i + g_j - C_ij) / epsilon for all j, with scale = 1 / epsilon.
+def _plan_row(x, yt, cost, i, fi, g, scale, row, bits):
+    """exp((f_i + g_j - C_ij) / epsilon) for all j, with scale = 1 / epsilon.
 
-    The sum is taken before the scaling: at small epsilon its terms are large and cancel.
+    The sum is taken before the scaling: at small epsilon its terms are large and cancel. bits
+    (m,) int64 is work space.
     """
     _cost_row(x, yt, cost, i, row)
+    power = bits.view(np.float64)
     for j in range(row.size):
-        row[j] = ((fi - row[j]) + g[j]) * scale
+        row[j], power[j] = _split_exp(((fi - row[j]) + g[j]) * scale)
+    _join_exp(row, bits)
 
 
 @_kernel
@@ -379,6 +398,7 @@ def soft_nearest(ground, g, epsilon, out):
     m = g.size
     row = np.empty(m)
     bits = np.empty(m, np.int64)
+    power = bits.view(np.float64)
     scale = 1.0 / epsilon
     for i in range(out.size):
         _cost_row(x, yt, cost, i, row)
@@ -386,8 +406,8 @@ def soft_nearest(ground, g, epsilon, out):
             row[j] = g[j] - row[j]
         top = _max(row)
         for j in range(m):
-            row[j] = (row[j] - top) * scale
-        _exp_row(row, bits)
+            row[j], power[j] = _split_exp((row[j] - top) * scale)
+        _join_exp(row, bits)
         out[i] = -(top + epsilon * np.log(_sum(row)))
 
 
@@ -398,118 +418,84 @@ def gibbs(ground, f, g, epsilon, out):
     bits = np.empty(g.size, np.int64)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        row = out[i]
-        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
-        _exp_row(row, bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, out[i], bits)
 
 
 @_kernel
-def _dot4(r0, r1, r2, r3, v, lanes):
-    """Inner products of four rows with v, left in lanes[0..3, 0]."""
-    m = v.size
+def sweep(kernel, v, a, divide, u, t):
+    """t = K^T u with u = a / (K v), a Sinkhorn update and its check, or u = a * (K v).
+
+    A single pass over memory: four rows at a time are read for their products with v and are
+    still in the cache when they are added to t.
+    """
+    n, m = kernel.shape
+    lanes = np.zeros((4, _LANES))
     a0 = lanes[0]
     a1 = lanes[1]
     a2 = lanes[2]
     a3 = lanes[3]
-    for k in range(_LANES):
-        a0[k] = 0.0
-        a1[k] = 0.0
-        a2[k] = 0.0
-        a3[k] = 0.0
     whole = m - m % _LANES
-    # invariant: lanes[r, k] holds the sum over j < start with j % _LANES == k of row r
-    for start in range(0, whole, _LANES):
-        for k in range(_LANES):
-            vk = v[start + k]
-            a0[k] += r0[start + k] * vk
-            a1[k] += r1[start + k] * vk
-            a2[k] += r2[start + k] * vk
-            a3[k] += r3[start + k] * vk
-    for k in range(m - whole):
-        vk = v[whole + k]
-        a0[k] += r0[whole + k] * vk
-        a1[k] += r1[whole + k] * vk
-        a2[k] += r2[whole + k] * vk
-        a3[k] += r3[whole + k] * vk
-    width = _LANES // 2
-    while width > 0:
-        for k in range(width):
-            a0[k] += a0[k + width]
-            a1[k] += a1[k + width]
-            a2[k] += a2[k + width]
-            a3[k] += a3[k + width]
-        width //= 2
-
-
-@_kernel
-def sweep(kernel, v, a, u, t):
-    """One Sinkhorn half-step and its check in a single pass: u = a / (K v), t = K^T u.
-
-    Four rows at a time are read from memory for the products with v and are still in the cache
-    when they are added to t.
-    """
-    n, m = kernel.shape
-    lanes = np.empty((4, _LANES))
     t[:] = 0.0
-    whole = n - n % 4
-    for i in range(0, whole, 4):
+    for i in range(0, n, 4):
+        # past the end the last row stands in; its weight is zero
+        i1 = min(i + 1, n - 1)
+        i2 = min(i + 2, n - 1)
+        i3 = min(i + 3, n - 1)
         r0 = kernel[i]
-        r1 = kernel[i + 1]
-        r2 = kernel[i + 2]
-        r3 = kernel[i + 3]
-        _dot4(r0, r1, r2, r3, v, lanes)
-        u0 = a[i] / lanes[0, 0]
-        u1 = a[i + 1] / lanes[1, 0]
-        u2 = a[i + 2] / lanes[2, 0]
-        u3 = a[i + 3] / lanes[3, 0]
+        r1 = kernel[i1]
+        r2 = kernel[i2]
+        r3 = kernel[i3]
+        lanes[:] = 0.0
+        # invariant: lanes[r, k] holds the sum over j < start with j % _LANES == k of row i + r
+        for start in range(0, whole, _LANES):
+            for k in range(_LANES):
+                vk = v[start + k]
+                a0[k] += r0[start + k] * vk
+                a1[k] += r1[start + k] * vk
+                a2[k] += r2[start + k] * vk
+                a3[k] += r3[start + k] * vk
+        for k in range(m - whole):
+            vk = v[whole + k]
+            a0[k] += r0[whole + k] * vk
+            a1[k] += r1[whole + k] * vk
+            a2[k] += r2[whole + k] * vk
+            a3[k] += r3[whole + k] * vk
+        width = _LANES // 2
+        while width > 0:
+            for k in range(width):
+                a0[k] += a0[k + width]
+                a1[k] += a1[k + width]
+                a2[k] += a2[k + width]
+                a3[k] += a3[k + width]
+            width //= 2
+        if divide:
+            u0 = a[i] / a0[0]
+            u1 = a[i1] / a1[0]
+            u2 = a[i2] / a2[0]
+            u3 = a[i3] / a3[0]
+        else:
+            u0 = a[i] * a0[0]
+            u1 = a[i1] * a1[0]
+            u2 = a[i2] * a2[0]
+            u3 = a[i3] * a3[0]
         u[i] = u0
-        u[i + 1] = u1
-        u[i + 2] = u2
-        u[i + 3] = u3
+        u[i1] = u1
+        u[i2] = u2
+        u[i3] = u3
+        if i + 3 >= n:
+            u1 = u1 if i + 1 < n else 0.0
+            u2 = u2 if i + 2 < n else 0.0
+            u3 = 0.0
         for j in range(m):
             t[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
-    for i in range(whole, n):
-        r0 = kernel[i]
-        _dot4(r0, r0, r0, r0, v, lanes)
-        u0 = a[i] / lanes[0, 0]
-        u[i] = u0
-        for j in range(m):
-            t[j] += u0 * r0[j]
-
-
-@_kernel
-def _transfer(kernel, w, d, out):
-    """out = K^T diag(w) K d in a single pass."""
-    n, m = kernel.shape
-    lanes = np.empty((4, _LANES))
-    out[:] = 0.0
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        r0 = kernel[i]
-        r1 = kernel[i + 1]
-        r2 = kernel[i + 2]
-        r3 = kernel[i + 3]
-        _dot4(r0, r1, r2, r3, d, lanes)
-        u0 = w[i] * lanes[0, 0]
-        u1 = w[i + 1] * lanes[1, 0]
-        u2 = w[i + 2] * lanes[2, 0]
-        u3 = w[i + 3] * lanes[3, 0]
-        for j in range(m):
-            out[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
-    for i in range(whole, n):
-        r0 = kernel[i]
-        _dot4(r0, r0, r0, r0, d, lanes)
-        u0 = w[i] * lanes[0, 0]
-        for j in range(m):
-            out[j] += u0 * r0[j]
 
 
 @_kernel
 def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, out):
     """Conjugate gradients on the semi-dual Hessian; returns the passes over the kernel.
 
-    Solves ((1 + damping) diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual with w = u^2 / a, until the
-    preconditioned residual has shrunk by `reduction`. The null space (constants) is never
+    Solves ((1 + damping) diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual, w = u^2 / a,
+    until the preconditioned residual has shrunk by `reduction`. The null space (constants) is never
     entered: residual sums to zero. A truncated solve is still a direction of ascent.
     """
     m = c.size
@@ -519,6 +505,7 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
     p = z.copy()
     vp = np.empty(m)
     hp = np.empty(m)
+    carried = np.empty(w.size)
     rz = 0.0
     for j in range(m):
         rz += r[j] * z[j]
@@ -528,7 +515,7 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
     while done < max_iter and rz > goal:
         for j in range(m):
             vp[j] = v[j] * p[j]
-        _transfer(kernel, w, vp, hp)
+        sweep(kernel, vp, w, False, carried, hp)
         done += 1
         curvature = 0.0
         for j in range(m):
@@ -551,16 +538,33 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
 
 
 @_kernel
+def _scaled_row(kernel, i, left, right, row):
+    source = kernel[i]
+    for j in range(row.size):
+        row[j] = left * source[j] * right[j]
+
+
+@_kernel
 def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares):
-    """Entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, by rows; returns their number.
+    """Number of the entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, held by rows.
 
     P = diag(u) K diag(v) is the plan, so S has singular values in [0, 1]. Row i holds the entries
     starts[i] to starts[i + 1]; squares (m,) receives the column sums of S^2. Returns -1 when the
-    entries do not fit into `values`.
+    entries do not fit into `values`, judged by some rows first.
     """
     n, m = kernel.shape
     right = v / np.sqrt(c)
     row = np.empty(m)
+    stride = max(1, n // 16)
+    count = 0
+    seen = 0
+    for i in range(0, n, stride):
+        _scaled_row(kernel, i, u[i] / np.sqrt(a[i]), right, row)
+        for j in range(m):
+            count += row[j] > threshold
+        seen += m
+    if count * n * m > values.size * seen:
+        return -1
     squares[:] = 0.0
     room = values.size - m
     count = 0
@@ -568,16 +572,14 @@ def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares)
     for i in range(n):
         if count > room:
             return -1
-        left = u[i] / np.sqrt(a[i])
-        source = kernel[i]
+        _scaled_row(kernel, i, u[i] / np.sqrt(a[i]), right, row)
+        # no branch to mispredict: write always, go on where the entry counts
         for j in range(m):
-            row[j] = left * source[j] * right[j]
-        for j in range(m):
-            if row[j] > threshold:
-                values[count] = row[j]
-                columns[count] = j
-                squares[j] += row[j] * row[j]
-                count += 1
+            values[count] = row[j]
+            columns[count] = j
+            count += row[j] > threshold
+        for k in range(starts[i], count):
+            squares[columns[k]] += values[k] * values[k]
         starts[i + 1] = count
     return count
 
@@ -633,7 +635,7 @@ def sparse_direction(values, columns, starts, diagonal, damping, residual, reduc
 
 @_kernel
 def newton_factor(kernel, u, a, v, c, out):
-    """out = diag(u / sqrt(a)) K diag(v / sqrt(c)): out^T out is the scaled Hessian's coupling."""
+    """out = S = diag(u / sqrt(a)) K diag(v / sqrt(c)), the plan scaled by its marginals."""
     right = v / np.sqrt(c)
     left = u / np.sqrt(a)
     for i in range(u.size):
@@ -641,6 +643,86 @@ def newton_factor(kernel, u, a, v, c, out):
         row = out[i]
         for j in range(v.size):
             row[j] = left[i] * source[j] * right[j]
+
+
+@_kernel
+def subtract_gram(panel, first, out):
+    """out[r, r:] -= sum_k panel[k, r] * panel[k, r:] for r >= first: the upper triangle only.
+
+    _PANEL rows of the panel pass over a row of `out` while it is in the cache, eight at a time
+    to spare loads and stores.
+    """
+    m = out.shape[1]
+    for start in range(0, panel.shape[0], _PANEL):
+        stop = min(start + _PANEL, panel.shape[0])
+        whole = start + (stop - start) // 8 * 8
+        for r in range(first, m):
+            row = out[r, r:]
+            for k in range(start, whole, 8):
+                c0 = panel[k, r]
+                c1 = panel[k + 1, r]
+                c2 = panel[k + 2, r]
+                c3 = panel[k + 3, r]
+                c4 = panel[k + 4, r]
+                c5 = panel[k + 5, r]
+                c6 = panel[k + 6, r]
+                c7 = panel[k + 7, r]
+                p0 = panel[k, r:]
+                p1 = panel[k + 1, r:]
+                p2 = panel[k + 2, r:]
+                p3 = panel[k + 3, r:]
+                p4 = panel[k + 4, r:]
+                p5 = panel[k + 5, r:]
+                p6 = panel[k + 6, r:]
+                p7 = panel[k + 7, r:]
+                for j in range(row.size):
+                    row[j] -= ((c0 * p0[j] + c1 * p1[j]) + (c2 * p2[j] + c3 * p3[j])) + (
+                        (c4 * p4[j] + c5 * p5[j]) + (c6 * p6[j] + c7 * p7[j])
+                    )
+            for k in range(whole, stop):
+                ck = panel[k, r]
+                pk = panel[k, r:]
+                for j in range(row.size):
+                    row[j] -= ck * pk[j]
+
+
+@_kernel
+def cholesky_solve(matrix, x):
+    """Solve matrix @ x = x in place by Cholesky; False where the matrix is not positive.
+
+    Reads and overwrites the upper triangle, serially: a threaded library would fight the threads
+    over pairs, and slows down a hundredfold on a busy machine.
+    """
+    m = x.size
+    # invariant: rows below `start` hold the factor U, the others the Schur complement
+    for start in range(0, m, _PANEL):
+        stop = min(start + _PANEL, m)
+        for k in range(start, stop):
+            pivot = matrix[k, k]
+            if not pivot > 0.0:
+                return False
+            top = matrix[k]
+            inverse = 1.0 / np.sqrt(pivot)
+            for j in range(k, m):
+                top[j] *= inverse
+            for i in range(k + 1, stop):
+                row = matrix[i]
+                factor = top[i]
+                for j in range(i, m):
+                    row[j] -= factor * top[j]
+        subtract_gram(matrix[start:stop], stop, matrix)
+    for k in range(m):
+        row = matrix[k]
+        x[k] /= row[k]
+        for j in range(k + 1, m):
+            x[j] -= row[j] * x[k]
+    for k in range(m - 1, -1, -1):
+        row = matrix[k]
+        inner = 0.0
+        for j in range(k + 1, m):
+            inner += row[j] * x[j]
+        x[k] = (x[k] - inner) / row[k]
+    return True
 
 
 @_kernel
@@ -652,8 +734,7 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
     scale = 1.0 / epsilon
     columns[:] = 0.0
     for i in range(f.size):
-        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
-        _exp_row(row, bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
         rows[i] = _sum(row)
         for j in range(g.size):
             columns[j] += row[j]
@@ -668,8 +749,7 @@ def plan_times(ground, f, g, epsilon, values, out):
     bits = np.empty(g.size, np.int64)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
-        _exp_row(row, bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
         for k in range(values.shape[0]):
             value = values[k]
             for j in range(g.size):
@@ -692,8 +772,7 @@ def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
     for q in range(rows.size):
         i = rows[q]
         if i != current:
-            _log_plan_row(x, yt, cost, i, f[i], g, scale, row)
-            _exp_row(row, bits)
+            _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
             for j in range(1, m):
                 row[j] += row[j - 1]
             current = i

@@ -29,6 +29,7 @@ Array = np.ndarray
 Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, given costs
 
 _NO_COST = np.zeros((0, 0))
+_ROUNDING = 16 * np.finfo(np.float64).eps  # relative error of a potential after some sums
 
 
 class Status(enum.StrEnum):
@@ -457,6 +458,16 @@ def _transposed(ground: Ground) -> Ground:
     return np.ascontiguousarray(yt.T), np.ascontiguousarray(x.T), np.ascontiguousarray(cost.T)
 
 
+def _largest_cost(ground: Ground) -> float:
+    """An upper bound of the largest absolute cost, from the bounding boxes of the points."""
+    x, yt, cost = ground
+    if cost.size:
+        return float(np.abs(cost).max())
+    above = np.maximum(x.max(axis=0), yt.max(axis=1))
+    below = np.minimum(x.min(axis=0), yt.min(axis=1))
+    return float(((above - below) ** 2).sum())
+
+
 def _restricted(ground: Ground, rows: Array, columns: Array) -> Ground:
     x, yt, cost = ground
     held = np.ascontiguousarray(cost[np.ix_(rows, columns)]) if cost.size else cost
@@ -492,6 +503,7 @@ def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
 
 # ------------------------------------------------------------------------------ pairwise form
 
+_MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows
 _LADDER = 4.0  # epsilon shrinks by this factor from one rung of the ladder to the next
 _LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
 _RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
@@ -518,6 +530,24 @@ class _Outcome:
     exhausted: bool
 
 
+class _Workspace:
+    """Large arrays that a thread uses for one pair after another: fresh ones cost page faults."""
+
+    def __init__(self):
+        self._kernel = np.empty(0)
+        self._values, self._columns = np.empty(0), np.empty(0, np.int32)
+
+    def kernel(self, n: int, m: int) -> Array:
+        if self._kernel.size < n * m:
+            self._kernel = np.empty(n * m)
+        return self._kernel[: n * m].reshape(n, m)
+
+    def entries(self, size: int) -> tuple[Array, Array]:
+        if self._values.size < size:
+            self._values, self._columns = np.empty(size), np.empty(size, np.int32)
+        return self._values[:size], self._columns[:size]
+
+
 def _solve_pairwise(
     grounds: list[Ground],
     masses: list[Array],
@@ -527,8 +557,13 @@ def _solve_pairwise(
 ) -> list[_Outcome]:
     """Every pair by itself, side by side in threads: the kernels release the lock."""
 
+    idle: list[_Workspace] = []
+
     def solve(j: int) -> _Outcome:
-        return _solve_pair(grounds[j], masses[j], masses[j + 1], epsilon, config)
+        workspace = idle.pop() if idle else _Workspace()
+        outcome = _solve_pair(grounds[j], masses[j], masses[j + 1], epsilon, config, workspace)
+        idle.append(workspace)
+        return outcome
 
     def collect(stream: Iterator[_Outcome]) -> list[_Outcome]:
         outcomes = []
@@ -550,7 +585,12 @@ def _solve_pairwise(
 
 
 def _solve_pair(
-    ground: Ground, a: Array, b: Array, epsilon: float, config: SolverConfig
+    ground: Ground,
+    a: Array,
+    b: Array,
+    epsilon: float,
+    config: SolverConfig,
+    workspace: _Workspace,
 ) -> _Outcome:
     """Two-marginal problem: points without mass aside, the smaller side as columns."""
     rows, columns = a > 0.0, b > 0.0
@@ -559,14 +599,17 @@ def _solve_pair(
         held = _restricted(ground, rows, columns)
     flip = columns.sum() > rows.sum()
     if flip:
-        solution = _PairSolver(_transposed(held), b[columns], a[rows], epsilon, config).run()
-        g, f, iterations, exhausted = solution
+        solver = _PairSolver(_transposed(held), b[columns], a[rows], epsilon, config, workspace)
+        g, f, error = solver.run()
     else:
-        solution = _PairSolver(held, a[rows], b[columns], epsilon, config).run()
-        f, g, iterations, exhausted = solution
+        solver = _PairSolver(held, a[rows], b[columns], epsilon, config, workspace)
+        f, g, error = solver.run()
+    # the error is that of the kernel: evaluate the potentials afresh where rounding may matter
+    rounding = _ROUNDING * (np.abs(f).max() + np.abs(g).max()) / epsilon
     f, g = _spread_out(f, rows), _spread_out(g, columns)
-    error = _marginal_error(ground, f, g, (a, b), epsilon)
-    return _Outcome(f, g, error, iterations, exhausted)
+    if not rounding < 0.01 * config.tol:
+        error = _marginal_error(ground, f, g, (a, b), epsilon)
+    return _Outcome(f, g, error, solver.passes, solver.exhausted())
 
 
 @dataclass(frozen=True, eq=False)
@@ -590,35 +633,45 @@ class _PairSolver:
     decreasing epsilon leads there, each rung solved loosely.
     """
 
-    def __init__(self, ground: Ground, a: Array, b: Array, epsilon: float, config: SolverConfig):
+    def __init__(
+        self,
+        ground: Ground,
+        a: Array,
+        b: Array,
+        epsilon: float,
+        config: SolverConfig,
+        workspace: _Workspace,
+    ):
+        self.workspace = workspace
         self.ground, self.a, self.b = ground, a, b
         self.target, self.config = epsilon, config
         self.epsilon = epsilon
         self.passes = 0
-        self.kernel = np.empty((a.size, b.size))
-        self.f0, self.g0 = np.empty(a.size), np.empty(b.size)
+        self.kernel = workspace.kernel(a.size, b.size)
+        self.f0, self.g0 = np.zeros(a.size), np.zeros(b.size)
         self.u, self.t = np.empty(a.size), np.empty(b.size)
         self.v = b
-        # conjugate gradients cost passes over K, a Cholesky factor about 0.12 m of them
-        self.patience = max(20, int(0.12 * b.size))
+        # conjugate gradients cost passes over K, a Cholesky factor about as much as 0.4 m of them
+        self.patience = max(20, int(0.4 * b.size))
         self.stubborn = False  # conjugate gradients have hit their limit on this rung: factorise
-        self.room = _SparsePlan(np.empty(0), np.empty(0, np.int32), np.empty(0), np.empty(0))
+        self.tol = config.tol
         self.damping = 0.0
         self.reach = _REACH
 
-    def run(self) -> tuple[Array, Array, int, bool]:
-        """Potentials f, g, passes over the kernel, and whether their number was the limit."""
-        # hard c-transforms on both sides: every row and column of K then holds a one, however
-        # small epsilon is
-        _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
-        _kernels.nearest(_transposed(self.ground), self.f0, self.g0)
-        self.epsilon = self._top()
+    def run(self) -> tuple[Array, Array, float]:
+        """Potentials f and g, and the L1 error of the marginals."""
+        if _largest_cost(self.ground) > _MILD * self.target:
+            # hard c-transforms on both sides: every row and column of K then holds a one,
+            # however small epsilon is
+            _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
+            _kernels.nearest(_transposed(self.ground), self.f0, self.g0)
+            self.epsilon = self._top()
         while True:
             last = self.epsilon <= self.target * (1.0 + 1e-9)
             if last:
                 self.epsilon = self.target
             self._solve(self.config.tol if last else _RUNG_TOL)
-            if last or self._exhausted():
+            if last or self.exhausted():
                 break
             self._absorb()
             self.epsilon /= _LADDER
@@ -628,7 +681,7 @@ class _PairSolver:
             self._evaluate(self.b)
         f = self.f0 + self.epsilon * np.log(self.u)
         g = self.g0 + self.epsilon * np.log(self.v)
-        return f, g, self.passes, self._exhausted()
+        return f, g, float(np.abs(self.v * self.t - self.b).sum())
 
     def _top(self) -> float:
         """First rung: target * _LADDER**k, up to about the mean reduced cost."""
@@ -645,7 +698,7 @@ class _PairSolver:
             epsilon *= _LADDER
         return epsilon
 
-    def _exhausted(self) -> bool:
+    def exhausted(self) -> bool:
         return self.passes >= self.config.max_iter
 
     def _out_of_range(self) -> bool:
@@ -662,7 +715,7 @@ class _PairSolver:
 
     def _evaluate(self, v: Array) -> tuple[Array, float, float]:
         """Column sums, their L1 error and the semi-dual at v; sets u, t and v."""
-        _kernels.sweep(self.kernel, v, self.a, self.u, self.t)
+        _kernels.sweep(self.kernel, v, self.a, True, self.u, self.t)
         self.passes += 1
         self.v = v
         with np.errstate(all="ignore"):
@@ -687,6 +740,7 @@ class _PairSolver:
         return state
 
     def _solve(self, tol: float) -> None:
+        self.tol = tol
         self.stubborn, self.damping, self.reach = False, 0.0, _REACH
         columns, error, dual = self._start()
         previous, sweeps = np.inf, 0
@@ -695,7 +749,7 @@ class _PairSolver:
             columns, error, dual = self._evaluate(self.b / self.t)
             sweeps += 1
         best, best_v, waited = error, self.v, 0
-        while error > tol and waited < _PATIENCE and not self._exhausted():
+        while error > tol and waited < _PATIENCE and not self.exhausted():
             columns, error, dual = self._newton_step(columns, error, dual)
             if error > tol:  # the Sinkhorn update comes free with t and smooths what Newton left
                 columns, error, dual = self._evaluate(self.b / self.t)
@@ -713,9 +767,7 @@ class _PairSolver:
         if error > best:
             self._evaluate(best_v)
 
-    def _newton_step(
-        self, columns: Array, error: float, dual: float
-    ) -> tuple[Array, float, float]:
+    def _newton_step(self, columns: Array, error: float, dual: float) -> tuple[Array, float, float]:
         """A step along the Newton direction, shortened until the semi-dual has grown.
 
         Clusters that barely exchange mass make the Hessian nearly singular: the direction then
@@ -738,7 +790,10 @@ class _PairSolver:
             for _ in range(10):
                 state = self._evaluate(v * np.exp(step * direction))
                 gain = state[2] - dual
-                if gain >= 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual)) or state[1] < 0.5 * error:
+                if (
+                    gain >= 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
+                    or state[1] < 0.5 * error
+                ):
                     faithful = step == first and gain > 0.4 * step * slope
                     self._adapt(step / first, longest > self.reach, faithful)
                     return state
@@ -762,7 +817,8 @@ class _PairSolver:
         """Newton direction in log v, by the cheapest way that has not failed yet."""
         if self.b.size <= _DENSE:
             return self._dense_direction(columns, residual)
-        reduction = min(0.1, np.sqrt(error))
+        # superlinear on the way, no further than tol at the end
+        reduction = max(min(0.1, np.sqrt(error)), min(0.5, 0.2 * self.tol / error))
         plan = self._sparse_plan(columns, error)
         if plan is not None:
             return self._sparse_direction(plan, columns, residual, reduction)
@@ -791,12 +847,8 @@ class _PairSolver:
         steps still converge superlinearly.
         """
         n, m = self.kernel.shape
-        if self.room.values.size == 0:
-            size = int(_SPARSE * n * m) + m
-            self.room = _SparsePlan(
-                np.empty(size), np.empty(size, np.int32), np.empty(n + 1, np.int64), np.empty(m)
-            )
-        room = self.room
+        values, indices = self.workspace.entries(int(_SPARSE * n * m) + m)
+        starts, squares = np.empty(n + 1, np.int64), np.empty(m)
         threshold = min(max(1e-4 * error, 1e-13), 1e-6)
         count = _kernels.sparse_plan(
             self.kernel,
@@ -805,15 +857,15 @@ class _PairSolver:
             self.v,
             columns,
             threshold,
-            room.values,
-            room.columns,
-            room.starts,
-            room.squares,
+            values,
+            indices,
+            starts,
+            squares,
         )
-        self.passes += 1
         if count < 0:
             return None
-        return _SparsePlan(room.values[:count], room.columns[:count], room.starts, room.squares)
+        self.passes += 1
+        return _SparsePlan(values[:count], indices[:count], starts, squares)
 
     def _sparse_direction(
         self, plan: _SparsePlan, columns: Array, residual: Array, reduction: float
@@ -869,37 +921,27 @@ class _PairSolver:
     def _dense_direction(self, columns: Array, residual: Array) -> Array:
         r"""Newton direction by Cholesky, in coordinates scaled by sqrt(c).
 
-        The Hessian is then I - Q^T Q, whose null vector sqrt(c) is lifted by adding its square.
+        The Hessian is then I - S^T S, whose null vector sqrt(c) is lifted by adding its square.
         Clusters that exchange almost no mass leave it singular to rounding: the smallest shift
         that lets the factorisation pass is added.
         """
-        import scipy.linalg
-
         factor = np.empty_like(self.kernel)
         _kernels.newton_factor(self.kernel, self.u, self.a, self.v, columns, factor)
-        hessian = factor.T @ factor
-        del factor
         root = np.sqrt(columns)
-        np.negative(hessian, out=hessian)
-        hessian += root[:, None] * root[None, :]
-        diagonal = hessian.reshape(-1)[:: root.size + 1]
-        diagonal += 1.0
         self.passes += 1
         shift = max(1e-14, self.damping)
         while shift < 10.0:
-            diagonal += shift
-            try:
-                lower = np.linalg.cholesky(hessian)
-            except np.linalg.LinAlgError:
-                shift *= 100.0
-                continue
-            return scipy.linalg.cho_solve((lower, True), residual / root) / root
+            hessian = np.multiply.outer(root, root)
+            hessian.reshape(-1)[:: root.size + 1] += 1.0 + shift
+            _kernels.subtract_gram(factor, 0, hessian)
+            direction = residual / root
+            if _kernels.cholesky_solve(hessian, direction):
+                return direction / root
+            shift *= 100.0
         return residual / columns  # the Sinkhorn direction to first order
 
 
 # -------------------------------------------------------------------------- multi-marginal form
-
-_ROUNDING = 16 * np.finfo(np.float64).eps  # what a sweep's sums leave of a potential, relatively
 
 
 def _solve_multimarginal(
