@@ -1,0 +1,512 @@
+"""Speed of the bridge solver beside its peers, at the same true L1 error of the marginals.
+
+    python benchmarks/bench_solver.py [--quick] [--output benchmarks/results/solver.json]
+
+Every error is computed here in float64 from the plan that a solver returns; a peer gets the loosest
+threshold of its own that reaches the target, so none pays for a stricter norm.
+Contenders run interleaved in one process on one core; medians and ratios are reported. Peers
+that are not installed are left out (``pip install msbgen[bench]``).
+"""
+
+import argparse
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+# before numpy and jax start their thread pools: one thread for everyone
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+if CORES:
+    os.sched_setaffinity(0, {CORES[-1]})
+
+import numpy as np  # noqa: E402
+from numba import njit  # noqa: E402
+
+from msbgen import _kernels  # noqa: E402
+from msbgen.bridge import SolverConfig, Status, solve_bridge  # noqa: E402
+
+TARGET = 1e-6
+
+
+def squared_distances(x, y):
+    return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+
+
+def l1_error(plan, a, b):
+    """True L1 error of both marginals; infinite where the plan is not a number."""
+    error = np.abs(plan.sum(1) - a).sum() + np.abs(plan.sum(0) - b).sum()
+    return float(error) if np.isfinite(error) else float("inf")
+
+
+def interleaved(contenders, repeats):
+    """Median seconds of each callable, called in turn."""
+    seconds = {name: [] for name in contenders}
+    for _ in range(repeats):
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            call()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+# ------------------------------------------------------------------------------------ contenders
+
+
+def ours(x, y, a, b, epsilon, tol=TARGET):
+    config = SolverConfig(tol=tol, threads=1)
+    return functools.partial(
+        solve_bridge, [x, y], [a, b], epsilon=epsilon, config=config, on_failure="return"
+    )
+
+
+def pot(x, y, a, b, epsilon, method, *, threshold=0.0, iterations=20_000):
+    import ot
+
+    def call():
+        cost = ot.dist(x, y)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return ot.sinkhorn(
+                a,
+                b,
+                cost,
+                epsilon,
+                method=method,
+                stopThr=threshold,
+                numItermax=iterations,
+                warn=False,
+                log=True,
+            )
+
+    return call
+
+
+def pot_to_target(x, y, a, b, epsilon):
+    """POT's sinkhorn with the loosest threshold that reaches the target, its iterations; or None.
+
+    Its threshold bounds an L2 norm, so it must lie below the target by a factor up to sqrt(n).
+    """
+    for k in range(24):
+        call = pot(x, y, a, b, epsilon, "sinkhorn", threshold=TARGET * 0.8**k)
+        plan, log = call()
+        if l1_error(plan, a, b) <= TARGET:
+            return call, int(log["niter"])
+    return None
+
+
+def ott(x, y, a, b, epsilon, lse_mode, threshold, limit=20_000):
+    import jax
+    import jax.numpy as jnp
+    from ott.geometry import pointcloud
+    from ott.problems.linear import linear_problem
+    from ott.solvers.linear import sinkhorn
+
+    solver = sinkhorn.Sinkhorn(lse_mode=lse_mode, threshold=threshold, max_iterations=limit)
+
+    @jax.jit
+    def solve(x, y, a, b):
+        geometry = pointcloud.PointCloud(x, y, epsilon=epsilon)
+        out = solver(linear_problem.LinearProblem(geometry, a=a, b=b))
+        return out.f, out.g
+
+    arrays = [jnp.asarray(value) for value in (x, y, a, b)]
+
+    def call():
+        f, g = solve(*arrays)
+        return np.asarray(f.block_until_ready()), np.asarray(g)
+
+    return call
+
+
+def ott_to_target(x, y, a, b, epsilon, lse_mode):
+    """OTT with the loosest threshold that reaches the target, or None."""
+    for threshold in (1e-6, 5e-7):
+        call = ott(x, y, a, b, epsilon, lse_mode, threshold)
+        f, g = call()
+        with np.errstate(all="ignore"):
+            plan = np.exp((f[:, None] + g[None] - squared_distances(x, y)) / epsilon)
+        if l1_error(plan, a, b) <= TARGET:
+            return call
+    return None
+
+
+def installed(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+# --------------------------------------------------------------------------------------- one pair
+
+
+def bench_pair(n, epsilon, repeats, rng):
+    x, y = rng.random((n, 6)), rng.random((n, 6))
+    a = np.full(n, 1.0 / n)
+    contenders = {"msbgen": ours(x, y, a, a, epsilon)}
+    errors = {"msbgen": l1_error(contenders["msbgen"]().coupling(0), a, a)}
+    notes = {}
+    found = pot_to_target(x, y, a, a, epsilon)
+    if found is None:
+        notes["pot sinkhorn"] = "does not reach the target in 20000 iterations"
+    else:
+        contenders["pot sinkhorn"], iterations = found
+        errors["pot sinkhorn"] = l1_error(contenders["pot sinkhorn"]()[0], a, a)
+        # as many iterates, the same ones, from a thirtieth to a three-hundredth of the speed
+        contenders["pot sinkhorn_log, 10 iterations"] = pot(
+            x, y, a, a, epsilon, "sinkhorn_log", iterations=10
+        )
+        notes["pot sinkhorn"] = f"{iterations} iterations"
+    if installed("ott"):
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        for mode, lse_mode in (("kernel", False), ("lse", True)):
+            name = f"ott {mode}"
+            call = ott_to_target(x, y, a, a, epsilon, lse_mode)
+            if call is None:
+                notes[name] = "does not reach the target in 20000 iterations"
+            else:
+                contenders[name] = call
+                errors[name] = TARGET
+    seconds = interleaved(contenders, repeats)
+    if found is not None:
+        ten = seconds.pop("pot sinkhorn_log, 10 iterations")
+        seconds["pot sinkhorn_log"] = ten / 10 * iterations
+        notes["pot sinkhorn_log"] = f"{iterations} iterations, scaled from 10"
+    return {
+        "n": n,
+        "epsilon": epsilon,
+        "seconds": seconds,
+        "ratio": {name: s / seconds["msbgen"] for name, s in seconds.items()},
+        "l1_error": errors,
+        "notes": notes,
+    }
+
+
+# ------------------------------------------------------------------------------------ whole chain
+
+
+def paper_sweep(kernels, u, marginals):
+    """One cyclic sweep as the paper states it: each marginal recomputes all messages."""
+    count = len(u)
+    for j in range(count):
+        a = np.ones_like(u[0])
+        for k in range(j):
+            a = kernels[k].T @ (u[k] * a)
+        b = np.ones_like(u[-1])
+        for k in range(count - 2, j - 1, -1):
+            b = kernels[k] @ (u[k + 1] * b)
+        u[j] = marginals[j] / (a * b)
+
+
+def joint_sweep(kernels, u, marginals):
+    """The same sweep with messages kept: two products per pair; returns the L1 error before it."""
+    backward = [np.ones_like(u[-1])]
+    for k in range(len(u) - 2, -1, -1):
+        backward.append(kernels[k] @ (u[k + 1] * backward[-1]))
+    backward.reverse()
+    a, error = np.ones_like(u[0]), 0.0
+    for j in range(len(u)):
+        error = max(error, np.abs(u[j] * a * backward[j] - marginals[j]).sum())
+        u[j] = marginals[j] / (a * backward[j])
+        if j + 1 < len(u):
+            a = kernels[j].T @ (u[j] * a)
+    return error
+
+
+def bench_chain(n, s, epsilon, repeats, rng):
+    points = [rng.random((n, 6)) for _ in range(s)]
+    marginals = [np.full(n, 1.0 / n)] * s
+    config = SolverConfig(tol=TARGET, threads=1)
+
+    def solve():
+        return solve_bridge(points, epsilon=epsilon, config=config)
+
+    worst = float(solve().marginal_error.max())
+    build = time.perf_counter()
+    kernels = [np.exp(-squared_distances(x, y) / epsilon) for x, y in pairwise(points)]
+    build = time.perf_counter() - build
+    start = [1.0 - rng.random(n) for _ in range(s)]
+    u, sweeps = [v.copy() for v in start], 0
+    while joint_sweep(kernels, u, marginals) > TARGET and sweeps < 5000:
+        sweeps += 1
+    paper = [v.copy() for v in start]
+    seconds = interleaved(
+        {
+            "msbgen": solve,
+            "paper-like numpy, one sweep": lambda: paper_sweep(kernels, paper, marginals),
+            "joint numpy, one sweep": lambda: joint_sweep(kernels, u, marginals),
+        },
+        repeats,
+    )
+    paper_like = sweeps * seconds.pop("paper-like numpy, one sweep") + build
+    joint = sweeps * seconds.pop("joint numpy, one sweep") + build
+    return {
+        "n": n,
+        "s": s,
+        "epsilon": epsilon,
+        "seconds": seconds | {"paper-like numpy": paper_like, "joint numpy": joint},
+        "ratio": {
+            "paper-like numpy": paper_like / seconds["msbgen"],
+            "joint numpy": joint / seconds["msbgen"],
+        },
+        "sweeps": sweeps,
+        "l1_error": {"msbgen": worst, "numpy": TARGET},
+        "notes": "numpy: sweeps to the target times the time of one sweep, plus its kernels",
+    }
+
+
+# ---------------------------------------------------------------------------- machine and threads
+
+
+@njit(nogil=True, fastmath={"reassoc"})
+def read_all(values):
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    return total
+
+
+def bench_pass(n, repeats, rng):
+    """Time of one pass over a kernel against the time merely to read it."""
+    kernel = rng.random((n, n)) + 0.5
+    a = np.full(n, 1.0 / n)
+    u, t = np.empty(n), np.empty(n)
+    flat = kernel.reshape(-1)
+    contenders = {
+        "pass": lambda: _kernels.sweep(kernel, a, a, True, u, t),
+        "read": lambda: read_all(flat),
+    }
+    interleaved(contenders, 3)
+    seconds = interleaved(contenders, repeats)
+    return {
+        "n": n,
+        "seconds": seconds,
+        "ratio": seconds["pass"] / seconds["read"],
+        "read_gigabytes_per_second": kernel.nbytes / seconds["read"] / 1e9,
+    }
+
+
+def bench_threads(n, pairs, epsilon, repeats, rng):
+    points = [rng.random((n, 6)) for _ in range(pairs + 1)]
+    configs = {k: SolverConfig(tol=TARGET, threads=k) for k in (1, 2)}
+    contenders = {
+        f"{k} threads": functools.partial(solve_bridge, points, epsilon=epsilon, config=config)
+        for k, config in configs.items()
+    }
+    if CORES:
+        os.sched_setaffinity(0, CORES)
+    try:
+        seconds = interleaved(contenders, repeats)
+    finally:
+        if CORES:
+            os.sched_setaffinity(0, {CORES[-1]})
+    return {
+        "n": n,
+        "pairs": pairs,
+        "epsilon": epsilon,
+        "seconds": seconds,
+        "speedup": seconds["1 threads"] / seconds["2 threads"],
+        "cores": len(CORES),
+    }
+
+
+def bench_growth(epsilon, repeats, rng, sizes, counts):
+    """Log-log slopes of the time in the points per snapshot and in the snapshots."""
+    config = SolverConfig(tol=TARGET, threads=1)
+
+    def times(cases):
+        clouds = {c: [rng.random((c[0], 6)) for _ in range(c[1])] for c in cases}
+        calls = {
+            c: functools.partial(solve_bridge, clouds[c], epsilon=epsilon, config=config)
+            for c in cases
+        }
+        return interleaved(calls, repeats)
+
+    def slope(values, seconds):
+        return float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+
+    in_n = times([(n, 2) for n in sizes])
+    in_s = times([(sizes[0], s) for s in counts])
+    return {
+        "points": list(sizes),
+        "seconds_by_points": list(in_n.values()),
+        "slope_in_points": slope(sizes, list(in_n.values())),
+        "snapshots": list(counts),
+        "seconds_by_snapshots": list(in_s.values()),
+        "slope_in_snapshots": slope([s - 1 for s in counts], list(in_s.values())),
+    }
+
+
+def bench_cold():
+    """Seconds of a first small solve in a fresh process: without and with the compiled cache."""
+    code = (
+        "import time; t = time.perf_counter(); import numpy as np\n"
+        "from msbgen.bridge import solve_bridge\n"
+        "r = np.random.default_rng(0)\n"
+        "for n, e in ((80, 1.0), (300, 0.1), (300, 0.001)):\n"
+        "    solve_bridge([r.random((n, 3)), r.random((n, 3))], epsilon=e)\n"
+        "print(time.perf_counter() - t)"
+    )
+    root = str(Path(__file__).resolve().parent.parent)
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": root}
+        cold, warm = (
+            float(
+                subprocess.run(
+                    [sys.executable, "-c", code],
+                    env=environment,
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout
+            )
+            for _ in range(2)
+        )
+    return {"cold_seconds": cold, "warm_seconds": warm}
+
+
+# -------------------------------------------------------------------------------------- hard cases
+
+
+def hard_cases(n, rng):
+    """Named pairs (x, y, a, b) that defeat plain Sinkhorn."""
+    uniform = rng.random((n, 6)), rng.random((n, 6))
+    even = np.full(n, 1.0 / n)
+    fewer = max(1, int(0.7 * n))
+    decades = [10.0 ** (-12 * rng.random(n)) for _ in range(2)]
+    decades = [w / w.sum() for w in decades]
+    centres = rng.random((min(n, 36), 3))
+    label = np.arange(n) % len(centres)
+
+    def clusters(label):
+        state = 0.1 * rng.random((len(centres), 3))[label]
+        return np.hstack([state + 0.01 * rng.standard_normal(state.shape), centres[label]])
+
+    other = clusters(rng.integers(len(centres), size=fewer))
+    yield "uniform", *uniform, even, even
+    yield "ragged", uniform[0], uniform[1][:fewer], even, np.full(fewer, 1.0 / fewer)
+    yield "identical", uniform[0], uniform[0], even, even
+    yield "weights over 12 decades", *uniform, *decades
+    yield "clusters", clusters(label), clusters(label), even, even
+    yield "clusters, ragged", clusters(label), other, even, np.full(fewer, 1.0 / fewer)
+    yield "clusters, 12 decades", clusters(label), clusters(label), *decades
+
+
+def bench_hard(n, epsilons, with_peers, rng):
+    rows = []
+    for name, x, y, a, b in hard_cases(n, rng):
+        for epsilon in epsilons:
+            start = time.perf_counter()
+            bridge = ours(x, y, a, b, epsilon)()
+            seconds = time.perf_counter() - start
+            row = {
+                "case": name,
+                "n": n,
+                "epsilon": epsilon,
+                "seconds": seconds,
+                "l1_error": float(bridge.marginal_error[0]),
+                "converged": bridge.status is Status.CONVERGED,
+            }
+            if with_peers:
+                for method in ("sinkhorn", "sinkhorn_log"):
+                    plan, _ = pot(x, y, a, b, epsilon, method, iterations=1000)()
+                    row[f"pot {method}, 1000 iterations, l1_error"] = l1_error(plan, a, b)
+            rows.append(row)
+    return rows
+
+
+# ------------------------------------------------------------------------------------------- main
+
+
+def report(results):
+    print("\none pair, true L1 error 1e-6, one core [ms] (ratio to msbgen)")
+    for row in results["pair"]:
+        cells = [
+            f"{name} {1e3 * s:.1f} ({row['ratio'][name]:.1f}x)"
+            for name, s in row["seconds"].items()
+        ]
+        missing = [f"{k}: {v}" for k, v in row["notes"].items() if k not in row["seconds"]]
+        print(f"  n {row['n']} epsilon {row['epsilon']:g}:", "; ".join(cells + missing))
+    print("\nwhole chain, true L1 error 1e-6, one core [s]")
+    for row in results["chain"]:
+        cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
+        print(
+            f"  n {row['n']} s {row['s']} epsilon {row['epsilon']:g}:",
+            "; ".join(cells),
+            f"(paper-like {row['ratio']['paper-like numpy']:.0f}x, {row['sweeps']} sweeps)",
+        )
+    for row in results["pass"]:
+        print(
+            f"pass over the kernel, n {row['n']}: {row['ratio']:.2f} x the time to read it "
+            f"({row['read_gigabytes_per_second']:.0f} GB/s)"
+        )
+    row = results["threads"]
+    print(f"two threads, {row['pairs']} pairs of n {row['n']}: {row['speedup']:.2f}x")
+    row = results["growth"]
+    print(
+        f"log-log slope in points {row['slope_in_points']:.2f}, "
+        f"in snapshots {row['slope_in_snapshots']:.2f}"
+    )
+    row = results["cold"]
+    print(f"first solves: {row['cold_seconds']:.1f} s cold, {row['warm_seconds']:.1f} s cached")
+    failed = [row for row in results["hard"] if not row["converged"]]
+    slowest = max(results["hard"], key=lambda row: row["seconds"])
+    print(f"hard cases: {len(results['hard']) - len(failed)} of {len(results['hard'])} converged")
+    print(
+        f"  slowest: {slowest['case']}, n {slowest['n']}, epsilon {slowest['epsilon']:g}: "
+        f"{slowest['seconds']:.2f} s"
+    )
+    for key in ("pot sinkhorn", "pot sinkhorn_log"):
+        name = f"{key}, 1000 iterations, l1_error"
+        tried = [row for row in results["hard"] if name in row]
+        reached = sum(row[name] <= TARGET for row in tried)
+        print(f"  {key}, 1000 iterations: {reached} of {len(tried)} reach 1e-6")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    rng = np.random.default_rng(0)
+    n, repeats = (300, 3) if quick else (1000, 9)
+    solve_bridge([rng.random((99, 6)), rng.random((99, 6))], epsilon=0.01)  # compile
+    solve_bridge([rng.random((300, 6)), rng.random((300, 6))], epsilon=0.1)
+    growth = ((200, 400), (2, 5)) if quick else ((500, 1000, 2000, 4000), (2, 5, 9, 17, 33))
+    results = {
+        "pair": [bench_pair(n, e, repeats, rng) for e in (0.1, 0.05, 0.01)],
+        "chain": [
+            bench_chain(*((300, 6) if quick else (1250, 50)), e, 1 if quick else 3, rng)
+            for e in (0.1, 0.05)
+        ],
+        "pass": [bench_pass(size, 50, rng) for size in ((300,) if quick else (1000, 1250))],
+        "threads": bench_threads(n, 16, 0.05, 3 if quick else 5, rng),
+        "growth": bench_growth(0.05, 3, rng, *growth),
+        "cold": bench_cold(),
+        "hard": [
+            row
+            for size in ((2, 60) if quick else (2, 60, 200, 1000, 5000))
+            for row in bench_hard(size, (1.0, 0.1, 0.01, 1e-3, 1e-4), size == 200, rng)
+        ],
+    }
+    report(results)
+    if arguments.output:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
