@@ -52,6 +52,7 @@ def measured_runs(draw, least_clock=0.0, max_intervals=8, counters=2):
     return counts, interval * (n - 1 + partial), interval
 
 
+@st.composite
 def recorded_runs(draw, max_intervals=12, colourings=2, ways=4):
     """Arrays of a trace: instructions, core cycles, fixed time [ns], distance histogram."""
     n = draw(st.integers(1, max_intervals))
