@@ -161,7 +161,48 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_seed(evaluate)
     _add_force(evaluate)
+    _add_platform(verbs)
     return parser
+
+
+def _add_platform(verbs: Any) -> None:
+    text = "real programs on a virtual platform, for users without special hardware"
+    platform = verbs.add_parser("platform", help=text, description=text.capitalize() + ".")
+    parts = platform.add_subparsers(metavar="VERB", required=True)
+
+    replay = _verb(parts, "replay", run_replay, "replay a trace in any contexts")
+    replay.add_argument("trace", type=Path, metavar="TRACE.nc")
+    replay.add_argument("-o", "--out", type=Path, required=True, metavar="OUT.nc")
+    replay.add_argument(
+        "--contexts",
+        required=True,
+        metavar="all|grid:AxBxC|CSV",
+        help="all contexts, a grid of so many ways, bandwidths and clocks, or a CSV file with "
+        "columns cache_ways, bandwidth, frequency",
+    )
+    replay.add_argument(
+        "--runs", type=_positive(int), default=10, metavar="R", help="runs a context (%(default)s)"
+    )
+    replay.add_argument(
+        "--interval",
+        type=_positive(float),
+        default=0.01,
+        metavar="S",
+        help="sampling interval in seconds (%(default)s)",
+    )
+    _add_seed(replay)
+    _add_force(replay)
+
+    record = _verb(parts, "record", run_record, "record a program's trace under qemu-user")
+    record.add_argument("-o", "--out", type=Path, required=True, metavar="TRACE.nc")
+    record.add_argument(
+        "--stdin", type=Path, metavar="FILE", help="what the program reads (nothing)"
+    )
+    record.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="program and arguments"
+    )
+    _add_seed(record)
+    _add_force(record)
 
 
 def _verb(
@@ -334,6 +375,52 @@ def run_evaluate(options: argparse.Namespace) -> None:
     if options.out:
         schema.save_netcdf(scores, options.out / "scores.nc", overwrite=options.force)
         _write_json(summary, options.out / "scores.json", options.force)
+
+
+def run_replay(options: argparse.Namespace) -> None:
+    """``msbgen platform replay``: profiles of a recorded program in any contexts."""
+    _refuse_existing([options.out], options.force)
+
+    from msbgen import platform, schema
+
+    trace = platform.read_trace(options.trace)
+    try:
+        contexts = platform.platform_contexts(options.contexts)
+    except schema.ProfileError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    with _Progress("replaying") as step:
+        profiles = platform.replay(
+            trace, contexts, options.runs, options.interval, options.seed, progress=step
+        )
+    schema.write_profiles(profiles, options.out, overwrite=options.force)
+    print(f"{options.out}: {len(contexts)} contexts, {options.runs} runs each")
+
+
+def run_record(options: argparse.Namespace) -> None:
+    """``msbgen platform record``: the trace of a program."""
+    command = options.command[options.command[:1] == ["--"] :]
+    if not command:
+        raise UsageError("no command to record; put it behind '--'.")
+    _refuse_existing([options.out], options.force)
+
+    import os
+
+    from msbgen import platform
+
+    try:
+        trace = platform.record_trace(
+            command,
+            options.out,
+            stdin=options.stdin or os.devnull,
+            rng=options.seed,
+            overwrite=options.force,
+        )
+    except platform.RecordError as error:
+        raise UsageError(str(error)) from None
+    total = float(trace["instructions"].sum())
+    print(f"{options.out}: {total:.4g} instructions in {trace.sizes['interval']} intervals")
 
 
 # --------------------------------------------------------------------------- files and progress

@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from msbgen.schema import context_table, count_array, read_profiles, write_profiles
+
+ROOT = Path(__file__).resolve().parent.parent
+GZIP = ROOT / "profiles" / "traces" / "gzip.nc"
 
 
 def msbgen(*arguments, cwd):
@@ -94,6 +98,36 @@ def test_evaluate_against_a_truth_and_by_leaving_out(folder):
     )
     assert done.returncode == 0, done.stderr
     assert "means over 6 contexts" in done.stdout
+
+
+def test_platform_replays_a_trace(tmp_path):
+    for name in ("a.nc", "b.nc"):
+        done = msbgen(
+            "platform", "replay", GZIP, "-o", name, "--contexts", "grid:2x1x2", "--runs", 2,
+            "--seed", 3, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert f"{name}: 4 contexts, 2 runs each" in done.stdout
+    a, b = (count_array(read_profiles(tmp_path / name)) for name in ("a.nc", "b.nc"))
+    np.testing.assert_array_equal(a, b)
+
+
+PLATFORM_ERRORS = [
+    (["replay", "no.nc", "-o", "o.nc", "--contexts", "all"], 3, "no.nc: no such file"),
+    (["replay", "measured.nc", "-o", "o.nc", "--contexts", "all"], 3, "measured.nc: "),
+    (["replay", GZIP, "-o", "o.nc", "--contexts", "grid:3x3"], 2, "want three numbers"),
+    (["replay", GZIP, "-o", "truth.nc", "--contexts", "all"], 2, "exists already"),
+    (["record", "-o", "o.nc"], 2, "no command to record"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), PLATFORM_ERRORS)
+def test_platform_errors(folder, arguments, code, sentence):
+    done = msbgen("platform", *arguments, cwd=folder)
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (folder / "o.nc").exists()
 
 
 BAD_DATA = [

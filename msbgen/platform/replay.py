@@ -34,7 +34,6 @@ Not modelled: TLB, DRAM banks, write-back traffic, co-runners, input-dependent v
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Callable
@@ -50,7 +49,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen._kernels import correlated_noise, replay_run
 from msbgen.platform.trace import validate_trace
-from msbgen.schema import make_profiles
+from msbgen.schema import make_profiles, read_contexts
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
 
@@ -454,6 +453,8 @@ def platform_contexts(
     ------
     ValueError
         The description is not understood, or names a level that the platform does not have.
+    ProfileError
+        The CSV file cannot be read as contexts.
     """
     levels = [sorted(v) for v in (config.cache_ways, config.bandwidths, config.frequencies)]
     if selection == "all":
@@ -471,21 +472,7 @@ def platform_contexts(
         raise ValueError(
             f"contexts: got '{selection}', want 'all', 'grid:5x5x5' or the path of a CSV file"
         )
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        rows = list(csv.DictReader(stream))
-    missing = [n for n in RESOURCES if not rows or n not in rows[0]]
-    if missing:
-        raise ValueError(
-            f"{path.name}: no column {', '.join(missing)}; want {', '.join(RESOURCES)}"
-        )
-    table = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            table.append([float(row[n]) for n in RESOURCES])
-        except (TypeError, ValueError):
-            got = ", ".join(str(row[n]) for n in RESOURCES)
-            raise ValueError(f"{path.name}, line {line}: got {got}, want three numbers") from None
-    return _context_rows(table, config)
+    return _context_rows(read_contexts(path, RESOURCES), config)
 
 
 def _spread(values: list[float], n: int) -> list[float]:
