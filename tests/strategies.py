@@ -56,7 +56,7 @@ def measured_runs(draw, least_clock=0.0, max_intervals=8, counters=2):
 def recorded_runs(draw, max_intervals=12, colourings=2, ways=4):
     """Arrays of a trace: instructions, core cycles, fixed time [ns], distance histogram."""
     n = draw(st.integers(1, max_intervals))
-    instructions = draw(arrays(np.int64, n, elements=st.integers(1_000, 900_000)))
+    instructions = draw(arrays(np.int64, n, elements=st.integers(1_000, 9_000_000)))
     cycles = np.round(instructions * draw(arrays(float, n, elements=st.floats(0.3, 3)))) + 1
     fixed = draw(arrays(np.int64, n, elements=st.sampled_from([0, 0, 100, 50_000])))
     shape = (ways + 1, n, 2)
