@@ -84,6 +84,7 @@ def test_replay_without_noise_is_the_slow_replay(arrays, ways, bandwidth, freque
     np.testing.assert_allclose(counts_of(got)[0, 0], counts, atol=2, rtol=1e-6)
 
 
+@settings(max_examples=60)
 @given(arrays=recorded_runs(), seed=st.integers(0, 2**63))
 def test_replay_conserves_counts(arrays, seed):
     instructions, _, _, histogram = arrays
@@ -98,6 +99,7 @@ def test_replay_conserves_counts(arrays, seed):
     assert np.all(got.cache_misses.fillna(0) <= got.cache_requests.fillna(0))
 
 
+@settings(max_examples=60)
 @given(arrays=recorded_runs(colourings=1))
 def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
     trace = make_trace(*arrays, attrs={})
@@ -107,6 +109,7 @@ def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
     assert np.all(np.diff(got.duration.values[:, 0]) <= 1e-12)
 
 
+@settings(max_examples=60)
 @given(arrays=recorded_runs(), seed=st.integers(0, 1000))
 def test_regulator_limits_misses(arrays, seed):
     trace = make_trace(*arrays, attrs={})
@@ -260,6 +263,7 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
         ({"contexts": [[2.5, 70.0, 1.2]]}, "cache_ways 2.5"),
         ({"contexts": [[2.0, 75.0, 1.2]]}, "bandwidth 75"),
         ({"contexts": [[2.0, 70.0, np.nan]]}, "frequency nan"),
+        ({"contexts": [[2.0, 70.0, 1.2]] * 2}, "2 times, want each context once"),
         ({"runs": 0}, "runs: got 0"),
         ({"interval": 0.0}, "interval: got 0"),
         ({"interval": np.inf}, "interval: got inf"),

@@ -111,10 +111,10 @@ def record_trace(
         raise FileExistsError(f"{output}: exists already; remove it or allow overwriting.")
     check_recording_needs()
     program = [_executable(command), *command[1:]]
-    plugin = _build_plugin()
     with tempfile.TemporaryDirectory(prefix="msbgen-record-") as folder:
         scratch = Path(folder)
         prefix = scratch / "run"
+        plugin = _build_plugin(scratch)
         options = _plugin_options(plugin, prefix, interval)
         emulated = ["qemu-x86_64", "-cpu", "max", "-plugin", options, *program]
         native_code = _run(program, scratch / "native", stdin, lambda: None)
@@ -185,8 +185,11 @@ def _executable(command: Sequence[str]) -> str:
     return path
 
 
-def _build_plugin() -> Path:
-    """Compile the plugin, once for each version of its source and of the compiler."""
+def _build_plugin(scratch: Path) -> Path:
+    """Compile the plugin, once for each version of its source and of the compiler.
+
+    It is kept in the user's cache folder, or in `scratch` where that cannot be written.
+    """
     source = files("msbgen.platform").joinpath("recorder.c").read_bytes()
     version = subprocess.run(["gcc", "--version"], capture_output=True, check=False).stdout
     digest = blake2b(source + version, digest_size=8).hexdigest()
@@ -198,7 +201,7 @@ def _build_plugin() -> Path:
     except OSError:
         writable = False
     if not writable:
-        folder = Path(tempfile.mkdtemp(prefix="msbgen-plugin-"))
+        folder = scratch
     plugin = folder / f"recorder-{digest}.so"
     if plugin.exists():
         return plugin

@@ -307,6 +307,13 @@ def _context_rows(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.flo
                 f"{', '.join(f'{v:g}' for v in levels)}"
             )
         table[:, i] = exact
+    rows, counts = np.unique(table, axis=0, return_counts=True)
+    if counts.max() > 1:
+        ways, bandwidth, frequency = rows[counts.argmax()]
+        raise ValueError(
+            f"contexts: got {ways:g} ways, {bandwidth:g} MB/s, {frequency:g} GHz "
+            f"{counts.max()} times, want each context once"
+        )
     return table
 
 
