@@ -3,8 +3,9 @@
     python benchmarks/bench_replay.py [-o results.json] [--tasks gzip zstd ...]
 
 For each task: milliseconds a run, the whole platform (4,560 contexts × 3 runs), and 30 runs of
-every truth context against the truth's own runs.  The truth's runs come from eight page
-colourings, of which a trace holds three: misses are also compared between runs of one colouring.
+every truth context against the truth's own runs.  The truth's runs come from four or
+eight page colourings, of which a trace holds three: misses are also compared between runs of one
+colouring.
 """
 
 import argparse
