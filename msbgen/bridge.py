@@ -660,38 +660,36 @@ class _PairSolver:
 
     def run(self) -> tuple[Array, Array, float]:
         """Potentials f and g, and the L1 error of the marginals."""
-        if _largest_cost(self.ground) > _MILD * self.target:
+        largest = _largest_cost(self.ground)
+        if largest > _MILD * self.target:
+            self.epsilon = self._top()
+        if largest > _MILD * self.epsilon:
             # hard c-transforms on both sides: every row and column of K then holds a one,
             # however small epsilon is
             _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
             _kernels.nearest(_transposed(self.ground), self.f0, self.g0)
-            self.epsilon = self._top()
         while True:
             last = self.epsilon <= self.target * (1.0 + 1e-9)
             if last:
                 self.epsilon = self.target
             self._solve(self.config.tol if last else _RUNG_TOL)
-            if last or self.exhausted():
+            if last:
                 break
             self._absorb()
-            self.epsilon /= _LADDER
-        if not last:  # potentials of a higher rung are the best there is
-            self.epsilon = self.target
-            self._rebuild()
-            self._evaluate(self.b)
+            # out of passes: the potentials of this rung are the best there is
+            self.epsilon = self.target if self.exhausted() else self.epsilon / _LADDER
         f = self.f0 + self.epsilon * np.log(self.u)
         g = self.g0 + self.epsilon * np.log(self.v)
         return f, g, float(np.abs(self.v * self.t - self.b).sum())
 
     def _top(self) -> float:
-        """First rung: target * _LADDER**k, up to about the mean reduced cost."""
-        rows = np.linspace(0, self.a.size - 1, min(self.a.size, 32)).astype(np.intp)
-        columns = np.linspace(0, self.b.size - 1, min(self.b.size, 32)).astype(np.intp)
-        part = _restricted(self.ground, rows, columns)
-        reduced = np.empty((rows.size, columns.size))
-        x, yt, cost = part
-        reduced[:] = cost if cost.size else ((x[:, :, None] - yt[None]) ** 2).sum(axis=1)
-        reduced -= self.f0[rows, None] + self.g0[None, columns]
+        """First rung: target * _LADDER**k, up to about the mean reduced cost of some points."""
+        rows = np.linspace(0, self.a.size - 1, min(self.a.size, 64)).astype(np.intp)
+        columns = np.linspace(0, self.b.size - 1, min(self.b.size, 64)).astype(np.intp)
+        x, yt, cost = _restricted(self.ground, rows, columns)
+        reduced = cost if cost.size else ((x[:, :, None] - yt[None]) ** 2).sum(axis=1)
+        reduced = reduced - reduced.min(axis=1, keepdims=True)
+        reduced = reduced - reduced.min(axis=0, keepdims=True)
         top = _LADDER_TOP * float(reduced.mean())
         epsilon = self.target
         while epsilon * _LADDER <= top:
@@ -699,11 +697,8 @@ class _PairSolver:
         return epsilon
 
     def exhausted(self) -> bool:
+        """Whether the limit on passes is reached."""
         return self.passes >= self.config.max_iter
-
-    def _out_of_range(self) -> bool:
-        scaling = np.abs(np.log(self.u / self.a)).max(), np.abs(np.log(self.v / self.b)).max()
-        return max(scaling) > _ABSORB
 
     def _rebuild(self) -> None:
         _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, self.kernel)
@@ -713,22 +708,29 @@ class _PairSolver:
         self.f0 = self.f0 + self.epsilon * np.log(self.u / self.a)
         self.g0 = self.g0 + self.epsilon * np.log(self.v / self.b)
 
-    def _evaluate(self, v: Array) -> tuple[Array, float, float]:
-        """Column sums, their L1 error and the semi-dual at v; sets u, t and v."""
+    def _out_of_range(self) -> bool:
+        scaling = np.abs(np.log(self.u / self.a)).max(), np.abs(np.log(self.v / self.b)).max()
+        return max(scaling) > _ABSORB
+
+    def _evaluate(self, v: Array) -> tuple[Array, float]:
+        """Column sums of the plan at v and their L1 error; sets u, t and v."""
         _kernels.sweep(self.kernel, v, self.a, True, self.u, self.t)
         self.passes += 1
         self.v = v
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a trial step may leave the range; its error then says so
             columns = v * self.t
-            error = float(np.abs(columns - self.b).sum())
-            dual = float(self.a @ np.log(self.u / self.a) + self.b @ np.log(v / self.b))
-        return columns, error, dual
+            return columns, float(np.abs(columns - self.b).sum())
 
-    def _start(self) -> tuple[Array, float, float]:
+    def _dual(self) -> float:
+        """The semi-dual at the point last evaluated, but for a constant of the kernel."""
+        with np.errstate(all="ignore"):
+            return float(self.a @ np.log(self.u / self.a) + self.b @ np.log(self.v / self.b))
+
+    def _start(self) -> tuple[Array, float]:
         """Kernel at this rung; through the log domain when the warm start is out of range."""
         self._rebuild()
-        state = self._evaluate(self.b)
-        if not (np.isfinite(state[2]) and state[0].min() > 0.0):
+        columns, error = self._evaluate(self.b)
+        if not (np.isfinite(error) and columns.min() > 0.0):
             half = np.empty(self.a.size)
             log_b = self.epsilon * np.log(self.b)
             _kernels.soft_nearest(self.ground, self.g0 + log_b, self.epsilon, half)
@@ -736,38 +738,36 @@ class _PairSolver:
             log_a = self.epsilon * np.log(self.a)
             _kernels.soft_nearest(_transposed(self.ground), self.f0 + log_a, self.epsilon, self.g0)
             self._rebuild()
-            state = self._evaluate(self.b)
-        return state
+            columns, error = self._evaluate(self.b)
+        return columns, error
 
     def _solve(self, tol: float) -> None:
+        """Sinkhorn while it is fast, then Newton, until tol, the limit, or no more progress."""
         self.tol = tol
         self.stubborn, self.damping, self.reach = False, 0.0, _REACH
-        columns, error, dual = self._start()
+        columns, error = self._start()
         previous, sweeps = np.inf, 0
         while error > tol and sweeps < _SWEEPS and (sweeps < 4 or error <= 0.5 * previous):
             previous = error
-            columns, error, dual = self._evaluate(self.b / self.t)
+            columns, error = self._evaluate(self.b / self.t)
             sweeps += 1
         best, best_v, waited = error, self.v, 0
         while error > tol and waited < _PATIENCE and not self.exhausted():
-            columns, error, dual = self._newton_step(columns, error, dual)
+            columns, error = self._newton_step(columns, error)
             if error > tol:  # the Sinkhorn update comes free with t and smooths what Newton left
-                columns, error, dual = self._evaluate(self.b / self.t)
+                columns, error = self._evaluate(self.b / self.t)
             waited = 0 if error < 0.9 * best else waited + 1
             if error < best:
                 best, best_v = error, self.v
-            if (
-                max(abs(np.log(self.u / self.a)).max(), abs(np.log(self.v / self.b)).max())
-                > _ABSORB
-            ):
+            if self._out_of_range():
                 self._absorb()
                 self._rebuild()
-                columns, error, dual = self._evaluate(self.b)
+                columns, error = self._evaluate(self.b)
                 best, best_v = error, self.v
         if error > best:
             self._evaluate(best_v)
 
-    def _newton_step(self, columns: Array, error: float, dual: float) -> tuple[Array, float, float]:
+    def _newton_step(self, columns: Array, error: float) -> tuple[Array, float]:
         """A step along the Newton direction, shortened until the semi-dual has grown.
 
         Clusters that barely exchange mass make the Hessian nearly singular: the direction then
@@ -785,18 +785,16 @@ class _PairSolver:
                 direction, slope = cut, float(residual @ cut)
             else:
                 first = self.reach / longest
-        v, step = self.v, first
+        v, dual, step = self.v, self._dual(), first
         if slope > 0.0 and np.isfinite(longest):
             for _ in range(10):
-                state = self._evaluate(v * np.exp(step * direction))
-                gain = state[2] - dual
-                if (
-                    gain >= 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
-                    or state[1] < 0.5 * error
-                ):
+                columns, trial = self._evaluate(v * np.exp(step * direction))
+                gain = self._dual() - dual
+                enough = 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
+                if gain >= enough or trial < 0.5 * error:
                     faithful = step == first and gain > 0.4 * step * slope
                     self._adapt(step / first, longest > self.reach, faithful)
-                    return state
+                    return columns, trial
                 step *= 0.3
         self._adapt(0.0, False, False)
         self._evaluate(v)
