@@ -430,79 +430,108 @@ def bench_hard(n, epsilons, with_peers, rng):
 # ------------------------------------------------------------------------------------------- main
 
 
-def report(results):
+def report_pair(rows):
     print("\none pair, true L1 error 1e-6, one core [ms] (ratio to msbgen)")
-    for row in results["pair"]:
+    for row in rows:
         cells = [
             f"{name} {1e3 * s:.1f} ({row['ratio'][name]:.1f}x)"
             for name, s in row["seconds"].items()
         ]
         missing = [f"{k}: {v}" for k, v in row["notes"].items() if k not in row["seconds"]]
         print(f"  n {row['n']} epsilon {row['epsilon']:g}:", "; ".join(cells + missing))
+
+
+def report_chain(rows):
     print("\nwhole chain, true L1 error 1e-6, one core [s]")
-    for row in results["chain"]:
+    for row in rows:
         cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
         print(
             f"  n {row['n']} s {row['s']} epsilon {row['epsilon']:g}:",
             "; ".join(cells),
             f"(paper-like {row['ratio']['paper-like numpy']:.0f}x, {row['sweeps']} sweeps)",
         )
-    for row in results["pass"]:
+
+
+def report_pass(rows):
+    for row in rows:
         print(
             f"pass over the kernel, n {row['n']}: {row['ratio']:.2f} x the time to read it "
             f"({row['read_gigabytes_per_second']:.0f} GB/s)"
         )
-    row = results["threads"]
-    print(f"two threads, {row['pairs']} pairs of n {row['n']}: {row['speedup']:.2f}x")
-    row = results["growth"]
+
+
+def report_threads(row):
+    print(
+        f"two threads, {row['pairs']} pairs of n {row['n']}: {row['speedup']:.2f}x "
+        f"({row['cores']} cores)"
+    )
+
+
+def report_growth(row):
     print(
         f"log-log slope in points {row['slope_in_points']:.2f}, "
         f"in snapshots {row['slope_in_snapshots']:.2f}"
     )
-    row = results["cold"]
+
+
+def report_cold(row):
     print(f"first solves: {row['cold_seconds']:.1f} s cold, {row['warm_seconds']:.1f} s cached")
-    failed = [row for row in results["hard"] if not row["converged"]]
-    slowest = max(results["hard"], key=lambda row: row["seconds"])
-    print(f"hard cases: {len(results['hard']) - len(failed)} of {len(results['hard'])} converged")
+
+
+def report_hard(rows):
+    failed = [row for row in rows if not row["converged"]]
+    slowest = max(rows, key=lambda row: row["seconds"])
+    print(f"hard cases: {len(rows) - len(failed)} of {len(rows)} converged")
+    for row in failed:
+        print(
+            f"  not: {row['case']}, n {row['n']}, epsilon {row['epsilon']:g}: {row['l1_error']:.1e}"
+        )
     print(
         f"  slowest: {slowest['case']}, n {slowest['n']}, epsilon {slowest['epsilon']:g}: "
         f"{slowest['seconds']:.2f} s"
     )
-    for key in ("pot sinkhorn", "pot sinkhorn_log"):
-        name = f"{key}, 1000 iterations, l1_error"
-        tried = [row for row in results["hard"] if name in row]
-        reached = sum(row[name] <= TARGET for row in tried)
-        print(f"  {key}, 1000 iterations: {reached} of {len(tried)} reach 1e-6")
+    for method in ("sinkhorn", "sinkhorn_log"):
+        name = f"pot {method}, 1000 iterations, l1_error"
+        tried = [row for row in rows if name in row]
+        if tried:
+            reached = sum(row[name] <= TARGET for row in tried)
+            print(f"  pot {method}, 1000 iterations: {reached} of {len(tried)} reach 1e-6")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
-    parser.add_argument("--output", type=Path, help="JSON file to write")
-    arguments = parser.parse_args()
-    quick = arguments.quick
-    rng = np.random.default_rng(0)
+    quick = "--quick" in sys.argv
     n, repeats = (300, 3) if quick else (1000, 9)
-    solve_bridge([rng.random((99, 6)), rng.random((99, 6))], epsilon=0.01)  # compile
-    solve_bridge([rng.random((300, 6)), rng.random((300, 6))], epsilon=0.1)
     growth = ((200, 400), (2, 5)) if quick else ((500, 1000, 2000, 4000), (2, 5, 9, 17, 33))
-    results = {
-        "pair": [bench_pair(n, e, repeats, rng) for e in (0.1, 0.05, 0.01)],
-        "chain": [
-            bench_chain(*((300, 6) if quick else (1250, 50)), e, 1 if quick else 3, rng)
-            for e in (0.1, 0.05)
+    chain = (300, 6, 1) if quick else (1250, 50, 3)
+    parts = {
+        "pair": lambda rng: [bench_pair(n, e, repeats, rng) for e in (0.1, 0.05, 0.01)],
+        "chain": lambda rng: [
+            bench_chain(chain[0], chain[1], e, chain[2], rng) for e in (0.1, 0.05)
         ],
-        "pass": [bench_pass(size, 50, rng) for size in ((300,) if quick else (1000, 1250))],
-        "threads": bench_threads(n, 16, 0.05, 3 if quick else 5, rng),
-        "growth": bench_growth(0.05, 3, rng, *growth),
-        "cold": bench_cold(),
-        "hard": [
+        "pass": lambda rng: [bench_pass(k, 50, rng) for k in ((300,) if quick else (1000, 1250))],
+        "threads": lambda rng: bench_threads(n, 16, 0.05, 3 if quick else 5, rng),
+        "growth": lambda rng: bench_growth(0.05, 3, rng, *growth),
+        "cold": lambda rng: bench_cold(),
+        "hard": lambda rng: [
             row
             for size in ((2, 60) if quick else (2, 60, 200, 1000, 5000))
             for row in bench_hard(size, (1.0, 0.1, 0.01, 1e-3, 1e-4), size == 200, rng)
         ],
     }
-    report(results)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
+    parser.add_argument("--parts", nargs="+", choices=list(parts), default=list(parts))
+    parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    for size, epsilon in ((99, 0.01), (300, 0.1), (300, 0.001)):  # compile
+        solve_bridge([rng.random((size, 6)), rng.random((size, 6))], epsilon=epsilon)
+    results = {}
+    if arguments.output and arguments.output.exists():
+        results = json.loads(arguments.output.read_text())
+    for part in arguments.parts:
+        results[part] = parts[part](np.random.default_rng(0))
+        globals()[f"report_{part}"](results[part])
     if arguments.output:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
