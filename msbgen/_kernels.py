@@ -515,7 +515,7 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
     while done < max_iter and rz > goal:
         for j in range(m):
             vp[j] = v[j] * p[j]
-        sweep(kernel, vp, w, False, carried, hp)
+        sweep(kernel, vp, w, np.bool_(False), carried, hp)
         done += 1
         curvature = 0.0
         for j in range(m):
