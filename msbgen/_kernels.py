@@ -852,6 +852,58 @@ def rebin(position, amounts, edges, last, out):
                 j += 1
 
 
+@_kernel
+def rebin_in_proportion(position, amounts, edges, prior, out):
+    """As :func:`rebin`, sharing in proportion to a prior (n, bins, k) instead of to the overlap.
+
+    Within a bin the prior is uniform; where it is zero throughout an interval, the overlap
+    decides.
+    """
+    n, intervals, k = amounts.shape
+    end = out.shape[1] - 1
+    for r in range(n):
+        out_r = out[r]
+        prior_r = prior[r]
+        position_r = position[r]
+        if np.isnan(position_r[intervals]):
+            out_r[:, :] = np.nan
+            continue
+        out_r[:, :] = 0.0
+        j = 0
+        for i in range(intervals):
+            # invariant: as in rebin
+            start = position_r[i]
+            stop = position_r[i + 1]
+            width = stop - start
+            if width > 0.0:
+                while j < end and edges[j + 1] <= start:
+                    j += 1
+                last = j
+                while last < end and edges[last + 1] < stop:
+                    last += 1
+                for q in range(k):
+                    amount = amounts[r, i, q]
+                    expected = 0.0
+                    for b in range(j, last + 1):
+                        overlap = min(stop, edges[b + 1]) - max(start, edges[b])
+                        if overlap > 0.0:
+                            expected += prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
+                    for b in range(j, last + 1):
+                        overlap = min(stop, edges[b + 1]) - max(start, edges[b])
+                        if overlap > 0.0:
+                            if expected > 0.0:
+                                mine = prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
+                                out_r[b, q] += amount * (mine / expected)
+                            else:
+                                out_r[b, q] += amount * (overlap / width)
+                j = last
+            else:
+                for q in range(k):
+                    out_r[j, q] += amounts[r, i, q]
+            if j < end and edges[j + 1] <= stop:
+                j += 1
+
+
 # ------------------------------------------------------------------ virtual platform
 
 

@@ -143,13 +143,63 @@ def to_progress(
     runs, ended = _checked_runs(counts, duration, interval, clock)
     edges = _checked_knots(knots)
     batch = runs.shape[:-2]
-    flat = runs.reshape(-1, *runs.shape[-2:])
-    quantities, _ = _quantities(flat, ended.reshape(-1), interval)
-    position, total = _positions(quantities, clock)
-    amounts = np.delete(quantities, clock, axis=2)
-    state = np.empty((len(flat), len(edges) - 1, amounts.shape[2]))
-    _kernels.rebin(position, amounts, edges, np.full(len(flat), len(edges) - 2), state)
+    position, total, amounts = _amounts(runs, ended, interval, clock)
+    state = np.empty((len(amounts), len(edges) - 1, amounts.shape[2]))
+    _kernels.rebin(position, amounts, edges, np.full(len(amounts), len(edges) - 2), state)
     return Progress(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
+
+
+def sharpen(
+    counts: ArrayLike,
+    duration: ArrayLike,
+    interval: float,
+    prior: ArrayLike,
+    *,
+    knots: ArrayLike,
+    clock: int = 1,
+) -> Progress:
+    """As :func:`to_progress`, with a prior for what happens within a sampling interval.
+
+    A burst shorter than the sampling interval is smeared over the interval, differently in
+    every context, because the sampling times meet other phases there.  Given a first estimate
+    of the amounts per bin, each interval's counts are shared out over its bins in proportion to
+    that estimate instead of evenly: one step of Richardson-Lucy deconvolution.  What every
+    interval holds in all is kept.
+
+    Parameters
+    ----------
+    counts, duration, interval, knots, clock
+        As for :func:`to_progress`.
+    prior : array_like, broadcastable to (..., bins, d)
+        Expected amounts per bin, not negative; only ratios within an interval matter.  The
+        prediction of a trend at each run's context serves well; repeat two to four times.
+
+    Returns
+    -------
+    Progress
+
+    Raises
+    ------
+    ValueError
+        As :func:`to_progress`; a prior that is negative, not finite or of another shape.
+    """
+    runs, ended = _checked_runs(counts, duration, interval, clock)
+    edges = _checked_knots(knots)
+    batch = runs.shape[:-2]
+    shape = (*batch, len(edges) - 1, runs.shape[-1])
+    expected = np.asarray(prior, dtype=float)
+    if not np.all(np.isfinite(expected)) or np.any(expected < 0):
+        raise ValueError("prior must be finite and not negative.")
+    try:
+        expected = np.broadcast_to(expected, shape)
+    except ValueError:
+        raise ValueError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
+    position, total, amounts = _amounts(runs, ended, interval, clock)
+    state = np.empty((len(amounts), *shape[-2:]))
+    _kernels.rebin_in_proportion(
+        position, amounts, edges, np.ascontiguousarray(expected).reshape(state.shape), state
+    )
+    return Progress(state.reshape(shape), total.reshape(batch), edges, clock)
 
 
 def to_wall_time(
@@ -349,6 +399,16 @@ def _quantities(runs: Floats, duration: Floats, interval: float) -> tuple[Floats
     quantities[column >= length[:, None]] = 0.0
     quantities[length == 0] = np.nan
     return quantities, length
+
+
+def _amounts(
+    runs: Floats, duration: Floats, interval: float, clock: int
+) -> tuple[Floats, Floats, Floats]:
+    """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d)."""
+    flat = runs.reshape(-1, *runs.shape[-2:])
+    quantities, _ = _quantities(flat, duration.reshape(-1), interval)
+    position, total = _positions(quantities, clock)
+    return position, total, np.ascontiguousarray(np.delete(quantities, clock, axis=2))
 
 
 def _positions(quantities: Floats, clock: int) -> tuple[Floats, Floats]:

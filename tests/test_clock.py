@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import oracles
-from msbgen.clock import lost_counts, own_knots, to_progress, to_wall_time, uniform_knots
+from msbgen.clock import lost_counts, own_knots, sharpen, to_progress, to_wall_time, uniform_knots
 from strategies import measured_runs
 
 
@@ -157,3 +157,56 @@ def test_lost_counts_are_found_and_work_that_depends_on_the_context_is_not():
     assert np.argwhere(lost_counts(total)).tolist() == [[2, 1], [4, 0]]
     one_each = np.array([[1.0], [1.001], [0.7], [0.999]])
     assert lost_counts(one_each).ravel().tolist() == [False, False, True, False]
+
+
+@given(measured_runs(), st.integers(1, 12))
+def test_a_uniform_prior_changes_nothing(run, n_bins):
+    counts, duration, interval = run
+    knots = uniform_knots(n_bins)
+    plain = to_progress(counts, duration, interval, knots=knots).state
+    even = sharpen(counts, duration, interval, np.ones(2), knots=knots).state
+    np.testing.assert_allclose(even, plain, rtol=1e-9, atol=1e-9 * (1 + counts.sum()))
+
+
+@given(measured_runs(least_clock=1.0), st.data())
+def test_a_prior_keeps_what_every_interval_holds(run, data):
+    counts, duration, interval = run
+    own = own_knots(counts, duration, interval)
+    knots = np.unique(np.concatenate([own, uniform_knots(7)]))
+    bins = len(knots) - 1
+    prior = data.draw(arrays(np.float64, (bins, 2), elements=st.floats(0, 10, width=16)))
+    state = sharpen(counts, duration, interval, prior, knots=knots).state
+    interval_of = np.searchsorted(own, knots[:-1], side="right") - 1
+    back = np.zeros(len(counts))
+    np.add.at(back, interval_of, state[:, 1])
+    np.testing.assert_allclose(back, counts[:, 1], rtol=1e-9, atol=1e-9 * (1 + counts.sum()))
+    assert np.all(state >= 0)
+
+
+def test_sharpening_finds_a_burst_shorter_than_the_interval():
+    knots = uniform_knots(60)
+    centre = (knots[:-1] + knots[1:]) / 2
+    truth = np.where(np.abs(centre - 0.52) < 0.03, 20.0, 1.0)
+    cumulative = np.concatenate([[0.0], np.cumsum(truth)])
+    runs, n = [], np.arange(7, 14)
+    for intervals in n:  # contexts of other speed meet the burst at other sampling times
+        at = np.interp(np.linspace(0, 1, intervals + 1), knots, cumulative)
+        one = np.full((n.max(), 2), np.nan)
+        one[:intervals] = np.stack([np.full(intervals, 60.0 / intervals), np.diff(at)], axis=1)
+        runs.append(one)
+    counts, duration = np.stack(runs), n.astype(float)
+    first = state = to_progress(counts, duration, 1.0, knots=knots).state
+    for _ in range(4):
+        state = sharpen(counts, duration, 1.0, state.mean(axis=0), knots=knots).state
+
+    def error(estimate):
+        return np.abs(estimate.mean(axis=0)[:, 1] - truth).sum()
+
+    assert error(state) < 0.6 * error(first)
+
+
+def test_a_bad_prior_is_refused():
+    with pytest.raises(ValueError, match="prior must be"):
+        sharpen(np.ones((2, 2)), 2.0, 1.0, -np.ones(2), knots=[0.0, 1.0])
+    with pytest.raises(ValueError, match="prior has shape"):
+        sharpen(np.ones((2, 2)), 2.0, 1.0, np.ones((3, 2)), knots=[0.0, 1.0])
