@@ -1041,3 +1041,111 @@ def stack_distances(lines, sets, intervals, streams, stacks, histogram):
             stack[d] = stack[d - 1]
         stack[0] = line
         histogram[depth, intervals[i], streams[i]] += 1
+
+
+# ------------------------------------------------------------------ paths of the bridge
+
+
+@_kernel
+def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
+    """Draw whole paths of the chain at each context by ancestral sampling.
+
+    points (bins, n, d); f, g (bins − 1, n); at query q only the points active[q] (k,) with log
+    weights log_weight[q] take part.  From r the chain goes to s with probability proportional to
+    Γ[r, s]·weight[s].  uniform and path are (n_query, n_draws, bins).
+    """
+    bins = points.shape[0]
+    d = points.shape[2]
+    k = active.shape[1]
+    log_step = np.empty(k)
+    for q in range(active.shape[0]):
+        for i in range(path.shape[1]):
+            for j in range(bins):
+                # invariant: path[q, i, :j] is drawn, and r is its last point
+                top = -np.inf
+                if j == 0:
+                    for a in range(k):
+                        log_step[a] = log_weight[q, a]
+                        top = max(top, log_step[a])
+                else:
+                    r = path[q, i, j - 1]
+                    x = points[j - 1, r]
+                    for a in range(k):
+                        s = active[q, a]
+                        y = points[j, s]
+                        cost = 0.0
+                        for c in range(d):
+                            step = x[c] - y[c]
+                            cost += step * step
+                        log_step[a] = (g[j - 1, s] - cost) / epsilon + log_weight[q, a]
+                        top = max(top, log_step[a])
+                total = 0.0
+                for a in range(k):
+                    log_step[a] = np.exp(log_step[a] - top)
+                    total += log_step[a]
+                left_over = uniform[q, i, j] * total
+                chosen = 0
+                for a in range(k):
+                    if log_step[a] > 0.0:
+                        chosen = a
+                        left_over -= log_step[a]
+                        if left_over < 0.0:
+                            break
+                path[q, i, j] = active[q, chosen]
+
+
+@_kernel
+def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims, path):
+    """Most likely path of the chain at each context, by dynamic programming over the bins.
+
+    A path through points r_1 … r_σ has the density Π ρ_j(r_j) · Π Γ_j[r_j, r_{j+1}]/(μ μ) with
+    respect to volume: ρ_j is the kernel estimate, with this bandwidth and the given log weights,
+    of the density of the active points in their first `dims` coordinates (the residuals), and
+    Γ/(μ μ) the density of the bridge relative to independent snapshots.
+    """
+    bins = points.shape[0]
+    d = points.shape[2]
+    k = active.shape[1]
+    value = np.empty(k)
+    following = np.empty(k)
+    weight = np.empty(k)
+    back = np.empty((bins, k), dtype=np.int64)
+    half = 0.5 / (bandwidth * bandwidth)
+    for q in range(active.shape[0]):
+        for a in range(k):
+            weight[a] = np.exp(log_weight[q, a])
+        for j in range(bins):
+            # invariant: value[a] is the log density of the best path that ends in a at bin j − 1
+            for b in range(k):
+                y = points[j, active[q, b]]
+                density = 0.0
+                for a in range(k):
+                    x = points[j, active[q, a]]
+                    squared = 0.0
+                    for c in range(dims):
+                        step = x[c] - y[c]
+                        squared += step * step
+                    density += weight[a] * np.exp(-half * squared)
+                best = -np.inf
+                best_a = 0
+                if j == 0:
+                    best = 0.0
+                else:
+                    for a in range(k):
+                        x = points[j - 1, active[q, a]]
+                        cost = 0.0
+                        for c in range(d):
+                            step = x[c] - y[c]
+                            cost += step * step
+                        candidate = value[a] + (f[j - 1, active[q, a]] - cost) / epsilon
+                        if candidate > best:
+                            best = candidate
+                            best_a = a
+                    best += g[j - 1, active[q, b]] / epsilon
+                following[b] = best + np.log(density)
+                back[j, b] = best_a
+            value, following = following, value
+        end = int(np.argmax(value))
+        for j in range(bins - 1, -1, -1):
+            path[q, j] = active[q, end]
+            end = back[j, end]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -33,6 +34,10 @@ class UsageError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     options = _parser().parse_args(arguments)
+    # Work is spread over the cores by threads of our own; a second team inside the linear
+    # algebra would fight with them, badly so where the machine is busy.
+    for library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     logging.basicConfig(format="msbgen: %(levelname)s: %(message)s", level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "warning")
     try:
@@ -404,8 +409,6 @@ def run_record(options: argparse.Namespace) -> None:
     if not command:
         raise UsageError("no command to record; put it behind '--'.")
     _refuse_existing([options.out], options.force)
-
-    import os
 
     from msbgen import platform
 

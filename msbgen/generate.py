@@ -1,8 +1,8 @@
 """Fit a law to measured profiles and generate the profiles of any context.
 
 ``fit_profiles(dataset, settings) -> ProfileModel``; ``model.generate(contexts) -> Dataset``.  The
-labelled shell: it validates, calls a law on arrays (:mod:`msbgen.elapsed`) and puts coordinates on
-the answer.
+labelled shell: it validates, calls a law on arrays (:mod:`msbgen.progress`, or the paper's
+:mod:`msbgen.elapsed`) and puts coordinates on the answer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ from scipy.optimize import nnls
 from msbgen.clock import resample
 from msbgen.condition import squared_distances, to_unit_range
 from msbgen.elapsed import ElapsedLaw, ElapsedSettings, Kind
+from msbgen.progress import ProgressLaw, ProgressSettings
 from msbgen.schema import (
     ProfileError,
     context_table,
     count_array,
     counter_attrs,
+    counter_names,
+    describe_context,
     duration_array,
     load_netcdf,
     make_profiles,
@@ -47,8 +50,11 @@ _log = logging.getLogger("msbgen")
 # The settings of the paper's authors: ε = 0.1, scaling to [0, 0.1] per snapshot, snapshots every
 # 50 ms, Hilbert tolerance 1e-12, context coordinates part of the cost.
 PAPER = ElapsedSettings()
-DEFAULT = ElapsedSettings(method="pairwise")
-PRESETS: dict[str, ElapsedSettings] = {"default": DEFAULT, "paper": PAPER}
+DEFAULT = ProgressSettings()
+
+Settings = ProgressSettings | ElapsedSettings
+PRESETS: dict[str, Settings] = {"default": DEFAULT, "paper": PAPER}
+_LAWS = {"progress": ProgressLaw, "elapsed": ElapsedLaw}
 
 
 @dataclass(frozen=True)
@@ -57,13 +63,13 @@ class ProfileModel:
 
     Attributes
     ----------
-    law : ElapsedLaw
+    law : ProgressLaw or ElapsedLaw
         The fitted bridge, on arrays.
     resources, counters, attrs : dict
         Labels, as in the measured dataset.
     """
 
-    law: ElapsedLaw
+    law: ProgressLaw | ElapsedLaw
     resources: dict[str, dict[str, Any]]
     counters: dict[str, dict[str, Any]]
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -152,6 +158,7 @@ class ProfileModel:
             "counters": self.counters,
             "attrs": self.attrs,
             "law": self.law.labels(),
+            "kind": next(kind for kind, law in _LAWS.items() if isinstance(self.law, law)),
         }
         dataset = xr.Dataset(
             {
@@ -185,7 +192,7 @@ class ProfileModel:
             )
         labels = json.loads(ds.attrs["labels"])
         arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
-        law = ElapsedLaw.from_arrays(
+        law = _LAWS[labels["kind"]].from_arrays(
             arrays,
             arrays["contexts"],
             arrays["duration"],
@@ -232,7 +239,7 @@ class ProfileModel:
 
 def fit_profiles(
     dataset: xr.Dataset,
-    settings: ElapsedSettings = DEFAULT,
+    settings: Settings = DEFAULT,
     *,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
@@ -243,7 +250,7 @@ def fit_profiles(
     ----------
     dataset : xarray.Dataset
         Measured profiles, validated here.
-    settings : ElapsedSettings
+    settings : ProgressSettings or ElapsedSettings
         See :data:`PRESETS`.
     rng : numpy.random.Generator
         Random start of a solver that wants one.
@@ -262,16 +269,19 @@ def fit_profiles(
         The solver did not reach its tolerance.
     """
     validate_profiles(dataset)
+    measured = (
+        count_array(dataset),
+        duration_array(dataset),
+        context_table(dataset),
+        sampling_interval(dataset),
+    )
     try:
-        law = ElapsedLaw.fit(
-            count_array(dataset),
-            duration_array(dataset),
-            context_table(dataset),
-            sampling_interval(dataset),
-            settings,
-            rng=rng,
-            progress=progress,
-        )
+        if isinstance(settings, ElapsedSettings):
+            law = ElapsedLaw.fit(*measured, settings, rng=rng, progress=progress)
+        else:
+            clock = _clock(dataset, settings.clock)
+            law = ProgressLaw.fit(*measured, clock, settings, progress=progress)
+            _warn_of_lost_counts(dataset, law)
     except ValueError as error:
         raise ProfileError(f"{dataset.attrs.get('task', 'dataset')}: {error}") from None
     return ProfileModel(
@@ -280,6 +290,30 @@ def fit_profiles(
         counters=counter_attrs(dataset),
         attrs={k: v for k, v in dataset.attrs.items() if k in ("task", "platform")},
     )
+
+
+def _clock(dataset: xr.Dataset, name: str) -> int:
+    """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
+    names = counter_names(dataset)
+    wanted = name or str(dataset.attrs.get("progress", ""))
+    if not wanted:
+        return 1 + names.index("instructions") if "instructions" in names else 0
+    if wanted == "time":
+        return 0
+    if wanted not in names:
+        raise ValueError(
+            f"the progress clock '{wanted}' is no counter; want time, {', '.join(names)}."
+        )
+    return 1 + names.index(wanted)
+
+
+def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw) -> None:
+    for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.total)):
+        _log.warning(
+            "run %d of %s lost counts: its total departs from the others'; it is left out.",
+            run,
+            describe_context(dataset, int(context)),
+        )
 
 
 def _extrapolated(known: Floats, query: Floats) -> xr.DataArray:

@@ -188,8 +188,8 @@ def test_missing_runs_and_constant_resources_are_no_obstacle(measured):
 def test_generation_knows_no_names(measured):
     renamed = measured.rename(
         cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
-    )
-    renamed = renamed.rename(cache_requests="plums")
+    ).rename(cache_requests="plums")
+    renamed.attrs["progress"] = "apples"
     a = fit_profiles(measured).generate([[3.0, 1.5]], kind="mean")
     b = fit_profiles(renamed).generate([[3.0, 1.5]], kind="mean")
     np.testing.assert_array_equal(a["instructions"], b["apples"])
@@ -198,7 +198,7 @@ def test_generation_knows_no_names(measured):
 def test_short_runs_are_refused_with_a_remedy(measured):
     coarse = synthetic_task(context_table(measured), interval=0.3)
     with pytest.raises(ProfileError, match=r"two whole sampling intervals of 0\.3 s"):
-        fit_profiles(coarse)
+        fit_profiles(coarse, PAPER)
 
 
 def test_a_bridge_that_does_not_converge_raises(measured):

@@ -13,14 +13,23 @@ PACKAGE = Path(msbgen.__file__).parent
 
 LAYERS = {
     0: {"_kernels", "schema"},
-    1: {"clock", "bridge", "condition", "elapsed", "trend", "metrics", "baselines"},
+    1: {"clock", "bridge", "condition", "elapsed", "progress", "trend", "metrics", "baselines"},
     2: {"generate", "calibrate"},
     3: {"evaluate", "report"},
     4: {"cli"},
 }
 LEVEL = {name: level for level, names in LAYERS.items() for name in names}
 # These know arrays only; labels are put on and taken off above them.
-ARRAYS_ONLY = {"_kernels", "bridge", "condition", "elapsed", "clock", "trend", "metrics"}
+ARRAYS_ONLY = {
+    "_kernels",
+    "bridge",
+    "condition",
+    "elapsed",
+    "progress",
+    "clock",
+    "trend",
+    "metrics",
+}
 # These stand beside the generator and meet it only through the dataset schema.
 BESIDE = {"platform", "predict", "schedule", "measure"}
 
