@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from itertools import pairwise
@@ -299,12 +300,33 @@ def bench_pass(n, repeats, rng):
 
 
 def bench_threads(n, pairs, epsilon, repeats, rng):
+    """Two threads against one; beside it what bare passes over two kernels gain just then."""
+
+    def passes(threads):
+        kernel, a = rng.random((n, n)) + 0.5, np.full(n, 1.0 / n)
+
+        def work(count):
+            u, t = np.empty(n), np.empty(n)
+            for _ in range(count):
+                _kernels.sweep(kernel, a, a, True, u, t)
+
+        def call():
+            workers = [
+                threading.Thread(target=work, args=(240 // threads,)) for _ in range(threads)
+            ]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+
+        return call
+
     points = [rng.random((n, 6)) for _ in range(pairs + 1)]
     configs = {k: SolverConfig(tol=TARGET, threads=k) for k in (1, 2)}
     contenders = {
         f"{k} threads": functools.partial(solve_bridge, points, epsilon=epsilon, config=config)
         for k, config in configs.items()
-    }
+    } | {f"{k} threads, bare passes": passes(k) for k in (1, 2)}
     if CORES:
         os.sched_setaffinity(0, CORES)
     try:
@@ -318,6 +340,9 @@ def bench_threads(n, pairs, epsilon, repeats, rng):
         "epsilon": epsilon,
         "seconds": seconds,
         "speedup": seconds["1 threads"] / seconds["2 threads"],
+        "speedup_of_bare_passes": (
+            seconds["1 threads, bare passes"] / seconds["2 threads, bare passes"]
+        ),
         "cores": len(CORES),
     }
 
@@ -463,7 +488,7 @@ def report_pass(rows):
 def report_threads(row):
     print(
         f"two threads, {row['pairs']} pairs of n {row['n']}: {row['speedup']:.2f}x "
-        f"({row['cores']} cores)"
+        f"(bare passes {row['speedup_of_bare_passes']:.2f}x, {row['cores']} cores)"
     )
 
 
