@@ -248,6 +248,25 @@ def test_weights_over_twelve_decades(rng, epsilon):
     assert all(np.isfinite(f).all() and np.isfinite(g).all() for f, g in bridge.potentials)
 
 
+@pytest.mark.parametrize("epsilon", [0.1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_large_clusters_with_weights_over_twelve_decades(rng, epsilon, ragged):
+    # all at once, and large enough for conjugate gradients, compressed plans and factors
+    centres = rng.random((20, 3))
+    labels = np.arange(240) % 20, rng.integers(20, size=170 if ragged else 240)
+    points = [
+        np.hstack([0.1 * rng.random((20, 3))[label], centres[label]])
+        + 0.003 * rng.standard_normal((label.size, 6))
+        for label in labels
+    ]
+    weights = [10.0 ** (-12 * rng.random(len(x))) for x in points]
+    bridge = solve_bridge(points, weights, epsilon=epsilon, config=SolverConfig(tol=1e-8))
+    assert bridge.status is Status.CONVERGED
+    plan = bridge.coupling(0)
+    assert abs(plan.sum(1) - bridge.weights[0]).sum() <= 1.1e-8
+    assert abs(plan.sum(0) - bridge.weights[1]).sum() <= 1.1e-8
+
+
 def test_beyond_float64_says_so(rng):
     points = clouds(rng, 40, 40)
     with pytest.raises(NotConvergedError, match=r"rounding stops.*epsilon") as caught:

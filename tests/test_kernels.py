@@ -1,0 +1,109 @@
+"""The compiled kernels beside what they compute, and where no cache can be kept."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msbgen import _kernels
+
+NO_COST = np.zeros((0, 0))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(3)
+
+
+def test_exponential_is_exact_to_rounding_and_underflows_to_zero():
+    exponents = np.concatenate([np.linspace(-745, 709, 20_001), [-1e308, -708.5, 0.0]])
+    plan = np.empty((1, exponents.size))
+    ground = (np.zeros((1, 0)), np.zeros((0, exponents.size)), -exponents[None])
+    _kernels.gibbs(ground, np.zeros(1), np.zeros(exponents.size), 1.0, plan)
+    normal = exponents > -708
+    np.testing.assert_allclose(plan[0, normal], np.exp(exponents[normal]), rtol=5e-16)
+    assert (plan[0, exponents < -708] == 0.0).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 31), (4, 32), (6, 33), (41, 70)])
+def test_sweep_is_two_products(rng, shape):
+    kernel, v, a = rng.random(shape), rng.random(shape[1]), rng.random(shape[0])
+    u, t = np.empty(shape[0]), np.empty(shape[1])
+    _kernels.sweep(kernel, v, a, True, u, t)
+    np.testing.assert_allclose(u, a / (kernel @ v), rtol=1e-13)
+    np.testing.assert_allclose(t, kernel.T @ u, rtol=1e-13)
+    _kernels.sweep(kernel, v, a, False, u, t)
+    np.testing.assert_allclose(u, a * (kernel @ v), rtol=1e-13)
+    np.testing.assert_allclose(t, kernel.T @ u, rtol=1e-13)
+
+
+@pytest.mark.parametrize("size", [1, 7, 32, 33, 75])
+def test_cholesky_solves(rng, size):
+    factor, wanted = rng.random((size + 3, size)), rng.random(size)
+    matrix = 2.0 * size**2 * np.eye(size)
+    right = (matrix - factor.T @ factor) @ wanted
+    _kernels.subtract_gram(factor, 0, matrix)
+    assert _kernels.cholesky_solve(matrix, right)
+    np.testing.assert_allclose(right, wanted, rtol=1e-10)
+    assert not _kernels.cholesky_solve(-np.eye(size), right)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.02, 0.5])
+def test_newton_directions_agree(rng, threshold):
+    n, m = 30, 20
+    kernel, v = rng.random((n, m)) ** 4, np.full(m, 1.0 / m)
+    a, u, t = np.full(n, 1.0 / n), np.empty(n), np.empty(m)
+    _kernels.sweep(kernel, v, a, True, u, t)
+    c = v * t
+    residual = 1.0 / m - c
+    plan = u[:, None] * kernel * v
+    hessian = 1.25 * np.diag(c) - plan.T @ (plan / a[:, None])
+    direction = np.empty(m)
+    _kernels.newton_direction(kernel, u**2 / a, v, c, 0.25, residual, 1e-14, 500, direction)
+    np.testing.assert_allclose(hessian @ direction, residual, atol=1e-15)
+
+    scaled = plan / np.sqrt(a[:, None] * c)
+    values, columns = np.empty(n * m + m), np.empty(n * m + m, np.int32)
+    starts, squares = np.empty(n + 1, np.int64), np.empty(m)
+    count = _kernels.sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares)
+    held = np.where(scaled > threshold, scaled, 0.0)
+    assert count == np.count_nonzero(held)
+    dense = np.zeros((n, m))
+    for i in range(n):
+        dense[i, columns[starts[i] : starts[i + 1]]] = values[starts[i] : starts[i + 1]]
+    np.testing.assert_allclose(dense, held)
+    np.testing.assert_allclose(squares, (held**2).sum(0))
+    right = residual / np.sqrt(c)
+    _kernels.sparse_direction(
+        values[:count], columns, starts, np.full(m, 1.25), 0.25, right, 1e-14, 500, direction
+    )
+    wanted = 1.25 * np.eye(m) - held.T @ held
+    np.testing.assert_allclose(wanted @ direction, right, atol=1e-14)
+
+
+def test_crowded_plans_are_not_compressed(rng):
+    n = 40
+    kernel, ones = rng.random((n, n)), np.ones(n)
+    count = _kernels.sparse_plan(
+        kernel,
+        ones,
+        ones,
+        ones,
+        ones,
+        1e-9,
+        np.empty(n * n // 4),
+        np.empty(n * n // 4, np.int32),
+        np.empty(n + 1, np.int64),
+        np.empty(n),
+    )
+    assert count == -1
+
+
+def test_kernels_compile_where_no_cache_can_be_kept(rng):
+    # numba finds no place for the cache of code that has no file: as in a read-only installation
+    scope = {"__name__": "nowhere"}
+    exec(compile(Path(_kernels.__file__).read_text(), "<nowhere>", "exec"), scope)
+    x, y = rng.random((3, 2)), rng.random((4, 2))
+    out = np.empty(3)
+    scope["nearest"]((x, np.ascontiguousarray(y.T), NO_COST), np.zeros(4), out)
+    np.testing.assert_allclose(out, ((x[:, None] - y) ** 2).sum(-1).min(1))
