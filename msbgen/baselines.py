@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import RegularGridInterpolator
 from scipy.spatial import Delaunay, QhullError
 
-from msbgen.condition import scott_bandwidth, squared_distances, to_unit_range
+from msbgen.contexts import (
+    gaussian_log_weights,
+    scott_bandwidth,
+    squared_distances,
+    to_unit_range,
+)
 from msbgen.schema import (
     context_table,
     count_array,
@@ -186,10 +191,10 @@ def _gaussian_weights(
     known: Floats, query: Floats, factor: float, *, leave_self_out: bool = False
 ) -> Floats:
     bandwidth = factor * scott_bandwidth(known)
-    exponent = -0.5 * squared_distances(query / bandwidth, known / bandwidth)
+    log_weight = gaussian_log_weights(known / bandwidth, query / bandwidth)
     if leave_self_out:
-        np.fill_diagonal(exponent, -np.inf)
-    weights = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        np.fill_diagonal(log_weight, -np.inf)
+    weights = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
     return weights / weights.sum(axis=1, keepdims=True)
 
 

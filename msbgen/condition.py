@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen import _kernels
+from msbgen.contexts import squared_distances
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -196,27 +197,3 @@ def _kernel_factors(
         exponent[segment.mass == 0] = -np.inf
         top = exponent.max()
         yield slice(q, q + 1), one, np.exp(exponent - top), one, np.array([top])
-
-
-def to_unit_range(known: Floats, contexts: Floats) -> Floats:
-    """Contexts with each resource's known range moved to [0, 1]; a constant resource becomes 0."""
-    low, high = known.min(axis=0), known.max(axis=0)
-    varies = high > low
-    return np.where(varies, (contexts - low) / np.where(varies, high - low, 1.0), 0.0)
-
-
-def scott_bandwidth(known: Floats) -> Floats:
-    """Scott's rule over the distinct known contexts, one bandwidth a resource, (n_resources,).
-
-    h_i = σ_i·n^(−1/(m+4)) with n distinct contexts that vary in m resources; 1 where a
-    resource does not vary, so that dividing by it is harmless.
-    """
-    distinct = np.unique(known, axis=0)
-    sigma = distinct.std(axis=0)
-    varies = sigma > 0
-    return np.where(varies, sigma * len(distinct) ** (-1.0 / (varies.sum() + 4)), 1.0)
-
-
-def squared_distances(a: Floats, b: Floats) -> Floats:
-    """Squared Euclidean distances, (len(a), len(b))."""
-    return ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)

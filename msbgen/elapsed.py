@@ -23,14 +23,12 @@ from msbgen.condition import (
     conditional_mode,
     conditional_sample,
     make_segment,
-    scott_bandwidth,
-    squared_distances,
-    to_unit_range,
 )
+from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
 
 Floats = NDArray[np.float64]
 Kind = Literal["max_likelihood", "mean", "sample"]
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ class ElapsedLaw:
         settings: ElapsedSettings,
         *,
         rng: np.random.Generator | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> ElapsedLaw:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
 
@@ -192,7 +190,7 @@ class ElapsedLaw:
         *,
         n_samples: int = 1,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
@@ -289,10 +287,9 @@ class ElapsedLaw:
 
     def _run_weights(self, query: Floats) -> tuple[Floats, Floats]:
         """Kernel weight of every measured run at each context, and the runs' durations."""
-        exponent = -0.5 * squared_distances(
-            self._in_bandwidths(query), self._in_bandwidths(self.contexts)
+        kernel = np.exp(
+            gaussian_log_weights(self._in_bandwidths(self.contexts), self._in_bandwidths(query))
         )
-        kernel = np.exp(exponent - exponent.max(axis=1, keepdims=True))
         present = np.isfinite(self.duration)
         weights = (kernel[:, :, None] * present).reshape(len(query), -1)[:, present.ravel()]
         return weights / weights.sum(axis=1, keepdims=True), self.duration[present]
@@ -304,7 +301,7 @@ class ElapsedLaw:
         n_samples: int,
         n_rows: int,
         rng: np.random.Generator,
-        progress: Progress | None,
+        progress: OnProgress | None,
     ) -> NDArray[np.float32]:
         """Counts of a whole interval, (n_query[, n_samples], n_rows, n_counters).
 

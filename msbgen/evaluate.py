@@ -35,7 +35,7 @@ _log = logging.getLogger("msbgen")
 
 Floats = NDArray[np.float64]
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 # Fractions of the execution at which the clouds of generated and measured states are compared.
 CLOUD_TIMES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -75,7 +75,7 @@ def score_methods(
     methods: Mapping[str, Method] | Sequence[str] = tuple(METHODS),
     *,
     warping: Sequence[Warping] = ("exact",),
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Score what methods generate from `train` for the contexts of `truth`.
 
@@ -124,7 +124,7 @@ def leave_contexts_out(
     *,
     rng: np.random.Generator | None = None,
     warping: Sequence[Warping] = ("exact",),
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Leave `size` contexts out at a time, in random groups, until each was left out once.
 

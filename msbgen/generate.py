@@ -18,10 +18,9 @@ from typing import Any, get_args
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
 
 from msbgen.clock import resample
-from msbgen.condition import squared_distances, to_unit_range
+from msbgen.contexts import outside_hull
 from msbgen.elapsed import ElapsedLaw, ElapsedSettings, Kind
 from msbgen.progress import ProgressLaw, ProgressSettings
 from msbgen.schema import (
@@ -41,7 +40,7 @@ from msbgen.schema import (
 )
 
 Floats = NDArray[np.float64]
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 MODEL_SCHEMA = "msbgen-model/1"
 
@@ -82,7 +81,7 @@ class ProfileModel:
         times: ArrayLike | float | None = None,
         n_samples: int = 10,
         rng: np.random.Generator | None = None,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> xr.Dataset:
         """Generate the profiles of any contexts.
 
@@ -143,7 +142,9 @@ class ProfileModel:
                 **self.law.provenance(),
             },
         )
-        return dataset.assign(extrapolated=_extrapolated(self.law.contexts, query))
+        outside = outside_hull(self.law.contexts, query).astype(np.int8)
+        label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
+        return dataset.assign(extrapolated=("context", outside, label))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model to one netCDF file (numbers and JSON; nothing is pickled).
@@ -242,7 +243,7 @@ def fit_profiles(
     settings: Settings = DEFAULT,
     *,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> ProfileModel:
     """Fit the law of a task's profiles to its measurements.
 
@@ -314,27 +315,6 @@ def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw) -> None:
             run,
             describe_context(dataset, int(context)),
         )
-
-
-def _extrapolated(known: Floats, query: Floats) -> xr.DataArray:
-    """1 where a context lies outside the convex hull of the known ones."""
-    low, high = known.min(axis=0), known.max(axis=0)
-    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
-    outside = np.any((query < low - slack) | (query > high + slack), axis=1)
-    known, query = to_unit_range(known, known), to_unit_range(known, query)
-    corners = np.array(np.meshgrid(*[np.unique(c)[[0, -1]] for c in known.T])).reshape(
-        known.shape[1], -1
-    )
-    if squared_distances(corners.T, known).min(axis=1).max() > 1e-18:
-        # not every corner of the box was measured: β is inside if it is a convex combination
-        lifted = np.vstack([known.T, np.ones(len(known))])
-        for i in np.flatnonzero(~outside):
-            outside[i] = nnls(lifted, np.append(query[i], 1.0))[1] > 1e-6
-    return xr.DataArray(
-        outside.astype(np.int8),
-        dims="context",
-        attrs={"long_name": "context lies outside the hull of the measured ones", "units": "1"},
-    )
 
 
 def _plain(value: Any) -> Any:

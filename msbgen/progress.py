@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from msbgen import _kernels
 from msbgen.bridge import SolverConfig, solve_bridge
 from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
-from msbgen.condition import scott_bandwidth, squared_distances, to_unit_range
-from msbgen.elapsed import Kind, Progress
+from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
+from msbgen.elapsed import Kind, OnProgress
 from msbgen.trend import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -142,7 +142,7 @@ class ProgressLaw:
         clock: int,
         settings: ProgressSettings,
         *,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> ProgressLaw:
         """Fit the trend, then the bridge between the residuals of neighbouring bins.
 
@@ -183,7 +183,9 @@ class ProgressLaw:
         runs = (counts[run_context, run], duration[run_context, run], interval)
         n_runs = np.bincount(run_context)
         own = measured.state[run_context, run]
-        trend = fit_trend(contexts, _context_means(own, run_context), weights=n_runs)
+        states = _context_means(own, run_context)
+        # a cap is on a counter per time, which is a state only where time is not the clock
+        trend = fit_trend(contexts, states, weights=n_runs, find_caps=clock != 0)
         for _ in range(settings.sharpenings):
             prior = trend.predict(contexts)[run_context]
             own = sharpen(*runs, prior, knots=knots, clock=clock).state
@@ -233,7 +235,7 @@ class ProgressLaw:
         *,
         n_samples: int = 1,
         rng: np.random.Generator,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
@@ -332,11 +334,10 @@ class ProgressLaw:
         """The runs that serve each context, and their log weights: (n_query, n_active)."""
         known = _in_bandwidths(self.contexts, self.contexts, self.settings)
         query = _in_bandwidths(self.contexts, query, self.settings)
-        exponent = -0.5 * squared_distances(query, known)[:, self.run_context]
-        n_active = min(self.settings.neighbours, exponent.shape[1])
-        active = np.argsort(-exponent, axis=1, kind="stable")[:, :n_active]
-        log_weight = np.take_along_axis(exponent, active, axis=1)
-        return active, log_weight - log_weight.max(axis=1, keepdims=True)
+        log_weight = gaussian_log_weights(known, query)[:, self.run_context]
+        n_active = min(self.settings.neighbours, log_weight.shape[1])
+        active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
+        return active, np.take_along_axis(log_weight, active, axis=1)
 
     def _totals(self, query: Floats) -> Floats:
         """What the clock counts at each context: kernel mean of the measured totals."""

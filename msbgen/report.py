@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.condition import squared_distances, to_unit_range
+from msbgen.contexts import squared_distances, to_unit_range
 from msbgen.schema import (
     context_table,
     counter_names,
@@ -133,7 +133,7 @@ def two_far_contexts(train: xr.Dataset, truth: xr.Dataset) -> NDArray[np.int64]:
     """
     known = to_unit_range(context_table(train), context_table(train))
     unseen = to_unit_range(context_table(train), context_table(truth))
-    distance = squared_distances(unseen, known).min(axis=1)
+    distance = squared_distances(unseen, known).min(axis=1) + 1e-30
     first = int(distance.argmax())
     apart = squared_distances(unseen, unseen[[first]])[:, 0]
     second = int(np.minimum(distance / distance.max(), apart / max(apart.max(), 1e-30)).argmax())

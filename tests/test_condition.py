@@ -10,10 +10,8 @@ from msbgen.condition import (
     conditional_mode,
     conditional_sample,
     make_segment,
-    scott_bandwidth,
-    squared_distances,
-    to_unit_range,
 )
+from msbgen.contexts import scott_bandwidth, squared_distances, to_unit_range
 
 
 def random_segment(seed, *, n=9, m=7, n_known=4, bandwidth=0.7, zero_mass=()):

@@ -13,7 +13,17 @@ PACKAGE = Path(msbgen.__file__).parent
 
 LAYERS = {
     0: {"_kernels", "schema"},
-    1: {"clock", "bridge", "condition", "elapsed", "progress", "trend", "metrics", "baselines"},
+    1: {
+        "clock",
+        "contexts",
+        "bridge",
+        "condition",
+        "elapsed",
+        "progress",
+        "trend",
+        "metrics",
+        "baselines",
+    },
     2: {"generate", "calibrate"},
     3: {"evaluate", "report"},
     4: {"cli"},
@@ -24,6 +34,7 @@ ARRAYS_ONLY = {
     "_kernels",
     "bridge",
     "condition",
+    "contexts",
     "elapsed",
     "progress",
     "clock",
