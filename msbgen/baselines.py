@@ -23,10 +23,12 @@ from msbgen.contexts import (
     to_unit_range,
 )
 from msbgen.schema import (
+    checked_contexts,
     context_table,
     count_array,
     counter_attrs,
     duration_array,
+    inherited_attrs,
     make_profiles,
     mean_duration,
     resource_attrs,
@@ -109,12 +111,7 @@ def _interpolate(
 ) -> xr.Dataset:
     """Combine the known mean profiles with weights (n_query, n_known) of unit-range contexts."""
     table = context_table(train)
-    query = np.asarray(contexts, dtype=float)
-    if query.ndim != 2 or query.shape[1] != table.shape[1] or not np.all(np.isfinite(query)):
-        raise ValueError(
-            f"contexts must be finite numbers, rows × {table.shape[1]} columns "
-            f"({', '.join(resource_names(train))}); got shape {query.shape}."
-        )
+    query = checked_contexts(contexts, resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
     profiles, duration = _known_profiles(train)
     running = np.array([np.isfinite(p).all(axis=1) for p in _mean_counts(train)])
@@ -206,5 +203,5 @@ def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Data
         interval=sampling_interval(train),
         resources=resource_attrs(train),
         counters=counter_attrs(train),
-        attrs={k: v for k, v in train.attrs.items() if k in ("task", "platform")},
+        attrs=inherited_attrs(train),
     )

@@ -103,10 +103,15 @@ class NotConvergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Cloud:
-    """A weighted point cloud: points (n, d) and weights (n,)."""
+    """A weighted point cloud: points (n, d) and weights (n,).
+
+    ``variance`` is that of the Brownian bridge around each point, per coordinate: the exact
+    Schrödinger bridge is the mixture of Gaussians with it, the paper's cloud takes it as zero.
+    """
 
     points: Array
     weights: Array
+    variance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +176,11 @@ class Bridge:
         pair, lam = self._locate(t)
         if lam == 1.0:
             held = self.weights[pair] > 0.0
-            return Cloud(self.points[pair][held], self.weights[pair][held])
+            return Cloud(self.points[pair][held], self.weights[pair][held], 0.0)
         plan = self.coupling(pair)
         rows, columns = np.nonzero(plan)
         atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
-        return Cloud(atoms, plan[rows, columns])
+        return Cloud(atoms, plan[rows, columns], 0.5 * self.epsilon * lam * (1.0 - lam))
 
     def moments(self, t: float, *, spread: bool = False) -> tuple[Array, Array]:
         r"""Mean (d,) and covariance (d, d) at position ``t``, in memory linear in the points.

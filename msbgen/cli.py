@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -33,21 +34,37 @@ class UsageError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    options = _parser().parse_args(arguments)
     # Work is spread over the cores by threads of our own; a second team inside the linear
     # algebra would fight with them, badly so where the machine is busy.
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     logging.basicConfig(format="msbgen: %(levelname)s: %(message)s", level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "warning")
+    signal.signal(signal.SIGTERM, _terminate)
     try:
+        options = _parser().parse_args(arguments)
         options.run(options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        print("msbgen: interrupted; nothing was written.", file=sys.stderr)
+        _say("interrupted; no file was left half written.")
         return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read the results has enough; keep the interpreter from flushing once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
     except Exception as error:
         return _explain(error)
     return DONE
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Leave as after any failure, so that partial files are removed."""
+    raise SystemExit(128 + number)
+
+
+def _say(message: object) -> None:
+    if sys.stderr is not None:
+        print(f"msbgen: {message}", file=sys.stderr)
 
 
 def _explain(error: Exception) -> int:
@@ -56,19 +73,19 @@ def _explain(error: Exception) -> int:
 
     if isinstance(error, ProfileError):
         for problem in error.problems:
-            print(f"msbgen: {problem}", file=sys.stderr)
+            _say(problem)
         return BAD_DATA
     if isinstance(error, FileExistsError):
-        print(f"msbgen: {error} (--force overwrites)", file=sys.stderr)
+        _say(f"{error} (--force overwrites)")
         return USAGE
-    if isinstance(error, UsageError):
-        print(f"msbgen: {error}", file=sys.stderr)
+    if isinstance(error, (UsageError, OSError)):
+        _say(error)
         return USAGE
     if isinstance(error, NotConvergedError):
-        print(f"msbgen: {error}", file=sys.stderr)
+        _say(f"{error.bridge.status}: raise --epsilon, or use the default preset.")
         return NOT_CONVERGED
     traceback.print_exception(error)
-    print("msbgen: internal error; please report what is above.", file=sys.stderr)
+    _say("internal error; please report what is above.")
     return INTERNAL
 
 
@@ -81,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Profiles of a task in every resource context from measurements in a few.",
         epilog=_EPILOG,
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
     demo = _verb(verbs, "demo", run_demo, "generate held-back contexts of a program and score")
@@ -152,7 +170,15 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--methods",
         metavar="NAME,...",
-        help="methods to score (all of them); 'list' prints their names",
+        help="methods to score: default/KIND, paper/KIND, or a baseline (all of them)",
+    )
+    evaluate.add_argument(
+        "--generated",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.nc",
+        help="score this generated file too (with --truth; may be repeated)",
     )
     evaluate.add_argument(
         "--fastdtw", action="store_true", help="report the paper's approximate DTW too (slow)"
@@ -168,6 +194,16 @@ def _parser() -> argparse.ArgumentParser:
     _add_force(evaluate)
     _add_platform(verbs)
     return parser
+
+
+class _Version(argparse.Action):
+    """Look the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"msbgen {version('msbgen')}")
+        parser.exit()
 
 
 def _add_platform(verbs: Any) -> None:
@@ -224,8 +260,14 @@ def _add_force(verb: argparse.ArgumentParser) -> None:
 
 def _add_seed(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of everything random (%(default)s)"
+        "--seed", type=_seed, default=0, metavar="N", help="seed of everything random (%(default)s)"
     )
+
+
+def _seed(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 0")
+    return int(text)
 
 
 def _positive(kind: type) -> Callable[[str], Any]:
@@ -253,7 +295,7 @@ def run_demo(options: argparse.Namespace) -> None:
     names = ("generated.nc", "scores.json", "profiles.png")
     _prepare_folder(options.out, names, options.force)
 
-    from msbgen import baselines, evaluate, generate, report, schema
+    from msbgen import baselines, evaluate, report, schema
 
     train = schema.read_profiles(profiles / f"{options.task}.nc")
     truth = schema.read_profiles(profiles / f"{options.task}-truth.nc")
@@ -262,14 +304,14 @@ def run_demo(options: argparse.Namespace) -> None:
         f"{options.task}: {train.sizes['context']} contexts measured, {len(unseen)} held back",
         flush=True,
     )
+    methods = evaluate.methods()
     with _Progress("scoring methods") as step:
-        scores = evaluate.score_methods(train, truth, progress=step)
+        scores = evaluate.score_methods(train, truth, methods, progress=step)
     summary = evaluate.summarise(scores)
     print(report.score_table(summary))
-
-    model = generate.fit_profiles(train)
-    generated = model.generate(unseen, kind="mean")
-    likely = model.generate(unseen, kind="max_likelihood")
+    # the methods keep their last fit, so this only generates
+    generated = methods["default/mean"](train, unseen)
+    likely = methods["default/max_likelihood"](train, unseen)
     schema.write_profiles(generated, options.out / names[0], overwrite=options.force)
     _write_json(summary, options.out / names[1], options.force)
     try:
@@ -285,7 +327,7 @@ def run_demo(options: argparse.Namespace) -> None:
             overwrite=options.force,
         )
     except ModuleNotFoundError as error:
-        print(f"msbgen: no picture: {error}; install msbgen[plot].", file=sys.stderr)
+        _say(f"no picture: {error}; install msbgen[plot].")
         names = names[:2]
     print("written: " + ", ".join(str(options.out / n) for n in names))
 
@@ -308,7 +350,7 @@ def run_check(options: argparse.Namespace) -> None:
 def run_generate(options: argparse.Namespace) -> None:
     """``msbgen generate``: the profiles of any contexts."""
     outputs = [path for path in (options.out, options.model) if path]
-    _refuse_existing(outputs, options.force)
+    _check_outputs([options.measured], outputs, options.force)
 
     import dataclasses
 
@@ -318,6 +360,7 @@ def run_generate(options: argparse.Namespace) -> None:
 
     measured = schema.read_profiles(options.measured)
     contexts = _read_contexts(options.contexts, measured)
+    _check_size(options, len(contexts), measured)
     settings = generate.PRESETS[options.preset]
     if options.epsilon:
         settings = dataclasses.replace(settings, epsilon=options.epsilon)
@@ -325,14 +368,17 @@ def run_generate(options: argparse.Namespace) -> None:
     with _Progress("fitting") as step:
         model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
     with _Progress("generating") as step:
-        generated = model.generate(
-            contexts,
-            kind=options.kind,
-            times=options.interval,
-            n_samples=options.samples,
-            rng=sample_rng,
-            progress=step,
-        )
+        try:
+            generated = model.generate(
+                contexts,
+                kind=options.kind,
+                times=options.interval,
+                n_samples=options.samples,
+                rng=sample_rng,
+                progress=step,
+            )
+        except ValueError as error:
+            raise schema.ProfileError(f"{options.contexts}: {error}") from None
     generated.attrs.update(preset=options.preset, seed=options.seed)
     schema.write_profiles(generated, options.out, overwrite=options.force)
     if options.model:
@@ -345,10 +391,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """``msbgen evaluate``: score methods on contexts they have not seen."""
     from msbgen import evaluate
 
-    if options.methods == "list":
-        print("\n".join(evaluate.METHODS))
-        return
-    names = tuple(options.methods.split(",")) if options.methods else tuple(evaluate.METHODS)
+    names = evaluate.METHODS
+    if options.methods:
+        names = tuple(name.strip() for name in options.methods.split(","))
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:
         raise UsageError(f"no method '{unknown[0]}'; there are: {', '.join(evaluate.METHODS)}.")
@@ -364,7 +409,10 @@ def run_evaluate(options: argparse.Namespace) -> None:
     with _Progress("scoring methods") as step:
         if options.truth:
             truth = schema.read_profiles(options.truth)
-            scores = evaluate.score_methods(measured, truth, names, warping=warping, progress=step)
+            every = evaluate.methods()
+            chosen = {name: every[name] for name in names}
+            chosen |= {path.name: _generated(path) for path in options.generated}
+            scores = evaluate.score_methods(measured, truth, chosen, warping=warping, progress=step)
         else:
             if options.leave_out >= measured.sizes["context"]:
                 raise UsageError(
@@ -384,7 +432,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
 def run_replay(options: argparse.Namespace) -> None:
     """``msbgen platform replay``: profiles of a recorded program in any contexts."""
-    _refuse_existing([options.out], options.force)
+    _check_outputs([options.trace], [options.out], options.force)
 
     from msbgen import platform, schema
 
@@ -408,7 +456,7 @@ def run_record(options: argparse.Namespace) -> None:
     command = options.command[options.command[:1] == ["--"] :]
     if not command:
         raise UsageError("no command to record; put it behind '--'.")
-    _refuse_existing([options.out], options.force)
+    _check_outputs([], [options.out], options.force)
 
     from msbgen import platform
 
@@ -436,19 +484,37 @@ def _shipped_profiles() -> Path:
     return next((place for place in places if place.is_dir()), places[0])
 
 
-def _refuse_existing(paths: Sequence[Path], force: bool) -> None:
-    for path in paths:
-        if path.exists() and not force:
-            raise FileExistsError(f"{path}: exists already")
-        if not path.parent.is_dir():
-            raise UsageError(f"{path}: there is no folder '{path.parent}'; make it first.")
+def _check_outputs(inputs: Sequence[Path], outputs: Sequence[Path], force: bool) -> None:
+    """Refuse what could not be written, or would destroy an input, before the work is done."""
+    from msbgen.schema import check_output
+
+    seen = {path.resolve(): path for path in inputs}
+    for path in outputs:
+        check_output(path, overwrite=force)
+        if path.resolve() in seen:
+            raise UsageError(f"{path}: is '{seen[path.resolve()]}' too; name another output.")
+        seen[path.resolve()] = path
 
 
 def _prepare_folder(folder: Path, names: Sequence[str], force: bool) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; name a folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    _refuse_existing([folder / name for name in names], force)
+    _check_outputs([], [folder / name for name in names], force)
+
+
+def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:
+    """Refuse a result that could never fit, before the work is done."""
+    from msbgen import schema
+
+    samples = options.samples if options.kind == "sample" else 1
+    interval = options.interval or schema.sampling_interval(measured)
+    rows = float(measured["duration"].max()) / interval
+    size = 4.0 * n_contexts * samples * rows * len(schema.counter_names(measured))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > 0.25 * memory:
+        raise UsageError(
+            f"the result would take about {size / 1e9:.3g} GB, this machine has "
+            f"{memory / 1e9:.3g} GB: ask for fewer contexts or samples, or a longer interval."
+        )
 
 
 def _write_json(content: Any, path: Path, force: bool) -> None:
@@ -469,12 +535,31 @@ def _read_contexts(source: str, measured: xr.Dataset) -> np.ndarray:
     return schema.read_contexts(source, schema.resource_names(measured))
 
 
+def _generated(path: Path) -> Callable[[xr.Dataset, Any], xr.Dataset]:
+    """What a file holds, as a method: the profiles of the contexts asked for."""
+    from msbgen import schema
+
+    dataset = schema.read_profiles(path)
+    rows = {tuple(context): i for i, context in enumerate(schema.context_table(dataset))}
+
+    def look_up(_train: xr.Dataset, contexts: Any) -> xr.Dataset:
+        missing = [c for c in map(tuple, contexts) if c not in rows]
+        if missing:
+            raise schema.ProfileError(
+                f"{path.name}: lacks {len(missing)} contexts of the truth, first {missing[0]}; "
+                f"generate them with --contexts TRUTH.nc."
+            )
+        return dataset.isel(context=[rows[c] for c in map(tuple, contexts)])
+
+    return look_up
+
+
 class _Progress:
     """A line on stderr that counts up, on a terminal only, and is gone when the work is done."""
 
     def __init__(self, label: str):
         self._label = label
-        self._shown = sys.stderr.isatty()
+        self._shown = sys.stderr is not None and sys.stderr.isatty()
 
     def __enter__(self) -> Callable[[int, int], None]:
         return self._step

@@ -27,7 +27,7 @@ Indices = NDArray[np.int64]
 LARGEST_EXPONENT = 300.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Segment:
     """The bridge between two neighbouring snapshots, summed over pairs of distinct contexts.
 

@@ -73,7 +73,7 @@ class ElapsedSettings:
             raise ValueError(f"method is {self.method!r}; want 'pairwise' or 'multimarginal'.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Snapshot:
     """All states at one time.
 
@@ -92,7 +92,7 @@ class Snapshot:
     states: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElapsedLaw:
     """The fitted bridge on the wall clock.
 

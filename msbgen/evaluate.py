@@ -29,6 +29,7 @@ from msbgen.schema import (
     replicate_dim,
     resource_names,
     sampling_interval,
+    validate_profiles,
 )
 
 _log = logging.getLogger("msbgen")
@@ -51,28 +52,37 @@ METRICS: dict[str, str] = {
 }
 
 
-def _generators(preset: str) -> dict[str, Method]:
-    """Return every kind of a preset as a method; kinds scored in a row share one fit."""
+def methods() -> dict[str, Method]:
+    """Every method by name; the kinds of a preset that are called in a row share one fit."""
+    kinds = {
+        f"{preset}/{kind}": method
+        for preset in PRESETS
+        for kind, method in _generator(preset).items()
+    }
+    return {**kinds, **BASELINES}
+
+
+def _generator(preset: str) -> dict[Kind, Method]:
     last: list[tuple[xr.Dataset, ProfileModel]] = []
 
     def method(kind: Kind) -> Method:
         def generate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
             if not last or last[0][0] is not train:
                 last[:] = [(train, fit_profiles(train, PRESETS[preset]))]
-            return last[0][1].generate(contexts, kind=kind, rng=np.random.default_rng(0))
+            return last[0][1].generate(contexts, kind=kind, rng=0)
 
         return generate
 
-    return {f"{preset}/{kind}": method(kind) for kind in get_args(Kind)}
+    return {kind: method(kind) for kind in get_args(Kind)}
 
 
-METHODS: dict[str, Method] = {**_generators("default"), **_generators("paper"), **BASELINES}
+METHODS = tuple(methods())
 
 
 def score_methods(
     train: xr.Dataset,
     truth: xr.Dataset,
-    methods: Mapping[str, Method] | Sequence[str] = tuple(METHODS),
+    methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
     warping: Sequence[Warping] = ("exact",),
     progress: OnProgress | None = None,
@@ -105,6 +115,10 @@ def score_methods(
         An unknown method.
     """
     chosen = _chosen(methods)
+    if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
+        raise ValueError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
+    validate_profiles(train, source="measured", part=True)
+    validate_profiles(truth, source="truth", part=True)
     _check_same_labels(train, truth)
     _warn_of_known_contexts(train, truth)
     scores = []
@@ -120,7 +134,7 @@ def score_methods(
 def leave_contexts_out(
     dataset: xr.Dataset,
     size: int,
-    methods: Mapping[str, Method] | Sequence[str] = tuple(METHODS),
+    methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
     rng: np.random.Generator | None = None,
     warping: Sequence[Warping] = ("exact",),
@@ -195,13 +209,16 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
     return summary
 
 
-def _chosen(methods: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
-    if isinstance(methods, Mapping):
-        return dict(methods)
-    unknown = [name for name in methods if name not in METHODS]
+def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
+    if isinstance(wanted, str) or not wanted:
+        raise ValueError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
+    if isinstance(wanted, Mapping):
+        return dict(wanted)
+    unknown = [name for name in wanted if name not in METHODS]
     if unknown:
         raise ValueError(f"unknown method {unknown[0]!r}; there are: {', '.join(METHODS)}.")
-    return {name: METHODS[name] for name in methods}
+    every = methods()
+    return {name: every[name] for name in wanted}
 
 
 def _warn_of_known_contexts(train: xr.Dataset, truth: xr.Dataset) -> None:
@@ -235,6 +252,7 @@ def _score(
 ) -> Floats:
     """Every metric at every context of the truth, (context, metric)."""
     largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+    largest = np.where(largest > 0, largest, 1.0)  # a counter that none of these contexts saw
     profiles = mean_profiles(generated) if replicate_dim(generated) else generated
     profile, reference = count_array(profiles)[:, 0], count_array(mean_profiles(truth))[:, 0]
     end, wanted_end = mean_duration(profiles), mean_duration(truth)

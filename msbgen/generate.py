@@ -20,17 +20,19 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.clock import resample
-from msbgen.contexts import outside_hull
+from msbgen.contexts import outside_hull, to_unit_range
 from msbgen.elapsed import ElapsedLaw, ElapsedSettings, Kind
 from msbgen.progress import ProgressLaw, ProgressSettings
 from msbgen.schema import (
     ProfileError,
+    checked_contexts,
     context_table,
     count_array,
     counter_attrs,
     counter_names,
     describe_context,
     duration_array,
+    inherited_attrs,
     load_netcdf,
     make_profiles,
     resource_attrs,
@@ -52,11 +54,14 @@ PAPER = ElapsedSettings()
 DEFAULT = ProgressSettings()
 
 Settings = ProgressSettings | ElapsedSettings
+# Contexts this many measured ranges away are a mistake of units, not an extrapolation.
+_FAR = 1e3
+
 PRESETS: dict[str, Settings] = {"default": DEFAULT, "paper": PAPER}
 _LAWS = {"progress": ProgressLaw, "elapsed": ElapsedLaw}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProfileModel:
     """A fitted law that answers for every context.
 
@@ -80,7 +85,7 @@ class ProfileModel:
         kind: Kind = "max_likelihood",
         times: ArrayLike | float | None = None,
         n_samples: int = 10,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator | int | None = None,
         progress: OnProgress | None = None,
     ) -> xr.Dataset:
         """Generate the profiles of any contexts.
@@ -99,8 +104,8 @@ class ProfileModel:
             measured interval.
         n_samples : int
             Random profiles a context, for kind "sample".
-        rng : numpy.random.Generator
-            Where the samples come from; equal generators give equal samples.
+        rng : numpy.random.Generator or int
+            Where the samples come from, or its seed; equal ones give equal samples.
         progress : callable
             Called with (done, total) segments.
 
@@ -116,12 +121,18 @@ class ProfileModel:
         ValueError
             Contexts or times of the wrong form; times too short.
         """
-        query = self._checked_contexts(contexts)
+        query = checked_contexts(contexts, list(self.resources))
+        if np.any(np.abs(to_unit_range(self.law.contexts, query)) > _FAR):
+            row = int(np.argmax(np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)))
+            raise ValueError(
+                f"contexts are {_FAR:g} times the measured range away at row {row}: "
+                f"{query[row].tolist()}; check the units."
+            )
         if kind not in get_args(Kind):
             raise ValueError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
-        if n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}; at least 1 is wanted.")
-        rng = np.random.default_rng() if rng is None else rng
+        if n_samples != int(n_samples) or n_samples < 1:
+            raise ValueError(f"n_samples is {n_samples}; a whole number ≥ 1 is wanted.")
+        rng = np.random.default_rng(rng)
         counts, duration = self.law.profiles(
             query, kind, n_samples=n_samples, rng=rng, progress=progress
         )
@@ -191,29 +202,21 @@ class ProfileModel:
                 f"{Path(path).name}: attribute 'schema' is {got!r}; a model file says "
                 f"'{MODEL_SCHEMA}'."
             )
-        labels = json.loads(ds.attrs["labels"])
-        arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
-        law = _LAWS[labels["kind"]].from_arrays(
-            arrays,
-            arrays["contexts"],
-            arrays["duration"],
-            float(ds.attrs["interval"]),
-            labels["law"],
-        )
-        return cls(law, labels["resources"], labels["counters"], labels["attrs"])
-
-    def _checked_contexts(self, contexts: ArrayLike) -> Floats:
-        query = np.asarray(contexts, dtype=float)
-        n = self.law.contexts.shape[1]
-        if query.ndim != 2 or query.shape[1] != n or len(query) == 0:
-            raise ValueError(
-                f"contexts have shape {query.shape}; rows × {n} columns "
-                f"({', '.join(self.resources)}) are wanted."
+        try:
+            labels = json.loads(ds.attrs["labels"])
+            arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
+            law = _LAWS[labels["kind"]].from_arrays(
+                arrays,
+                arrays["contexts"],
+                arrays["duration"],
+                float(ds.attrs["interval"]),
+                labels["law"],
             )
-        if not np.all(np.isfinite(query)):
-            row = int(np.argmin(np.isfinite(query).all(axis=1)))
-            raise ValueError(f"contexts are not finite at row {row}: {query[row].tolist()}.")
-        return query
+            return cls(law, labels["resources"], labels["counters"], labels["attrs"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ProfileError(
+                f"{Path(path).name}: the model is not whole ({error!r}); save it again."
+            ) from None
 
     def _resampled(
         self, counts: NDArray[Any], duration: Floats, times: ArrayLike | float | None
@@ -250,7 +253,7 @@ def fit_profiles(
     Parameters
     ----------
     dataset : xarray.Dataset
-        Measured profiles, validated here.
+        Measured profiles, validated here (a part of a file will do).
     settings : ProgressSettings or ElapsedSettings
         See :data:`PRESETS`.
     rng : numpy.random.Generator
@@ -269,7 +272,9 @@ def fit_profiles(
     msbgen.bridge.NotConvergedError
         The solver did not reach its tolerance.
     """
-    validate_profiles(dataset)
+    if not isinstance(settings, (ProgressSettings, ElapsedSettings)):
+        raise TypeError(f"settings is {settings!r}; e.g. msbgen.PRESETS['paper'] is wanted.")
+    validate_profiles(dataset, part=True)
     measured = (
         count_array(dataset),
         duration_array(dataset),
@@ -289,7 +294,7 @@ def fit_profiles(
         law=law,
         resources=resource_attrs(dataset),
         counters=counter_attrs(dataset),
-        attrs={k: v for k, v in dataset.attrs.items() if k in ("task", "platform")},
+        attrs=inherited_attrs(dataset),
     )
 
 

@@ -82,8 +82,8 @@ def normalised_dtw(
         As :func:`dtw_distance`; a scale that is not positive; a reference that is zero.
     """
     divisor = np.asarray(scale, dtype=float)
-    if not np.all(divisor > 0):
-        raise ValueError(f"scale is {divisor}; positive numbers are wanted.")
+    if divisor.ndim > 1 or not np.all((divisor > 0) & np.isfinite(divisor)):
+        raise ValueError(f"scale is {divisor}; one positive number a column is wanted.")
     a = np.asarray(profile, dtype=float) / divisor
     b = np.asarray(reference, dtype=float) / divisor
     distance = dtw_distance(a, b, method=method)

@@ -85,7 +85,7 @@ class ProgressSettings:
             raise ValueError(f"bins is {self.bins}; a multiple of segments {self.segments}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProgressLaw:
     """The fitted trend and the bridge on its residuals.
 

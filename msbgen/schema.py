@@ -25,7 +25,9 @@ from __future__ import annotations
 import csv
 import logging
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -231,6 +233,11 @@ def make_profiles(
     """
     counts = np.asarray(counts)
     table = np.asarray(contexts, dtype=float)
+    if counts.shape[-1] != len(counters) or table.ndim != 2 or table.shape[1] != len(resources):
+        raise ValueError(
+            f"counts have {counts.shape[-1]} counters for {len(counters)} names, contexts "
+            f"{table.shape[-1]} resources for {len(resources)}; one name each is wanted."
+        )
     dims = ("context", replicate, "time") if counts.ndim == 4 else ("context", "time")
     time_attrs = {"units": "s", "long_name": "end of the sampling interval"}
     coords: dict[str, Any] = {
@@ -258,7 +265,9 @@ def make_profiles(
 # --------------------------------------------------------------------------- validation
 
 
-def validate_profiles(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+def validate_profiles(
+    dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
+) -> xr.Dataset:
     """Return the dataset if it obeys the contract; warnings go to the ``msbgen`` logger.
 
     Parameters
@@ -266,31 +275,41 @@ def validate_profiles(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dat
     dataset : xarray.Dataset
     source : str
         What the sentences call it: usually the name of its file.
+    part : bool
+        Some contexts of a file that was validated whole: a counter may be zero in all of them,
+        and warnings were given.
 
     Raises
     ------
     ProfileError
         With one sentence for every problem.
     """
-    findings = inspect_profiles(dataset, source=source)
+    findings = inspect_profiles(dataset, source=source, part=part)
     for sentence in findings.warnings:
-        _log.warning(sentence)
+        _log.warning("%s", sentence)
     if findings.errors:
         raise ProfileError(*findings.errors)
     return dataset
 
 
-def inspect_profiles(dataset: xr.Dataset, *, source: str = "dataset") -> Findings:
+def inspect_profiles(
+    dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
+) -> Findings:
     """Find every problem of a profile dataset without raising.
 
-    The layout is checked first; values are only looked at where the layout holds.
+    The layout is checked first; values are only looked at where the layout holds.  What only a
+    measurement can get wrong is not asked of a generated dataset (attribute ``kind``), nor of
+    a part of one.
     """
+    whole = not part and "kind" not in dataset.attrs
     errors = [f"{source}: {text}" for text in _layout_errors(dataset)]
     if errors:
         return Findings(errors)
-    errors = [f"{source}: {text}" for text in _value_errors(dataset)]
-    warnings = [f"{source}: {text}" for text in _value_warnings(dataset)]
-    return Findings(errors, warnings)
+    problems, doubts = list(_value_errors(dataset)), []
+    if whole:
+        problems += _measurement_errors(dataset)
+        doubts = [*_layout_warnings(dataset), *_measurement_warnings(dataset)]
+    return Findings([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
 
 
 def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -304,7 +323,8 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
                 f"rename '{near[0]}'" if near else f"its dimensions are {sorted(map(str, ds.dims))}"
             )
             yield f"dimension '{dim}' is missing; {hint}."
-        elif ds.sizes[dim] == 0:
+    for dim in ("context", "time", *REPLICATES):
+        if ds.sizes.get(dim) == 0:
             yield f"dimension '{dim}' is empty: there is nothing to learn from."
     if all(d in ds.dims for d in REPLICATES):
         yield "has both dimensions 'run' and 'sample'; measured runs or generated samples."
@@ -324,7 +344,10 @@ def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]
     dim = replicate_dim(ds)
     wanted = {"context", *([dim] if dim else []), *(["time"] if with_time else [])}
     got = {str(d) for d in ds[name].dims}
-    if got != wanted:
+    other = got - wanted
+    if got != wanted and len(other) == 1 and dim is None and wanted < got:
+        yield f"variable '{name}' has a dimension '{other.pop()}'; rename repetitions to 'run'."
+    elif got != wanted:
         yield f"variable '{name}' has dimensions {sorted(got)}; {sorted(wanted)} are wanted."
     elif not np.issubdtype(ds[name].dtype, np.number):
         yield f"variable '{name}' holds {ds[name].dtype}, not numbers."
@@ -343,13 +366,17 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
         return
     time = coord.values.astype(float)
     steps = np.diff(time)
+    said = ds.attrs.get("interval", time[0])
+    if not isinstance(said, (int, float, np.number)) or not np.isfinite(said):
+        yield f"attribute 'interval' is {said!r}; a number of seconds is wanted."
+        return
     if not np.all(np.isfinite(time)):
         yield f"coordinate 'time' is not finite at row {int(np.argmin(np.isfinite(time)))}."
     elif np.any(steps <= 0):
         row = int(np.argmax(steps <= 0)) + 1
         yield f"coordinate 'time' does not increase at row {row} ({time[row]:g} s): sort the rows."
     else:
-        interval = float(ds.attrs.get("interval", time[0]))
+        interval = float(said)
         wanted = interval * np.arange(1, time.size + 1)
         off = np.abs(time - wanted) > _TIME_JITTER * max(wanted[-1], interval)
         if interval <= 0 or np.any(off):
@@ -385,6 +412,11 @@ def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
         if not np.all(np.isfinite(values)):
             row = int(np.argmin(np.isfinite(values)))
             yield f"resource '{name}' is {values[row]} at context {row}; give its value."
+        levels = np.atleast_1d(coord.attrs.get("levels", values))
+        if not np.issubdtype(levels.dtype, np.number) or not np.all(np.isfinite(levels)):
+            yield f"resource '{name}' has levels {levels.tolist()}; finite numbers are wanted."
+        elif levels.size == 0:
+            yield f"resource '{name}' has an empty list of levels; list them or drop it."
 
 
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -410,8 +442,8 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
     for i, j in enumerate(first[inverse.ravel()]):
         if i != j:
             yield (
-                f"{describe_context(ds, i)} is listed again after context {j}: "
-                f"put its runs along 'run' of one context."
+                f"{describe_context(ds, i)} is listed again after context {j}: put its runs along "
+                f"'run' of one context, or give the resource that tells them apart its role."
             )
             break
     names = counter_names(ds)
@@ -421,17 +453,18 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
     alive = ~np.isnan(counts)  # (context, run, time, counter)
     place = _Place(ds)
     for k, name in enumerate(names):
-        bad = np.isinf(counts[..., k])
+        bad = np.abs(counts[..., k]) > np.finfo(np.float32).max
         if bad.any():
-            yield f"counter '{name}' is infinite {place(bad)}: measure that run again or drop it."
+            yield (
+                f"counter '{name}' is infinite, or more than the file's float32 can hold, "
+                f"{place(bad)}: measure that run again or drop it."
+            )
         bad = counts[..., k] < 0
         if bad.any():
             yield (
                 f"counter '{name}' is negative {place(bad)}: a wrapped or reset counter; "
                 f"measure that run again or drop it."
             )
-        if not np.any(np.nan_to_num(counts[..., k]) != 0):
-            yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
     length = _run_lengths(alive)  # (context, run, counter)
     for k, name in enumerate(names):
         inside = np.arange(counts.shape[2]) < length[:, :, k, None]
@@ -463,14 +496,33 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
     if bad.any():
         yield (
             f"'duration' and counts disagree by more than one interval {place(bad)}: "
-            f"counts must go on until the run ends and be NaN after it."
+            f"counts must go on until the run ends and be NaN after it (floats, as integers "
+            f"have no NaN)."
         )
     bad = ~present.any(axis=1)
     if bad.any():
         yield f"no run at all {place(bad)}: drop the context."
 
 
-def _value_warnings(ds: xr.Dataset) -> Iterator[str]:
+def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
+    for name in counter_names(ds):
+        if not np.any(np.nan_to_num(ds[name].values) != 0):
+            yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
+
+
+def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
+    """What looks like a resource or a counter but does not say so."""
+    for name, coord in ds.coords.items():
+        if coord.dims == ("context",) and "role" not in coord.attrs:
+            yield f"coordinate '{name}' has no role: it is not used; role='resource' would be."
+    for name, variable in ds.data_vars.items():
+        if {"context", "time"} <= set(variable.dims) and "role" not in variable.attrs:
+            yield f"variable '{name}' has no role: it is not used; role='counter' would be."
+
+
+def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
+    if np.nanmax(duration_array(ds)) < 2 * sampling_interval(ds):
+        yield "no run has two whole sampling intervals: sample more often to see phases."
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
@@ -530,6 +582,31 @@ class _Place:
 # --------------------------------------------------------------------------- files
 
 
+def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
+    """Global attributes that what is made from a dataset keeps."""
+    return {name: v for name, v in dataset.attrs.items() if name in ("task", "platform")}
+
+
+def checked_contexts(contexts: ArrayLike, resources: Sequence[str]) -> NDArray[np.float64]:
+    """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one.
+
+    Raises
+    ------
+    ValueError
+        Another shape, or a value that is not finite.
+    """
+    table = np.asarray(contexts, dtype=float)
+    if table.ndim != 2 or table.shape[1] != len(resources) or len(table) == 0:
+        raise ValueError(
+            f"contexts have shape {table.shape}; rows × {len(resources)} columns "
+            f"({', '.join(resources)}) are wanted."
+        )
+    if not np.all(np.isfinite(table)):
+        row = int(np.argmin(np.isfinite(table).all(axis=1)))
+        raise ValueError(f"contexts are not finite at row {row}: {table[row].tolist()}.")
+    return table
+
+
 def read_profiles(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a profile file; everything is loaded.
 
@@ -586,21 +663,22 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
     """
     path = Path(path)
     try:
-        rows = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        numbered = enumerate(csv.reader(lines), start=1)
+        rows = [(number, row) for number, row in numbered if any(map(str.strip, row))]
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file; 'all' stands for every context.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: cannot be read as text ({error}).") from None
-    header = [cell.strip() for cell in rows[0]] if rows else []
+    number, header = rows[0] if rows else (1, [])
+    header = [cell.strip() for cell in header]
     if sorted(header) != sorted(resources):
         raise ProfileError(
-            f"{path.name}: row 1 is '{','.join(header)}'; a header with the resources "
+            f"{path.name}: row {number} is '{','.join(header)}'; a header with the resources "
             f"'{','.join(resources)}' is wanted."
         )
-    table = []
-    for number, row in enumerate(rows[1:], start=2):
-        if not any(cell.strip() for cell in row):
-            continue
+    table: dict[tuple[float, ...], int] = {}
+    for number, row in rows[1:]:
         try:
             values = dict(zip(header, [float(cell) for cell in row], strict=True))
         except ValueError:
@@ -610,10 +688,15 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
                 f"{path.name}: row {number} is '{','.join(row)}'; {len(header)} finite numbers "
                 f"are wanted."
             )
-        table.append([values[name] for name in resources])
+        context = tuple(values[name] for name in resources)
+        if context in table:
+            raise ProfileError(
+                f"{path.name}: row {number} repeats the context of row {table[context]}; drop one."
+            )
+        table[context] = number
     if not table:
         raise ProfileError(f"{path.name}: no contexts below the header.")
-    return np.array(table)
+    return np.array(list(table))
 
 
 def write_profiles(
@@ -642,7 +725,7 @@ def save_netcdf(
     encoding: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
     """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`)."""
-    with replace_file(path, overwrite=overwrite) as partial:
+    with replace_file(path, overwrite=overwrite) as partial, _interrupts_wait():
         dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
 
 
@@ -657,15 +740,18 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     ------
     FileExistsError
         `path` exists and `overwrite` is False, at the start or by the end.
+    OSError
+        `path` is no regular file, its folder does not exist or cannot be written.
     """
     path = Path(path)
-    _refuse_existing(path, overwrite)
+    check_output(path, overwrite=overwrite)
+    path = path.resolve()  # a link is written through, not replaced
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     os.close(handle)
     partial = Path(name)
     try:
         yield partial
-        _refuse_existing(path, overwrite)
+        check_output(path, overwrite=overwrite)
         # mkstemp makes private files; a result has the permissions of any new file
         mask = os.umask(0)
         os.umask(mask)
@@ -675,6 +761,28 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
         partial.unlink(missing_ok=True)
 
 
-def _refuse_existing(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
+def check_output(path: Path, *, overwrite: bool = False) -> None:
+    """Raise what :func:`replace_file` would raise for this path, before the work is done."""
+    if not overwrite and (path.exists() or path.is_symlink()):
         raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path}: is no regular file; name another output.")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise OSError(f"{path}: there is no folder '{folder}'; make it first.")
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Keep Ctrl-C until the body is done: the netCDF library hangs when it is interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt

@@ -55,7 +55,7 @@ _ROOM, _ROOM_MIN = 0.5, 0.05
 _COORDINATE_GAIN, _FORM_GAIN, _CAP_GAIN = 0.8, 0.9, 0.75
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cap:
     """A resource caps the rate of a counter: counter per second ≤ rate · level.
 
@@ -91,7 +91,7 @@ class Cap:
     coefficients: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trend:
     """A fitted trend; see :func:`fit_trend`.
 

@@ -386,6 +386,7 @@ def test_moments_equal_those_of_the_displacement_atoms(case, epsilon, position):
     bridge = solve_bridge(points, weights, epsilon=epsilon)
     t = position * (len(points) - 1)
     cloud = bridge.interpolate(t)
+    assert cloud.variance == pytest.approx(0.5 * epsilon * (t % 1) * (1 - t % 1))
     mean, covariance = bridge.moments(t)
     centred = cloud.points - cloud.weights @ cloud.points
     np.testing.assert_allclose(cloud.weights.sum(), 1.0, atol=1e-8)
