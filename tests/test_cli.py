@@ -232,3 +232,112 @@ def test_an_interrupt_exits_with_130_and_leaves_no_output(folder):
     assert process.returncode == 130, messages
     assert "interrupted" in messages
     assert not (folder / "o.nc").exists()
+
+
+STUBBORN = [
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--seed", "-1"], "'-1'"),
+    (["generate", "measured.nc", "-o", "/proc/o.nc", "--contexts", "all"], "/proc"),
+    (["generate", "measured.nc", "-o", ".", "--contexts", "all", "--force"], "no regular file"),
+    (["generate", "measured.nc", "-o", "measured.nc", "--contexts", "all", "--force"], "another"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--model", "o.nc"], "another"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--interval", "1e-12"], "GB"),
+    (["generate", "measured.nc", "-o", "dangling.nc", "--contexts", "all"], "exists already"),
+    (["evaluate", "measured.nc", "--leave-out", "2", "-o", "measured.nc"], "measured.nc"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), STUBBORN, ids=lambda v: str(v)[-24:])
+def test_outputs_that_cannot_be_written_are_refused_before_the_work(folder, arguments, sentence):
+    (folder / "dangling.nc").symlink_to("nowhere.nc")
+    before = (folder / "measured.nc").read_bytes()
+    done = msbgen(*arguments, cwd=folder)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (folder / "measured.nc").read_bytes() == before
+    assert not (folder / "o.nc").exists()
+
+
+def test_force_writes_through_a_link(folder):
+    (folder / "link.nc").symlink_to("truth.nc")
+    done = msbgen(
+        "generate", "measured.nc", "-o", "link.nc", "--contexts", "all", "--force", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "link.nc").is_symlink()
+    assert read_profiles(folder / "truth.nc").sizes["context"] == 12
+
+
+def test_repeated_contexts_are_found_in_the_csv(folder):
+    (folder / "twice.csv").write_text("cache_ways,frequency\n3,1.5\n4,1\n3,1.5\n")
+    done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "twice.csv", cwd=folder)
+    assert done.returncode == 3
+    assert "twice.csv: row 4 repeats the context of row 2" in done.stderr
+
+
+def test_contexts_in_the_wrong_unit_are_found(folder):
+    (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
+    done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "far.csv", cwd=folder)
+    assert done.returncode == 3
+    assert "far.csv: contexts are 1000 times the measured range away at row 0" in done.stderr
+
+
+def test_a_generated_file_is_scored_beside_the_methods(folder):
+    done = msbgen("generate", "measured.nc", "-o", "g.nc", "--contexts", "truth.nc", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    arguments = ["--truth", "truth.nc", "--methods", "bracketing,default/max_likelihood"]
+    done = msbgen(
+        "evaluate", "measured.nc", *arguments, "--generated", "g.nc", "-o", "s", cwd=folder
+    )
+    assert done.returncode == 0, done.stderr
+    scores = json.loads((folder / "s" / "scores.json").read_text())["methods"]
+    assert scores["g.nc"]["ndtw"] == pytest.approx(scores["default/max_likelihood"]["ndtw"])
+    few = msbgen("generate", "measured.nc", "-o", "f.nc", "--contexts", "measured.nc", cwd=folder)
+    assert few.returncode == 0
+    done = msbgen("evaluate", "measured.nc", *arguments, "--generated", "f.nc", cwd=folder)
+    assert done.returncode == 3
+    assert "f.nc: lacks 2 contexts of the truth" in done.stderr
+
+
+def test_a_rare_counter_can_be_generated(folder, measured):
+    measured["cache_misses"] = measured["cache_misses"] * 0
+    measured["cache_misses"].attrs = {"units": "1", "role": "counter"}
+    measured["cache_misses"][0, 0, 3] = 7.0
+    write_profiles(measured, folder / "rare.nc")
+    for preset in ("default", "paper"):
+        done = msbgen(
+            "generate", "rare.nc", "-o", f"{preset}.nc", "--contexts", "all", "--preset", preset,
+            cwd=folder,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    done = msbgen("evaluate", "rare.nc", "--leave-out", 2, "--methods", "multilinear", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("tail", ["| true", "| head -n 1"])
+def test_a_reader_that_has_enough_is_no_error(folder, tail):
+    command = f"{sys.executable} -m msbgen.cli check measured.nc {tail}"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], cwd=folder, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+def test_a_full_disk_and_closed_streams_are_survived(folder):
+    run = f"{sys.executable} -m msbgen.cli"
+    full = subprocess.run(
+        f"{run} check measured.nc > /dev/full", shell=True, cwd=folder, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert full.returncode == 2
+    assert "No space left" in full.stderr
+    closed = f"{run} generate measured.nc -o o.nc --contexts all 2>&-"
+    assert subprocess.run(closed, shell=True, cwd=folder, capture_output=True).returncode == 0
+    assert (folder / "o.nc").exists()
+
+
+def test_version(tmp_path):
+    done = msbgen("--version", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("msbgen 0.")

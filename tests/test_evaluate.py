@@ -11,6 +11,9 @@ from msbgen.evaluate import (
     score_methods,
     summarise,
 )
+from msbgen.evaluate import (
+    methods as evaluate_methods,
+)
 from msbgen.report import plot_profiles, score_table, two_far_contexts
 from msbgen.schema import ProfileError, context_table, make_profiles
 
@@ -89,6 +92,15 @@ def test_improvement_is_relative_to_the_baseline(measured, truth):
         improvement(scores, "paper/mean")
 
 
+def test_a_changed_dataset_is_fitted_again(measured, truth):
+    methods = evaluate_methods()
+    first = methods["default/mean"](measured, context_table(truth))["instructions"]
+    other = measured.assign(instructions=measured["instructions"] * 3)
+    other["instructions"].attrs = measured["instructions"].attrs
+    again = methods["default/mean"](other, context_table(truth))["instructions"]
+    assert float(again.sum() / first.sum()) == pytest.approx(3, rel=1e-6)
+
+
 def test_known_contexts_in_the_truth_are_said(measured, caplog):
     score_methods(measured, measured.isel(context=[1, 2]), ["nearest_context"])
     assert "2 contexts of the truth were measured too" in caplog.text
@@ -101,6 +113,12 @@ def test_files_that_do_not_belong_together_are_refused(measured, truth):
         score_methods(measured, truth.drop_vars("frequency"), CHEAP)
     with pytest.raises(ValueError, match="unknown method 'best'"):
         score_methods(measured, truth, ["best"])
+    with pytest.raises(ValueError, match="methods is 'bracketing'"):
+        score_methods(measured, truth, "bracketing")
+    with pytest.raises(ValueError, match="methods is \\[\\]"):
+        score_methods(measured, truth, [])
+    with pytest.raises(ValueError, match="warping is 'exact'"):
+        score_methods(measured, truth, CHEAP, warping="exact")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="1 to 5 of the 6 contexts"):
         leave_contexts_out(measured, 6, CHEAP)
     slower = make_profiles(

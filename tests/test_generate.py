@@ -133,6 +133,9 @@ def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
     with pytest.raises(ProfileError, match="a model file says 'msbgen-model/1'"):
         ProfileModel.load(tmp_path / "profiles.nc")
+    xr.Dataset(attrs={"schema": "msbgen-model/1"}).to_netcdf(tmp_path / "half.nc")
+    with pytest.raises(ProfileError, match=r"half\.nc: the model is not whole"):
+        ProfileModel.load(tmp_path / "half.nc")
 
 
 def test_contexts_outside_the_hull_are_marked(measured):
@@ -226,6 +229,10 @@ def test_bad_settings_are_refused(measured):
         ElapsedSettings(method="other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kind is 'best'"):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="settings is 'paper'"):
+        fit_profiles(measured, "paper")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="1000 times the measured range"):
+        fit_profiles(measured).generate([[1e9, 1.0]])
     with pytest.raises(ValueError, match="n_samples is 0"):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
 

@@ -109,6 +109,13 @@ BROKEN = {
     "no rows": (lambda ds: ds.isel(time=slice(0)), "dimension 'time' is empty"),
     "time coordinate": (lambda ds: ds.drop_vars("time"), "coordinate 'time' is missing"),
     "time units": (_attr("time", "units", "ms"), "'time' has units 'ms'"),
+    "interval text": (lambda ds: ds.assign_attrs(interval="10 ms"), "'interval' is '10 ms'"),
+    "interval nan": (lambda ds: ds.assign_attrs(interval=np.nan), "'interval' is nan"),
+    "levels text": (_attr("frequency", "levels", "1,1.5"), "'frequency' has levels"),
+    "levels nan": (_attr("frequency", "levels", [1.0, np.nan]), "'frequency' has levels"),
+    "levels empty": (_attr("frequency", "levels", []), "'frequency' has an empty list"),
+    "replicate name": (lambda ds: ds.rename(run="repetition"), "rename repetitions to 'run'"),
+    "no runs": (lambda ds: ds.isel(run=slice(0)), "dimension 'run' is empty"),
     "time order": (_time(_swap), "does not increase at row 4"),
     "time spacing": (_time(_stretch), "at row 5, where an interval of 0.01 s wants 0.06 s"),
     "resource units": (_attr("frequency", "units", None), "'frequency' has no units"),
@@ -183,6 +190,50 @@ def test_more_misses_than_requests_is_a_warning(measured, caplog):
     measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
     validate_profiles(measured)
     assert "'cache_misses' is above 'cache_requests' in context 0" in caplog.text
+
+
+def test_what_looks_like_a_counter_or_a_resource_but_does_not_say_so_is_a_warning(measured, caplog):
+    del measured["cache_misses"].attrs["role"]
+    validate_profiles(measured.assign_coords(slot=("context", np.arange(6.0))))
+    assert "variable 'cache_misses' has no role" in caplog.text
+    assert "coordinate 'slot' has no role" in caplog.text
+
+
+def test_very_short_runs_are_a_warning(measured, caplog):
+    short = measured.isel(time=slice(1)).assign(duration=measured["duration"] * 0 + 0.008)
+    short["duration"].attrs = measured["duration"].attrs
+    validate_profiles(short)
+    assert "no run has two whole sampling intervals" in caplog.text
+
+
+def test_ctrl_c_in_the_middle_of_writing_waits_for_the_library_and_discards(measured, tmp_path):
+    script = textwrap.dedent(
+        """
+        import os, signal, sys, threading, time
+        import xarray as xr
+        from msbgen.schema import read_profiles, write_profiles
+        dataset = read_profiles(sys.argv[1])
+        write = xr.Dataset.to_netcdf
+        def slow(self, *args, **kwargs):
+            print("writing", flush=True)
+            time.sleep(1)
+            return write(self, *args, **kwargs)
+        xr.Dataset.to_netcdf = slow
+        write_profiles(dataset, sys.argv[2])
+        """
+    )
+    write_profiles(measured, tmp_path / "in.nc")
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "in.nc"), str(tmp_path / "out.nc")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGINT)
+    _, messages = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in messages
+    assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
 
 
 def test_a_resource_off_its_levels_is_a_warning(measured, caplog):
