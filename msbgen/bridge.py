@@ -40,7 +40,8 @@ class Status(enum.StrEnum):
     STAGNATED = "not converged: rounding stops the marginal error above the tolerance"
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
+    """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -70,7 +71,7 @@ class SolverConfig:
     tol: float = 1e-9
     max_iter: int = 20_000
     hilbert_tol: float = 1e-12
-    threads: int = field(default_factory=_available_cores)
+    threads: int = field(default_factory=available_cores)
 
     def __post_init__(self):
         for name in ("tol", "hilbert_tol"):

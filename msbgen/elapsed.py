@@ -7,7 +7,6 @@ bridge between the snapshots, conditioned on a context by a kernel, gives the st
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bridge import SolverConfig, solve_bridge
+from msbgen.bridge import SolverConfig, available_cores, solve_bridge
 from msbgen.condition import (
     Segment,
     conditional_mean,
@@ -309,9 +308,12 @@ class ElapsedLaw:
         snapshot, shorter than one snapshot interval, take its states.
         """
         shape = (len(query), n_samples) if kind == "sample" else (len(query),)
-        rates = np.empty((*shape, n_rows, self.snapshots[0].states.shape[1]), dtype=np.float32)
+        rates = np.full(
+            (*shape, n_rows, self.snapshots[0].states.shape[1]), np.nan, dtype=np.float32
+        )
         scaled = self._in_bandwidths(query)
-        last = int(np.searchsorted([s.row for s in self.snapshots[1:-1]], n_rows - 1))
+        interior = [snapshot.row for snapshot in self.snapshots[1:-1]]
+        last = int(np.searchsorted(interior, n_rows - 1, side="right"))
 
         def fill(segment: Segment, row: int, lam: float, generator: np.random.Generator) -> None:
             if kind == "mean":
@@ -324,7 +326,7 @@ class ElapsedLaw:
 
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
         # spreads over the cores itself: threads around them would only get in each other's way.
-        threads = os.cpu_count() or 1
+        threads = available_cores()
         with ThreadPoolExecutor(threads) as pool:
             for first in range(0, last + 1, threads):
                 some = range(first, min(first + threads, last + 1))

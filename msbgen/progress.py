@@ -13,7 +13,6 @@ Arrays only; labels are put on in :mod:`msbgen.generate`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen import _kernels
-from msbgen.bridge import SolverConfig, solve_bridge
+from msbgen.bridge import SolverConfig, available_cores, solve_bridge
 from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
 from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
 from msbgen.elapsed import Kind, OnProgress
@@ -263,7 +262,7 @@ class ProgressLaw:
                 progress(done, len(blocks))
             return result
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(available_cores()) as pool:
             answers = list(pool.map(answer, zip(blocks, generators)))
         n_times = max(counts.shape[-2] for counts, _ in answers)
         duration = np.concatenate([d for _, d in answers])
@@ -277,8 +276,8 @@ class ProgressLaw:
     def _answer(
         self, query: Floats, trend: Floats, kind: Kind, n_samples: int, rng: np.random.Generator
     ) -> tuple[Floats, Floats]:
-        total = self._totals(query)
         active, log_weight = self._active_runs(query)
+        total = self._totals(active, log_weight)
         if kind == "mean":
             state = self._adjusted(trend, self.residual[active], self.lag[active])
             return _expected(*self._to_wall_time(state, total), np.exp(log_weight))
@@ -298,7 +297,9 @@ class ProgressLaw:
         """Amounts (q, paths, bins, k) of residuals over the trend, scaled to whole runs' lags."""
         state = trend[:, None] * np.exp(residual)
         wanted = trend.sum(axis=1)[:, None] * np.exp(lag)
-        return state * (wanted / state.sum(axis=2))[:, :, None]
+        reached = state.sum(axis=2)
+        factor = np.divide(wanted, reached, out=np.ones_like(reached), where=reached > 0)
+        return state * factor[:, :, None]
 
     def _follow(self, path: Indices) -> Floats:
         """Residuals along paths of runs: (..., segments) -> (..., bins, k)."""
@@ -339,9 +340,8 @@ class ProgressLaw:
         active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
         return active, np.take_along_axis(log_weight, active, axis=1)
 
-    def _totals(self, query: Floats) -> Floats:
-        """What the clock counts at each context: kernel mean of the measured totals."""
-        active, log_weight = self._active_runs(query)
+    def _totals(self, active: Indices, log_weight: Floats) -> Floats:
+        """What the clock counts at each context, (q,): kernel mean of the runs' totals."""
         weight = np.exp(log_weight)
         run_total = self.total[np.isfinite(self.total)]
         return (weight * run_total[active]).sum(axis=1) / weight.sum(axis=1)

@@ -142,7 +142,7 @@ class Trend:
 
     def scaled(self, contexts: ArrayLike) -> Floats:
         """Coordinates of (q, m) contexts in which the known ones span [−1/2, 1/2]."""
-        return _scaled(_contexts(contexts, self.contexts.shape[1]), self.contexts, self.coordinates)
+        return _scaled(_contexts(contexts, self.coordinates), self.contexts, self.coordinates)
 
     def distance(self, contexts: ArrayLike) -> Floats:
         """Distance of (q, m) contexts to each known one in the learned metric, (q, n)."""
@@ -176,7 +176,7 @@ class Trend:
             value = _kernel(z, known, cap.lengths) @ cap.coefficients
             value += cap.mean
             np.minimum(value, cap.highest, out=value)
-            levels = _contexts(contexts, self.contexts.shape[1])[:, cap.resource, None]
+            levels = _contexts(contexts, self.coordinates)[:, cap.resource, None]
             floor = state[..., cap.counter] / (cap.rate * levels)
             state[..., 0] = _throttled(np.exp(value), floor, cap.width)[0]
         return state
@@ -259,7 +259,7 @@ def fit_trend(
     Parameters
     ----------
     contexts : array_like, (n, m)
-        Levels of the resources, positive.
+        Levels of the resources; a logarithm or reciprocal is only tried where all are positive.
     states : array_like, (n, bins, k)
         Amounts per bin of progress of each known context (mean over its runs); the first
         quantity is time.  Not negative; NaN where not measured.
@@ -283,7 +283,7 @@ def fit_trend(
     Raises
     ------
     ValueError
-        Shapes that do not fit, contexts that are not positive, a quantity that is negative or
+        Shapes that do not fit, contexts that are not finite, a quantity that is negative or
         never positive, an unknown form or coordinate.
 
     Notes
@@ -304,7 +304,7 @@ def fit_trend(
     n, m = known.shape
     if form not in ("auto", *FORMS):
         raise ValueError(f"form is {form!r}; 'auto', {FORMS[0]!r} or {FORMS[1]!r} is wanted.")
-    chosen = _checked_coordinates(coordinates, m)
+    chosen = _checked_coordinates(coordinates, known)
     measured = np.isfinite(amounts)
     average = np.nanmean(amounts, axis=(0, 1))
     offset = np.where(average > 0, floor * average, 1.0)
@@ -467,8 +467,8 @@ def _checked(
     contexts: ArrayLike, states: ArrayLike, weights: ArrayLike
 ) -> tuple[Floats, Floats, Floats]:
     known, amounts = np.array(contexts, dtype=float), np.array(states, dtype=float)
-    if known.ndim != 2 or 0 in known.shape or not np.all(np.isfinite(known) & (known > 0)):
-        raise ValueError(f"contexts has shape {known.shape}; (n, m) positive levels are wanted.")
+    if known.ndim != 2 or 0 in known.shape or not np.all(np.isfinite(known)):
+        raise ValueError(f"contexts has shape {known.shape}; (n, m) finite levels are wanted.")
     if amounts.ndim != 3 or len(amounts) != len(known) or 0 in amounts.shape:
         raise ValueError(f"states has shape {amounts.shape}; ({len(known)}, bins, k) is wanted.")
     if len(np.unique(known, axis=0)) < len(known):
@@ -485,19 +485,28 @@ def _checked(
     return known, amounts, worth / worth.mean()
 
 
-def _checked_coordinates(coordinates: str | tuple[str, ...], m: int) -> tuple[str, ...]:
-    chosen = (coordinates,) * m if isinstance(coordinates, str) else tuple(coordinates)
+def _checked_coordinates(coordinates: str | tuple[str, ...], known: Floats) -> tuple[str, ...]:
+    """One coordinate a resource; what has levels of zero or less can only be linear."""
+    positive = known.min(axis=0) > 0
     if coordinates == "auto":
-        return ("log",) * m
+        return tuple("log" if p else "linear" for p in positive)
+    m = known.shape[1]
+    chosen = (coordinates,) * m if isinstance(coordinates, str) else tuple(coordinates)
     if len(chosen) != m or any(c not in COORDINATES for c in chosen):
         raise ValueError(f"coordinates is {coordinates!r}; 'auto' or {m} of {COORDINATES} wanted.")
+    if any(c != "linear" and not p for c, p in zip(chosen, positive)):
+        raise ValueError(f"coordinates is {coordinates!r}; levels of zero or less want 'linear'.")
     return chosen
 
 
-def _contexts(contexts: ArrayLike, m: int) -> Floats:
-    values = np.asarray(contexts, dtype=float)
-    if values.ndim != 2 or values.shape[1] != m or not np.all(values > 0):
-        raise ValueError(f"contexts has shape {values.shape}; (q, {m}) positive levels wanted.")
+def _contexts(contexts: ArrayLike, coordinates: tuple[str, ...]) -> Floats:
+    values, m = np.asarray(contexts, dtype=float), len(coordinates)
+    if values.ndim != 2 or values.shape[1] != m:
+        raise ValueError(f"contexts has shape {values.shape}; (q, {m}) levels are wanted.")
+    curved = [r for r, name in enumerate(coordinates) if name != "linear"]
+    if not np.all(values[:, curved] > 0):
+        row = int(np.argmin((values[:, curved] > 0).all(axis=1)))
+        raise ValueError(f"contexts have a level that is not positive at row {row}.")
     return values
 
 
@@ -684,8 +693,8 @@ def _search(
 def _search_coordinates(chosen, choices, known, form, search):
     """Replace the logarithm of one resource after the other where held-out contexts gain."""
     for r in range(known.shape[1]):
-        if len(np.unique(known[:, r])) < 3:
-            continue  # two levels fit any coordinate
+        if len(np.unique(known[:, r])) < 3 or known[:, r].min() <= 0:
+            continue  # two levels fit any coordinate, and zero has no logarithm
         for name in COORDINATES[1:]:
             axes = (*chosen[:r], name, *chosen[r + 1 :])
             tried = search(axes, form, choices)
@@ -779,7 +788,7 @@ class _CapSearch:
         weight = time / time.sum()
         best = (np.inf, _Candidate(0, 0, 0.0, 1.0, lengths, nugget))
         for r in range(self.known.shape[1]):
-            if np.ptp(self.known[:, r]) == 0:
+            if np.ptp(self.known[:, r]) == 0 or self.known[:, r].min() <= 0:
                 continue
             tests, rows = self.tests.about(r, alone=False)
             plain = self._square(self.held_out[rows][:, some, 0], tests, some)

@@ -241,3 +241,31 @@ def test_the_paper_preset_is_what_the_paper_states():
     assert (PAPER.epsilon, PAPER.scaled_range, PAPER.snapshot_interval) == (0.1, 0.1, 0.05)
     assert (PAPER.method, PAPER.hilbert_tol) == ("multimarginal", 1e-12)
     assert DEFAULT.epsilon > 0
+
+
+def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
+    shifted = measured["cache_ways"].values - 2.0
+    attrs = {"units": "1", "role": "resource"}
+    idle = measured.assign_coords(cache_ways=("context", shifted, attrs))
+    generated = fit_profiles(idle).generate([[0.0, 1.5], [4.0, 1.5]], kind="mean")
+    assert inspect_profiles(generated).errors == []
+    assert generated["duration"].values[0] > generated["duration"].values[1]
+
+
+def test_contexts_without_a_logarithm_are_refused_where_one_is_needed(measured):
+    with pytest.raises(ValueError, match="not positive at row 1"):
+        fit_profiles(measured).generate([[2.0, 1.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
+def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind):
+    for step in (0.01, 0.02, 0.03, 0.05, 0.07):
+        settings = ElapsedSettings(method="pairwise", snapshot_interval=step)
+        model = fit_profiles(measured, settings)
+        generated = model.generate(all_contexts(measured), kind=kind)
+        for one in range(12):  # alone, so that the profile ends where it likes
+            alone = model.generate(all_contexts(measured)[[one]], kind=kind)
+            rows = int(np.ceil(float(alone["duration"][0]) / 0.01 * (1 - 1e-9)))
+            counts = count_array(alone)[0, 0]
+            assert np.isfinite(counts).all(axis=1).sum() == rows == len(counts)
+            np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
