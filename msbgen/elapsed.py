@@ -390,5 +390,6 @@ def _weighted_quantile(values: Floats, weights: Floats, levels: Floats) -> Float
     """Quantiles of weighted values: (n,), (n_query, n), (n_query, n_levels) -> levels' shape."""
     order = np.argsort(values, kind="stable")
     cumulative = np.cumsum(weights[:, order], axis=1)
-    at = [np.searchsorted(c / c[-1], level) for c, level in zip(cumulative, levels)]
+    # the lower one of two where the weights split evenly, whatever their last digits are
+    at = [np.searchsorted(c / c[-1], level - 1e-12) for c, level in zip(cumulative, levels)]
     return values[order][np.minimum(at, len(values) - 1)]

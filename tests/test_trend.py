@@ -202,7 +202,7 @@ def test_a_trend_survives_as_plain_arrays(cap):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"contexts": [[1.0], [-2.0], [3.0]]}, "contexts has shape"),
+        ({"contexts": [[1.0], [np.inf], [3.0]]}, "contexts has shape"),
         ({"contexts": [[1.0], [1.0], [3.0]]}, "twice"),
         ({"states": np.ones((2, 4, 1))}, "states has shape"),
         ({"states": -np.ones((3, 4, 1))}, "negative"),
