@@ -135,3 +135,25 @@ def lru_misses(lines, sets, ways):
                 held.pop()
         held.insert(0, line)
     return misses
+
+
+def scott_weights(known, query, multiple=1.0):
+    """Gaussian kernel weights of the known contexts at one context, unnormalised.
+
+    Every resource moved to [0, 1], bandwidths by Scott's rule; all resources must vary.
+    """
+    n, m = known.shape
+    low, span = known.min(axis=0), np.ptp(known, axis=0)
+    weights = []
+    for context in known:
+        exponent = 0.0
+        for i in range(m):
+            bandwidth = multiple * np.std((known[:, i] - low[i]) / span[i]) * n ** (-1 / (m + 4))
+            exponent += ((query[i] - context[i]) / span[i] / bandwidth) ** 2
+        weights.append(np.exp(-0.5 * exponent))
+    return np.array(weights)
+
+
+def weighted_median(values, weights):
+    """Least value that at least half of the weight does not exceed."""
+    return min(v for v in values if weights[values <= v].sum() >= 0.5 * weights.sum())
