@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+import oracles
 from msbgen.baselines import BASELINES, bracketing, mean_profiles, multilinear
 from msbgen.schema import (
     context_table,
@@ -94,6 +95,54 @@ def test_multilinear_on_scattered_contexts_is_barycentric(measured):
     assert duration.min() < inside < duration.max()
     at_vertex = multilinear(scattered, table[[2]])["duration"].item()
     assert at_vertex == pytest.approx(duration[2])
+
+
+def by_kernel(known, profiles, query, factor):
+    weights = oracles.scott_weights(known, query, factor)
+    return np.tensordot(weights / weights.sum(), profiles, axes=1)
+
+
+def left_out_error(known, profiles, factor):
+    """Squared error of scaled mean profiles, every context predicted from the others.
+
+    The bandwidth is that of all contexts.
+    """
+    scaled, error = profiles / profiles.max(axis=(0, 1)), 0.0
+    for c, context in enumerate(known):
+        weights = oracles.scott_weights(known, context, factor)
+        weights[c] = 0.0
+        guess = np.tensordot(weights / weights.sum(), scaled, axes=1)
+        error += ((guess - scaled[c]) ** 2).sum()
+    return error
+
+
+@pytest.mark.parametrize("rough", [False, True])
+def test_kernel_mean_equals_a_plain_kernel_regression(measured, rough):
+    known = context_table(measured)
+    if rough:  # context and profile have nothing to do with each other: the widest kernel is best
+        order = [3, 0, 4, 1, 5, 2]
+        shuffled = measured.isel(context=order)
+        measured = shuffled.assign_coords(
+            {
+                n: ("context", measured[n].values, measured[n].attrs)
+                for n in ("cache_ways", "frequency")
+            }
+        )
+    profiles = np.nan_to_num(count_array(mean_profiles(measured))[:, 0])
+    errors = {f: left_out_error(known, profiles, f) for f in (0.25, 0.5, 1.0, 2.0)}
+    best = min(errors, key=errors.__getitem__)
+    assert (best == 2.0) == rough, errors
+    queries = np.array([[2.0, 1.0], [3.0, 1.7], [7.0, 1.1], [5.0, 1.5]])
+    generated = BASELINES["kernel_mean"](measured, queries)
+    duration = duration_array(measured).mean(axis=1)
+    for row, query in enumerate(queries):
+        got = profile(generated, row)
+        wanted = by_kernel(known, profiles, query, best)
+        np.testing.assert_allclose(got, wanted[: len(got)], rtol=1e-5)
+        assert wanted[len(got) :].sum() < 0.02 * wanted.sum()
+        assert generated["duration"].values[row] == pytest.approx(
+            by_kernel(known, duration, query, best), rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("name", BASELINES)

@@ -42,6 +42,63 @@ def test_clouds_of_the_truth_itself_have_no_distance(measured, truth):
     np.testing.assert_allclose(scores.sel(metric=["energy_distance", "wasserstein"]), 0, atol=1e-9)
 
 
+def two_counters(*runs):
+    """One context; runs are rows × (small, large) counts per interval of 10 ms."""
+    length = max(len(run) for run in runs)
+    counts = np.full((1, len(runs), length, 2), np.nan)
+    for r, run in enumerate(runs):
+        counts[0, r, : len(run)] = run
+    return make_profiles(
+        counts, [[0.01 * len(run) for run in runs]], [[4.0]], interval=0.01,
+        resources={"ways": {"units": "1"}}, counters={"small": {}, "large": {}},
+    )  # fmt: skip
+
+
+def scores_of(generated, truth, train):
+    scores = score_methods(train, truth, {"m": lambda train, contexts: generated})["score"]
+    return {m: float(scores.sel({"method": "m", "metric": m}).item()) for m in METRICS}
+
+
+ROWS = np.ones((25, 1))
+TRAIN = two_counters(ROWS * [10.0, 1.0], ROWS * [5.0, 1000.0])  # largest counts 10 and 1000
+
+
+def test_scores_of_constant_profiles_are_those_worked_out_by_hand():
+    got = scores_of(two_counters(ROWS * [7.0, 460.0]), two_counters(ROWS * [4.0, 500.0]), TRAIN)
+    # the diagonal is the cheapest path: 25 equal steps
+    assert got["ndtw"] == pytest.approx(np.hypot(3, 40) / np.hypot(4, 500), rel=1e-6)
+    assert got["ndtw_scaled"] == pytest.approx(np.hypot(0.3, 0.04) / np.hypot(0.4, 0.5), rel=1e-6)
+    assert got["duration_error"] == pytest.approx(0.0, abs=1e-9)
+    # between single points: Wasserstein-1 |x − y|, energy 2|x − y|
+    assert got["wasserstein"] == pytest.approx(np.hypot(0.3, 0.04), rel=1e-5)
+    assert got["energy_distance"] == pytest.approx(2 * np.hypot(0.3, 0.04), rel=1e-5)
+
+
+def test_clouds_are_compared_at_five_times_of_the_measured_execution():
+    row = np.arange(25.0)[:, None]
+    wanted = ROWS * [5.0, 500.0]
+    # off by row² in the large counter: rows 2, 7, 12, 17 and 22 are at 10, 30, ..., 90 %
+    got = scores_of(two_counters(wanted + row**2 * [0.0, 1.0]), two_counters(wanted), TRAIN)
+    expected = np.mean(np.array([2, 7, 12, 17, 22]) ** 2) / 1000
+    assert got["wasserstein"] == pytest.approx(expected, rel=1e-5)
+    assert got["energy_distance"] == pytest.approx(2 * expected, rel=1e-5)
+
+
+def test_clouds_of_several_runs_and_runs_that_have_ended():
+    # small counter: measured runs at 1 and 5, generated at 2 and 3 until row 10, then nothing
+    truth = two_counters(ROWS * [1.0, 100.0], ROWS * [5.0, 100.0])
+    until = ROWS[:10]
+    generated = two_counters(until * [2.0, 100.0], until * [3.0, 100.0])
+    got = scores_of(generated, truth, TRAIN)
+    # rows 2 and 7: sorted 1, 5 against 2, 3; rows 12, 17 and 22: both at zero events
+    alive, ended = (0.1 + 0.2) / 2, np.mean([np.hypot(0.1, 0.1), np.hypot(0.5, 0.1)])
+    assert got["wasserstein"] == pytest.approx((2 * alive + 3 * ended) / 5, rel=1e-5)
+    # 2 E|X − Y| − E|X − X'| − E|Y − Y'|
+    alive = 2 * np.mean([0.1, 0.2, 0.3, 0.2]) - 0.4 / 2 - 0.1 / 2
+    ended = 2 * ended - 0.4 / 2
+    assert got["energy_distance"] == pytest.approx((2 * alive + 3 * ended) / 5, rel=1e-5)
+
+
 def test_fastdtw_is_reported_beside_the_exact_distance(measured, truth):
     scores = score_methods(measured, truth, ["nearest_context"], warping=("exact", "fastdtw"))[
         "score"

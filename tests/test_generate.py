@@ -148,6 +148,17 @@ def test_contexts_outside_the_hull_are_marked(measured):
     assert marked.values.tolist() == [0, 1]
 
 
+def test_the_hull_is_sharp():
+    # the hypotenuse joins (8 ways, 1 GHz) and (2 ways, 2 GHz); in units of the range x + y = 1
+    triangle = synthetic_task(np.array([(2.0, 1.0), (2.0, 2.0), (8.0, 1.0)]))
+    model = fit_profiles(triangle, COARSE)
+    beyond = np.array([-0.1, -1e-3, 0.0, 1e-3, 0.02, 0.1])
+    for x in (0.25, 0.6):
+        line = np.stack([2 + 6 * np.full(6, x), 2 - x + beyond], axis=1)
+        marked = model.generate(line, kind="mean")["extrapolated"]
+        assert marked.values.tolist() == [0, 0, 0, 1, 1, 1]
+
+
 def test_times_set_the_output_interval_and_conserve_events(measured):
     model = fit_profiles(measured)
     query = context_table(measured)

@@ -186,6 +186,19 @@ def test_every_broken_dataset_gets_its_sentence(measured, case):
     assert matching[0].endswith(".")
 
 
+@pytest.mark.parametrize("row", [0, 5, -1])
+def test_time_may_jitter_by_rounding_only(measured, row):
+    def shifted(by):
+        def shift(values):
+            values[row] += by * values[-1]
+            return values
+
+        return inspect_profiles(_time(shift)(measured)).errors
+
+    assert shifted(1e-7) == []
+    assert "resample the counts" in shifted(1e-4)[0]
+
+
 def test_more_misses_than_requests_is_a_warning(measured, caplog):
     measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
     validate_profiles(measured)
@@ -271,6 +284,22 @@ def test_an_existing_file_is_only_replaced_when_asked(measured, tmp_path):
     assert path.read_text() == "precious"
     write_profiles(measured, path, overwrite=True)
     assert read_profiles(path).sizes == measured.sizes
+
+
+def test_a_file_that_appears_while_writing_is_kept(tmp_path):
+    path = tmp_path / "out.nc"
+
+    def overtaken(content, *, overwrite):
+        with replace_file(path, overwrite=overwrite) as partial:
+            partial.write_text("ours")
+            path.write_text(content)
+
+    with pytest.raises(FileExistsError, match="exists already"):
+        overtaken("theirs", overwrite=False)
+    assert path.read_text() == "theirs"
+    assert list(tmp_path.iterdir()) == [path]
+    overtaken("theirs again", overwrite=True)
+    assert path.read_text() == "ours"
 
 
 def test_a_failure_while_writing_leaves_nothing(tmp_path):
