@@ -157,3 +157,41 @@ def scott_weights(known, query, multiple=1.0):
 def weighted_median(values, weights):
     """Least value that at least half of the weight does not exceed."""
     return min(v for v in values if weights[values <= v].sum() >= 0.5 * weights.sum())
+
+
+def path_law(plans, runs, weights):
+    """Probability of every path through `runs` (their rows in the plans), by enumeration.
+
+    The first run is drawn by weight alone, each next one by its plan times its weight.
+    """
+    law = {}
+    for path in itertools.product(range(len(runs)), repeat=len(plans) + 1):
+        probability = weights[path[0]] / sum(weights)
+        for plan, r, s in zip(plans, path[:-1], path[1:]):
+            step = [plan[runs[r], runs[k]] * weights[k] for k in range(len(runs))]
+            probability *= step[s] / sum(step)
+        law[tuple(runs[k] for k in path)] = probability
+    return law
+
+
+def most_likely_path(plans, clouds, runs, weights, bandwidth):
+    """Path of the highest density, by trying all: Π ρ_j(r_j) · Π Γ_j[r_j, r_(j+1)].
+
+    ρ_j is the weighted Gaussian kernel estimate of the cloud's density at one of its points.
+    """
+    density = [
+        [
+            sum(w * np.exp(-0.5 * sum((x - y) ** 2) / bandwidth**2) for w, x in zip(weights, cloud))
+            for y in cloud
+        ]
+        for cloud in (cloud[runs] for cloud in clouds)
+    ]
+    best, best_path = -np.inf, ()
+    for path in itertools.product(range(len(runs)), repeat=len(clouds)):
+        value = sum(np.log(density[j][k]) for j, k in enumerate(path))
+        value += sum(
+            np.log(plan[runs[r], runs[s]]) for plan, r, s in zip(plans, path[:-1], path[1:])
+        )
+        if value > best:
+            best, best_path = value, tuple(runs[k] for k in path)
+    return best_path
