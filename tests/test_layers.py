@@ -3,6 +3,8 @@
 import ast
 import subprocess
 import sys
+import time
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -46,7 +48,7 @@ BESIDE = {"platform", "predict", "schedule", "measure"}
 
 
 def imports(path):
-    """Modules that a file imports anywhere: (full names, whether under TYPE_CHECKING too)."""
+    """Set of the modules and names that a file imports anywhere, in functions too."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -70,6 +72,21 @@ def test_lower_layers_never_import_higher_ones(path):
             assert LEVEL[parts[1]] <= LEVEL[path.stem], f"{path.stem} imports {name}"
         if parts[0] == "xarray":
             assert path.stem not in ARRAYS_ONLY
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Modules of one layer may import each other, but one way only."""
+    files = {
+        ".".join(("msbgen", *p.relative_to(PACKAGE).with_suffix("").parts)): p
+        for p in PACKAGE.rglob("*.py")
+    }
+    files = {name.removesuffix(".__init__"): p for name, p in files.items()}
+    # what a package's __init__ gathers from its own modules is no dependency of theirs on it
+    graph = {name: imports(p) & files.keys() - {name, "msbgen"} for name, p in files.items()}
+    order = list(TopologicalSorter(graph).static_order())  # CycleError names a circle
+    assert order.index("msbgen.schema") < order.index("msbgen.generate")
+    assert order.index("msbgen.elapsed") < order.index("msbgen.progress")
+    assert len(order) == len(files)
 
 
 def test_what_stands_beside_meets_the_generator_through_the_schema_only():
@@ -102,3 +119,14 @@ def test_help_imports_nothing_heavy():
     assert "argparse" in loaded
     assert not loaded & {"numpy", "scipy", "numba", "ot", "xarray", "sklearn", "netCDF4", "pandas"}
     assert "usage: msbgen" in output.stdout
+
+
+def test_help_answers_within_a_third_of_a_second():
+    def wall_time():
+        started = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "msbgen.cli", "--help"], capture_output=True, check=True
+        )
+        return time.perf_counter() - started
+
+    assert min(wall_time() for _ in range(5)) < 0.3  # the best of five: the machine may be busy
