@@ -11,7 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.schema import context_table, count_array, read_profiles, write_profiles
+from msbgen.cli import main
+from msbgen.evaluate import METHODS
+from msbgen.schema import (
+    ProfileError,
+    context_table,
+    count_array,
+    read_profiles,
+    write_profiles,
+)
+from test_schema import BROKEN
 
 ROOT = Path(__file__).resolve().parent.parent
 GZIP = ROOT / "profiles" / "traces" / "gzip.nc"
@@ -218,19 +227,51 @@ def test_an_internal_error_exits_with_1(folder):
     assert "internal error" in done.stderr
 
 
+def wait_until(happened, process, seconds=60):
+    """Poll for what `happened` returns while the process lives; fail when it ends before."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := happened():
+            return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.001)
+    raise AssertionError(f"nothing happened within {seconds} s")
+
+
+def obey_interrupts():
+    """In the child: a test run in the background ignores SIGINT, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupt_exits_with_130_and_leaves_no_output(folder):
-    # a pipe that nobody writes to stands for work that goes on and on
-    os.mkfifo(folder / "endless.nc")
+    # a pipe into which nothing is written stands for work that goes on and on
+    pipe = folder / "endless.nc"
+    os.mkfifo(pipe)
+
+    def opened():
+        try:  # possible once the other side reads
+            return [os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)]
+        except OSError:
+            return []
+
     process = subprocess.Popen(
         [sys.executable, "-m", "msbgen.cli", "generate", "endless.nc", "-o", "o.nc", "--contexts",
          "all"],
-        cwd=folder, stderr=subprocess.PIPE, text=True,
+        cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=obey_interrupts,
     )  # fmt: skip
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=30)
+    writers = []
+    try:
+        writers = wait_until(opened, process)
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+        for writer in writers:
+            os.close(writer)
     assert process.returncode == 130, messages
     assert "interrupted" in messages
+    assert "Traceback" not in messages
     assert not (folder / "o.nc").exists()
 
 
@@ -341,3 +382,110 @@ def test_version(tmp_path):
     done = msbgen("--version", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("msbgen 0.")
+
+
+@pytest.mark.parametrize("before", [None, b"old and whole"])
+def test_a_kill_in_the_middle_of_writing_leaves_no_broken_output(folder, before):
+    if before:
+        (folder / "o.nc").write_bytes(before)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "msbgen.cli", "generate", "measured.nc", "-o", "o.nc",
+         "--contexts", "all", "--kind", "sample", "--samples", "1000", "--preset", "paper",
+         *(["--force"] if before else [])],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def half_written():
+        return [p for p in folder.glob(".o.nc.*.partial") if p.stat().st_size > 0]
+
+    try:
+        (partial,) = wait_until(half_written, process)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    with pytest.raises(ProfileError):  # it was in the middle indeed
+        read_profiles(partial)
+    if before:
+        assert (folder / "o.nc").read_bytes() == before
+    else:
+        assert not (folder / "o.nc").exists()
+    assert partial not in set(folder.glob("*.nc"))
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_check_says_the_sentence_of_every_broken_file(measured, tmp_path, capsys, case):
+    change, sentence = BROKEN[case]
+    change(measured).to_netcdf(tmp_path / "task.nc")
+    assert main(["check", str(tmp_path / "task.nc")]) == 3
+    said = capsys.readouterr()
+    matching = [line for line in said.err.splitlines() if sentence in line]
+    assert matching, said.err
+    assert matching[0].startswith("msbgen: task.nc: ")
+    assert matching[0].endswith(".")
+    assert "no problem found" not in said.out
+
+
+@pytest.mark.parametrize("case", ["duplicate context", "nan inside", "zero counter"])
+@pytest.mark.parametrize("verb", ["generate", "evaluate"])
+def test_every_verb_refuses_a_broken_file(measured, truth, tmp_path, capsys, case, verb):
+    change, sentence = BROKEN[case]
+    change(measured).to_netcdf(tmp_path / "task.nc")
+    write_profiles(truth, tmp_path / "truth.nc")
+    task, out = str(tmp_path / "task.nc"), str(tmp_path / "o.nc")
+    arguments = {
+        "generate": ["generate", task, "-o", out, "--contexts", "all"],
+        "evaluate": ["evaluate", task, "--truth", str(tmp_path / "truth.nc")],
+    }[verb]
+    assert main(arguments) == 3
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "o.nc").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "bad.nc: cannot be read whole"),
+        (lambda whole: b"", "bad.nc: the file is empty"),
+        (lambda whole: b"\0" * len(whole), "bad.nc: not a netCDF file"),
+    ],
+    ids=["truncated", "empty", "zeros"],
+)
+def test_files_that_are_no_netcdf_exit_with_3(folder, content, sentence):
+    (folder / "bad.nc").write_bytes(content((folder / "measured.nc").read_bytes()))
+    done = msbgen("check", "bad.nc", cwd=folder)
+    assert done.returncode == 3
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_check_warns_and_exits_with_0(measured, tmp_path, capsys):
+    measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
+    write_profiles(measured, tmp_path / "task.nc")
+    assert main(["check", str(tmp_path / "task.nc")]) == 0
+    said = capsys.readouterr().out
+    assert "warning: task.nc: counter 'cache_misses' is above 'cache_requests'" in said
+    assert "usable, with warnings" in said
+
+
+def test_the_demo_prints_its_table_and_refuses_to_overwrite(tmp_path):
+    done = msbgen("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for method in METHODS:
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(method + " ")]
+        assert line.count("%)") == 4  # one improvement per metric
+    files = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    assert files.keys() == {"generated.nc", "scores.json", "profiles.png"}
+    assert files["profiles.png"].startswith(b"\x89PNG")
+    generated = read_profiles(tmp_path / "out" / "generated.nc")
+    truth = read_profiles(ROOT / "profiles" / "gzip-truth.nc")
+    np.testing.assert_array_equal(context_table(generated), context_table(truth))
+    scores = json.loads(files["scores.json"])
+    assert scores["methods"].keys() == set(METHODS)
+    assert scores["methods"]["default/mean"]["improvement"]["ndtw"] > 0.5
+    again = msbgen("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+    assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == files
