@@ -136,6 +136,63 @@ def test_expected_counts_conserve_events(runs):
     assert np.isfinite(generated[0, :, 0]).sum() == np.ceil(measured.max() / INTERVAL)
 
 
+@pytest.mark.parametrize("kind", ["max_likelihood", "mean"])
+def test_runs_without_kernel_weight_have_no_say(runs, kind):
+    narrow = replace(SMALL, bandwidth=0.05)
+    few, many = (
+        ProgressLaw.fit(*runs, GRID, INTERVAL, INSTRUCTIONS, replace(narrow, neighbours=n))
+        for n in (12, 60)
+    )
+    for got, wanted in zip(answer(many, GRID, kind), answer(few, GRID, kind)):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+def test_the_work_of_a_context_is_the_kernel_mean_of_the_runs(runs):
+    counts, measured = runs
+    # more work with more ways, so little that nobody counts it as lost
+    counts = counts * (1 + 0.002 * GRID[:, :1, None, None])
+    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    total = np.nansum(counts, axis=2)[..., 0].mean(axis=1)
+    query = np.array([[2.0, 1.0], [6.0, 1.7], [8.0, 2.0]])
+    for kind in ("max_likelihood", "sample"):
+        generated, _ = answer(law, query, kind)
+        for row, context in enumerate(query):
+            weights = oracles.scott_weights(GRID, context)
+            # the forty nearest runs serve: three contexts whole and four runs of the next
+            nearest = np.argsort(-weights, kind="stable")[:4]
+            share = weights[nearest] * [12, 12, 12, 4]
+            wanted = share @ total[nearest] / share.sum()
+            assert np.nansum(generated[row][..., 0]) == pytest.approx(wanted, rel=1e-5)
+    assert np.ptp(total) / total.mean() > 0.01
+
+
+def test_samples_vary_where_the_runs_do():
+    counts, measured = task(GRID[:1], 6, noise=0.0)
+    luck, half = np.linspace(0.8, 1.2, 6), counts.shape[2] // 2
+    counts[0, :, half:, 1] *= luck[:, None]
+    settings = replace(SMALL, epsilon=0.01)  # a path stays with its run
+    law = ProgressLaw.fit(counts, measured, GRID[:1], INTERVAL, INSTRUCTIONS, settings)
+    generated, _ = answer(law, GRID[:1], "sample", n_samples=300)
+    misses = generated[0, :, :, 1]
+    early, late = misses[:, : half - 2].sum(axis=1), np.nansum(misses[:, half + 2 :], axis=1)
+    assert early.std() / early.mean() < 0.01
+    assert late.std() / late.mean() == pytest.approx(luck.std(), rel=0.15)
+
+
+def test_points_of_the_bridge_are_in_units_of_their_deviation_and_of_the_bandwidth(law):
+    residual = law.residual.reshape(108, 10, 5, 2).mean(axis=2)
+    inner = law.points[:, :, :4].std(axis=(0, 1))
+    np.testing.assert_allclose(inner, 1.0, rtol=1e-9)
+    for k in range(2):  # fine residuals of a segment move with its coarse one
+        assert np.corrcoef(residual[..., k].T.ravel(), law.points[:, :, k].ravel())[0, 1] > 0.9
+    place = law.points[0, :, 4:]
+    np.testing.assert_array_equal(law.points[:, :, 4:], np.repeat(place[None], 10, axis=0))
+    # exp(−|x − y|²/2) is the kernel
+    wanted = [oracles.scott_weights(GRID, GRID[c])[law.run_context] for c in (0, 4)]
+    got = np.exp(-0.5 * oracles.squared_distances(place[[0, 48]], place))
+    np.testing.assert_allclose(got, wanted, rtol=1e-9)
+
+
 def test_neighbours_limit_the_runs_that_serve_a_context(runs):
     counts, measured = runs
     settings = replace(SMALL, neighbours=12)
