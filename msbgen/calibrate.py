@@ -236,7 +236,7 @@ class Calibration:
         doubt = self.doubt_at(contexts)
         centre = np.log(_in_segments(self.trend.predict(contexts), self._segments) + self._floor)
         widths = self._band_widths(self._near(contexts))
-        half = np.zeros_like(centre)
+        half = np.full_like(centre, _NARROW)  # what is never seen must not fail by rounding
         for rate, asked in self._rungs(miscoverage):
             pool = self._pool(doubt, rate)
             for k in range(len(self.quantities)):
@@ -526,7 +526,7 @@ class Calibration:
         """Weighted median doubt of the left-out contexts: where near ends and far begins."""
         order = np.argsort(self.doubt, kind="stable")
         reached = np.cumsum(self.weight[order])
-        return float(self.doubt[order[np.searchsorted(reached, 0.5 * reached[-1])]])
+        return float(self.doubt[order[np.searchsorted(reached, (0.5 - 1e-9) * reached[-1])]])
 
     def _pool(self, doubt: Floats, rate: float) -> Indices:
         """0 for near and 1 for far contexts; 0 for all where a pool cannot support the rate."""

@@ -1,6 +1,7 @@
 """Slow, readable references that import nothing of the package."""
 
 import itertools
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -195,3 +196,34 @@ def most_likely_path(plans, clouds, runs, weights, bandwidth):
         if value > best:
             best, best_path = value, tuple(runs[k] for k in path)
     return best_path
+
+
+def hierarchical_quantile(scores, rate):
+    """Smallest score whose distribution over contexts, a new one at infinity, reaches 1 − rate.
+
+    `scores` is a list with the runs' scores of each context; contexts count alike.
+    """
+    share = Fraction(1, len(scores) + 1)
+    for candidate in sorted(s for runs in scores for s in runs):
+        reached = sum(
+            share * Fraction(sum(s <= candidate for s in runs), len(runs)) for runs in scores
+        )
+        if reached >= 1 - Fraction(str(rate)):
+            return candidate
+    raise ValueError("the contexts cannot support the rate")
+
+
+def kriging_deviation(known, z, lengths, nugget):
+    """Deviation of a Gaussian process at z given known places: Matérn-5/2 plus a free line."""
+
+    def covariance(a, b):
+        value = 1.0
+        for r, length in enumerate(lengths):
+            step = np.sqrt(5) * abs(a[r] - b[r]) / length
+            value *= (1 + step + step**2 / 3) * np.exp(-step)
+        return value + 100 * (1 + 12 * float(a @ b))
+
+    matrix = np.array([[covariance(a, b) for b in known] for a in known])
+    across = np.array([covariance(a, z) for a in known])
+    solved = np.linalg.solve(matrix + nugget * np.eye(len(known)), across)
+    return np.sqrt(covariance(z, z) - across @ solved)

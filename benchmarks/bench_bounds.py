@@ -1,0 +1,142 @@
+"""Coverage and margin of the conformal bounds on contexts that were not measured.
+
+    python benchmarks/bench_bounds.py [-o benchmarks/results/bounds.json] [--tasks gzip zstd ...]
+
+Calibrated on `profiles/TASK.nc` alone; counted on all runs of `profiles/TASK-truth.nc`.  Beside
+the bounds a plain Gaussian one: predicted mean + z × deviation of the kernel-weighted residuals of
+known runs.  Margins are means of bound / measured − 1.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+
+import msbgen
+from msbgen.calibrate import calibrate_model
+from msbgen.clock import sharpen, uniform_knots
+from msbgen.condition import squared_distances
+from msbgen.schema import context_table, count_array, duration_array, sampling_interval
+
+ROOT = Path(__file__).resolve().parent.parent
+TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
+RATES = (0.1, 0.05, 0.01)
+
+
+def gaussian_bound(law, contexts, miscoverage):
+    """Mean of the generated law + z × deviation of its kernel-weighted residuals [s]."""
+    near = np.exp(-0.5 * law.trend.distance(contexts) ** 2 / _radius(law) ** 2)[:, law.run_context]
+    near += 1e-9
+    near /= near.sum(axis=1, keepdims=True)
+    ratio = np.exp(law.lag[:, 0])
+    mean = near @ ratio
+    deviation = np.sqrt(np.maximum(near @ ratio**2 - mean**2, 0.0))
+    predicted = law.trend.predict(contexts)[..., 0].sum(axis=1)
+    return predicted * (mean + norm.isf(miscoverage) * deviation)
+
+
+def _radius(law):
+    z = law.trend.scaled(law.contexts) / law.trend.metric
+    apart = squared_distances(z, z)
+    np.fill_diagonal(apart, np.inf)
+    return 1.5 * np.sqrt(np.median(apart.min(axis=1)))
+
+
+def measured_segments(law, truth):
+    """Amounts of all runs of the truth per segment of progress, (context, run, segments, k)."""
+    prior = law.trend.predict(context_table(truth))[:, None]
+    knots = uniform_knots(law.settings.bins)
+    own = sharpen(
+        count_array(truth),
+        duration_array(truth),
+        sampling_interval(truth),
+        prior,
+        knots=knots,
+        clock=law.clock,
+    ).state
+    return own.reshape(*own.shape[:2], law.settings.segments, -1, own.shape[-1]).sum(axis=3)
+
+
+def score_bounds(task):
+    train = msbgen.read_profiles(ROOT / "profiles" / f"{task}.nc")
+    model = msbgen.fit_profiles(train)
+    start = time.perf_counter()
+    calibration = calibrate_model(model, train)
+    seconds = time.perf_counter() - start
+    # the truth is opened only now: nothing above can have seen it
+    truth = msbgen.read_profiles(ROOT / "profiles" / f"{task}-truth.nc")
+    contexts, measured = context_table(truth), duration_array(truth)
+    states = measured_segments(model.law, truth)
+    typical = states.mean(axis=(0, 1)).sum(axis=0)
+    result = {
+        "calibration_seconds": seconds,
+        "beyond": float(calibration.beyond(contexts).mean()),
+        "quantities": list(calibration.quantities),
+        "rates": {},
+    }
+    for rate in RATES:
+        bounds = {
+            "conformal": calibration.duration_bound(contexts, rate),
+            "gaussian": gaussian_bound(model.law, contexts, rate),
+        }
+        row = {"head": calibration.head(rate)}
+        for name, bound in bounds.items():
+            row[name] = {
+                "coverage": float(np.mean(measured <= bound[:, None])),
+                "margin": float(np.mean(bound[:, None] / measured - 1)),
+            }
+        for holds in ("run", "segment"):
+            lower, upper = calibration.bands(contexts, rate, holds=holds)
+            inside = (states >= lower[:, None]) & (states <= upper[:, None])
+            held = inside.all(axis=2) if holds == "run" else inside.mean(axis=2)
+            row[f"bands of a {holds}"] = {
+                "coverage": held.mean(axis=(0, 1)).tolist(),
+                "half_width": ((upper - lower).mean(axis=0).sum(axis=0) / 2 / typical).tolist(),
+            }
+        result["rates"][f"{rate:g}"] = row
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-o", "--output", default=ROOT / "benchmarks" / "results" / "bounds.json")
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
+    options = parser.parse_args()
+    results = {}
+    for task in options.tasks:
+        results[task] = score_bounds(task)
+        for rate, row in results[task]["rates"].items():
+            c, g = row["conformal"], row["gaussian"]
+            print(
+                f"{task:8} {1 - float(rate):.2f} {row['head']:13} "
+                f"covers {c['coverage']:.4f}, margin {100 * c['margin']:5.2f} %; "
+                f"Gaussian {g['coverage']:.4f}, {100 * g['margin']:5.2f} %; bands of a run "
+                + " ".join(f"{v:.3f}" for v in row["bands of a run"]["coverage"])
+                + ", of a segment "
+                + " ".join(f"{v:.3f}" for v in row["bands of a segment"]["coverage"]),
+                flush=True,
+            )
+    mean = {}
+    for rate in (f"{r:g}" for r in RATES):
+        rows = [r["rates"][rate] for r in results.values()]
+        mean[rate] = {
+            **{
+                f"{name} {what}": float(np.mean([row[name][what] for row in rows]))
+                for name in ("conformal", "gaussian")
+                for what in ("coverage", "margin")
+            },
+            **{
+                name: np.mean([row[name]["coverage"] for row in rows], axis=0).tolist()
+                for name in ("bands of a run", "bands of a segment")
+            },
+        }
+        print(rate, mean[rate])
+    content = {"mean_over_tasks": mean, "tasks": results}
+    Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
