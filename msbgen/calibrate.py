@@ -574,6 +574,8 @@ def calibrate(
         0: each context alone in closed form, and each inner level of a resource, with the
         parameters of the trend kept.  K ≥ 2: K random groups of contexts, with every choice of
         the trend made anew without them; K fits of the trend.
+        For scattered contexts: on a grid random groups leave no level out, and bounds come out
+        too small between its levels.
     rng : numpy.random.Generator
         Forms the groups.
     progress : callable
