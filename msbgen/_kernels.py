@@ -743,6 +743,50 @@ def cholesky_solve(matrix, x):
 
 
 @_kernel
+def invert_positive(matrix, inverse):
+    """Inverse of a positive definite matrix by Cholesky, serially; False where it is not one."""
+    n = matrix.shape[0]
+    lower = np.zeros((n, n))
+    for i in range(n):
+        # invariant: rows before i hold the factor L of matrix = L Lᵀ
+        row = lower[i]
+        for j in range(i):
+            other = lower[j]
+            inner = matrix[i, j]
+            for k in range(j):
+                inner -= row[k] * other[k]
+            row[j] = inner / other[j]
+        pivot = matrix[i, i]
+        for k in range(i):
+            pivot -= row[k] * row[k]
+        if not pivot > 0.0:
+            return False
+        row[i] = np.sqrt(pivot)
+    # rows of W = L⁻¹, each from those before it; then matrix⁻¹ = Wᵀ W
+    w = np.zeros((n, n))
+    for i in range(n):
+        w_i = w[i]
+        w_i[i] = 1.0
+        for j in range(i):
+            factor = lower[i, j]
+            w_j = w[j]
+            for k in range(j + 1):
+                w_i[k] -= factor * w_j[k]
+        scale = 1.0 / lower[i, i]
+        for k in range(i + 1):
+            w_i[k] *= scale
+    inverse[:] = 0.0
+    for i in range(n):
+        w_i = w[i]
+        for j in range(i + 1):
+            out = inverse[j]
+            factor = w_i[j]
+            for k in range(i + 1):
+                out[k] += factor * w_i[k]
+    return True
+
+
+@_kernel
 def plan_marginals(ground, f, g, epsilon, rows, columns):
     """Row and column sums of the plan, never storing it."""
     x, yt, cost = ground

@@ -214,7 +214,7 @@ class ElapsedLaw:
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
         rates = self._rates(query, kind, n_samples, n_rows, rng, progress)
         share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
-        share[share == 0] = np.nan
+        share[share < 1e-9] = np.nan  # no row for the rounding of duration / interval
         rates *= share[..., None].astype(np.float32)
         return rates, duration
 

@@ -102,6 +102,8 @@ class ProgressLaw:
         What the clock counted in each run; NaN for runs that are missing or lost counts.
     trend : Trend
         Amounts per bin at any context.
+    total_trend : Trend
+        What the clock counts at any context.
     run_context : ndarray of int, (n,)
         Known context of each run that is used, not decreasing.
     residual : ndarray, (n, bins, k)
@@ -110,6 +112,8 @@ class ProgressLaw:
         Scaled residuals, lags and contexts: the snapshots of the bridge.
     lag : ndarray, (n, k)
         Log of measured over fitted amounts of the whole run.
+    total_residual : ndarray, (n,)
+        Log of measured over fitted total of the clock.
     potentials : ndarray, (2, segments − 1, n)
         Dual potentials of the pairs of neighbouring segments.
     status, marginal_error
@@ -123,10 +127,12 @@ class ProgressLaw:
     clock: int
     total: Floats
     trend: Trend
+    total_trend: Trend
     run_context: Indices
     residual: Floats
     points: Floats
     lag: Floats
+    total_residual: Floats
     potentials: Floats
     status: str
     marginal_error: float
@@ -171,12 +177,12 @@ class ProgressLaw:
         """
         knots = uniform_knots(settings.bins)
         measured = to_progress(counts, duration, interval, knots=knots, clock=clock)
-        used = np.isfinite(measured.total) & ~lost_counts(measured.total)
+        used = _usable(measured.total, clock)
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise ValueError(
-                f"every run of context {row} lost counts of the clock: measure it again, drop it, "
-                f"or choose another clock."
+                f"the clock counted nothing in every run of context {row}: measure it again, drop "
+                f"it, or choose another clock."
             )
         run_context, run = np.nonzero(used)
         runs = (counts[run_context, run], duration[run_context, run], interval)
@@ -190,6 +196,13 @@ class ProgressLaw:
             own = sharpen(*runs, prior, knots=knots, clock=clock).state
             trend = trend.refit(_context_means(own, run_context), weights=n_runs)
         expected = trend.predict(contexts)[run_context]
+        run_total = measured.total[run_context, run]
+        total_trend = fit_trend(
+            contexts,
+            _context_means(run_total[:, None, None], run_context),
+            weights=n_runs,
+            find_caps=False,
+        )
         parts = (len(own), settings.segments, -1, own.shape[-1])
         lag = _log_ratio(own.cumsum(axis=1), expected.cumsum(axis=1))
         coarse = _log_ratio(own.reshape(parts).sum(axis=2), expected.reshape(parts).sum(axis=2))
@@ -218,10 +231,12 @@ class ProgressLaw:
             clock,
             np.where(used, measured.total, np.nan),
             trend,
+            total_trend,
             run_context,
             _log_ratio(own, expected),
             points,
             lag[:, -1],
+            np.log(run_total / total_trend.predict(contexts)[run_context, 0, 0]),
             np.ascontiguousarray(potentials.transpose(1, 0, 2)),
             str(bridge.status),
             float(bridge.marginal_error.max(initial=0.0)),
@@ -249,14 +264,16 @@ class ProgressLaw:
         duration : ndarray, (n_query[, n_samples])
             [s]
         """
-        trend = self.trend.predict(query)  # outside the threads: BLAS has its own
+        # outside the threads: the library of linear algebra has its own
+        trend, total = self.trend.predict(query), self.total_trend.predict(query)[:, 0, 0]
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(query), _BLOCK)]
         generators = rng.spawn(len(blocks))
         done = 0
 
         def answer(job: tuple[slice, np.random.Generator]) -> tuple[Floats, Floats]:
             nonlocal done
-            result = self._answer(query[job[0]], trend[job[0]], kind, n_samples, job[1])
+            rows, generator = job
+            result = self._answer(query[rows], trend[rows], total[rows], kind, n_samples, generator)
             done += 1
             if progress:
                 progress(done, len(blocks))
@@ -274,13 +291,19 @@ class ProgressLaw:
         return counts, duration
 
     def _answer(
-        self, query: Floats, trend: Floats, kind: Kind, n_samples: int, rng: np.random.Generator
+        self,
+        query: Floats,
+        trend: Floats,
+        total: Floats,
+        kind: Kind,
+        n_samples: int,
+        rng: np.random.Generator,
     ) -> tuple[Floats, Floats]:
         active, log_weight = self._active_runs(query)
-        total = self._totals(active, log_weight)
         if kind == "mean":
             state = self._adjusted(trend, self.residual[active], self.lag[active])
-            return _expected(*self._to_wall_time(state, total), np.exp(log_weight))
+            totals = total[:, None] * np.exp(self.total_residual[active])
+            return _expected(*self._to_wall_time(state, totals), np.exp(log_weight))
         if kind == "max_likelihood":
             return self._to_wall_time(trend * np.exp(self._most_likely(active, log_weight)), total)
         path = np.empty((len(query), n_samples, self.settings.segments), dtype=np.int64)
@@ -289,9 +312,9 @@ class ProgressLaw:
         _kernels.draw_paths(
             self.points, f, g, self.settings.epsilon, active, log_weight, uniform, path
         )
-        return self._to_wall_time(
-            self._adjusted(trend, self._follow(path), self.lag[path[..., -1]]), total
-        )
+        last = path[..., -1]
+        state = self._adjusted(trend, self._follow(path), self.lag[last])
+        return self._to_wall_time(state, total[:, None] * np.exp(self.total_residual[last]))
 
     def _adjusted(self, trend: Floats, residual: Floats, lag: Floats) -> Floats:
         """Amounts (q, paths, bins, k) of residuals over the trend, scaled to whole runs' lags."""
@@ -326,10 +349,9 @@ class ProgressLaw:
         return np.einsum("qsr,qrsbk->qsbk", weight, residual).reshape(len(active), bins, -1)
 
     def _to_wall_time(self, state: Floats, total: Floats) -> tuple[Floats, Floats]:
-        """Counts and durations of amounts (q[, paths], bins, k) with the clock's totals (q,)."""
-        totals = np.broadcast_to(total.reshape(-1, *[1] * (state.ndim - 3)), state.shape[:-2])
+        """Counts and durations of amounts (q[, paths], bins, k), clock's totals (q[, paths])."""
         knots = uniform_knots(self.settings.bins)
-        return to_wall_time(state, totals, self.interval, knots=knots, clock=self.clock)
+        return to_wall_time(state, total, self.interval, knots=knots, clock=self.clock)
 
     def _active_runs(self, query: Floats) -> tuple[Indices, Floats]:
         """The runs that serve each context, and their log weights: (n_query, n_active)."""
@@ -339,12 +361,6 @@ class ProgressLaw:
         n_active = min(self.settings.neighbours, log_weight.shape[1])
         active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
         return active, np.take_along_axis(log_weight, active, axis=1)
-
-    def _totals(self, active: Indices, log_weight: Floats) -> Floats:
-        """What the clock counts at each context, (q,): kernel mean of the runs' totals."""
-        weight = np.exp(log_weight)
-        run_total = self.total[np.isfinite(self.total)]
-        return (weight * run_total[active]).sum(axis=1) / weight.sum(axis=1)
 
     def labels(self) -> dict[str, Any]:
         """Settings and outcome as JSON knows them."""
@@ -364,10 +380,9 @@ class ProgressLaw:
             "points": (("segment", "used", "coordinate"), self.points),
             "lag": (("used", "quantity"), self.lag),
             "potentials": (("side", "pair", "used"), self.potentials),
-            **{
-                f"trend_{name}": (tuple(f"trend_{name}_{i}" for i in range(array.ndim)), array)
-                for name, array in self.trend.to_arrays().items()
-            },
+            "total_residual": (("used",), self.total_residual),
+            **_with_dims("trend", self.trend),
+            **_with_dims("clock", self.total_trend),
         }
 
     @classmethod
@@ -380,20 +395,17 @@ class ProgressLaw:
         labels: Mapping[str, Any],
     ) -> ProgressLaw:
         """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned."""
-        own = ("total", "run_context", "residual", "points", "lag", "potentials")
+        own = (
+            "total", "run_context", "residual", "points", "lag", "total_residual", "potentials"
+        )  # fmt: skip
         return cls(
             settings=ProgressSettings(**labels["settings"]),
             contexts=contexts,
             duration=duration,
             interval=interval,
             clock=labels["clock"],
-            trend=Trend.from_arrays(
-                {
-                    name.removeprefix("trend_"): array
-                    for name, array in arrays.items()
-                    if name.startswith("trend_")
-                }
-            ),
+            trend=_from_arrays("trend", arrays),
+            total_trend=_from_arrays("clock", arrays),
             status=labels["status"],
             marginal_error=labels["marginal_error"],
             **{name: arrays[name] for name in own},
@@ -407,6 +419,32 @@ class ProgressLaw:
             "solver_status": self.status,
             "marginal_error": self.marginal_error,
         }
+
+
+def _usable(total: Floats, clock: int) -> NDArray[np.bool_]:
+    """Runs to learn from: present, and with no counts lost where the clock is a counter.
+
+    Where all runs of a context depart together it is the context that does, not the counting.
+    """
+    present = total > 0  # False for NaN
+    if clock == 0:
+        return present
+    bad = lost_counts(total)
+    return present & ~(bad & (present & ~bad).any(axis=1, keepdims=True))
+
+
+def _with_dims(name: str, trend: Trend) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    return {
+        f"{name}_{key}": (tuple(f"{name}_{key}_{i}" for i in range(array.ndim)), array)
+        for key, array in trend.to_arrays().items()
+    }
+
+
+def _from_arrays(name: str, arrays: Mapping[str, NDArray[Any]]) -> Trend:
+    start = f"{name}_"
+    return Trend.from_arrays(
+        {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
+    )
 
 
 def _context_means(state: Floats, run_context: Indices) -> Floats:

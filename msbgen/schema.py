@@ -368,7 +368,8 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
     steps = np.diff(time)
     said = ds.attrs.get("interval", time[0])
     if not isinstance(said, (int, float, np.number)) or not np.isfinite(said):
-        yield f"attribute 'interval' is {said!r}; a number of seconds is wanted."
+        got = np.asarray(said).tolist()
+        yield f"attribute 'interval' is {got!r}; a number of seconds is wanted."
         return
     if not np.all(np.isfinite(time)):
         yield f"coordinate 'time' is not finite at row {int(np.argmin(np.isfinite(time)))}."

@@ -32,6 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
+from msbgen import _kernels
+
 Floats = NDArray[np.float64]
 
 COORDINATES = ("log", "reciprocal", "linear")
@@ -610,7 +612,7 @@ def _fit(
     errors = np.empty((len(tests.index), centred.shape[1]))
     # bins of equal noise share one inverse; elsewhere each bin has its own
     for bins in _equal_columns(noise):
-        inverse = np.linalg.inv(kernel + nugget * np.diag(noise[:, bins[0]]))
+        inverse = _inverse(kernel + nugget * np.diag(noise[:, bins[0]]))
         mine = inverse @ centred[:, bins]
         coefficients[:, bins] = mine
         # known minus predicted from all others: (K⁻¹_gg)⁻¹ (K⁻¹ y)_g
@@ -619,6 +621,18 @@ def _fit(
             g = tests.index[block]
             errors[block, bins] = np.linalg.solve(inverse[np.ix_(g, g)], mine[g])
     return coefficients, errors
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Inverse of a positive definite matrix, serially.
+
+    At this size the threads of a library bring little, and on a busy machine they cost a
+    hundredfold.
+    """
+    inverse = np.empty_like(matrix)
+    if not _kernels.invert_positive(matrix, inverse):
+        raise ValueError("contexts are so alike that no trend over them is determined.")
+    return inverse
 
 
 def _equal_columns(noise: Floats) -> list[NDArray[np.intp]]:

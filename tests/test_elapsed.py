@@ -90,7 +90,6 @@ def test_a_partial_last_interval_holds_its_share_of_events(kind):
     assert np.any(np.abs(duration / INTERVAL - np.round(duration / INTERVAL)) > 0.1)
 
 
-@pytest.mark.xfail(strict=True, reason="0.07 / 0.01 is 7 + 9e-16: an eighth row of 5e-13 events")
 def test_a_duration_of_whole_intervals_has_no_row_of_rounding():
     counts = 600.0 * share_of_intervals(DURATION, 31)[..., None]
     law = ElapsedLaw.fit(counts, DURATION, CONTEXTS, INTERVAL, SETTINGS)

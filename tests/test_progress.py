@@ -148,22 +148,18 @@ def test_runs_without_kernel_weight_have_no_say(runs, kind):
     np.testing.assert_allclose(padded(again, length), padded(counts, length), rtol=1e-5, atol=1e-3)
 
 
-def test_the_work_of_a_context_is_the_kernel_mean_of_the_runs(runs):
+def test_the_work_of_a_context_follows_its_trend(runs):
     counts, measured = runs
     # more work with more ways, so little that nobody counts it as lost
     counts = counts * (1 + 0.002 * GRID[:, :1, None, None])
     law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
     total = np.nansum(counts, axis=2)[..., 0].mean(axis=1)
     query = np.array([[2.0, 1.0], [6.0, 1.7], [8.0, 2.0]])
-    for kind in ("max_likelihood", "sample"):
+    wanted = total[0] / (1 + 0.002 * GRID[0, 0]) * (1 + 0.002 * query[:, 0])
+    for kind in ("max_likelihood", "sample", "mean"):
         generated, _ = answer(law, query, kind)
-        for row, context in enumerate(query):
-            weights = oracles.scott_weights(GRID, context)
-            # the forty nearest runs serve: three contexts whole and four runs of the next
-            nearest = np.argsort(-weights, kind="stable")[:4]
-            share = weights[nearest] * [12, 12, 12, 4]
-            wanted = share @ total[nearest] / share.sum()
-            assert np.nansum(generated[row][..., 0]) == pytest.approx(wanted, rel=1e-5)
+        work = np.nansum(generated[..., 0], axis=-1).reshape(len(query), -1).mean(axis=1)
+        np.testing.assert_allclose(work, wanted, rtol=5e-4)
     assert np.ptp(total) / total.mean() > 0.01
 
 
@@ -332,7 +328,7 @@ def labelled(counts, measured, contexts, interval=INTERVAL):
     )  # fmt: skip
 
 
-def test_runs_that_lost_counts_are_said_and_a_context_of_them_is_refused(runs, caplog):
+def test_runs_that_lost_counts_are_said_and_a_context_without_counts_is_refused(runs, caplog):
     counts, measured = (part[:4, :4].copy() for part in runs)
     counts[2, 1] *= 0.6
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
@@ -342,19 +338,20 @@ def test_runs_that_lost_counts_are_said_and_a_context_of_them_is_refused(runs, c
     counts, measured = (part[:4, 2:3].copy() for part in runs)
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
     assert caplog.text == ""
-    counts[2] *= 0.6  # its only run
-    with pytest.raises(ProfileError, match="every run of context 2 lost counts"):
+    counts[2] *= 0.6  # its only run: nothing tells lost counts from less work
+    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
+    assert caplog.text == ""
+    counts[2, :, :, 0] = np.where(np.isnan(counts[2, :, :, 0]), np.nan, 0.0)
+    with pytest.raises(ProfileError, match="counted nothing in every run of context 2"):
         fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
 
 
-@pytest.mark.xfail(strict=True, reason="totals of the wall clock are judged as if it lost counts")
 def test_the_wall_clock_never_loses_counts():
     contexts = np.array([[w, f] for w in (6.0, 7.0, 8.0) for f in (1.9, 2.0)] + [[2.0, 1.0]])
     counts, measured = task(contexts, 1, noise=0.002)  # the last context is far slower
     fit_profiles(labelled(counts, measured, contexts), replace(SMALL, clock="time"))
 
 
-@pytest.mark.xfail(strict=True, reason="the total of the clock is one kernel mean per context")
 @pytest.mark.parametrize("what", ["mean", "spread"])
 def test_durations_on_the_wall_clock_are_those_measured(runs, what):
     counts, measured = runs

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from msbgen import _kernels
 from msbgen.trend import Trend, fit_trend
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
@@ -216,3 +217,25 @@ def test_bad_arguments_are_named(change, message):
     arguments = {"contexts": [[1.0], [2.0], [3.0]], "states": np.ones((3, 4, 1))} | change
     with pytest.raises(ValueError, match=message):
         fit_trend(**arguments)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_the_serial_inverse_is_the_inverse(n):
+    half = np.random.default_rng(n).standard_normal((n, n))
+    matrix = half @ half.T + np.eye(n)
+    inverse = np.empty_like(matrix)
+    assert _kernels.invert_positive(matrix, inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
+    assert not _kernels.invert_positive(-matrix, inverse)
+
+
+def test_refitting_to_the_same_states_is_the_same_trend():
+    contexts = np.array([[w, f] for w in (1.0, 2.0, 3.0, 5.0) for f in (1.0, 1.5, 2.0)])
+    states = (1 / contexts[:, 1] + 0.3 / contexts[:, 0])[:, None, None] * np.ones((1, 4, 2))
+    trend = fit_trend(contexts, states)
+    again = trend.refit(states)
+    np.testing.assert_array_equal(again.predict(contexts), trend.predict(contexts))
+    doubled = trend.refit(2 * states).predict(contexts)
+    np.testing.assert_allclose(doubled, 2 * trend.predict(contexts), rtol=1e-3)
+    with pytest.raises(ValueError, match="states has 1 quantities; the 2 of the trend"):
+        trend.refit(states[:, :, :1])
