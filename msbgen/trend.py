@@ -316,12 +316,11 @@ def fit_trend(
     tests = _Tests.of(known)
     choose = n >= m + 3
 
+    few = [_few_columns(centred[..., k], noise[..., k], share[k]) for k in range(amounts.shape[2])]
+
     def search(axes: tuple[str, ...], shape: str, start: list[_Choice]) -> list[_Choice]:
         z = _scaled(known, known, axes)
-        return [
-            _search(z, tests, shape, centred[..., k], noise[..., k], share[k], start[k])
-            for k in range(amounts.shape[2])
-        ]
+        return [_search(z, tests, shape, *columns, first) for columns, first in zip(few, start)]
 
     default = _Choice((_DEFAULT_LENGTH,) * m, _DEFAULT_NUGGET, np.inf)
     choices = [default] * amounts.shape[2]
@@ -647,25 +646,27 @@ def _equal_columns(noise: Floats) -> list[NDArray[np.intp]]:
 # ------------------------------------------------------------------ choosing parameters
 
 
-def _search(
-    z: Floats,
-    tests: _Tests,
-    form: str,
-    centred: Floats,
-    noise: Floats,
-    share: Floats,
-    start: _Choice,
-) -> _Choice:
-    """Coordinate descent over length scales and nugget on the held-out error of one quantity."""
+def _few_columns(centred: Floats, noise: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Values of one quantity (n, columns) and their noise that stand for all bins in a search."""
     values = centred * np.sqrt(share)
     if np.all(noise == noise[:, :1]):
         # an orthogonal change of the bins keeps the sum of squares and leaves few columns
         u, s, _ = np.linalg.svd(values, full_matrices=False)
         kept = s > 1e-5 * max(s[0], 1e-300)
-        values, noise = u[:, kept] * s[kept], noise[:, : kept.sum()]
-    else:
-        some = np.argsort(-share)[:: max(1, len(share) // 40)]
-        values, noise = values[:, some], noise[:, some]
+        return u[:, kept] * s[kept], noise[:, : kept.sum()]
+    some = np.argsort(-share)[:: max(1, len(share) // 40)]
+    return values[:, some], noise[:, some]
+
+
+def _search(
+    z: Floats,
+    tests: _Tests,
+    form: str,
+    values: Floats,
+    noise: Floats,
+    start: _Choice,
+) -> _Choice:
+    """Coordinate descent over length scales and nugget on the held-out error of one quantity."""
     seen: dict[tuple[tuple[int, ...], int], float] = {}
 
     def error(lengths: tuple[int, ...], nugget: int) -> float:
