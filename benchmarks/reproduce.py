@@ -1,20 +1,27 @@
 """Accuracy, from the profiles that ship: writes the JSON that the README's tables come from.
 
-``python benchmarks/reproduce.py tasks``: every method on the six tasks.
+``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
+``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
+beside their noise floors; little data.  Needs ``pip install msbgen[bench]``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
-import msbgen
-from msbgen.evaluate import METHODS
+import numpy as np  # noqa: E402
+
+import msbgen  # noqa: E402
+from msbgen.evaluate import METHODS  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "profiles"
@@ -28,6 +35,10 @@ COLUMNS = {
     "duration_error": "duration error",
     "energy_distance": "energy distance",
 }
+EXACT = {m: COLUMNS[m] for m in ("ndtw", "ndtw_scaled", "duration_error")}
+
+
+# ----------------------------------------------------------------------------------------- tasks
 
 
 def score_task(task: str) -> dict:
@@ -37,9 +48,100 @@ def score_task(task: str) -> dict:
 
 
 def tasks() -> None:
+    results = _each_task(score_task)
+    mean = _means(results, METHODS)
+    _write("tasks", {"mean_over_tasks": mean, "tasks": results})
+    _put_into_readme("tasks", _score_table(mean, COLUMNS))
+
+
+# -------------------------------------------------------------------------------------- fidelity
+
+
+def fidelity_scores() -> None:
+    import fidelity
+
+    results = _each_task(fidelity.scores)
+    of_all = {task: result["all"] for task, result in results.items()}
+    corner = {task: result["longest tenth"] for task, result in results.items()}
+    content = {
+        "mean_over_tasks": _means(of_all, fidelity.EVERYONE),
+        "longest_tenth_mean_over_tasks": _means(corner, fidelity.EVERYONE),
+        "tasks": results,
+    }
+    _write("fidelity", content)
+    columns = {m: text for m, text in COLUMNS.items() if m != "energy_distance"}
+    _put_into_readme("fidelity", _score_table(content["mean_over_tasks"], columns))
+    _put_into_readme("fidelity-tasks", _per_task_table(of_all))
+    table = _score_table(content["longest_tenth_mean_over_tasks"], columns)
+    _put_into_readme("fidelity-corner", table)
+
+
+def fidelity_samples() -> None:
+    import fidelity
+
+    results = _each_task(fidelity.samples)
+    methods = list(results[TASKS[0]])
+    figures = {
+        m: {f: [r[m][f] for r in results.values()] for f in r[m]}
+        for m in methods
+        for r in [results[TASKS[0]]]
+    }
+    mean = {m: {f: float(np.mean(v)) for f, v in row.items()} for m, row in figures.items()}
+    _write("fidelity-samples", {"mean_over_tasks": mean, "tasks": results})
+    columns = list(mean["floor"])
+    rows = []
+    for method, row in mean.items():
+        cells = [f"{row[f]:.3f} ({row[f] / mean['floor'][f]:.2f} ×)" for f in columns]
+        rows.append([method, *cells])
+    _put_into_readme("fidelity-samples", _markdown(["", *columns], rows))
+    rows = [
+        [
+            task,
+            *(
+                f"{r[m][f]:.3f} ({r[m][f] / r['floor'][f]:.2f} ×)"
+                for m in methods[1:]
+                for f in ("kolmogorov", "energy")
+            ),
+        ]
+        for task, r in results.items()
+    ]
+    header = [f"{m}, {f}" for m in methods[1:] for f in ("kolmogorov", "energy")]
+    _put_into_readme("fidelity-samples-tasks", _markdown(["task", *header], rows))
+
+
+def fidelity_little() -> None:
+    import fidelity
+
+    results = _each_task(fidelity.little)
+    content: dict[str, Any] = {"mean_over_tasks": {}, "tasks": results}
+    for design in results[TASKS[0]]:
+        per_task = {task: r[design] for task, r in results.items()}
+        content["mean_over_tasks"][design] = mean = _means(per_task, fidelity.EVERYONE)
+        name = f"fidelity-{design.split()[0]}"
+        _put_into_readme(name, _score_table(mean, EXACT))
+        _put_into_readme(f"{name}-tasks", _per_task_table(per_task, ("ndtw", "ndtw_scaled")))
+    _write("fidelity-little", content)
+
+
+FIDELITY: dict[str, Callable[[], None]] = {
+    "scores": fidelity_scores,
+    "samples": fidelity_samples,
+    "little": fidelity_little,
+}
+
+
+# ------------------------------------------------------------------------------ numbers and tables
+
+
+def _each_task(measure: Callable[[str], dict]) -> dict[str, dict]:
     with ProcessPoolExecutor(2) as pool:
-        results = dict(zip(TASKS, pool.map(score_task, TASKS)))
-    mean = {
+        return dict(zip(TASKS, pool.map(measure, TASKS)))
+
+
+def _means(results: Mapping[str, dict], methods: Sequence[str] | Mapping[str, Any]) -> dict:
+    """Mean over tasks of each task's mean score and of its improvement over the baseline."""
+    one = next(iter(results.values()))["methods"]
+    return {
         method: {
             metric: {
                 "score": float(np.mean([r["methods"][method][metric] for r in results.values()])),
@@ -47,40 +149,71 @@ def tasks() -> None:
                     np.mean([r["methods"][method]["improvement"][metric] for r in results.values()])
                 ),
             }
-            for metric in COLUMNS
+            for metric in one[method]["improvement"]
         }
-        for method in METHODS
+        for method in methods
     }
-    RESULTS.mkdir(exist_ok=True)
-    content = {"mean_over_tasks": mean, "tasks": results}
-    (RESULTS / "tasks.json").write_text(json.dumps(content, indent=1) + "\n")
-    _put_into_readme("tasks", _table(mean))
 
 
-def _table(mean: dict) -> str:
-    lines = ["| method | " + " | ".join(COLUMNS.values()) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+def _score_table(mean: dict, columns: Mapping[str, str]) -> str:
+    rows = []
     for method, row in mean.items():
         cells = []
-        for metric in COLUMNS:
+        for metric in columns:
             score, gain = row[metric]["score"], row[metric]["improvement"]
             text = f"{100 * score:.1f} %" if metric == "duration_error" else f"{score:.3f}"
             cells.append(f"{text} ({100 * gain:+.0f} %)")
-        lines.append(f"| {method} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append([method, *cells])
+    return _markdown(["method", *columns.values()], rows)
+
+
+def _per_task_table(
+    results: Mapping[str, dict], metrics: Sequence[str] = ("fastdtw", "fastdtw_scaled")
+) -> str:
+    """Improvement in per cent of every method on every task, raw / scaled."""
+    methods = next(iter(results.values()))["methods"]
+    rows = []
+    for method in methods:
+        cells = []
+        for result in results.values():
+            gain = result["methods"][method]["improvement"]
+            cells.append(" / ".join(f"{100 * gain[metric]:.0f}" for metric in metrics) + " %")
+        rows.append([method, *cells])
+    return _markdown(["improvement raw / scaled", *results], rows)
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _write(name: str, content: dict) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
 
 
 def _put_into_readme(name: str, text: str) -> None:
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text().partition(f"<!-- results: {name} -->\n")
-    _, _, after = rest.partition("<!-- end -->")
-    readme.write_text(f"{before}<!-- results: {name} -->\n{text}\n<!-- end -->{after}")
-    print(text)
+    """Print the table; put it between the README's markers of that name, where there are any."""
+    readme, marker = ROOT / "README.md", f"<!-- results: {name} -->\n"
+    before, found, rest = readme.read_text().partition(marker)
+    if found:
+        _, _, after = rest.partition("<!-- end -->")
+        readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}")
+    print(f"\n{name}\n\n{text}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("part", choices=("tasks",))
-    {"tasks": tasks}[parser.parse_args().part]()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parts = parser.add_subparsers(dest="part", required=True)
+    parts.add_parser("tasks", help="every method of the package on the six tasks")
+    part = parts.add_parser("fidelity", help="the same beside every peer, samples, little data")
+    part.add_argument("--only", nargs="+", choices=list(FIDELITY), default=list(FIDELITY))
+    arguments = parser.parse_args()
+    if arguments.part == "tasks":
+        tasks()
+    else:
+        for name in arguments.only:
+            FIDELITY[name]()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""How close generated profiles are to measured ones, task by task, beside every peer.
+
+Each function measures one thing on one task and returns plain numbers for JSON.  Methods see the
+known contexts and the table of the test contexts, nothing else; the truth of a test context is the
+mean of all its runs (:func:`msbgen.mean_profiles`), and the samples are compared with its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from peers import PEERS, whole_runs
+
+import msbgen
+from msbgen.evaluate import CLOUD_TIMES, METHODS
+from msbgen.schema import context_table, count_array, duration_array, sampling_interval
+
+Floats = NDArray[np.float64]
+Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
+
+PROFILES = Path(__file__).resolve().parent.parent / "profiles"
+TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
+
+OURS: dict[str, Method] = {m: METHODS[m] for m in ("default/mean", "default/max_likelihood")}
+BASELINES = ("bracketing", "nearest_context", "multilinear", "kernel_mean")
+PAPER: dict[str, Method] = {m: METHODS[m] for m in ("paper/mean", "paper/max_likelihood")}
+EVERYONE: dict[str, Method] = {**OURS, **PEERS, **PAPER, **{m: METHODS[m] for m in BASELINES}}
+
+# Half of the measured runs are compared with the other half, and with as many generated ones;
+# averaged over this many random halves.
+SPLITS = 10
+
+
+def read_task(task: str) -> tuple[xr.Dataset, xr.Dataset]:
+    """Known contexts and test contexts."""
+    return (
+        msbgen.read_profiles(PROFILES / f"{task}.nc"),
+        msbgen.read_profiles(PROFILES / f"{task}-truth.nc"),
+    )
+
+
+def scores(task: str) -> dict:
+    """Every method with all known contexts; also on the tenth of the contexts that take longest."""
+    train, truth = read_task(task)
+    found = msbgen.score_methods(train, truth, EVERYONE, warping=("exact", "fastdtw"))
+    duration = truth["duration"].mean("run").values
+    longest = np.argsort(-duration, kind="stable")[: len(duration) // 10]
+    return {
+        "all": msbgen.summarise(found),
+        "longest tenth": msbgen.summarise(found.isel(context=np.sort(longest))),
+    }
+
+
+# --------------------------------------------------------------------------------------- samples
+
+
+def samples(task: str) -> dict:
+    """Distances of samples to measured runs, beside those between halves of the measured runs."""
+    train, truth = read_task(task)
+    half = int(np.isfinite(duration_array(truth)).sum(axis=1).min()) // 2
+    table, model = context_table(truth), msbgen.fit_profiles(train)
+    drawn = {
+        "default/sample": model.generate(
+            table, kind="sample", n_samples=SPLITS * half, rng=np.random.default_rng(0)
+        ),
+        "whole_runs/sample": whole_runs("sample", SPLITS * half)(train, table),
+    }
+    return against_floor(drawn, train, truth, half)
+
+
+def against_floor(
+    drawn: Mapping[str, xr.Dataset], train: xr.Dataset, truth: xr.Dataset, half: int
+) -> dict:
+    """Mean over contexts and halves of the distances to one half of the measured runs.
+
+    "floor" is the other half.  The clouds are states at fractions of the mean execution time, each
+    counter divided by its training maximum, as in :mod:`msbgen.evaluate`.
+    """
+    rng, interval = np.random.default_rng(1), sampling_interval(truth)
+    largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+    measured, ended = count_array(truth) / largest, duration_array(truth)
+    generated = {m: (count_array(d) / largest, duration_array(d)) for m, d in drawn.items()}
+    names = ("kolmogorov", *(f"energy {share:.0%}" for share in CLOUD_TIMES))
+    total = {m: np.zeros(len(names)) for m in ("floor", *drawn)}
+    for c in range(len(measured)):
+        present = np.flatnonzero(np.isfinite(ended[c]))
+        rows = [int(share * ended[c, present].mean() / interval) for share in CLOUD_TIMES]
+        for split in range(SPLITS):
+            order = rng.permutation(present)
+            one, other = order[:half], order[half : 2 * half]
+            wanted = _views(measured[c, one], ended[c, one], rows)
+            total["floor"] += _distances(_views(measured[c, other], ended[c, other], rows), wanted)
+            mine = slice(split * half, (split + 1) * half)
+            for method, (counts, duration) in generated.items():
+                total[method] += _distances(
+                    _views(counts[c, mine], duration[c, mine], rows), wanted
+                )
+    out = {}
+    for method, sums in total.items():
+        figures = dict(zip(names, (sums / (SPLITS * len(measured))).tolist()))
+        figures["energy"] = float(np.mean(list(figures.values())[1:]))
+        out[method] = figures
+    return out
+
+
+def _views(counts: Floats, duration: Floats, rows: list[int]) -> tuple[Floats, list[Floats]]:
+    """Sorted durations, and the cloud of states in each of the rows, zero after the end."""
+    longest = max(rows) + 1
+    padded = np.zeros((len(counts), longest, counts.shape[2]))
+    there = min(longest, counts.shape[1])
+    padded[:, :there] = np.nan_to_num(counts[:, :there])
+    return np.sort(duration), [padded[:, row] for row in rows]
+
+
+def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Floats]]) -> Floats:
+    at = np.concatenate([mine[0], wanted[0]])
+    below = [np.searchsorted(d, at, side="right") / len(d) for d in (mine[0], wanted[0])]
+    clouds = [msbgen.energy_distance(a, b) for a, b in zip(mine[1], wanted[1])]
+    return np.array([np.abs(below[0] - below[1]).max(), *clouds])
+
+
+# ----------------------------------------------------------------------------------- little data
+
+
+def little(task: str) -> dict:
+    """27 contexts (levels 0, 2, 4 of each resource) and the 8 corners, three runs each."""
+    train, truth = read_task(task)
+    out = {}
+    for name, kept in (("27 contexts, 3 runs", (0, 2, 4)), ("8 contexts, 3 runs", (0, 4))):
+        table = context_table(train)
+        inside = np.all(
+            [np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0
+        )
+        few = train.isel(context=np.flatnonzero(inside), run=slice(0, 3))
+        out[name] = msbgen.summarise(msbgen.score_methods(few, truth, EVERYONE))
+    return out

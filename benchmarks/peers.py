@@ -1,0 +1,456 @@
+"""The methods that the generator has to beat, each tuned on the known contexts alone.
+
+Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.baselines`.  Those named
+``progress/…`` work on the logarithm of the state at equal progress (:mod:`msbgen.clock`): a
+regressor maps scaled log contexts to it, and the prediction is integrated back to wall time.  What
+a regressor has to choose it chooses by the error on known contexts that it did not see, weighted by
+what a bin holds: leave one context out where that is cheap, leave a fifth of the contexts out for
+boosting, leave an inner level of the grid out where a single missing context leaves no grid.
+
+``whole_runs`` needs no transport: the generator's own trend, times the residuals of whole runs
+drawn from known contexts nearby.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
+
+from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
+from msbgen.metrics import energy_distance
+from msbgen.schema import (
+    context_table,
+    count_array,
+    counter_attrs,
+    counter_names,
+    duration_array,
+    make_profiles,
+    resource_attrs,
+    sampling_interval,
+)
+from msbgen.trend import Trend, fit_trend
+
+Floats = NDArray[np.float64]
+Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
+Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
+
+BINS = 400
+# Counts below this share of their mean are treated additively: log(count + share · mean).
+FLOOR = 0.1
+# A mean profile ends where less than this share of the runs would still go on.
+NEGLIGIBLE = 0.01
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Runs on the progress clock, by context.
+
+    Attributes
+    ----------
+    counts, duration
+        Runs that did not lose counts, (n, time, d) and (n,).
+    own : ndarray of int, (n,)
+        Context of each run, not decreasing.
+    contexts : ndarray, (n_known, m)
+    state : ndarray, (n, bins, d)
+    total : float
+        Mean of what the clock counted.
+    interval, clock
+        As for :func:`msbgen.clock.to_progress`.
+    """
+
+    counts: Floats
+    duration: Floats
+    own: NDArray[np.int64]
+    contexts: Floats
+    state: Floats
+    total: float
+    interval: float
+    clock: int
+
+    @classmethod
+    def of(cls, train: xr.Dataset) -> Measured:
+        names = counter_names(train)
+        clock = 1 + names.index("instructions") if "instructions" in names else 0
+        counts, duration = count_array(train), duration_array(train)
+        interval = sampling_interval(train)
+        found = to_progress(counts, duration, interval, knots=uniform_knots(BINS), clock=clock)
+        used = np.isfinite(found.total) & ~lost_counts(found.total)
+        return cls(
+            counts[used],
+            duration[used],
+            np.nonzero(used)[0],
+            context_table(train),
+            found.state[used],
+            float(found.total[used].mean()),
+            interval,
+            clock,
+        )
+
+    def context_means(self, state: Floats) -> Floats:
+        return np.stack([state[self.own == c].mean(axis=0) for c in range(len(self.contexts))])
+
+    def wall_time(self, state: Floats) -> tuple[Floats, Floats]:
+        return to_wall_time(
+            state, self.total, self.interval, knots=uniform_knots(BINS), clock=self.clock
+        )
+
+    def coordinates(self, contexts: Floats, names: tuple[str, ...] | None = None) -> Floats:
+        """Contexts (q, m) with each known range moved to [0, 1] on the named axes; log if none."""
+        axes = {"log": np.log, "reciprocal": lambda x: -1 / x, "linear": lambda x: x}
+        columns = []
+        for r, name in enumerate(names or ("log",) * self.contexts.shape[1]):
+            known, asked = (axes[name](table[:, r]) for table in (self.contexts, contexts))
+            columns.append((asked - known.min()) / (np.ptp(known) or 1.0))
+        return np.stack(columns, axis=1)
+
+
+# ------------------------------------------------------------------------------------- regressors
+
+
+def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
+    """The nearest context; the weight of each resource out of 1/2, 1, 2, 4 of the plain range."""
+    z = known.coordinates(known.contexts)
+
+    def closest(query: Floats, weight: Floats, *, alone: bool = False) -> NDArray[np.int64]:
+        distance = (((query[:, None] - z) * weight) ** 2).sum(axis=2)
+        if alone:
+            np.fill_diagonal(distance, np.inf)
+        return distance.argmin(axis=1)
+
+    def error(weight: tuple[float, ...]) -> float:
+        found = closest(z, np.array(weight), alone=True)
+        return _error(values[found] - values, worth)
+
+    weights = list(product((0.5, 1.0, 2.0, 4.0), repeat=z.shape[1]))
+    best = np.array(min(weights, key=error)) if len(z) > 1 else np.ones(z.shape[1])
+    return lambda contexts: values[closest(known.coordinates(contexts), best)]
+
+
+def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
+    """Nadaraya-Watson with a Gaussian kernel; a bandwidth a resource by coordinate descent."""
+    z = known.coordinates(known.contexts)
+    grid = np.geomspace(0.03, 4.0, 15)
+
+    def weights(query: Floats, index: list[int], *, alone: bool = False) -> Floats:
+        exponent = -0.5 * (((query[:, None] - z) / grid[index]) ** 2).sum(axis=2)
+        if alone:
+            np.fill_diagonal(exponent, -np.inf)
+        weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
+        return weight / weight.sum(axis=1, keepdims=True)
+
+    def error(index: list[int]) -> float:
+        return _error(weights(z, index, alone=True) @ values - values, worth)
+
+    best = [8] * z.shape[1]
+    for _ in range(3 if len(z) > 1 else 0):
+        for r in range(z.shape[1]):
+            tried = [[*best[:r], i, *best[r + 1 :]] for i in range(len(grid))]
+            best = min(tried, key=error)
+    return lambda contexts: weights(known.coordinates(contexts), best) @ values
+
+
+def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
+    """Multilinear on a full grid, barycentric on scattered contexts (nearest outside their hull).
+
+    On a grid each resource is on the logarithmic, reciprocal or linear axis, whichever predicts
+    best an inner level that is left out.
+    """
+    levels = [np.unique(column) for column in known.contexts.T]
+    chosen = ("log",) * len(levels)
+    if np.prod([len(level) for level in levels]) != len(known.contexts):
+        return _barycentric(known, values)
+
+    def error(names: tuple[str, ...]) -> float:
+        total = 0.0
+        for r, level in enumerate(levels):
+            for left_out in level[1:-1]:
+                out = known.contexts[:, r] == left_out
+                rest = _on_grid(known, names, known.contexts[~out], values[~out])
+                total += _error(rest(known.contexts[out]) - values[out], worth) / len(level)
+        return total
+
+    for r in range(len(levels)):
+        if len(levels[r]) > 2:
+            tried = [(*chosen[:r], n, *chosen[r + 1 :]) for n in ("log", "reciprocal", "linear")]
+            chosen = min(tried, key=error)
+    return _on_grid(known, chosen, known.contexts, values)
+
+
+def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predictor:
+    """Gaussian process on each principal component that it predicts better than its mean does.
+
+    Kernel and noise by marginal likelihood, the kind of kernel (Matérn 5/2 or squared
+    exponential, each with a linear part) and the components by leave-one-context-out error.
+    """
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import (
+        RBF,
+        ConstantKernel,
+        DotProduct,
+        Matern,
+        WhiteKernel,
+    )
+
+    z = known.coordinates(known.contexts)
+    scale, mean = np.sqrt(worth), values.mean(axis=0)
+    u, s, directions = np.linalg.svd((values - mean) * scale, full_matrices=False)
+    # at most 12 components, and those that hold 99.99 % of the variance
+    explained = np.cumsum(s**2) / max((s**2).sum(), 1e-300)
+    count = min(12, int(np.searchsorted(explained, 0.9999)) + 1, len(z) - 1)
+    scales = np.ones(z.shape[1])
+    smooth = (
+        Matern(scales, (0.05, 20), nu=2.5),
+        RBF(scales, (0.05, 20)),
+    )
+    fitted = []
+    for component in range(count):
+        target = u[:, component] * np.sqrt(len(z))
+        options = []
+        for kind in smooth:
+            kernel = (
+                ConstantKernel(1.0, (1e-3, 1e3)) * kind
+                + ConstantKernel(1.0, (1e-3, 1e3)) * DotProduct(1.0, "fixed")
+                + WhiteKernel(1e-2, (1e-6, 1.0))
+            )
+            process = GaussianProcessRegressor(kernel, alpha=1e-10)
+            with warnings.catch_warnings(action="ignore"):  # of an optimum at the edge of its box
+                process.fit(z, target)
+            inverse = np.linalg.inv(process.kernel_(z) + 1e-10 * np.eye(len(z)))
+            left_out = (inverse @ target) / np.diag(inverse)
+            options.append((float((left_out**2).mean()), process))
+        error, process = min(options, key=lambda pair: pair[0])
+        if error < 1.0:
+            fitted.append((component, process))
+
+    def predict(contexts: Floats) -> Floats:
+        query = known.coordinates(contexts)
+        out = np.zeros((len(query), values.shape[1]))
+        for component, process in fitted:
+            score = process.predict(query) * s[component] / np.sqrt(len(z))
+            out += score[:, None] * directions[component]
+        return mean + out / np.where(scale > 0, scale, np.inf)
+
+    return predict
+
+
+def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
+    """Gradient boosting, trees of their own for every bin; settings by leaving a fifth out.
+
+    The base is a constant or a line in the log contexts, of which boosting fits what is left.
+    Depth, base and rounds are chosen on 24 bins, those that hold most and every few others.
+    """
+    z = known.coordinates(known.contexts)
+    fold = np.random.default_rng(0).permutation(np.arange(len(z)) % 5)
+    some = np.argsort(-worth, kind="stable")[:: max(1, len(worth) // 24)]
+    rounds = (15, 50, 100, 200)
+    errors = {option: 0.0 for option in product((2, 3, 5), (False, True), rounds)}
+    for k in range(fold.max() + 1) if len(z) > 5 else ():
+        kept = fold != k
+        for depth, line in product((2, 3, 5), (False, True)):
+            predict = _boost(z[kept], values[kept][:, some], depth, line, rounds[-1])
+            for n in rounds:
+                missed = predict(z[~kept], n) - values[~kept][:, some]
+                errors[depth, line, n] += _error(missed, worth[some])
+    best = min(errors, key=errors.__getitem__)
+    predict = _boost(z, values, *best)
+    return lambda contexts: predict(known.coordinates(contexts), best[2])
+
+
+def _boost(
+    z: Floats, values: Floats, depth: int, line: bool, rounds: int
+) -> Callable[[Floats, int], Floats]:
+    """Fit `rounds` trees to each column; predict from the first of them."""
+    import xgboost
+
+    def base(query: Floats) -> Floats:
+        return np.column_stack([np.ones(len(query)), query if line else query[:, :0]])
+
+    coefficients = np.linalg.lstsq(base(z), values, rcond=None)[0]
+    settings = {
+        "max_depth": depth,
+        "eta": 0.15,
+        "lambda": 0.1,
+        "tree_method": "exact",
+        "nthread": 1,
+        "base_score": 0.0,
+        "multi_strategy": "one_output_per_tree",
+    }
+    left = xgboost.DMatrix(z, values - base(z) @ coefficients)
+    model = xgboost.train(settings, left, rounds)
+
+    def predict(query: Floats, first: int) -> Floats:
+        boosted = model.predict(xgboost.DMatrix(query), iteration_range=(0, first))
+        return base(query) @ coefficients + boosted.reshape(len(query), -1)
+
+    return predict
+
+
+def _on_grid(
+    known: Measured, names: tuple[str, ...], contexts: Floats, values: Floats
+) -> Predictor:
+    varying = [r for r, column in enumerate(contexts.T) if np.ptp(column) > 0]
+    z = known.coordinates(contexts, names)[:, varying]
+    axes = [np.unique(column) for column in z.T]
+    table = np.empty([len(axis) for axis in axes] + [values.shape[1]])
+    table[tuple(np.searchsorted(axis, column) for axis, column in zip(axes, z.T))] = values
+    interpolate = RegularGridInterpolator(axes, table)
+
+    def predict(query: Floats) -> Floats:
+        inside = np.clip(known.coordinates(query, names)[:, varying], z.min(axis=0), z.max(axis=0))
+        return interpolate(inside)
+
+    return predict
+
+
+def _barycentric(known: Measured, values: Floats) -> Predictor:
+    z = known.coordinates(known.contexts)
+    interpolate = LinearNDInterpolator(z, values)
+
+    def predict(contexts: Floats) -> Floats:
+        query = known.coordinates(contexts)
+        out = interpolate(query)
+        outside = ~np.isfinite(out).all(axis=1)
+        distance = ((query[outside, None] - z) ** 2).sum(axis=2)
+        out[outside] = values[distance.argmin(axis=1)]
+        return out
+
+    return predict
+
+
+def _error(difference: Floats, worth: Floats) -> float:
+    return float((difference**2).mean(axis=0) @ worth)
+
+
+# ------------------------------------------------------------------------------- profiles of them
+
+
+def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Method:
+    """The profile of a regressor of log states."""
+
+    def method(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+        known = Measured.of(train)
+        query = np.asarray(contexts, dtype=float)
+        state = known.context_means(known.state)
+        offset = FLOOR * state.mean(axis=(0, 1))
+        offset[0] *= 1e-8  # time is never zero
+        share = state.mean(axis=0) / np.maximum(state.mean(axis=0).sum(axis=0), 1e-300)
+        predict = regress(known, np.log(state + offset).reshape(len(state), -1), share.ravel())
+        values = predict(query).reshape(len(query), BINS, -1)
+        counts, duration = known.wall_time(np.maximum(np.exp(values) - offset, 0.0))
+        return _labelled(counts, duration, query, train)
+
+    return method
+
+
+def whole_runs(kind: str, n_samples: int = 10) -> Method:
+    """The trend times the residuals of whole runs, drawn from the runs of contexts nearby.
+
+    ``kind`` "sample" draws `n_samples` runs, "mean" averages all that can be drawn.  How many runs can be
+    drawn is the number out of 10, 20, 40, 80, 160 for which the durations drawn for a known
+    context, its own runs left out, are closest to the measured ones (energy distance).
+    """
+
+    def method(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+        known = Measured.of(train)
+        query = np.asarray(contexts, dtype=float)
+        trend, state = _trend(known)
+        residual = _ratio(state, trend.predict(known.contexts)[known.own])
+        usable = _usable_runs(known, trend, residual)
+        distance = trend.distance(query)[:, known.own]
+        near = np.argsort(distance, axis=1, kind="stable")[:, :usable]
+        if kind == "sample":
+            pick = np.random.default_rng(0).integers(near.shape[1], size=(len(query), n_samples))
+            near = np.take_along_axis(near, pick, axis=1)
+        counts, duration = [], []
+        for one, runs in zip(trend.predict(query), near):  # all at once would not fit into memory
+            generated, ended = known.wall_time(one * residual[runs])
+            if kind == "mean":
+                running = np.isfinite(generated[..., 0]).mean(axis=0) >= NEGLIGIBLE
+                generated = np.nan_to_num(generated).mean(axis=0)[running]
+                ended = ended.mean()
+            counts.append(generated)
+            duration.append(ended)
+        return _labelled(_padded(counts), np.array(duration), query, train)
+
+    return method
+
+
+def _trend(known: Measured) -> tuple[Trend, Floats]:
+    """The trend as the generator fits it, and the sharpened state of every run."""
+    weights = np.bincount(known.own)
+    state = known.state
+    trend = fit_trend(known.contexts, known.context_means(state), weights=weights)
+    for _ in range(3):
+        state = sharpen(
+            known.counts,
+            known.duration,
+            known.interval,
+            trend.predict(known.contexts)[known.own],
+            knots=uniform_knots(BINS),
+            clock=known.clock,
+        ).state
+        trend = trend.refit(known.context_means(state), weights=weights)
+    return trend, state
+
+
+def _ratio(state: Floats, expected: Floats) -> Floats:
+    """Measured over expected amounts, both kept from zero: below the floor they are rounding."""
+    floor = 1e-3 * expected.mean(axis=(0, 1))
+    return np.maximum(state, floor) / np.maximum(expected, floor)
+
+
+def _usable_runs(known: Measured, trend: Trend, residual: Floats) -> int:
+    numbers = [n for n in (10, 20, 40, 80, 160) if n <= len(residual)]
+    if len(known.contexts) < 3 or not numbers:
+        return min(10, len(residual))
+    distance = trend.distance(known.contexts)
+    np.fill_diagonal(distance, np.inf)
+    errors = np.zeros(len(numbers))
+    for c, time in enumerate(trend.loo[..., 0]):
+        measured = known.duration[known.own == c, None]
+        near = np.argsort(distance[c, known.own], kind="stable")[: numbers[-1]]
+        drawn = residual[near, :, 0] @ time
+        for i, n in enumerate(numbers):
+            spread = energy_distance(drawn[:n, None], measured)
+            errors[i] += spread / measured.mean()
+    return numbers[int(errors.argmin())]
+
+
+def _padded(profiles: list[Floats]) -> Floats:
+    """Arrays (..., time, d) of any lengths as one, NaN after their end."""
+    longest = max(p.shape[-2] for p in profiles)
+    out = np.full((len(profiles), *profiles[0].shape[:-2], longest, profiles[0].shape[-1]), np.nan)
+    for row, profile in zip(out, profiles):
+        row[..., : profile.shape[-2], :] = profile
+    return out
+
+
+def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
+    return make_profiles(
+        counts,
+        duration,
+        contexts,
+        interval=sampling_interval(train),
+        resources=resource_attrs(train),
+        counters=counter_attrs(train),
+        replicate="sample",
+        attrs={k: v for k, v in train.attrs.items() if k in ("task", "platform")},
+    )
+
+
+PEERS: dict[str, Method] = {
+    "progress/nearest": on_progress(nearest),
+    "progress/kernel_mean": on_progress(kernel_mean),
+    "progress/multilinear": on_progress(multilinear),
+    "progress/gaussian_process": on_progress(gaussian_process),
+    "progress/boosting": on_progress(boosting),
+    "whole_runs/mean": whole_runs("mean"),
+}
