@@ -353,9 +353,9 @@ def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Met
 def whole_runs(kind: str, n_samples: int = 10) -> Method:
     """The trend times the residuals of whole runs, drawn from the runs of contexts nearby.
 
-    ``kind`` "sample" draws `n_samples` runs, "mean" averages all that can be drawn.  How many runs can be
-    drawn is the number out of 10, 20, 40, 80, 160 for which the durations drawn for a known
-    context, its own runs left out, are closest to the measured ones (energy distance).
+    ``kind`` "sample" draws `n_samples` runs, "mean" averages all that can be drawn.  How
+    many can be drawn is the number out of 10, 20, 40, 80, 160 for which the durations drawn for a
+    known context, its own runs left out, are closest to the measured ones (energy distance).
     """
 
     def method(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:

@@ -2,7 +2,9 @@
 
 ``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
 ``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
-beside their noise floors; little data.  Needs ``pip install msbgen[bench]``.
+beside their noise floors; little data; parts removed; error against the number of known contexts.
+``python benchmarks/reproduce.py real --data FOLDER``: the middle clock of programs measured at
+three clocks.  The last two need ``pip install msbgen[bench]``.
 """
 
 from __future__ import annotations
@@ -13,15 +15,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-import msbgen  # noqa: E402
-from msbgen.evaluate import METHODS  # noqa: E402
+import msbgen
+from msbgen.evaluate import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ROOT / "profiles"
@@ -123,11 +126,109 @@ def fidelity_little() -> None:
     _write("fidelity-little", content)
 
 
+def fidelity_ablation() -> None:
+    import fidelity
+
+    results = _each_task(fidelity.ablation)
+    mean = {}
+    for name in fidelity.ABLATIONS:
+        variant = [r[name] for r in results.values()]
+        kinds = _means(dict(zip(results, variant)), ("mean", "max_likelihood"))
+        drawn = [v["samples"] for v in variant]
+        ratio = {
+            f: float(np.mean([d["sample"][f] / d["floor"][f] for d in drawn]))
+            for f in ("kolmogorov", "energy")
+        }
+        mean[name] = {**kinds, "samples_over_floor": ratio}
+    _write("fidelity-ablation", {"mean_over_tasks": mean, "tasks": results})
+    columns = ("ndtw", "ndtw_scaled", "duration_error")
+    header = ["removed"]
+    header += [f"{kind}, {EXACT[c]}" for kind in ("mean", "max_likelihood") for c in columns]
+    header += [f"samples, {f} / floor" for f in ("kolmogorov", "energy")]
+    rows = []
+    for name, row in mean.items():
+        scores = [(c, row[k][c]["score"]) for k in ("mean", "max_likelihood") for c in columns]
+        cells = [f"{100 * v:.2f} %" if c == "duration_error" else f"{v:.4f}" for c, v in scores]
+        ratios = [f"{v:.2f}" for v in row["samples_over_floor"].values()]
+        rows.append([name, *cells, *ratios])
+    _put_into_readme("fidelity-ablation", _markdown(header, rows))
+
+
+def fidelity_curve() -> None:
+    """Needs the scores: the three best peers are those of ``fidelity.json``."""
+    import fidelity
+
+    found = json.loads((RESULTS / "fidelity.json").read_text())["mean_over_tasks"]
+    others = [*fidelity.PEERS, *fidelity.BASELINES]
+    best = sorted(others, key=lambda m: found[m]["ndtw_scaled"]["score"])[:3]
+    results = _each_task(partial(fidelity.curve, peers=tuple(best)))
+    methods = ("default/mean", *best, "bracketing")
+    designs = [str(n) for n in fidelity.DESIGNS]
+    mean = {n: _means({t: r[n] for t, r in results.items()}, methods) for n in designs}
+    _write("fidelity-curve", {"mean_over_tasks": mean, "tasks": results})
+    _draw_curve(mean, methods)
+    rows = []
+    for method in methods:
+        scores = [[mean[n][method][m]["score"] for m in ("ndtw", "ndtw_scaled")] for n in designs]
+        rows.append([method, *(f"{raw:.4f} / {scaled:.4f}" for raw, scaled in scores)])
+    header = ["nDTW raw / scaled (exact), contexts known", *designs]
+    _put_into_readme("fidelity-curve", _markdown(header, rows))
+
+
+def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    titles = {
+        "ndtw": "nDTW, raw",
+        "ndtw_scaled": "nDTW, scaled",
+        "duration_error": "duration error",
+    }
+    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    for axis, (metric, title) in zip(axes, titles.items()):
+        for method in methods:
+            line = [row[method][metric]["score"] for row in mean.values()]
+            axis.loglog([int(n) for n in mean], line, marker="o", label=method)
+        axis.set_xlabel("known contexts")
+        axis.set_title(title)
+        axis.set_xticks([int(n) for n in mean], labels=list(mean))
+        axis.grid(alpha=0.3, which="both")
+    axes[0].legend(fontsize="small")
+    figure.savefig(RESULTS / "fidelity-curve.png", dpi=130)
+    pyplot.close(figure)
+
+
 FIDELITY: dict[str, Callable[[], None]] = {
     "scores": fidelity_scores,
     "samples": fidelity_samples,
     "little": fidelity_little,
+    "ablation": fidelity_ablation,
+    "curve": fidelity_curve,
 }
+
+
+# ---------------------------------------------------------------------------------- real hardware
+
+
+def real(folder: Path) -> None:
+    import fidelity
+
+    paths = sorted(folder.glob("*.nc"))
+    if not paths:
+        raise SystemExit(f"no profiles in {folder}; give the folder that holds one file a program.")
+    results = {path.stem: fidelity.middle_clock(path) for path in paths}
+    mean = _means(results, fidelity.EVERYONE)
+    _write("real", {"mean_over_programs": mean, "programs": results})
+    _put_into_readme("real", _score_table(mean, EXACT))
+    rows = []
+    for name, result in results.items():
+        ours = result["methods"]["default/mean"]
+        cells = [f"{ours['ndtw_scaled']:.3f}", f"{100 * ours['duration_error']:.2f} %"]
+        rows.append([name, *cells, " ".join(result["warnings"])])
+    header = ["program", "scaled (exact)", "duration error", "said of it"]
+    _put_into_readme("real-programs", _markdown(header, rows))
 
 
 # ------------------------------------------------------------------------------ numbers and tables
@@ -208,9 +309,13 @@ def main() -> None:
     parts.add_parser("tasks", help="every method of the package on the six tasks")
     part = parts.add_parser("fidelity", help="the same beside every peer, samples, little data")
     part.add_argument("--only", nargs="+", choices=list(FIDELITY), default=list(FIDELITY))
+    part = parts.add_parser("real", help="measured programs: the middle clock from the others")
+    part.add_argument("--data", type=Path, required=True, help="folder of profiles, one a program")
     arguments = parser.parse_args()
     if arguments.part == "tasks":
         tasks()
+    elif arguments.part == "real":
+        real(arguments.data)
     else:
         for name in arguments.only:
             FIDELITY[name]()
