@@ -3,9 +3,9 @@
 Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.baselines`.  Those named
 ``progress/…`` work on the logarithm of the state at equal progress (:mod:`msbgen.clock`): a
 regressor maps scaled log contexts to it, and the prediction is integrated back to wall time.  What
-a regressor has to choose it chooses by the error on known contexts that it did not see, weighted by
-what a bin holds: leave one context out where that is cheap, leave a fifth of the contexts out for
-boosting, leave an inner level of the grid out where a single missing context leaves no grid.
+a regressor has to choose it chooses by the error, weighted by what a bin holds, on known contexts
+that it did not see: each alone and each inner level of a grid (or fewer at a time, where that is
+dear).
 
 ``whole_runs`` needs no transport: the generator's own trend, times the residuals of whole runs
 drawn from known contexts nearby.
@@ -38,6 +38,7 @@ from msbgen.schema import (
 from msbgen.trend import Trend, fit_trend
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
@@ -117,44 +118,55 @@ class Measured:
 
 def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
     """The nearest context; the weight of each resource out of 1/2, 1, 2, 4 of the plain range."""
-    z = known.coordinates(known.contexts)
+    z, tests = known.coordinates(known.contexts), _tests(known)
 
-    def closest(query: Floats, weight: Floats, *, alone: bool = False) -> NDArray[np.int64]:
+    def closest(query: Floats, weight: Floats, barred: Bools) -> NDArray[np.int64]:
         distance = (((query[:, None] - z) * weight) ** 2).sum(axis=2)
-        if alone:
-            np.fill_diagonal(distance, np.inf)
-        return distance.argmin(axis=1)
+        return np.where(barred, np.inf, distance).argmin(axis=1)
 
     def error(weight: tuple[float, ...]) -> float:
-        found = closest(z, np.array(weight), alone=True)
-        return _error(values[found] - values, worth)
+        return sum(
+            _error(values[closest(z[rows], np.array(weight), barred)] - values[rows], worth)
+            for rows, barred in tests
+        )
 
-    weights = list(product((0.5, 1.0, 2.0, 4.0), repeat=z.shape[1]))
-    best = np.array(min(weights, key=error)) if len(z) > 1 else np.ones(z.shape[1])
-    return lambda contexts: values[closest(known.coordinates(contexts), best)]
+    best = np.array(min(product((0.5, 1.0, 2.0, 4.0), repeat=z.shape[1]), key=error))
+
+    def predict(contexts: Floats) -> Floats:
+        query = known.coordinates(contexts)
+        return values[closest(query, best, np.zeros((len(query), len(z)), dtype=bool))]
+
+    return predict
 
 
 def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
     """Nadaraya-Watson with a Gaussian kernel; a bandwidth a resource by coordinate descent."""
-    z = known.coordinates(known.contexts)
+    z, tests = known.coordinates(known.contexts), _tests(known)
     grid = np.geomspace(0.03, 4.0, 15)
 
-    def weights(query: Floats, index: list[int], *, alone: bool = False) -> Floats:
+    def weights(query: Floats, index: list[int], barred: Bools) -> Floats:
         exponent = -0.5 * (((query[:, None] - z) / grid[index]) ** 2).sum(axis=2)
-        if alone:
-            np.fill_diagonal(exponent, -np.inf)
+        exponent = np.where(barred, -np.inf, exponent)
         weight = np.exp(exponent - exponent.max(axis=1, keepdims=True))
         return weight / weight.sum(axis=1, keepdims=True)
 
     def error(index: list[int]) -> float:
-        return _error(weights(z, index, alone=True) @ values - values, worth)
+        return sum(
+            _error(weights(z[rows], index, barred) @ values - values[rows], worth)
+            for rows, barred in tests
+        )
 
     best = [8] * z.shape[1]
-    for _ in range(3 if len(z) > 1 else 0):
+    for _ in range(3):
         for r in range(z.shape[1]):
             tried = [[*best[:r], i, *best[r + 1 :]] for i in range(len(grid))]
             best = min(tried, key=error)
-    return lambda contexts: weights(known.coordinates(contexts), best) @ values
+
+    def predict(contexts: Floats) -> Floats:
+        query = known.coordinates(contexts)
+        return weights(query, best, np.zeros((len(query), len(z)), dtype=bool)) @ values
+
+    return predict
 
 
 def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
@@ -242,22 +254,27 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
 
 
 def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
-    """Gradient boosting, trees of their own for every bin; settings by leaving a fifth out.
+    """Gradient boosting, trees of their own for every bin.
 
     The base is a constant or a line in the log contexts, of which boosting fits what is left.
-    Depth, base and rounds are chosen on 24 bins, those that hold most and every few others.
+    Depth, base and rounds are chosen on 24 bins, those that hold most and every few others, by
+    leaving out a third of the contexts, and the middle level of each resource.
     """
     z = known.coordinates(known.contexts)
-    fold = np.random.default_rng(0).permutation(np.arange(len(z)) % 5)
+    third = np.random.default_rng(0).permutation(np.arange(len(z)) % 3)
+    left_out = [third == k for k in range(3)]
+    for column in known.contexts.T:
+        levels = np.unique(column)
+        if 3 <= len(levels) <= len(z) // 2:
+            left_out.append(column == levels[len(levels) // 2])
     some = np.argsort(-worth, kind="stable")[:: max(1, len(worth) // 24)]
     rounds = (15, 50, 100, 200)
     errors = {option: 0.0 for option in product((2, 3, 5), (False, True), rounds)}
-    for k in range(fold.max() + 1) if len(z) > 5 else ():
-        kept = fold != k
+    for out in left_out if len(z) > 5 else ():
         for depth, line in product((2, 3, 5), (False, True)):
-            predict = _boost(z[kept], values[kept][:, some], depth, line, rounds[-1])
+            predict = _boost(z[~out], values[~out][:, some], depth, line, rounds[-1])
             for n in rounds:
-                missed = predict(z[~kept], n) - values[~kept][:, some]
+                missed = predict(z[out], n) - values[out][:, some]
                 errors[depth, line, n] += _error(missed, worth[some])
     best = min(errors, key=errors.__getitem__)
     predict = _boost(z, values, *best)
@@ -323,6 +340,24 @@ def _barycentric(known: Measured, values: Floats) -> Predictor:
         return out
 
     return predict
+
+
+def _tests(known: Measured) -> list[tuple[NDArray[np.int64], Bools]]:
+    """Contexts to predict, and which known ones may not be used for each of them, (rows, n).
+
+    Each context alone; and, because a grid's neighbours give away the levels of a resource, each
+    inner level of a resource as a whole.
+    """
+    n = len(known.contexts)
+    if n < 2:
+        return []
+    tests = [(np.arange(n), np.eye(n, dtype=bool))]
+    for column in known.contexts.T:
+        levels = np.unique(column)
+        if 3 <= len(levels) <= n // 2:
+            rows = np.flatnonzero((column > levels[0]) & (column < levels[-1]))
+            tests.append((rows, column[rows, None] == column))
+    return tests
 
 
 def _error(difference: Floats, worth: Floats) -> float:
