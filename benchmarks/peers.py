@@ -197,10 +197,10 @@ def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
 
 
 def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predictor:
-    """Gaussian process on each principal component that it predicts better than its mean does.
+    """Gaussian process on each principal component.
 
-    Kernel and noise by marginal likelihood, the kind of kernel (Matérn 5/2 or squared
-    exponential, each with a linear part) and the components by leave-one-context-out error.
+    Kernel parameters and noise by marginal likelihood; the kind of kernel (Matérn 5/2 or squared
+    exponential, each with a linear part) by leave-one-context-out error in closed form.
     """
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import (
@@ -238,14 +238,12 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
             inverse = np.linalg.inv(process.kernel_(z) + 1e-10 * np.eye(len(z)))
             left_out = (inverse @ target) / np.diag(inverse)
             options.append((float((left_out**2).mean()), process))
-        error, process = min(options, key=lambda pair: pair[0])
-        if error < 1.0:
-            fitted.append((component, process))
+        fitted.append(min(options, key=lambda pair: pair[0])[1])
 
     def predict(contexts: Floats) -> Floats:
         query = known.coordinates(contexts)
         out = np.zeros((len(query), values.shape[1]))
-        for component, process in fitted:
+        for component, process in enumerate(fitted):
             score = process.predict(query) * s[component] / np.sqrt(len(z))
             out += score[:, None] * directions[component]
         return mean + out / np.where(scale > 0, scale, np.inf)
