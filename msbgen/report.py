@@ -111,7 +111,6 @@ def plot_profiles(
                 axis.plot(dataset["time"], one, color=f"C{i}", linewidth=1.4, label=label)
                 last = max(last, float(dataset["time"][one.notnull().values].max()))
             last = max(last, float(here["time"][np.isfinite(runs).any(axis=1)].max()))
-            axis.set_ylim(bottom=0)
             axis.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 label = str(truth[name].attrs.get("long_name", name))
@@ -119,6 +118,8 @@ def plot_profiles(
         axes[0, column].set_title(describe_context(truth, int(context)), fontsize=10)
         axes[-1, column].set_xlabel("time [s]")
         axes[-1, column].set_xlim(0, 1.02 * last)
+    for axis in axes[:, 0]:
+        axis.set_ylim(bottom=0)  # fixes the top too, so not before all columns are drawn
     axes[0, 0].plot([], [], color="0.75", label=f"measured {dim or 'profile'}s")
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.suptitle(f"{truth.attrs.get('task', 'task')}: generated over measured profiles")

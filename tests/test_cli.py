@@ -67,6 +67,7 @@ def test_generate_from_a_csv_with_every_option(folder):
 
 def test_equal_seeds_give_equal_files(folder):
     arguments = ["generate", "measured.nc", "--contexts", "truth.nc", "--kind", "sample"]
+    arguments += ["--preset", "paper"]
     for name, seed in (("a.nc", 1), ("b.nc", 1), ("c.nc", 2)):
         done = msbgen(*arguments, "-o", name, "--seed", seed, cwd=folder)
         assert done.returncode == 0, done.stderr
