@@ -263,8 +263,13 @@ def test_an_interrupt_exits_with_130_and_leaves_no_output(folder):
     writers = []
     try:
         writers = wait_until(opened, process)
-        process.send_signal(signal.SIGINT)
-        _, messages = process.communicate(timeout=30)
+        for _ in range(30):  # one that falls between open and read would wait for the read
+            process.send_signal(signal.SIGINT)
+            try:
+                _, messages = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                continue
     finally:
         process.kill()
         process.wait()
