@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from peers import PEERS, whole_runs
 
 import msbgen
-from msbgen.evaluate import CLOUD_TIMES, METHODS
+from msbgen.evaluate import CLOUD_TIMES, methods
 from msbgen.platform import platform_contexts, read_trace, replay
 from msbgen.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.trend import Trend, fit_trend
@@ -32,6 +32,7 @@ Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 PROFILES = Path(__file__).resolve().parent.parent / "profiles"
 TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 
+METHODS: dict[str, Method] = methods()
 OURS: dict[str, Method] = {m: METHODS[m] for m in ("default/mean", "default/max_likelihood")}
 BASELINES = ("bracketing", "nearest_context", "multilinear", "kernel_mean")
 PAPER: dict[str, Method] = {m: METHODS[m] for m in ("paper/mean", "paper/max_likelihood")}
