@@ -1193,3 +1193,99 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
         for j in range(bins - 1, -1, -1):
             path[q, j] = active[q, end]
             end = back[j, end]
+
+
+@_kernel
+def path_amounts(centre, factor, path, out):
+    """Amounts of whole paths, (q, paths, k): sum over the bins of centre times factor.
+
+    centre (q, bins, k), factor (n, bins, k); path (q, paths, segments) names the run whose factors
+    hold in each of equally many bins.
+    """
+    bins = centre.shape[1]
+    segments = path.shape[2]
+    per_segment = bins // segments
+    for q in range(path.shape[0]):
+        for p in range(path.shape[1]):
+            out_p = out[q, p]
+            out_p[:] = 0.0
+            for j in range(segments):
+                mine = factor[path[q, p, j]]
+                for b in range(j * per_segment, (j + 1) * per_segment):
+                    for k in range(out_p.shape[0]):
+                        out_p[k] += centre[q, b, k] * mine[b, k]
+
+
+@_kernel
+def _play(centre, factor, path, scale, total, weight, clock, interval, last, amount, counts):
+    """Add a path's counts per interval of wall time, times a weight, to counts (times, d).
+
+    As clock.to_wall_time, bin after bin: the state of a bin is centre (bins, d) times the visited
+    run's factor times scale (d,), and the clock counts the same in every bin.  Interval `last`
+    takes all that lies beyond its lower edge.  amount (d,) is scratch.
+    """
+    bins, d = centre.shape
+    segments = path.shape[0]
+    per_segment = bins // segments
+    own = total / bins
+    stop = 0.0
+    i = 0
+    for j in range(segments):
+        mine = factor[path[j]]
+        for b in range(j * per_segment, (j + 1) * per_segment):
+            # invariant: all bins before b are played, they end at time stop in interval i
+            if clock == 0:
+                width = own
+                for q in range(d):
+                    amount[q] = centre[b, q] * mine[b, q] * scale[q]
+            else:
+                width = centre[b, 0] * mine[b, 0] * scale[0]
+                for q in range(1, d):
+                    # the clock's own column is left out of the state, time is its first
+                    column = q - 1 if q < clock else q
+                    amount[column] = centre[b, q] * mine[b, q] * scale[q]
+                amount[clock - 1] = own
+            start = stop
+            stop = start + width
+            if width > 0.0:
+                while start < stop:
+                    while i < last and interval * (i + 1) <= start:
+                        i += 1
+                    upper = stop if i == last else min(stop, interval * (i + 1))
+                    share = weight * (upper - start) / width
+                    for q in range(d):
+                        counts[i, q] += share * amount[q]
+                    start = upper
+            else:
+                for q in range(d):
+                    counts[i, q] += weight * amount[q]
+
+
+@_kernel
+def expected_counts(centre, factor, path, scale, total, weight, clock, interval, last, counts):
+    """Add to counts (q, times, d) the weighted counts of paths; see _play.
+
+    scale (q, paths, d); total, weight and last (q, paths).
+    """
+    amount = np.empty(centre.shape[2])
+    for q in range(path.shape[0]):
+        for p in range(path.shape[1]):
+            _play(
+                centre[q], factor, path[q, p], scale[q, p], total[q, p], weight[q, p], clock,
+                interval, last[q, p], amount, counts[q],
+            )  # fmt: skip
+
+
+@_kernel
+def path_counts(centre, factor, path, scale, total, clock, interval, last, counts):
+    """Counts (q, paths, times, d) of paths one by one, NaN after interval `last`; see _play."""
+    amount = np.empty(centre.shape[2])
+    for q in range(path.shape[0]):
+        for p in range(path.shape[1]):
+            end = last[q, p]
+            counts[q, p, : end + 1] = 0.0
+            counts[q, p, end + 1 :] = np.nan
+            _play(
+                centre[q], factor, path[q, p], scale[q, p], total[q, p], 1.0, clock,
+                interval, end, amount, counts[q, p],
+            )  # fmt: skip

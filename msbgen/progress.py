@@ -1,12 +1,14 @@
 """The law of profiles on a progress clock: a trend over contexts, and a bridge on what it leaves.
 
 At equal progress all runs are in the same phase, so the state (time and events per bin of
-progress) depends smoothly on the context: log state = trend(β, bin) + residual.  Progress is cut
-into segments; the snapshot of a segment is the cloud of all measured runs' residuals there and of
-how far each run has got ahead of the trend until there (its lag).  A run measured at β_r serves
-context β as exp(trend(β) + residual) (regression adjustment).  The bridge between the snapshots is
-a Markov chain over the segments, so that whole coherent paths can be drawn, and the most likely
-one found: a path follows, in each segment, the residuals of the run that it visits there.
+progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is
+the trend and the local mean of what it leaves: a context's departure, log(mean of its runs/trend),
+smoothed by a kernel over the contexts.  Progress is cut into segments; the
+snapshot of a segment is the cloud of all measured runs' residuals there and of how far each run
+has got ahead of its centre until there (its lag).  A run measured at β_r serves context β as
+exp(centre(β) + residual) (regression adjustment).  The bridge between the snapshots is a Markov
+chain over the segments, so that whole coherent paths can be drawn, and the most likely one found:
+a path follows, in each segment, the residuals of the run that it visits there.
 
 Arrays only; labels are put on in :mod:`msbgen.generate`.
 """
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,8 +26,8 @@ from numpy.typing import NDArray
 
 from msbgen import _kernels
 from msbgen.bridge import SolverConfig, available_cores, solve_bridge
-from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
-from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
+from msbgen.clock import lost_counts, sharpen, to_progress, uniform_knots
+from msbgen.contexts import gaussian_log_weights, scott_bandwidth
 from msbgen.elapsed import Kind, OnProgress
 from msbgen.trend import Trend, fit_trend
 
@@ -34,6 +37,9 @@ Indices = NDArray[np.int64]
 # Contexts that one thread answers at a time: enough to share the trend's work, few enough to keep
 # paths of all samples in memory.
 _BLOCK = 64
+
+# Corrections of the prior by what all runs have in common, before each refit of the trend.
+_SHARED_STEPS = 6
 
 # A mean profile ends where less than this share of the runs would still go on.
 _NEGLIGIBLE = 0.01
@@ -53,13 +59,14 @@ class ProgressSettings:
     segments : int
         Segments of progress, one snapshot of the bridge each.
     sharpenings : int
-        Times that the trend is used to place the counts of a sampling interval within it
-        (:func:`msbgen.clock.sharpen`) and fitted again.
+        Times that the trend, corrected by what all runs have in common, is used to place the
+        counts of a sampling interval within it (:func:`msbgen.clock.sharpen`) and fitted again.
     epsilon : float
         Weight of the entropy, in squared units of the scaled coordinates: residuals and lags
         divided by their standard deviation, contexts by the bandwidth of the kernel.
     bandwidth : float
-        Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts.
+        Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts
+        in the coordinates of the trend.
     neighbours : int
         Measured runs that may serve one context.
     tol : float
@@ -71,7 +78,7 @@ class ProgressSettings:
     segments: int = 25
     sharpenings: int = 3
     epsilon: float = 0.1
-    bandwidth: float = 1.0
+    bandwidth: float = 0.8
     neighbours: int = 40
     tol: float = 1e-6
 
@@ -106,12 +113,15 @@ class ProgressLaw:
         What the clock counts at any context.
     run_context : ndarray of int, (n,)
         Known context of each run that is used, not decreasing.
+    departure : ndarray, (n_known, bins, k)
+        Log of each context's mean measured amounts over the fitted ones.
     residual : ndarray, (n, bins, k)
-        Log of measured over fitted amounts.
+        Log of a run's amounts over its context's mean, with an unbiased variance; over the local
+        mean of what surrounds it where the context has no other run.
     points : ndarray, (segments, n, 2k + n_resources)
         Scaled residuals, lags and contexts: the snapshots of the bridge.
     lag : ndarray, (n, k)
-        Log of measured over fitted amounts of the whole run.
+        The same of the whole run's amounts.
     total_residual : ndarray, (n,)
         Log of measured over fitted total of the clock.
     potentials : ndarray, (2, segments − 1, n)
@@ -129,6 +139,7 @@ class ProgressLaw:
     trend: Trend
     total_trend: Trend
     run_context: Indices
+    departure: Floats
     residual: Floats
     points: Floats
     lag: Floats
@@ -193,9 +204,8 @@ class ProgressLaw:
         trend = fit_trend(contexts, states, weights=n_runs, find_caps=clock != 0)
         for _ in range(settings.sharpenings):
             prior = trend.predict(contexts)[run_context]
-            own = sharpen(*runs, prior, knots=knots, clock=clock).state
+            own = _sharpened(*runs, prior, knots, clock)
             trend = trend.refit(_context_means(own, run_context), weights=n_runs)
-        expected = trend.predict(contexts)[run_context]
         run_total = measured.total[run_context, run]
         total_trend = fit_trend(
             contexts,
@@ -203,15 +213,25 @@ class ProgressLaw:
             weights=n_runs,
             find_caps=False,
         )
+        place = _in_bandwidths(trend, contexts, settings)
+        fitted = trend.predict(contexts)
+        departure = _log_ratio(_context_means(own, run_context), fitted)
+        base, alone = departure.copy(), n_runs == 1
+        base[alone] = _local_mean(place, place[alone], departure)
+        fitted = (fitted * np.exp(base))[run_context]
         parts = (len(own), settings.segments, -1, own.shape[-1])
-        lag = _log_ratio(own.cumsum(axis=1), expected.cumsum(axis=1))
-        coarse = _log_ratio(own.reshape(parts).sum(axis=2), expected.reshape(parts).sum(axis=2))
-        place = _in_bandwidths(contexts, contexts, settings)[run_context]
+
+        def unbiased(own: Floats, fitted: Floats) -> Floats:
+            return _unbiased(_log_ratio(own, fitted), run_context)
+
+        residual = unbiased(own, fitted)
+        coarse = unbiased(own.reshape(parts).sum(axis=2), fitted.reshape(parts).sum(axis=2))
+        lag = unbiased(own.cumsum(axis=1), fitted.cumsum(axis=1))
         points = np.concatenate(
             [
                 _standardised(coarse),
                 _standardised(lag.reshape(parts)[:, :, -1]),
-                np.repeat(place[:, None], settings.segments, axis=1),
+                np.repeat(place[run_context, None], settings.segments, axis=1),
             ],
             axis=2,
         )
@@ -233,7 +253,8 @@ class ProgressLaw:
             trend,
             total_trend,
             run_context,
-            _log_ratio(own, expected),
+            departure,
+            residual,
             points,
             lag[:, -1],
             np.log(run_total / total_trend.predict(contexts)[run_context, 0, 0]),
@@ -253,9 +274,9 @@ class ProgressLaw:
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
-        Paths of the bridge over the trend, taken back to wall time: drawn ones (sample), the
-        most likely one, or all measured ones in their kernel weights averaged in wall time
-        (mean: the expected count of every interval, as long as the mean duration).
+        Paths of the bridge over the centre, taken to wall time: drawn ones (sample), or the
+        expected count of every interval over the measured runs in their kernel weights (mean),
+        or over those near the most likely path (max_likelihood).
 
         Returns
         -------
@@ -265,7 +286,11 @@ class ProgressLaw:
             [s]
         """
         # outside the threads: the library of linear algebra has its own
-        trend, total = self.trend.predict(query), self.total_trend.predict(query)[:, 0, 0]
+        known = _in_bandwidths(self.trend, self.contexts, self.settings)
+        place = _in_bandwidths(self.trend, query, self.settings)
+        centre = self.trend.predict(query) * np.exp(_local_mean(known, place, self.departure))
+        total = self.total_trend.predict(query)[:, 0, 0]
+        log_weight = gaussian_log_weights(known, place)
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(query), _BLOCK)]
         generators = rng.spawn(len(blocks))
         done = 0
@@ -273,7 +298,9 @@ class ProgressLaw:
         def answer(job: tuple[slice, np.random.Generator]) -> tuple[Floats, Floats]:
             nonlocal done
             rows, generator = job
-            result = self._answer(query[rows], trend[rows], total[rows], kind, n_samples, generator)
+            result = self._answer(
+                centre[rows], total[rows], log_weight[rows], kind, n_samples, generator
+            )
             done += 1
             if progress:
                 progress(done, len(blocks))
@@ -292,75 +319,111 @@ class ProgressLaw:
 
     def _answer(
         self,
-        query: Floats,
-        trend: Floats,
+        centre: Floats,
         total: Floats,
+        log_weight: Floats,
         kind: Kind,
         n_samples: int,
         rng: np.random.Generator,
     ) -> tuple[Floats, Floats]:
-        active, log_weight = self._active_runs(query)
-        if kind == "mean":
-            state = self._adjusted(trend, self.residual[active], self.lag[active])
-            totals = total[:, None] * np.exp(self.total_residual[active])
-            return _expected(*self._to_wall_time(state, totals), np.exp(log_weight))
+        active, log_weight = self._active_runs(log_weight)
+        if kind == "sample":
+            return self._sampled(centre, total, active, log_weight, n_samples, rng)
         if kind == "max_likelihood":
-            return self._to_wall_time(trend * np.exp(self._most_likely(active, log_weight)), total)
-        path = np.empty((len(query), n_samples, self.settings.segments), dtype=np.int64)
+            log_weight = log_weight - 0.5 * self._distance_to_mode(active, log_weight)
+        return self._expected(centre, total, active, np.exp(log_weight))
+
+    def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:
+        """The runs that serve each context, and their log weights: (n_query, n_active)."""
+        log_weight = log_weight[:, self.run_context]
+        n_active = min(self.settings.neighbours, log_weight.shape[1])
+        active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
+        return active, np.take_along_axis(log_weight, active, axis=1)
+
+    def _distance_to_mode(self, active: Indices, log_weight: Floats) -> Floats:
+        """Mean squared distance of the active runs to the most likely path, (q, n_active).
+
+        In the coordinates of the bridge, which have unit deviation: one bandwidth.
+        """
+        segments = self.settings.segments
+        dims = self.points.shape[2] - self.contexts.shape[1]
+        path = np.empty((len(active), segments), dtype=np.int64)
+        f, g = self.potentials
+        _kernels.most_likely_paths(
+            self.points, f, g, self.settings.epsilon, active, log_weight, 1.0, dims, path
+        )
+        visited = self.points[np.arange(segments), path][:, :, None, :dims]
+        around = self.points[np.arange(segments)[:, None], active[:, None]][..., :dims]
+        return ((around - visited) ** 2).sum(axis=-1).mean(axis=1)
+
+    def _expected(
+        self, centre: Floats, total: Floats, active: Indices, weight: Floats
+    ) -> tuple[Floats, Floats]:
+        """Mean over weighted runs, (q, runs): counts (q, times, k), durations (q,).
+
+        A run that has ended counts zero.  The mean ends where less than _NEGLIGIBLE still run;
+        its last interval takes the rest of what they count.
+        """
+        weight = weight / weight.sum(axis=1, keepdims=True)
+        totals = total[:, None] * np.exp(self.total_residual[active])
+        path = active[:, :, None]
+        amounts = np.empty((*active.shape, centre.shape[2]))
+        _kernels.path_amounts(centre, self._factor, path, amounts)
+        duration = totals if self.clock == 0 else amounts[..., 0]
+        last = self._last_interval(duration)
+        running = np.zeros((len(active), last.max() + 1))
+        np.add.at(running, (np.arange(len(active))[:, None], last), weight)
+        running = running[:, ::-1].cumsum(axis=1)[:, ::-1]
+        end = (running >= _NEGLIGIBLE).sum(axis=1) - 1
+        counts = np.zeros((*running.shape, centre.shape[2]))
+        _kernels.expected_counts(
+            centre, self._factor, path, np.ones_like(amounts), totals, weight,
+            self.clock, self.interval, np.minimum(last, end[:, None]), counts,
+        )  # fmt: skip
+        counts[np.arange(counts.shape[1]) > end[:, None]] = np.nan
+        return counts, (weight * duration).sum(axis=1)
+
+    def _sampled(
+        self,
+        centre: Floats,
+        total: Floats,
+        active: Indices,
+        log_weight: Floats,
+        n_samples: int,
+        rng: np.random.Generator,
+    ) -> tuple[Floats, Floats]:
+        """Drawn paths: counts (q, n_samples, times, k), durations (q, n_samples).
+
+        A path that changes runs forgets how far each of them was ahead: its amounts are scaled
+        so that the whole run is as far ahead as the run in which the path ends.
+        """
+        path = np.empty((len(active), n_samples, self.settings.segments), dtype=np.int64)
         uniform = rng.random(path.shape)
         f, g = self.potentials
         _kernels.draw_paths(
             self.points, f, g, self.settings.epsilon, active, log_weight, uniform, path
         )
-        last = path[..., -1]
-        state = self._adjusted(trend, self._follow(path), self.lag[last])
-        return self._to_wall_time(state, total[:, None] * np.exp(self.total_residual[last]))
-
-    def _adjusted(self, trend: Floats, residual: Floats, lag: Floats) -> Floats:
-        """Amounts (q, paths, bins, k) of residuals over the trend, scaled to whole runs' lags."""
-        state = trend[:, None] * np.exp(residual)
-        wanted = trend.sum(axis=1)[:, None] * np.exp(lag)
-        reached = state.sum(axis=2)
-        factor = np.divide(wanted, reached, out=np.ones_like(reached), where=reached > 0)
-        return state * factor[:, :, None]
-
-    def _follow(self, path: Indices) -> Floats:
-        """Residuals along paths of runs: (..., segments) -> (..., bins, k)."""
-        per_segment = self.settings.bins // self.settings.segments
-        visited = np.repeat(path, per_segment, axis=-1)
-        return self.residual[visited, np.arange(self.settings.bins)]
-
-    def _most_likely(self, active: Indices, log_weight: Floats) -> Floats:
-        """Residuals of the most likely path, moved to the mode of the density: (q, bins, k)."""
-        segments, bins = self.settings.segments, self.settings.bins
-        dims = self.points.shape[2] - self.contexts.shape[1]
-        bandwidth = active.shape[1] ** (-1.0 / (dims + 4))  # Scott's, for unit deviation
-        path = np.empty((len(active), segments), dtype=np.int64)
-        f, g = self.potentials
-        _kernels.most_likely_paths(
-            self.points, f, g, self.settings.epsilon, active, log_weight, bandwidth, dims, path
+        end = path[..., -1]
+        totals = total[:, None] * np.exp(self.total_residual[end])
+        reached = np.empty((*end.shape, centre.shape[2]))
+        _kernels.path_amounts(centre, self._factor, path, reached)
+        wanted = centre.sum(axis=1)[:, None] * np.exp(self.lag[end])
+        scale = np.divide(wanted, reached, out=np.ones_like(reached), where=reached > 0)
+        duration = totals if self.clock == 0 else reached[..., 0] * scale[..., 0]
+        last = self._last_interval(duration)
+        counts = np.empty((*end.shape, last.max() + 1, centre.shape[2]))
+        _kernels.path_counts(
+            centre, self._factor, path, scale, totals, self.clock, self.interval, last, counts
         )
-        visited = self.points[np.arange(segments), path][:, :, None, :dims]
-        around = self.points[np.arange(segments)[:, None], active[:, None]][..., :dims]
-        exponent = -0.5 * ((around - visited) ** 2).sum(axis=-1) / bandwidth**2
-        weight = np.exp(exponent + log_weight[:, None])
-        weight /= weight.sum(axis=2, keepdims=True)
-        residual = self.residual[active].reshape(*active.shape, segments, bins // segments, -1)
-        return np.einsum("qsr,qrsbk->qsbk", weight, residual).reshape(len(active), bins, -1)
+        return counts, duration
 
-    def _to_wall_time(self, state: Floats, total: Floats) -> tuple[Floats, Floats]:
-        """Counts and durations of amounts (q[, paths], bins, k), clock's totals (q[, paths])."""
-        knots = uniform_knots(self.settings.bins)
-        return to_wall_time(state, total, self.interval, knots=knots, clock=self.clock)
+    def _last_interval(self, duration: Floats) -> Indices:
+        return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
 
-    def _active_runs(self, query: Floats) -> tuple[Indices, Floats]:
-        """The runs that serve each context, and their log weights: (n_query, n_active)."""
-        known = _in_bandwidths(self.contexts, self.contexts, self.settings)
-        query = _in_bandwidths(self.contexts, query, self.settings)
-        log_weight = gaussian_log_weights(known, query)[:, self.run_context]
-        n_active = min(self.settings.neighbours, log_weight.shape[1])
-        active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
-        return active, np.take_along_axis(log_weight, active, axis=1)
+    @cached_property
+    def _factor(self) -> Floats:
+        """Measured over centre, (n, bins, k)."""
+        return np.exp(self.residual)
 
     def labels(self) -> dict[str, Any]:
         """Settings and outcome as JSON knows them."""
@@ -376,6 +439,7 @@ class ProgressLaw:
         return {
             "total": (("known", "run"), self.total),
             "run_context": (("used",), self.run_context),
+            "departure": (("known", "bin", "quantity"), self.departure),
             "residual": (("used", "bin", "quantity"), self.residual),
             "points": (("segment", "used", "coordinate"), self.points),
             "lag": (("used", "quantity"), self.lag),
@@ -396,7 +460,8 @@ class ProgressLaw:
     ) -> ProgressLaw:
         """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned."""
         own = (
-            "total", "run_context", "residual", "points", "lag", "total_residual", "potentials"
+            "total", "run_context", "departure", "residual", "points", "lag", "total_residual",
+            "potentials",
         )  # fmt: skip
         return cls(
             settings=ProgressSettings(**labels["settings"]),
@@ -454,21 +519,43 @@ def _context_means(state: Floats, run_context: Indices) -> Floats:
     return total / np.bincount(run_context)[:, None, None]
 
 
-def _expected(counts: Floats, duration: Floats, weight: Floats) -> tuple[Floats, Floats]:
-    """Mean over weighted runs: (q, runs, times, k), (q, runs), (q, runs) -> (q, times, k), (q,).
+def _sharpened(
+    counts: Floats, duration: Floats, interval: float, prior: Floats, knots: Floats, clock: int
+) -> Floats:
+    """Amounts per bin of each run, (n, bins, k), from what its trend says and all runs agree on.
 
-    A run that has ended counts zero; the mean ends where less than _NEGLIGIBLE still run.
+    Sampling intervals meet other phases in every context: what the sharpened runs hold more or
+    less of than the prior, all together, is structure that the trend has not resolved yet.
     """
-    weight = weight / weight.sum(axis=1, keepdims=True)
-    running = np.einsum("qr,qrt->qt", weight, np.isfinite(counts[..., 0]))
-    mean = np.einsum("qr,qrtk->qtk", weight, np.nan_to_num(counts))
-    mean[running < _NEGLIGIBLE] = np.nan
-    return mean, (weight * duration).sum(axis=1)
+    for _ in range(_SHARED_STEPS):
+        own = sharpen(counts, duration, interval, prior, knots=knots, clock=clock).state
+        had = prior.sum(axis=0)
+        prior = prior * np.divide(own.sum(axis=0), had, out=np.ones_like(had), where=had > 0)
+    return sharpen(counts, duration, interval, prior, knots=knots, clock=clock).state
 
 
-def _in_bandwidths(known: Floats, contexts: Floats, settings: ProgressSettings) -> Floats:
-    unit = to_unit_range(known, known)
-    return to_unit_range(known, contexts) / (settings.bandwidth * scott_bandwidth(unit))
+def _unbiased(residual: Floats, run_context: Indices) -> Floats:
+    """Log residuals (n, bins, k) about a context's own mean, for draws of new runs there.
+
+    Spread by √(R/(R−1)), R its number of runs, and shifted so that the mean of the exponentials
+    is one.  A single run's residual is as it is.
+    """
+    n_runs = np.bincount(run_context)[run_context, None, None]
+    spread = residual * np.sqrt(n_runs / np.maximum(n_runs - 1.0, 1.0))
+    excess = np.log(_context_means(np.exp(spread), run_context))[run_context]
+    return np.where(n_runs > 1, spread - excess, residual)
+
+
+def _in_bandwidths(trend: Trend, contexts: Floats, settings: ProgressSettings) -> Floats:
+    known = trend.scaled(trend.contexts)
+    return trend.scaled(contexts) / (settings.bandwidth * scott_bandwidth(known))
+
+
+def _local_mean(known: Floats, place: Floats, departure: Floats) -> Floats:
+    """Kernel mean of the departures (n_known, bins, k) at places (q, m): (q, bins, k)."""
+    weight = np.exp(gaussian_log_weights(known, place))
+    weight /= weight.sum(axis=1, keepdims=True)
+    return (weight @ departure.reshape(len(known), -1)).reshape(len(place), *departure.shape[1:])
 
 
 def _standardised(values: Floats) -> Floats:
