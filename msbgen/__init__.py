@@ -11,10 +11,10 @@ _MODULES = {
     "bridge": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
     "elapsed": ("ElapsedSettings",),
     "evaluate": ("METHODS", "improvement", "leave_contexts_out", "score_methods", "summarise"),
+    "files": ("ProfileError",),
     "generate": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
     "metrics": ("dtw_distance", "energy_distance", "normalised_dtw", "wasserstein_distance"),
     "schema": (
-        "ProfileError",
         "all_contexts",
         "make_profiles",
         "read_profiles",

@@ -48,15 +48,10 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.clock import sharpen, uniform_knots
+from msbgen.files import ProfileError, load_netcdf, save_netcdf
 from msbgen.generate import DEFAULT, ProfileModel, fit_profiles
 from msbgen.progress import ProgressLaw, ProgressSettings
-from msbgen.schema import (
-    ProfileError,
-    count_array,
-    counter_names,
-    load_netcdf,
-    save_netcdf,
-)
+from msbgen.schema import count_array, counter_names
 from msbgen.trend import Trend, fit_trend
 
 Floats = NDArray[np.float64]

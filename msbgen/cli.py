@@ -69,7 +69,7 @@ def _say(message: object) -> None:
 
 def _explain(error: Exception) -> int:
     from msbgen.bridge import NotConvergedError
-    from msbgen.schema import ProfileError
+    from msbgen.files import ProfileError
 
     if isinstance(error, ProfileError):
         for problem in error.problems:
@@ -334,16 +334,16 @@ def run_demo(options: argparse.Namespace) -> None:
 
 def run_check(options: argparse.Namespace) -> None:
     """``msbgen check``: what a profile file holds, and every problem with it."""
-    from msbgen import schema
+    from msbgen import files, schema
 
-    dataset = schema.load_netcdf(options.file)
+    dataset = files.load_netcdf(options.file)
     findings = schema.inspect_profiles(dataset, source=options.file.name)
     if not findings.errors:
         print(schema.describe_profiles(dataset))
     for sentence in findings.warnings:
         print(f"warning: {sentence}")
     if findings.errors:
-        raise schema.ProfileError(*findings.errors)
+        raise files.ProfileError(*findings.errors)
     print("no problem found" if not findings.warnings else "usable, with warnings")
 
 
@@ -402,7 +402,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from msbgen import report, schema
+    from msbgen import files, report, schema
 
     measured = schema.read_profiles(options.measured)
     warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
@@ -426,7 +426,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     summary = evaluate.summarise(scores)
     print(report.score_table(summary))
     if options.out:
-        schema.save_netcdf(scores, options.out / "scores.nc", overwrite=options.force)
+        files.save_netcdf(scores, options.out / "scores.nc", overwrite=options.force)
         _write_json(summary, options.out / "scores.json", options.force)
 
 
@@ -486,7 +486,7 @@ def _shipped_profiles() -> Path:
 
 def _check_outputs(inputs: Sequence[Path], outputs: Sequence[Path], force: bool) -> None:
     """Refuse what could not be written, or would destroy an input, before the work is done."""
-    from msbgen.schema import check_output
+    from msbgen.files import check_output
 
     seen = {path.resolve(): path for path in inputs}
     for path in outputs:
@@ -518,7 +518,7 @@ def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Datas
 
 
 def _write_json(content: Any, path: Path, force: bool) -> None:
-    from msbgen.schema import replace_file
+    from msbgen.files import replace_file
 
     with replace_file(path, overwrite=force) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n")

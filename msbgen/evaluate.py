@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.baselines import BASELINES, mean_profiles
+from msbgen.files import ProfileError
 from msbgen.generate import PRESETS, Kind, ProfileModel, fit_profiles
 from msbgen.metrics import (
     Warping,
@@ -20,7 +21,6 @@ from msbgen.metrics import (
     wasserstein_distance,
 )
 from msbgen.schema import (
-    ProfileError,
     context_table,
     count_array,
     counter_names,

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.clock import resample
 from msbgen.contexts import outside_hull, to_unit_range
 from msbgen.elapsed import ElapsedLaw, ElapsedSettings, Kind
+from msbgen.files import ProfileError, load_netcdf, save_netcdf
 from msbgen.progress import ProgressLaw, ProgressSettings
 from msbgen.schema import (
-    ProfileError,
     checked_contexts,
     context_table,
     count_array,
@@ -33,11 +33,9 @@ from msbgen.schema import (
     describe_context,
     duration_array,
     inherited_attrs,
-    load_netcdf,
     make_profiles,
     resource_attrs,
     sampling_interval,
-    save_netcdf,
     validate_profiles,
 )
 

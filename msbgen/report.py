@@ -11,11 +11,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.contexts import squared_distances, to_unit_range
+from msbgen.files import replace_file
 from msbgen.schema import (
     context_table,
     counter_names,
     describe_context,
-    replace_file,
     replicate_dim,
 )
 

@@ -216,9 +216,9 @@ def test_no_convergence_exits_with_4(folder):
 
 def test_an_internal_error_exits_with_1(folder):
     code = (
-        "import sys, msbgen.schema\n"
+        "import sys, msbgen.files\n"
         "def broken(path): raise AssertionError('a bug')\n"
-        "msbgen.schema.load_netcdf = broken\n"
+        "msbgen.files.load_netcdf = broken\n"
         "from msbgen.cli import main\n"
         "sys.exit(main(['check', 'measured.nc']))"
     )

@@ -1,10 +1,3 @@
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -16,7 +9,6 @@ from msbgen.schema import (
     counter_names,
     inspect_profiles,
     read_profiles,
-    replace_file,
     resource_names,
     validate_profiles,
     write_profiles,
@@ -219,36 +211,6 @@ def test_very_short_runs_are_a_warning(measured, caplog):
     assert "no run has two whole sampling intervals" in caplog.text
 
 
-def test_ctrl_c_in_the_middle_of_writing_waits_for_the_library_and_discards(measured, tmp_path):
-    script = textwrap.dedent(
-        """
-        import os, signal, sys, threading, time
-        import xarray as xr
-        from msbgen.schema import read_profiles, write_profiles
-        dataset = read_profiles(sys.argv[1])
-        write = xr.Dataset.to_netcdf
-        def slow(self, *args, **kwargs):
-            print("writing", flush=True)
-            time.sleep(1)
-            return write(self, *args, **kwargs)
-        xr.Dataset.to_netcdf = slow
-        write_profiles(dataset, sys.argv[2])
-        """
-    )
-    write_profiles(measured, tmp_path / "in.nc")
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "in.nc"), str(tmp_path / "out.nc")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(signal.SIGINT)
-    _, messages = process.communicate(timeout=30)
-    assert "KeyboardInterrupt" in messages
-    assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
-
-
 def test_a_resource_off_its_levels_is_a_warning(measured, caplog):
     measured["frequency"].attrs["levels"] = [1.0, 1.5]
     validate_profiles(measured)
@@ -286,61 +248,8 @@ def test_an_existing_file_is_only_replaced_when_asked(measured, tmp_path):
     assert read_profiles(path).sizes == measured.sizes
 
 
-def test_a_file_that_appears_while_writing_is_kept(tmp_path):
-    path = tmp_path / "out.nc"
-
-    def overtaken(content, *, overwrite):
-        with replace_file(path, overwrite=overwrite) as partial:
-            partial.write_text("ours")
-            path.write_text(content)
-
-    with pytest.raises(FileExistsError, match="exists already"):
-        overtaken("theirs", overwrite=False)
-    assert path.read_text() == "theirs"
-    assert list(tmp_path.iterdir()) == [path]
-    overtaken("theirs again", overwrite=True)
-    assert path.read_text() == "ours"
-
-
-def test_a_failure_while_writing_leaves_nothing(tmp_path):
-    path = tmp_path / "out.nc"
-
-    def fail_halfway():
-        with replace_file(path) as partial:
-            partial.write_text("half")
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail_halfway()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_an_invalid_dataset_is_not_written(measured, tmp_path):
     measured["duration"][0, 0] = -1.0
     with pytest.raises(ProfileError):
         write_profiles(measured, tmp_path / "out.nc")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_kill_in_the_middle_of_writing_leaves_no_broken_output(tmp_path):
-    script = textwrap.dedent(
-        """
-        import sys, time
-        from msbgen.schema import replace_file
-        with replace_file(sys.argv[1], overwrite=True) as partial:
-            partial.write_bytes(b"half")
-            print("writing", flush=True)
-            time.sleep(60)
-        """
-    )
-    path = tmp_path / "out.nc"
-    path.write_bytes(b"old and whole")
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(0.05)
-    assert path.read_bytes() == b"old and whole"

@@ -31,7 +31,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from msbgen.schema import ProfileError, load_netcdf, save_netcdf
+from msbgen.files import ProfileError, load_netcdf, save_netcdf
 
 TRACE_SCHEMA = "msbgen-trace/1"
 STREAMS = ("demand", "prefetched")
