@@ -25,7 +25,7 @@ from __future__ import annotations
 import csv
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -45,6 +45,9 @@ _log = logging.getLogger("msbgen")
 # Counts are stored as float32: events that hit each other's rounding are not an error.
 _ROUNDING = 1e-3
 _TIME_JITTER = 1e-6
+# Counts of one counter whose masks and copies are made at a time, and counts of one stored chunk.
+_CHECKED_AT_ONCE = 2**20
+_CHUNK = 2**18
 
 
 @dataclass(frozen=True)
@@ -159,8 +162,9 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         of = f" of {np.size(levels)} levels" if levels is not None else ""
         units = dataset[name].attrs["units"]
         lines.append(f"resource  {name} [{units}]: {_span(values)}, {len(values)} values{of}")
-    totals = np.nansum(count_array(dataset), axis=2)[np.isfinite(duration)]
-    for name, total in zip(counter_names(dataset), totals.T):
+    for name in counter_names(dataset):
+        total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
+        total = total.reshape(duration.shape)[np.isfinite(duration)]
         lines.append(f"counter   {name}: {_span(total)} events a run")
     return "\n".join(lines)
 
@@ -431,67 +435,85 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
                 f"'run' of one context, or give the resource that tells them apart its role."
             )
             break
+    breaches = _Breaches(ds)
+    for rows in _context_blocks(ds):
+        _check_values(ds.isel(context=rows), breaches.of(rows.start))
+    yield from breaches.sentences()
+
+
+def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
+    """Report what is wrong with a few contexts; PLACE in a sentence stands for where it is."""
+    dim = replicate_dim(ds)
     names = counter_names(ds)
-    counts = count_array(ds)
+    order = ("context", dim, "time") if dim else ("context", "time")
     duration = duration_array(ds)
     present = np.isfinite(duration)
-    alive = ~np.isnan(counts)  # (context, run, time, counter)
-    place = _Place(ds)
-    for k, name in enumerate(names):
-        bad = np.abs(counts[..., k]) > np.finfo(np.float32).max
-        if bad.any():
-            yield (
+    largest = float(np.finfo(np.float32).max)
+    lengths = []
+    for name in names:
+        counts = ds[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
+        high, low = np.fmax.reduce(counts, axis=None), np.fmin.reduce(counts, axis=None)
+        if high > largest or low < -largest:
+            found(
                 f"counter '{name}' is infinite, or more than the file's float32 can hold, "
-                f"{place(bad)}: measure that run again or drop it."
+                f"PLACE: measure that run again or drop it.",
+                np.abs(counts) > largest,
             )
-        bad = counts[..., k] < 0
-        if bad.any():
-            yield (
-                f"counter '{name}' is negative {place(bad)}: a wrapped or reset counter; "
-                f"measure that run again or drop it."
+        if low < 0:
+            found(
+                f"counter '{name}' is negative PLACE: a wrapped or reset counter; "
+                f"measure that run again or drop it.",
+                counts < 0,
             )
-    length = _run_lengths(alive)  # (context, run, counter)
-    for k, name in enumerate(names):
-        inside = np.arange(counts.shape[2]) < length[:, :, k, None]
-        bad = inside & ~alive[..., k]
-        if bad.any():
-            yield (
-                f"counter '{name}' is NaN inside a run {place(bad)}: NaN only marks the end; "
-                f"fill in what was not counted or drop the run."
-            )
-    if len(names) > 1:
-        bad = (length != length[:, :, :1]).any(axis=-1)
-        if bad.any():
-            yield f"counters end at different times {place(bad)}: cut them to one length."
-    bad = present & (length.max(axis=-1) == 0)
-    if bad.any():
-        yield f"a run of zero length {place(bad)}: it has a duration but no counts; drop it."
-    bad = ~present & (length.max(axis=-1) > 0)
-    if bad.any():
-        yield f"'duration' is missing {place(bad)} although the run has counts: add it."
-    bad = np.nan_to_num(duration, nan=1.0) <= 0
-    if bad.any():
-        yield f"'duration' is not positive {place(bad)}: correct it or drop the run."
-    interval = sampling_interval(ds)
-    wanted = np.ceil(np.nan_to_num(duration) / interval * (1 - 1e-9))
-    off = length.max(axis=-1) - wanted
-    if replicate_dim(ds) is None:  # a mean profile goes on until its longest run ends
-        off = np.minimum(off, 0)
-    bad = present & (length.max(axis=-1) > 0) & (np.abs(off) > 1)
-    if bad.any():
-        yield (
-            f"'duration' and counts disagree by more than one interval {place(bad)}: "
-            f"counts must go on until the run ends and be NaN after it (floats, as integers "
-            f"have no NaN)."
+        alive = ~np.isnan(counts)
+        lengths.append(_run_lengths(alive))
+        inside = np.arange(counts.shape[2]) < lengths[-1][..., None]
+        found(
+            f"counter '{name}' is NaN inside a run PLACE: NaN only marks the end; "
+            f"fill in what was not counted or drop the run.",
+            inside & ~alive,
         )
-    bad = ~present.any(axis=1)
-    if bad.any():
-        yield f"no run at all {place(bad)}: drop the context."
+    length = np.stack(lengths, axis=-1)  # (context, run, counter)
+    longest = length.max(axis=-1)
+    found(
+        "counters end at different times PLACE: cut them to one length.",
+        (length != length[..., :1]).any(axis=-1),
+    )
+    found(
+        "a run of zero length PLACE: it has a duration but no counts; drop it.",
+        present & (longest == 0),
+    )
+    found(
+        "'duration' is missing PLACE although the run has counts: add it.",
+        ~present & (longest > 0),
+    )
+    found(
+        "'duration' is not positive PLACE: correct it or drop the run.",
+        np.nan_to_num(duration, nan=1.0) <= 0,
+    )
+    wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
+    off = longest - wanted
+    if dim is None:  # a mean profile goes on until its longest run ends
+        off = np.minimum(off, 0)
+    found(
+        "'duration' and counts disagree by more than one interval PLACE: counts must go on until "
+        "the run ends and be NaN after it (floats, as integers have no NaN).",
+        present & (longest > 0) & (np.abs(off) > 1),
+    )
+    found("no run at all PLACE: drop the context.", ~present.any(axis=1))
+
+
+def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
+    """Slices of contexts of at most so many counts that their copies fit into the caches."""
+    n = ds.sizes["context"]
+    step = max(_CHECKED_AT_ONCE // (ds.sizes["time"] * ds.sizes.get(replicate_dim(ds), 1)), 1)
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
 
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
     for name in counter_names(ds):
-        if not np.any(np.nan_to_num(ds[name].values) != 0):
+        extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
+        if not np.any(np.nan_to_num(extremes) != 0):
             yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
 
 
@@ -508,25 +530,25 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
 def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.nanmax(duration_array(ds)) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
+    breaches = _Breaches(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
-        off = ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1)
-        if off.any():
-            yield (
-                f"resource '{name}' is none of the platform's 'levels' {_Place(ds)(off)}: correct "
-                f"the value or add the level."
+        breaches.of(0)(
+            f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
+            f"add the level.",
+            ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1),
+        )
+    for rows in _context_blocks(ds):
+        part = ds.isel(context=rows)
+        for parts, whole in _subset_pairs(counter_names(ds)):
+            more, most = (part[n].transpose("context", ..., "time").values for n in (parts, whole))
+            bad = more > most * (1 + _ROUNDING) + 1
+            breaches.of(rows.start)(
+                f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
+                bad if bad.ndim == 3 else bad[:, None],
             )
-    names = counter_names(ds)
-    for parts, whole in _subset_pairs(names):
-        more, most = (ds[n].transpose("context", ..., "time").values for n in (parts, whole))
-        bad = more > most * (1 + _ROUNDING) + 1
-        if bad.any():
-            bad = bad if bad.ndim == 3 else bad[:, None]
-            yield (
-                f"counter '{parts}' is above '{whole}' {_Place(ds)(bad)}: check what the two "
-                f"events count."
-            )
+    yield from breaches.sentences()
 
 
 def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -540,28 +562,44 @@ def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _run_lengths(alive: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Index after the last count of each run: (..., time, counter) -> (..., counter)."""
-    n_times = alive.shape[-2]
-    last = n_times - np.argmax(alive[..., ::-1, :], axis=-2)
-    return np.where(alive.any(axis=-2), last, 0)
+    """Index after the last count of each run: (..., time) -> (...)."""
+    last = alive.shape[-1] - np.argmax(alive[..., ::-1], axis=-1)
+    return np.where(alive.any(axis=-1), last, 0)
 
 
-class _Place:
-    """Says where the first True of a mask over (context[, run[, time]]) lies, and how many."""
+class _Breaches:
+    """Sentences about masks over (context[, run[, time]]), one a kind, met block after block."""
 
     def __init__(self, ds: xr.Dataset):
         self._ds = ds
+        self._met: dict[str, tuple[str, int]] = {}
 
-    def __call__(self, mask: Any) -> str:
+    def of(self, first: int) -> Callable[[str, Any], None]:
+        """Take the sentences of a block that begins at context `first`."""
+
+        def found(sentence: str, mask: Any) -> None:
+            if not mask.any():
+                return
+            place, n = self._met.get(sentence, ("", 0))
+            place = place or self._place(first, mask)
+            self._met[sentence] = place, n + int(np.count_nonzero(mask))
+
+        return found
+
+    def sentences(self) -> Iterator[str]:
+        for sentence, (place, n) in self._met.items():
+            more = f" and {n - 1} more place{'s' * (n > 2)}" if n > 1 else ""
+            yield sentence.replace("PLACE", place + more)
+
+    def _place(self, first: int, mask: NDArray[np.bool_]) -> str:
         index = np.unravel_index(int(np.argmax(mask)), mask.shape)
-        text = f"in {describe_context(self._ds, int(index[0]))}"
+        text = f"in {describe_context(self._ds, first + int(index[0]))}"
         dim = replicate_dim(self._ds)
         if dim and len(index) > 1:
             text += f", {dim} {index[1]}"
         if len(index) > 2:
             text += f", row {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
-        more = int(mask.sum()) - 1
-        return text + (f" and {more} more place{'s' * (more > 1)}" if more else "")
+        return text
 
 
 # --------------------------------------------------------------------------- files

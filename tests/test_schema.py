@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -8,6 +10,7 @@ from msbgen.schema import (
     context_table,
     counter_names,
     inspect_profiles,
+    make_profiles,
     read_profiles,
     resource_names,
     validate_profiles,
@@ -168,14 +171,49 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_every_broken_dataset_gets_its_sentence(measured, case):
+def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
     change, sentence = BROKEN[case]
+    fresh = measured.copy(deep=True)
     with pytest.raises(ProfileError) as caught:
         validate_profiles(change(measured), source="task.nc")
     matching = [p for p in caught.value.problems if sentence in p]
     assert matching, caught.value.problems
     assert matching[0].startswith("task.nc: ")
     assert matching[0].endswith(".")
+    # context by context the sentences are the same, with the same places
+    monkeypatch.setattr("msbgen.schema._CHECKED_AT_ONCE", 1)
+    assert set(inspect_profiles(change(fresh), source="task.nc").errors) == set(
+        caught.value.problems
+    )
+
+
+def test_places_are_counted_over_the_whole_file(measured, monkeypatch):
+    monkeypatch.setattr("msbgen.schema._CHECKED_AT_ONCE", 1)
+    for place in ((1, 2, 3), (1, 2, 5), (4, 0, 1)):
+        measured["cache_misses"][place] = -5.0
+    (error,) = inspect_profiles(measured).errors
+    assert "context 1 (cache_ways=2, frequency=2 GHz), run 2, row 3 (0.04 s)" in error
+    assert "and 2 more places: a wrapped" in error
+
+
+def test_validation_takes_little_memory_beside_the_dataset(measured, monkeypatch):
+    monkeypatch.setattr("msbgen.schema._CHECKED_AT_ONCE", 2**14)
+    attrs = {name: dict(measured[name].attrs) for name in resource_names(measured)}
+    grid = np.array([(w, f) for w in range(1, 51) for f in range(1, 11)], dtype=float)
+    big = make_profiles(
+        np.ones((500, 10, 200, 3)),
+        np.full((500, 10), 2.0),
+        grid,
+        interval=0.01,
+        resources={n: {**a, "levels": np.unique(grid).tolist()} for n, a in attrs.items()},
+        counters={name: dict(measured[name].attrs) for name in counter_names(measured)},
+    )
+    validate_profiles(big.isel(context=slice(2)))
+    tracemalloc.start()
+    validate_profiles(big)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.15 * big.nbytes
 
 
 @pytest.mark.parametrize("row", [0, 5, -1])
