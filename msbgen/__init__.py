@@ -19,6 +19,7 @@ _MODULES = {
         "make_profiles",
         "read_profiles",
         "validate_profiles",
+        "write_blocks",
         "write_profiles",
     ),
 }

@@ -7,7 +7,7 @@ bridge between the snapshots, conditioned on a context by a kernel, gives the st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -182,6 +182,9 @@ class ElapsedLaw:
             error,
         )
 
+    def check(self, query: Floats) -> None:
+        """Every finite context can be answered."""
+
     def profiles(
         self,
         query: Floats,
@@ -195,7 +198,8 @@ class ElapsedLaw:
 
         The state at each time comes from the bridge: the heaviest atom, the mean or draws.  The
         profile lasts for the kernel-weighted median (heaviest), mean, or a draw of the measured
-        durations.
+        durations.  Samples come from one child of `rng` a context, in order: contexts may be asked
+        for in several calls.
 
         Returns
         -------
@@ -205,14 +209,17 @@ class ElapsedLaw:
             [s]
         """
         weights, ends = self._run_weights(query)
+        streams: list[np.random.Generator] = []
         if kind == "mean":
             duration = weights @ ends
         elif kind == "max_likelihood":
             duration = _weighted_quantile(ends, weights, np.full((len(query), 1), 0.5))[:, 0]
         else:
-            duration = _weighted_quantile(ends, weights, rng.random((len(query), n_samples)))
+            streams = rng.spawn(len(query))
+            level = np.stack([stream.random(n_samples) for stream in streams])
+            duration = _weighted_quantile(ends, weights, level)
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
-        rates = self._rates(query, kind, n_samples, n_rows, rng, progress)
+        rates = self._rates(query, kind, n_samples, n_rows, streams, progress)
         share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
         share[share < 1e-9] = np.nan  # no row for the rounding of duration / interval
         rates *= share[..., None].astype(np.float32)
@@ -299,7 +306,7 @@ class ElapsedLaw:
         kind: Kind,
         n_samples: int,
         n_rows: int,
-        rng: np.random.Generator,
+        streams: Sequence[np.random.Generator],
         progress: OnProgress | None,
     ) -> NDArray[np.float32]:
         """Counts of a whole interval, (n_query[, n_samples], n_rows, n_counters).
@@ -315,13 +322,12 @@ class ElapsedLaw:
         interior = [snapshot.row for snapshot in self.snapshots[1:-1]]
         last = int(np.searchsorted(interior, n_rows - 1, side="right"))
 
-        def fill(segment: Segment, row: int, lam: float, generator: np.random.Generator) -> None:
+        def fill(segment: Segment, row: int, lam: float, uniform: Floats) -> None:
             if kind == "mean":
                 rates[..., row, :] = conditional_mean(segment, lam, scaled)[0]
             elif kind == "max_likelihood":
                 rates[..., row, :] = conditional_mode(segment, lam, scaled)
             else:
-                uniform = generator.random((*shape, 3))
                 rates[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
 
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
@@ -330,11 +336,13 @@ class ElapsedLaw:
         with ThreadPoolExecutor(threads) as pool:
             for first in range(0, last + 1, threads):
                 some = range(first, min(first + threads, last + 1))
-                jobs = [
-                    (segment, row, lam, generator)
-                    for j, segment in zip(some, pool.map(self._segment, some))
-                    for (row, lam), generator in zip(self._rows(j, n_rows), rng.spawn(n_rows))
-                ]
+                places = [(j, row, lam) for j in some for row, lam in self._rows(j, n_rows)]
+                # row after row from each context's stream, however many rows there are in all
+                uniform = np.empty((len(places), *shape, 3 * (kind == "sample")))
+                for i, stream in enumerate(streams):
+                    uniform[:, i] = stream.random((len(places), n_samples, 3))
+                segments = dict(zip(some, pool.map(self._segment, some)))
+                jobs = [(segments[j], row, lam, u) for (j, row, lam), u in zip(places, uniform)]
                 list((map if kind == "mean" else pool.map)(lambda job: fill(*job), jobs))
                 if progress:
                     progress(some[-1] + 1, last + 1)

@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +74,42 @@ def save_netcdf(
     """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`)."""
     with replace_file(path, overwrite=overwrite) as partial, interrupts_wait():
         dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
+
+
+def start_netcdf(
+    dataset: xr.Dataset,
+    path: Path,
+    unlimited: Sequence[str],
+    encoding: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Write a dataset whose dimensions `unlimited` can grow by :func:`append_netcdf`."""
+    with interrupts_wait():
+        dataset.to_netcdf(
+            path, engine="netcdf4", encoding=dict(encoding), unlimited_dims=list(unlimited)
+        )
+
+
+def append_netcdf(dataset: xr.Dataset, path: Path, dim: str) -> None:
+    """Append a dataset of the same layout along `dim`.
+
+    Where it is shorter along other unlimited dimensions, the rest is filled up; where it is
+    longer, what was written before is.
+    """
+    import netCDF4
+
+    with interrupts_wait(), netCDF4.Dataset(path, "a") as file:
+        file.set_auto_maskandscale(False)
+        before = {name: dimension.size for name, dimension in file.dimensions.items()}
+        for name, variable in dataset.variables.items():
+            stored = file.variables[str(name)]
+            if dim in variable.dims:
+                values = variable.transpose(*stored.dimensions).values
+                first = [before[d] if d == dim else 0 for d in stored.dimensions]
+            elif any(variable.sizes[d] > before[d] for d in stored.dimensions):
+                values, first = variable.values, [0] * variable.ndim
+            else:
+                continue
+            stored[tuple(slice(a, a + n) for a, n in zip(first, values.shape))] = values
 
 
 @contextmanager

@@ -263,6 +263,11 @@ class ProgressLaw:
             float(bridge.marginal_error.max(initial=0.0)),
         )
 
+    def check(self, query: Floats) -> None:
+        """Raise ValueError where a context has no place in the coordinates of the trends."""
+        for trend in (self.trend, self.total_trend):
+            trend.scaled(query)
+
     def profiles(
         self,
         query: Floats,
@@ -276,7 +281,8 @@ class ProgressLaw:
 
         Paths of the bridge over the centre, taken to wall time: drawn ones (sample), or the
         expected count of every interval over the measured runs in their kernel weights (mean),
-        or over those near the most likely path (max_likelihood).
+        or over those near the most likely path (max_likelihood).  Samples come from one child of
+        `rng` a context, in order: contexts may be asked for in several calls.
 
         Returns
         -------
@@ -292,14 +298,14 @@ class ProgressLaw:
         total = self.total_trend.predict(query)[:, 0, 0]
         log_weight = gaussian_log_weights(known, place)
         blocks = [slice(i, i + _BLOCK) for i in range(0, len(query), _BLOCK)]
-        generators = rng.spawn(len(blocks))
+        streams = rng.spawn(len(query)) if kind == "sample" else []
         done = 0
 
-        def answer(job: tuple[slice, np.random.Generator]) -> tuple[Floats, Floats]:
+        def answer(rows: slice) -> tuple[Floats, Floats]:
             nonlocal done
-            rows, generator = job
+            uniform = [s.random((n_samples, self.settings.segments)) for s in streams[rows]]
             result = self._answer(
-                centre[rows], total[rows], log_weight[rows], kind, n_samples, generator
+                centre[rows], total[rows], log_weight[rows], kind, np.array(uniform)
             )
             done += 1
             if progress:
@@ -307,7 +313,7 @@ class ProgressLaw:
             return result
 
         with ThreadPoolExecutor(available_cores()) as pool:
-            answers = list(pool.map(answer, zip(blocks, generators)))
+            answers = list(pool.map(answer, blocks))
         n_times = max(counts.shape[-2] for counts, _ in answers)
         duration = np.concatenate([d for _, d in answers])
         counts = np.full(
@@ -323,12 +329,11 @@ class ProgressLaw:
         total: Floats,
         log_weight: Floats,
         kind: Kind,
-        n_samples: int,
-        rng: np.random.Generator,
+        uniform: Floats,
     ) -> tuple[Floats, Floats]:
         active, log_weight = self._active_runs(log_weight)
         if kind == "sample":
-            return self._sampled(centre, total, active, log_weight, n_samples, rng)
+            return self._sampled(centre, total, active, log_weight, uniform)
         if kind == "max_likelihood":
             log_weight = log_weight - 0.5 * self._distance_to_mode(active, log_weight)
         return self._expected(centre, total, active, np.exp(log_weight))
@@ -389,16 +394,14 @@ class ProgressLaw:
         total: Floats,
         active: Indices,
         log_weight: Floats,
-        n_samples: int,
-        rng: np.random.Generator,
+        uniform: Floats,
     ) -> tuple[Floats, Floats]:
         """Drawn paths: counts (q, n_samples, times, k), durations (q, n_samples).
 
         A path that changes runs forgets how far each of them was ahead: its amounts are scaled
         so that the whole run is as far ahead as the run in which the path ends.
         """
-        path = np.empty((len(active), n_samples, self.settings.segments), dtype=np.int64)
-        uniform = rng.random(path.shape)
+        path = np.empty(uniform.shape, dtype=np.int64)
         f, g = self.potentials
         _kernels.draw_paths(
             self.points, f, g, self.settings.epsilon, active, log_weight, uniform, path

@@ -25,7 +25,7 @@ from __future__ import annotations
 import csv
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -35,7 +35,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.files import ProfileError, load_netcdf, save_netcdf
+from msbgen.files import (
+    ProfileError,
+    append_netcdf,
+    load_netcdf,
+    replace_file,
+    save_netcdf,
+    start_netcdf,
+)
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
@@ -194,6 +201,7 @@ def make_profiles(
     counters: Mapping[str, Mapping[str, Any]],
     replicate: str = "run",
     attrs: Mapping[str, Any] | None = None,
+    extrapolated: ArrayLike | None = None,
 ) -> xr.Dataset:
     """Put labels on arrays: the one place where a profile dataset is built.
 
@@ -213,6 +221,8 @@ def make_profiles(
         What the second dimension of `counts` is called, where it has one.
     attrs : mapping
         Global attributes beyond ``schema`` and ``interval``.
+    extrapolated : array_like of bool, (n_contexts,)
+        Which contexts lie outside the hull of the measured ones, for generated profiles.
 
     Returns
     -------
@@ -246,8 +256,35 @@ def make_profiles(
         np.asarray(duration, dtype=float),
         {"units": "s", "long_name": "execution time"},
     )
+    if extrapolated is not None:
+        label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
+        variables["extrapolated"] = "context", np.asarray(extrapolated, dtype=np.int8), label
     header = {"schema": SCHEMA, "interval": float(interval)}
     return xr.Dataset(variables, coords=coords, attrs={**header, **(attrs or {})})
+
+
+def join_profiles(blocks: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Blocks of contexts of one kind as one dataset, as long as the longest of them."""
+    if len(blocks) == 1:
+        return blocks[0]
+    longest = max(blocks, key=lambda block: block.sizes["time"])
+    stops = np.cumsum([block.sizes["context"] for block in blocks])
+    variables = {}
+    for name, model in longest.variables.items():
+        if "context" not in model.dims:
+            variables[name] = model
+            continue
+        shape = [stops[-1] if dim == "context" else n for dim, n in zip(model.dims, model.shape)]
+        filler = np.nan if model.dtype.kind == "f" else 0
+        values = np.full(shape, filler, dtype=model.dtype)
+        for stop, block in zip(stops, blocks):
+            part = block[name].transpose(*model.dims).values
+            start = {"context": stop - block.sizes["context"]}
+            at = [start.get(str(dim), 0) for dim in model.dims]
+            values[tuple(slice(i, i + n) for i, n in zip(at, part.shape))] = part
+        variables[name] = model.dims, values, model.attrs
+    coords = {name: variables.pop(name) for name in longest.coords}
+    return xr.Dataset(variables, coords=coords, attrs=blocks[0].attrs)
 
 
 # --------------------------------------------------------------------------- validation
@@ -706,6 +743,71 @@ def write_profiles(
         `path` exists and `overwrite` is False.
     """
     validate_profiles(dataset, source=Path(path).name)
-    packed = {"zlib": True, "complevel": 4, "shuffle": True}
-    encoding = {n: {**packed, "dtype": "float32"} for n in counter_names(dataset)}
+    encoding = {name: _packed() for name in counter_names(dataset)}
     save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+
+
+def write_blocks(
+    blocks: Iterable[xr.Dataset], path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write blocks of contexts one after another into one profile file, whole or not at all.
+
+    One block at a time is held in memory, however many there are.
+
+    Parameters
+    ----------
+    blocks : iterable of xarray.Dataset
+        Profile datasets with one layout and one set of attributes, of other contexts each.  A
+        block is as long as it needs to be, the file as long as its longest block.
+    path : str or path
+    overwrite : bool
+
+    Raises
+    ------
+    ProfileError
+        No block, a block that breaks the contract, one of another layout than the first, or a
+        context that a block before had; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    name, done = Path(path).name, 0
+    known: set[tuple[float, ...]] = set()
+    layout = xr.Dataset()
+    with replace_file(path, overwrite=overwrite) as partial:
+        for block in blocks:
+            source = f"{name}, from context {done}"
+            validate_profiles(block, source=source, part=True)
+            contexts = list(map(tuple, context_table(block).tolist()))
+            again = [context for context in contexts if context in known]
+            if again:
+                raise ProfileError(f"{source}: {again[0]} is listed again; write it once.")
+            known.update(contexts)
+            own = block.isel(context=slice(0), time=slice(0))
+            if done == 0:
+                layout = own
+                start_netcdf(block, partial, ("context", "time"), _growing(block))
+            elif not own.identical(layout):
+                raise ProfileError(f"{source}: names or attributes are not those of the first.")
+            else:
+                append_netcdf(block, partial, "context")
+            done += len(contexts)
+        if done == 0:
+            raise ProfileError(f"{name}: there are no profiles to write.")
+
+
+def _packed() -> dict[str, Any]:
+    return {"zlib": True, "complevel": 4, "shuffle": True, "dtype": "float32"}
+
+
+def _growing(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """How variables that grow are stored: in chunks of about _CHUNK values, last dims first."""
+    encoding: dict[str, dict[str, Any]] = {n: _packed() for n in counter_names(ds)}
+    for name, variable in ds.variables.items():
+        chunks, left = [], _CHUNK
+        for size in reversed(variable.shape):
+            chunks.append(min(max(size, 1), left))
+            left = max(left // chunks[-1], 1)
+        if len(chunks) == 1:
+            chunks = [max(chunks[0], 512)]
+        encoding.setdefault(str(name), {})["chunksizes"] = tuple(reversed(chunks))
+    return encoding

@@ -1,4 +1,5 @@
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from msbgen.schema import (
     counter_names,
     duration_array,
     inspect_profiles,
+    write_blocks,
 )
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -112,6 +114,71 @@ def test_equal_seeds_give_equal_profiles(measured):
     )
     xr.testing.assert_identical(first, second)
     assert not first["duration"].equals(other["duration"])
+
+
+@pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
+    measured, monkeypatch, settings, kind
+):
+    model = fit_profiles(measured, settings)
+    query = all_contexts(measured)
+    options = {"kind": kind, "n_samples": 3, "times": 0.004}
+    whole = model.generate(query, rng=3, **options)
+    assert len(list(model.stream(query, rng=3, **options))) == 1
+    for contexts_a_block, n_blocks in ((1, 12), (5, 3)):
+        each = 8 * 3 * np.ceil(np.nanmax(model.law.duration) / 0.004)
+        each *= 3 if kind == "sample" else 1
+        monkeypatch.setattr("msbgen.generate._BLOCK_BYTES", (contexts_a_block + 0.5) * each)
+        assert len(list(model.stream(query, rng=3, **options))) == n_blocks
+        # beyond the rounding of matrix products of other shapes there is no difference
+        xr.testing.assert_allclose(model.generate(query, rng=3, **options), whole, rtol=1e-6)
+
+
+def test_contexts_may_be_asked_for_in_several_calls(measured):
+    model, query = fit_profiles(measured, COARSE), all_contexts(measured)
+    rng = np.random.default_rng(3)
+    parts = [
+        model.generate(query[rows], kind="sample", rng=rng) for rows in (slice(5), slice(5, 12))
+    ]
+    whole = model.generate(query, kind="sample", rng=3)
+    durations = np.concatenate([part["duration"].values for part in parts])
+    np.testing.assert_array_equal(durations, whole["duration"].values)
+
+
+def test_a_block_knows_no_contexts_but_its_own(measured):
+    """Bad arguments are found before the first block is asked for."""
+    model = fit_profiles(measured)
+    with pytest.raises(ValueError, match="not positive at row 1"):
+        model.stream([[2.0, 1.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="times begin with"):
+        model.stream([[2.0, 1.0]], times=-1)
+
+
+def test_memory_does_not_grow_with_the_contexts(measured, monkeypatch, tmp_path):
+    monkeypatch.setattr("msbgen.generate._BLOCK_BYTES", 4e5)
+    model = fit_profiles(measured, COARSE)
+    grid = [(w, f) for w in np.linspace(2, 8, 40) for f in np.linspace(1, 2, 50)]
+    # numba's and xarray's own lasting allocations
+    write_blocks(model.stream(grid[:60], kind="sample", n_samples=20, rng=0), tmp_path / "first.nc")
+
+    def peak(n):
+        tracemalloc.start()
+        write_blocks(
+            model.stream(grid[:n], kind="sample", n_samples=20, rng=0),
+            tmp_path / "big.nc",
+            overwrite=True,
+        )
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(100), peak(1000)
+    written = xr.open_dataset(tmp_path / "big.nc")
+    assert written.sizes["context"] == 1000
+    size = sum(variable.nbytes for variable in written.variables.values())
+    assert many < size / 4
+    assert many - few < size / 20  # the list of contexts, nothing of their profiles
 
 
 def test_a_saved_model_answers_the_same(measured, tmp_path):

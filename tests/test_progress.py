@@ -110,7 +110,7 @@ def test_samples_at_known_contexts_spread_as_the_runs_do(law, runs, quantity):
     ratio = own / pooled
     assert 0.85 < np.median(ratio) < 1.25, ratio
     assert np.all((ratio > 0.6) & (ratio < 1.8)), ratio
-    np.testing.assert_allclose(drawn.mean(axis=1), measured.mean(axis=1), rtol=1.5 * pooled)
+    np.testing.assert_allclose(drawn.mean(axis=1), measured.mean(axis=1), rtol=2 * pooled)
 
 
 def test_a_narrow_kernel_gives_a_context_the_runs_measured_there(runs):

@@ -10,10 +10,12 @@ from msbgen.schema import (
     context_table,
     counter_names,
     inspect_profiles,
+    join_profiles,
     make_profiles,
     read_profiles,
     resource_names,
     validate_profiles,
+    write_blocks,
     write_profiles,
 )
 
@@ -274,6 +276,50 @@ def test_a_truncated_file_is_named(measured, tmp_path, share):
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
     with pytest.raises(ProfileError, match=r"task\.nc: cannot be read whole"):
         read_profiles(path)
+
+
+def test_blocks_make_the_file_that_the_whole_makes(measured, tmp_path):
+    write_profiles(measured, tmp_path / "whole.nc")
+    rows = [slice(0, 2), slice(2, 3), slice(3, 6)]
+    blocks = []
+    for some in rows:  # each only as long as its own longest run
+        block = measured.isel(context=some)
+        blocks.append(block.isel(time=block["instructions"].notnull().any(["context", "run"])))
+    lengths = [block.sizes["time"] for block in blocks]
+    assert lengths[0] > lengths[1]
+    for order in ([0, 1, 2], [2, 0, 1]):  # the longest first, and not
+        write_blocks((blocks[i] for i in order), tmp_path / "blocks.nc", overwrite=True)
+        contexts = [c for i in order for c in range(6)[rows[i]]]
+        read = read_profiles(tmp_path / "blocks.nc")
+        xr.testing.assert_identical(read.drop_encoding(), measured.isel(context=contexts))
+        xr.testing.assert_identical(join_profiles([blocks[i] for i in order]), read)
+
+
+def test_blocks_that_do_not_fit_are_refused_and_nothing_is_written(measured, tmp_path):
+    def write(*blocks):
+        write_blocks(iter(blocks), tmp_path / "out.nc")
+
+    first, second = measured.isel(context=slice(2)), measured.isel(context=slice(2, 4))
+    with pytest.raises(ProfileError, match=r"out\.nc: there are no profiles"):
+        write()
+    with pytest.raises(ProfileError, match=r"from context 2: \(2\.0, 1\.0\) is listed again"):
+        write(first, first)
+    with pytest.raises(ProfileError, match="not those of the first"):
+        write(first, second.assign_attrs(task="another"))
+    with pytest.raises(ProfileError, match="from context 2: counter 'cache_misses' is negative"):
+        write(first, _set("cache_misses", (1, 2, 3), -5.0)(second.copy(deep=True)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_between_blocks_leaves_nothing(measured, tmp_path):
+    def blocks():
+        yield measured.isel(context=slice(2))
+        assert [p.stat().st_size > 0 for p in tmp_path.iterdir()] == [True]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_blocks(blocks(), tmp_path / "out.nc")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_file_is_only_replaced_when_asked(measured, tmp_path):
