@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -356,7 +356,7 @@ def run_generate(options: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from msbgen import generate, schema
+    from msbgen import files, generate, schema
 
     measured = schema.read_profiles(options.measured)
     contexts = _read_contexts(options.contexts, measured)
@@ -369,7 +369,7 @@ def run_generate(options: argparse.Namespace) -> None:
         model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
     with _Progress("generating") as step:
         try:
-            generated = model.generate(
+            blocks = model.stream(
                 contexts,
                 kind=options.kind,
                 times=options.interval,
@@ -378,12 +378,18 @@ def run_generate(options: argparse.Namespace) -> None:
                 progress=step,
             )
         except ValueError as error:
-            raise schema.ProfileError(f"{options.contexts}: {error}") from None
-    generated.attrs.update(preset=options.preset, seed=options.seed)
-    schema.write_profiles(generated, options.out, overwrite=options.force)
+            raise files.ProfileError(f"{options.contexts}: {error}") from None
+        beyond = 0
+
+        def labelled() -> Iterator[xr.Dataset]:
+            nonlocal beyond
+            for block in blocks:
+                beyond += int(block["extrapolated"].sum())
+                yield block.assign_attrs(preset=options.preset, seed=options.seed)
+
+        schema.write_blocks(labelled(), options.out, overwrite=options.force)
     if options.model:
         model.save(options.model, overwrite=options.force)
-    beyond = int(generated["extrapolated"].sum())
     print(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
 
 
@@ -502,18 +508,27 @@ def _prepare_folder(folder: Path, names: Sequence[str], force: bool) -> None:
 
 
 def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:
-    """Refuse a result that could never fit, before the work is done."""
+    """Refuse a result that the disk, or a context of it that the memory, could never hold."""
+    import shutil
+
     from msbgen import schema
 
     samples = options.samples if options.kind == "sample" else 1
     interval = options.interval or schema.sampling_interval(measured)
-    rows = float(measured["duration"].max()) / interval
-    size = 4.0 * n_contexts * samples * rows * len(schema.counter_names(measured))
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if size > 0.25 * memory:
+    n_counters = len(schema.counter_names(measured))
+    each = 4.0 * samples * n_counters * float(measured["duration"].mean()) / interval
+    # files come out at a third of the size of their counts or larger
+    size, free = 0.25 * each * n_contexts, shutil.disk_usage(options.out.resolve().parent).free
+    if size > free:
         raise UsageError(
-            f"the result would take about {size / 1e9:.3g} GB, this machine has "
-            f"{memory / 1e9:.3g} GB: ask for fewer contexts or samples, or a longer interval."
+            f"the result would take {size / 1e9:.3g} GB or more, there are {free / 1e9:.3g} GB "
+            f"free beside {options.out}: ask for fewer contexts or samples, or a longer interval."
+        )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if each > 0.05 * memory:
+        raise UsageError(
+            f"one context would take {each / 1e9:.3g} GB, this machine has {memory / 1e9:.3g} GB "
+            f"of memory for several: ask for fewer samples, or a longer interval."
         )
 
 

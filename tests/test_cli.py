@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from msbgen.cli import main
 from msbgen.evaluate import METHODS
@@ -417,6 +419,50 @@ def test_a_kill_in_the_middle_of_writing_leaves_no_broken_output(folder, before)
     else:
         assert not (folder / "o.nc").exists()
     assert partial not in set(folder.glob("*.nc"))
+
+
+def test_an_interrupt_between_blocks_exits_with_130_and_leaves_nothing(folder):
+    before = sorted(folder.iterdir())
+    process = subprocess.Popen(
+        [sys.executable, "-m", "msbgen.cli", "generate", "measured.nc", "-o", "o.nc",
+         "--contexts", "all", "--kind", "sample", "--samples", "30000", "--preset", "paper"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=obey_interrupts,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: any(p.stat().st_size for p in folder.glob(".o.nc.*")), process)
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, messages
+    assert "interrupted" in messages
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_file_written_in_blocks_is_the_same(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    arguments = ["generate", "measured.nc", "--contexts", "all", "--kind", "sample", "--seed", "2"]
+    assert main([*arguments, "-o", "one.nc"]) == 0
+    monkeypatch.setattr("msbgen.generate._BLOCK_BYTES", 40_000)
+    assert main([*arguments, "-o", "many.nc"]) == 0
+    one, many = read_profiles(folder / "one.nc"), read_profiles(folder / "many.nc")
+    xr.testing.assert_allclose(many, one, rtol=1e-6)
+    assert one.attrs == many.attrs
+    assert (one.attrs["preset"], one.attrs["seed"]) == ("default", 2)
+
+
+def test_what_no_disk_and_no_memory_could_hold_is_refused(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e3))
+    assert main(["generate", "measured.nc", "-o", "o.nc", "--contexts", "all"]) == 2
+    assert "or more, there are 1e-06 GB free beside o.nc" in capsys.readouterr().err
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e30))
+    arguments = ["--contexts", "c.csv", "--kind", "sample", "--samples", "1000000000"]
+    assert main(["generate", "measured.nc", "-o", "o.nc", *arguments]) == 2
+    assert "one context would take" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("case", BROKEN)
