@@ -295,7 +295,9 @@ def run_demo(options: argparse.Namespace) -> None:
     names = ("generated.nc", "scores.json", "profiles.png")
     _prepare_folder(options.out, names, options.force)
 
-    from msbgen import baselines, evaluate, report, schema
+    from typing import get_args
+
+    from msbgen import baselines, evaluate, generate, report, schema
 
     train = schema.read_profiles(profiles / f"{options.task}.nc")
     truth = schema.read_profiles(profiles / f"{options.task}-truth.nc")
@@ -304,21 +306,29 @@ def run_demo(options: argparse.Namespace) -> None:
         f"{options.task}: {train.sizes['context']} contexts measured, {len(unseen)} held back",
         flush=True,
     )
+    with _Progress("fitting") as step:
+        model = generate.fit_profiles(train, progress=step)
+    every = schema.all_contexts(train)
+    with _Progress("generating") as step:
+        blocks = model.stream(every, kind="mean", progress=step)
+        schema.write_blocks(blocks, options.out / names[0], overwrite=options.force)
+    print(f"generated the mean profiles of all {len(every)} contexts of the platform\n", flush=True)
+
+    def fitted(kind: generate.Kind) -> evaluate.Method:
+        return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
+
     methods = evaluate.methods()
+    methods |= {f"default/{kind}": fitted(kind) for kind in get_args(generate.Kind)}
     with _Progress("scoring methods") as step:
         scores = evaluate.score_methods(train, truth, methods, progress=step)
     summary = evaluate.summarise(scores)
     print(report.score_table(summary))
-    # the methods keep their last fit, so this only generates
-    generated = methods["default/mean"](train, unseen)
-    likely = methods["default/max_likelihood"](train, unseen)
-    schema.write_profiles(generated, options.out / names[0], overwrite=options.force)
     _write_json(summary, options.out / names[1], options.force)
     try:
         report.plot_profiles(
             {
-                "mean": generated,
-                "maximum likelihood": likely,
+                "mean": model.generate(unseen, kind="mean"),
+                "maximum likelihood": model.generate(unseen),
                 "bracketing baseline": baselines.bracketing(train, unseen),
             },
             truth,
