@@ -22,14 +22,11 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
 import numpy as np
+from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
 
 import msbgen
 from msbgen.evaluate import METHODS
 
-ROOT = Path(__file__).resolve().parent.parent
-PROFILES = ROOT / "profiles"
-RESULTS = ROOT / "benchmarks" / "results"
-TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 COLUMNS = {
     "fastdtw": "nDTW (fastdtw)",
     "ndtw": "nDTW (exact)",
@@ -54,7 +51,7 @@ def tasks() -> None:
     results = _each_task(score_task)
     mean = _means(results, METHODS)
     _write("tasks", {"mean_over_tasks": mean, "tasks": results})
-    _put_into_readme("tasks", _score_table(mean, COLUMNS))
+    put_into_readme("tasks", _score_table(mean, COLUMNS))
 
 
 # -------------------------------------------------------------------------------------- fidelity
@@ -73,10 +70,10 @@ def fidelity_scores() -> None:
     }
     _write("fidelity", content)
     columns = {m: text for m, text in COLUMNS.items() if m != "energy_distance"}
-    _put_into_readme("fidelity", _score_table(content["mean_over_tasks"], columns))
-    _put_into_readme("fidelity-tasks", _per_task_table(of_all))
+    put_into_readme("fidelity", _score_table(content["mean_over_tasks"], columns))
+    put_into_readme("fidelity-tasks", _per_task_table(of_all))
     table = _score_table(content["longest_tenth_mean_over_tasks"], columns)
-    _put_into_readme("fidelity-corner", table)
+    put_into_readme("fidelity-corner", table)
 
 
 def fidelity_samples() -> None:
@@ -96,7 +93,7 @@ def fidelity_samples() -> None:
     for method, row in mean.items():
         cells = [f"{row[f]:.3f} ({row[f] / mean['floor'][f]:.2f} ×)" for f in columns]
         rows.append([method, *cells])
-    _put_into_readme("fidelity-samples", _markdown(["", *columns], rows))
+    put_into_readme("fidelity-samples", markdown(["", *columns], rows))
     rows = [
         [
             task,
@@ -109,7 +106,7 @@ def fidelity_samples() -> None:
         for task, r in results.items()
     ]
     header = [f"{m}, {f}" for m in methods[1:] for f in ("kolmogorov", "energy")]
-    _put_into_readme("fidelity-samples-tasks", _markdown(["task", *header], rows))
+    put_into_readme("fidelity-samples-tasks", markdown(["task", *header], rows))
 
 
 def fidelity_little() -> None:
@@ -121,8 +118,8 @@ def fidelity_little() -> None:
         per_task = {task: r[design] for task, r in results.items()}
         content["mean_over_tasks"][design] = mean = _means(per_task, fidelity.EVERYONE)
         name = f"fidelity-{design.split()[0]}"
-        _put_into_readme(name, _score_table(mean, EXACT))
-        _put_into_readme(f"{name}-tasks", _per_task_table(per_task, ("ndtw", "ndtw_scaled")))
+        put_into_readme(name, _score_table(mean, EXACT))
+        put_into_readme(f"{name}-tasks", _per_task_table(per_task, ("ndtw", "ndtw_scaled")))
     _write("fidelity-little", content)
 
 
@@ -151,7 +148,7 @@ def fidelity_ablation() -> None:
         cells = [f"{100 * v:.2f} %" if c == "duration_error" else f"{v:.4f}" for c, v in scores]
         ratios = [f"{v:.2f}" for v in row["samples_over_floor"].values()]
         rows.append([name, *cells, *ratios])
-    _put_into_readme("fidelity-ablation", _markdown(header, rows))
+    put_into_readme("fidelity-ablation", markdown(header, rows))
 
 
 def fidelity_curve() -> None:
@@ -172,7 +169,7 @@ def fidelity_curve() -> None:
         scores = [[mean[n][method][m]["score"] for m in ("ndtw", "ndtw_scaled")] for n in designs]
         rows.append([method, *(f"{raw:.4f} / {scaled:.4f}" for raw, scaled in scores)])
     header = ["nDTW raw / scaled (exact), contexts known", *designs]
-    _put_into_readme("fidelity-curve", _markdown(header, rows))
+    put_into_readme("fidelity-curve", markdown(header, rows))
 
 
 def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
@@ -221,14 +218,14 @@ def real(folder: Path) -> None:
     results = {path.stem: fidelity.middle_clock(path) for path in paths}
     mean = _means(results, fidelity.EVERYONE)
     _write("real", {"mean_over_programs": mean, "programs": results})
-    _put_into_readme("real", _score_table(mean, EXACT))
+    put_into_readme("real", _score_table(mean, EXACT))
     rows = []
     for name, result in results.items():
         ours = result["methods"]["default/mean"]
         cells = [f"{ours['ndtw_scaled']:.3f}", f"{100 * ours['duration_error']:.2f} %"]
         rows.append([name, *cells, " ".join(result["warnings"])])
     header = ["program", "scaled (exact)", "duration error", "said of it"]
-    _put_into_readme("real-programs", _markdown(header, rows))
+    put_into_readme("real-programs", markdown(header, rows))
 
 
 # ------------------------------------------------------------------------------ numbers and tables
@@ -265,7 +262,7 @@ def _score_table(mean: dict, columns: Mapping[str, str]) -> str:
             text = f"{100 * score:.1f} %" if metric == "duration_error" else f"{score:.3f}"
             cells.append(f"{text} ({100 * gain:+.0f} %)")
         rows.append([method, *cells])
-    return _markdown(["method", *columns.values()], rows)
+    return markdown(["method", *columns.values()], rows)
 
 
 def _per_task_table(
@@ -280,27 +277,11 @@ def _per_task_table(
             gain = result["methods"][method]["improvement"]
             cells.append(" / ".join(f"{100 * gain[metric]:.0f}" for metric in metrics) + " %")
         rows.append([method, *cells])
-    return _markdown(["improvement raw / scaled", *results], rows)
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown(["improvement raw / scaled", *results], rows)
 
 
 def _write(name: str, content: dict) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
-
-
-def _put_into_readme(name: str, text: str) -> None:
-    """Print the table; put it between the README's markers of that name, where there are any."""
-    readme, marker = ROOT / "README.md", f"<!-- results: {name} -->\n"
-    before, found, rest = readme.read_text().partition(marker)
-    if found:
-        _, _, after = rest.partition("<!-- end -->")
-        readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}")
-    print(f"\n{name}\n\n{text}", flush=True)
+    store(RESULTS / f"{name}.json", content)
 
 
 def main() -> None:

@@ -1,0 +1,297 @@
+"""Speed of whole jobs: fit and generate, single contexts, the start of the command.
+
+    python benchmarks/bench_generate.py [--quick] [--output benchmarks/results/generate.json]
+
+The paper's whole job on a shipped task: from 125 contexts × 10 runs every kind of profile in all
+4,560 contexts (most likely, mean and 10 samples each), at the sampling interval, written to files;
+in a process of its own, so that its memory is its own.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from tables import PROFILES, store
+from timing import CORES, interleaved, on_cores, run_python
+
+KINDS = ("max_likelihood", "mean", "sample")
+HERE = Path(__file__).resolve()
+
+
+# ------------------------------------------------------------------------------------- whole job
+
+
+class Stages:
+    """Seconds of wall time by stage; a stage inside another counts for itself alone."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self._open: list[str] = []
+        self._since = time.perf_counter()
+
+    @contextmanager
+    def of(self, name: str) -> Iterator[None]:
+        self._turn()
+        self._open.append(name)
+        try:
+            yield
+        finally:
+            self._turn()
+            self._open.pop()
+
+    def calls(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with its time told, where the main thread calls it."""
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if threading.current_thread() is not threading.main_thread():
+                return function(*args, **kwargs)
+            with self.of(name):
+                return function(*args, **kwargs)
+
+        return timed
+
+    def each(self, name: str, items: Iterable[Any]) -> Iterator[Any]:
+        """The items, with the time told that it takes to make them."""
+        iterator = iter(items)
+        while True:
+            with self.of(name):
+                item = next(iterator, None)
+            if item is None:
+                return
+            yield item
+
+    def _turn(self) -> None:
+        now = time.perf_counter()
+        if self._open:
+            self.seconds[self._open[-1]] += now - self._since
+        self._since = now
+
+
+def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
+    """Read, fit, generate every kind and write it; seconds of each stage."""
+    start = time.perf_counter()
+    stages = Stages()
+    with stages.of("import"):
+        import msbgen
+        from msbgen import progress
+        from msbgen.trend import Trend
+    with stages.of("read"):
+        measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    parts = {"fit_trend": "trend", "sharpen": "sharpening", "solve_bridge": "bridge"}
+    for name, stage in parts.items():
+        setattr(progress, name, stages.calls(stage, getattr(progress, name)))
+    refit = Trend.refit
+    Trend.refit = stages.calls("trend", refit)
+    with stages.of("rest of the fit"):
+        model = msbgen.fit_profiles(measured)
+    Trend.refit = refit
+    contexts = msbgen.all_contexts(measured)
+    contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
+    for kind in KINDS:
+        with stages.of(f"write {kind}"):
+            blocks = stages.each(f"generate {kind}", model.stream(contexts, kind=kind, rng=0))
+            msbgen.write_blocks(blocks, folder / f"{kind}.nc")
+    return {
+        "seconds": time.perf_counter() - start,
+        "stages": dict(stages.seconds),
+        "file_bytes": {kind: (folder / f"{kind}.nc").stat().st_size for kind in KINDS},
+    }
+
+
+def bench_job(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
+    runs = []
+    for _ in range(repeats + 1):  # the first may compile
+        with tempfile.TemporaryDirectory() as folder:
+            arguments = ["--job", task, str(n_contexts), folder]
+            run = run_python([HERE, *arguments])
+        runs.append({**json.loads(run.output), "peak_bytes": run.peak_bytes})
+    middle = sorted(runs[1:], key=lambda one: one["seconds"])[(repeats - 1) // 2]
+    return {"task": task, "n_contexts": n_contexts, "cores": len(CORES), **middle}
+
+
+def report_job(row: dict[str, Any]) -> None:
+    print(
+        f"\nwhole job, {row['task']}, {row['n_contexts']} contexts, {row['cores']} cores: "
+        f"{row['seconds']:.1f} s, at most {row['peak_bytes'] / 1e9:.2f} GB"
+    )
+    for stage, seconds in row["stages"].items():
+        print(f"  {stage:24s} {seconds:6.2f} s {100 * seconds / row['seconds']:3.0f} %")
+
+
+# --------------------------------------------------------------------------------- from the model
+
+
+def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
+    """One context at a time, all mean profiles in one call, and what two threads gain."""
+    import msbgen
+
+    measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    model = msbgen.fit_profiles(measured)
+    contexts = msbgen.all_contexts(measured)
+    contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
+    some = np.random.default_rng(0).permutation(contexts)[:100]
+    one = {}
+    for kind in KINDS:
+        model.generate(some[:1], kind=kind, rng=0)
+        seconds = []
+        for context in some:
+            start = time.perf_counter()
+            model.generate([context], kind=kind, rng=0)
+            seconds.append(time.perf_counter() - start)
+        one[kind] = statistics.median(seconds)
+
+    def generate(kind: str, cores: int) -> None:
+        with on_cores(cores):
+            model.generate(contexts, kind=kind, rng=0)
+
+    calls = {(kind, cores): partial(generate, kind, cores) for kind in KINDS for cores in (1, 2)}
+    seconds = interleaved(calls, repeats)
+    return {
+        "task": task,
+        "n_contexts": len(contexts),
+        "one_context_seconds": one,
+        "seconds": {f"{kind}, {cores} cores": s for (kind, cores), s in seconds.items()},
+        "speedup": {kind: seconds[kind, 1] / seconds[kind, 2] for kind in KINDS},
+        "cores": len(CORES),
+    }
+
+
+def report_model(row: dict[str, Any]) -> None:
+    cells = [f"{kind} {1e3 * s:.1f}" for kind, s in row["one_context_seconds"].items()]
+    print("\none context from a fitted model [ms]:", ", ".join(cells))
+    cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
+    print(f"{row['n_contexts']} contexts in one call [s]:", ", ".join(cells))
+    print("two threads:", ", ".join(f"{kind} {s:.2f}x" for kind, s in row["speedup"].items()))
+
+
+# ------------------------------------------------------------------------------------- the start
+
+
+def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
+    """Seconds that each kernel takes to compile for itself, in a job that nothing is cached for."""
+    from numba.core import event
+
+    stages = Stages()
+
+    class Listener(event.Listener):
+        def on_start(self, event: Any) -> None:
+            name = event.data["dispatcher"].py_func.__name__
+            self.open = [*getattr(self, "open", []), stages.of(name)]
+            self.open[-1].__enter__()
+
+        def on_end(self, event: Any) -> None:
+            self.open.pop().__exit__(None, None, None)
+
+    event.register("numba:compile", Listener())
+    generate = partial(small_job, task, folder)
+    for kind in KINDS:
+        generate(kind)
+    return dict(sorted(stages.seconds.items(), key=lambda item: -item[1]))
+
+
+def small_job(task: str, folder: Path, kind: str) -> None:
+    """The command on a part of a task that leaves little to do but to start."""
+    from msbgen.cli import main
+    from msbgen.schema import read_profiles, write_profiles
+
+    part = folder / "part.nc"
+    if not part.exists():
+        measured = read_profiles(PROFILES / f"{task}.nc")
+        write_profiles(measured.isel(context=slice(0, None, 8), run=slice(2)), part)
+        names = [n for n, c in measured.coords.items() if c.attrs.get("role") == "resource"]
+        values = [float(measured[n][3]) for n in names]
+        (folder / "one.csv").write_text(f"{','.join(names)}\n{','.join(map(str, values))}\n")
+    arguments = [part, "-o", folder / "one.nc", "--contexts", folder / "one.csv"]
+    if main(["generate", *map(str, arguments), "--kind", kind, "--force"]):
+        raise SystemExit("the command failed")
+
+
+def bench_start(task: str, repeats: int) -> dict[str, Any]:
+    """Help; the first job of a fresh install; a job that leaves little to do, in a later start."""
+    command = ["-m", "msbgen.cli"]
+    helped = [run_python([*command, "--help"]).seconds for _ in range(repeats + 1)][1:]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        fresh = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+        job = [*command, "generate", PROFILES / f"{task}.nc", "--contexts", "all", "--kind", "mean"]
+        first, second = (
+            run_python([*job, "-o", folder / f"{i}.nc"], **fresh).seconds for i in range(2)
+        )
+        kernels = run_python(
+            [HERE, "--kernels", task, folder], NUMBA_CACHE_DIR=str(folder / "another")
+        )
+        small = [*command, "generate", folder / "part.nc", "-o", folder / "o.nc", "--force"]
+        small += ["--contexts", folder / "one.csv", "--kind", "mean"]
+        later = [run_python(small, **fresh).seconds for _ in range(repeats)]
+    return {
+        "task": task,
+        "help_seconds": statistics.median(helped),
+        "first_generate_seconds": first,
+        "second_generate_seconds": second,
+        "later_start_seconds": statistics.median(later),
+        "compile_seconds": json.loads(kernels.output.splitlines()[-1]),
+    }
+
+
+def report_start(row: dict[str, Any]) -> None:
+    print(f"\nmsbgen --help: {row['help_seconds']:.2f} s")
+    print(
+        f"generate, all contexts: {row['first_generate_seconds']:.1f} s the first time, "
+        f"{row['second_generate_seconds']:.1f} s then; a job with little to do starts and ends "
+        f"within {row['later_start_seconds']:.2f} s"
+    )
+    total = sum(row["compile_seconds"].values())
+    slowest = [f"{name} {s:.1f}" for name, s in list(row["compile_seconds"].items())[:8]]
+    print(f"kernels compile in {total:.1f} s:", ", ".join(slowest), "…")
+
+
+# ------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--job"]:
+        task, n_contexts, folder = sys.argv[2:]
+        print(json.dumps(whole_job(task, int(n_contexts), Path(folder))))
+        return
+    if sys.argv[1:2] == ["--kernels"]:
+        task, folder = sys.argv[2:]
+        print(json.dumps(compiled_kernels(task, Path(folder))))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few contexts, for a trial")
+    parser.add_argument("--task", default="zstd")
+    parser.add_argument("--parts", nargs="+", default=["job", "model", "start"])
+    parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
+    options = parser.parse_args()
+    n, repeats = (300, 1) if options.quick else (4560, 3)
+    parts = {
+        "job": partial(bench_job, options.task, n, repeats),
+        "model": partial(bench_model, options.task, n, repeats),
+        "start": partial(bench_start, options.task, 3 if options.quick else 9),
+    }
+    results = {}
+    if options.output and options.output.exists():
+        results = json.loads(options.output.read_text())
+    for part in options.parts:
+        results[part] = parts[part]()
+        globals()[f"report_{part}"](results[part])
+        if options.output:
+            store(options.output, results)
+
+
+if __name__ == "__main__":
+    main()

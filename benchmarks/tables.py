@@ -1,0 +1,31 @@
+"""Where results go: JSON files beside the benchmarks, tables between the markers of the README."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PROFILES = ROOT / "profiles"
+TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def store(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def put_into_readme(name: str, text: str, readme: Path = ROOT / "README.md") -> None:
+    """Print the table; put it between the README's markers of that name, where there are any."""
+    marker = f"<!-- results: {name} -->\n"
+    before, found, rest = readme.read_text(encoding="utf-8").partition(marker)
+    if found:
+        _, _, after = rest.partition("<!-- end -->")
+        readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}", encoding="utf-8")
+    print(f"\n{name}\n\n{text}", flush=True)

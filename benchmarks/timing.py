@@ -1,0 +1,83 @@
+"""Timing side by side: medians of interleaved calls, slopes, whole processes and their memory."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def interleaved(contenders: Mapping[Any, Callable[[], object]], repeats: int) -> dict[Any, float]:
+    """Median seconds of each callable, called in turn, after one round that does not count."""
+    seconds: dict[Any, list[float]] = {name: [] for name in contenders}
+    for turn in range(repeats + 1):
+        for name, call in contenders.items():
+            start = time.perf_counter()
+            call()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """Exponent of the growth: least squares in log-log."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+@contextmanager
+def on_cores(count: int) -> Iterator[None]:
+    """Keep this process, and the threads that it starts, on the last so many of its cores."""
+    if CORES:
+        os.sched_setaffinity(0, CORES[-count:])
+    try:
+        yield
+    finally:
+        if CORES:
+            os.sched_setaffinity(0, CORES)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished process: seconds of wall time, most memory it held [bytes], what it printed."""
+
+    seconds: float
+    peak_bytes: int
+    output: str
+
+
+def run_python(arguments: Sequence[str | Path], **environment: str) -> Run:
+    """Run this interpreter on the package of this checkout, and wait for it.
+
+    Raises
+    ------
+    RuntimeError
+        The process failed; the message is what it said.
+    """
+    settings = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, **settings, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process.stdout as stream:
+        output = stream.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(map(str, arguments))} ended with {process.returncode}")
+    kibibyte = 1 if sys.platform == "darwin" else 1024
+    return Run(seconds, usage.ru_maxrss * kibibyte, output)
