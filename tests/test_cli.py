@@ -1,11 +1,15 @@
 """The real command line: every verb, every exit code."""
 
+import contextlib
+import io
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,6 +34,25 @@ GZIP = ROOT / "profiles" / "traces" / "gzip.nc"
 
 
 def msbgen(*arguments, cwd):
+    """The command in this process: what start-up costs is paid once."""
+    out, err = io.StringIO(), io.StringIO()
+    warnings = logging.StreamHandler(err)
+    logging.getLogger("msbgen").addHandler(warnings)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with contextlib.chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = main([str(a) for a in arguments])
+            except SystemExit as stop:  # how the parser leaves
+                code = stop.code
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+        logging.getLogger("msbgen").removeHandler(warnings)
+    return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+def started(*arguments, cwd):
+    """The command as users start it."""
     return subprocess.run(
         [sys.executable, "-m", "msbgen.cli", *map(str, arguments)],
         cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
@@ -44,7 +67,7 @@ def folder(measured, truth, tmp_path):
 
 
 def test_generate_all_contexts(folder):
-    done = msbgen("generate", "measured.nc", "-o", "out.nc", "--contexts", "all", cwd=folder)
+    done = started("generate", "measured.nc", "-o", "out.nc", "--contexts", "all", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "out.nc: 12 contexts, 0 of them extrapolated" in done.stdout
     assert done.stderr == ""  # progress is for terminals
@@ -90,7 +113,7 @@ def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path):
     measured["duration"].attrs["units"] = "ms"
     measured["frequency"].attrs.pop("units")
     measured.to_netcdf(tmp_path / "bad.nc")
-    done = msbgen("check", "bad.nc", cwd=tmp_path)
+    done = started("check", "bad.nc", cwd=tmp_path)
     assert done.returncode == 3
     assert "bad.nc: variable 'duration' has units 'ms'" in done.stderr
     assert "bad.nc: resource 'frequency' has no units" in done.stderr
@@ -208,7 +231,7 @@ def test_force_overwrites(folder):
 
 def test_no_convergence_exits_with_4(folder):
     # so small that rounding stops the marginal error above the tolerance
-    done = msbgen(
+    done = started(
         "generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--epsilon", "1e-18",
         cwd=folder,
     )  # fmt: skip
@@ -388,7 +411,7 @@ def test_a_full_disk_and_closed_streams_are_survived(folder):
 
 
 def test_version(tmp_path):
-    done = msbgen("--version", cwd=tmp_path)
+    done = started("--version", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("msbgen 0.")
 
@@ -540,7 +563,7 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(tmp_path):
     scores = json.loads(files["scores.json"])
     assert scores["methods"].keys() == set(METHODS)
     assert scores["methods"]["default/mean"]["improvement"]["ndtw"] > 0.5
-    again = msbgen("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
+    again = started("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
     assert {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()} == files
