@@ -16,7 +16,6 @@ import numpy as np
 from scipy.stats import norm
 
 import msbgen
-from msbgen.calibrate import calibrate_model
 from msbgen.clock import sharpen, uniform_knots
 from msbgen.condition import squared_distances
 from msbgen.schema import context_table, count_array, duration_array, sampling_interval
@@ -64,7 +63,7 @@ def score_bounds(task):
     train = msbgen.read_profiles(ROOT / "profiles" / f"{task}.nc")
     model = msbgen.fit_profiles(train)
     start = time.perf_counter()
-    calibration = calibrate_model(model, train)
+    calibration = msbgen.calibrate_model(model, train).calibration
     seconds = time.perf_counter() - start
     # the truth is opened only now: nothing above can have seen it
     truth = msbgen.read_profiles(ROOT / "profiles" / f"{task}-truth.nc")

@@ -9,6 +9,8 @@ from importlib import import_module
 _MODULES = {
     "baselines": ("BASELINES", "mean_profiles"),
     "bridge": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
+    "bounds": ("Calibration",),
+    "calibrate": ("CalibratedModel", "calibrate_model"),
     "elapsed": ("ElapsedSettings",),
     "evaluate": ("METHODS", "improvement", "leave_contexts_out", "score_methods", "summarise"),
     "files": ("ProfileError",),

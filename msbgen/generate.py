@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import xarray as xr
@@ -243,6 +243,9 @@ class ProfileModel:
         FileExistsError
             `path` exists and `overwrite` is False.
         """
+        save_netcdf(self._as_dataset(), path, overwrite=overwrite)
+
+    def _as_dataset(self) -> xr.Dataset:
         labels = {
             "resources": self.resources,
             "counters": self.counters,
@@ -250,7 +253,7 @@ class ProfileModel:
             "law": self.law.labels(),
             "kind": next(kind for kind, law in _LAWS.items() if isinstance(self.law, law)),
         }
-        dataset = xr.Dataset(
+        return xr.Dataset(
             {
                 "contexts": (("known", "resource"), self.law.contexts),
                 "duration": (("known", "run"), self.law.duration, {"units": "s"}),
@@ -262,10 +265,9 @@ class ProfileModel:
                 "labels": json.dumps(labels, default=_plain),
             },
         )
-        save_netcdf(dataset, path, overwrite=overwrite)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> ProfileModel:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that :meth:`save` wrote; it answers as the saved one did.
 
         Raises
@@ -273,12 +275,14 @@ class ProfileModel:
         ProfileError
             The file cannot be read or is no model.
         """
-        ds = load_netcdf(path)
+        return cls._from_dataset(load_netcdf(path), Path(path).name)
+
+    @classmethod
+    def _from_dataset(cls, ds: xr.Dataset, source: str) -> Self:
         if ds.attrs.get("schema") != MODEL_SCHEMA:
             got = ds.attrs.get("schema")
             raise ProfileError(
-                f"{Path(path).name}: attribute 'schema' is {got!r}; a model file says "
-                f"'{MODEL_SCHEMA}'."
+                f"{source}: attribute 'schema' is {got!r}; a model file says '{MODEL_SCHEMA}'."
             )
         try:
             labels = json.loads(ds.attrs["labels"])
@@ -293,7 +297,7 @@ class ProfileModel:
             return cls(law, labels["resources"], labels["counters"], labels["attrs"])
         except (KeyError, TypeError, ValueError) as error:
             raise ProfileError(
-                f"{Path(path).name}: the model is not whole ({error!r}); save it again."
+                f"{source}: the model is not whole ({error!r}); save it again."
             ) from None
 
     def _resampled(

@@ -8,18 +8,14 @@ from hypothesis import strategies as st
 
 import oracles
 from conftest import synthetic_task
-from msbgen.calibrate import (
-    BAND_HEADS,
-    HEADS,
-    Calibration,
-    calibrate,
-    calibrate_model,
-    conformal_quantile,
-    contexts_needed,
-)
+from msbgen.bounds import Calibration
+from msbgen.calibrate import CalibratedModel, calibrate_model
 from msbgen.clock import sharpen, uniform_knots
+from msbgen.conformal import conformal_quantile, contexts_needed
 from msbgen.elapsed import ElapsedSettings
-from msbgen.generate import fit_profiles
+from msbgen.generate import ProfileModel, fit_profiles
+from msbgen.heads import BAND_HEADS, HEADS
+from msbgen.heldout import HeldOut
 from msbgen.progress import ProgressSettings
 from msbgen.schema import ProfileError, count_array, duration_array
 from msbgen.trend import fit_trend
@@ -40,25 +36,29 @@ def model(task):
 
 
 @pytest.fixture(scope="module")
-def calibration(task, model):
+def calibrated(task, model):
     return calibrate_model(model, task)
 
 
-def drawn(rng, *, n=40, runs=3, noise=None, error=0.0):
+@pytest.fixture(scope="module")
+def calibration(calibrated):
+    return calibrated.calibration
+
+
+def drawn(rng, *, n=40, runs=3, noise=None, error=0.0, bins=1):
     """A calibration whose scores are known: predictions of one second, alone left out.
 
     `noise` is the deviation of the log execution times in each context.
     """
     noise = np.full(n, 0.02) if noise is None else noise
     contexts = np.linspace(1.0, 2.0, n)[:, None]
-    trend = fit_trend(contexts[:: n - 1], np.full((2, 1, 1), 1.0), find_caps=False)
-    trend = dataclasses.replace(trend, contexts=contexts, coefficients=np.zeros((1, n, 1)))
+    trend = fit_trend(contexts[:: n - 1], np.ones((2, bins, 1)), find_caps=False)
+    trend = dataclasses.replace(trend, contexts=contexts, coefficients=np.zeros((1, n, bins)))
     run_context = np.repeat(np.arange(n), runs)
     log = error * rng.standard_normal(n)[run_context]
     log += noise[run_context] * rng.standard_normal(n * runs)
-    return Calibration(
+    held = HeldOut(
         trend=trend,
-        quantities=("duration",),
         context=np.arange(n),
         left_out=np.eye(n, dtype=bool),
         weight=np.full(n, 1 / n),
@@ -68,6 +68,7 @@ def drawn(rng, *, n=40, runs=3, noise=None, error=0.0):
         duration=np.exp(log),
         state=np.exp(log)[:, None, None],
     )
+    return Calibration(held, ("duration",))
 
 
 scores = st.lists(
@@ -104,7 +105,7 @@ def test_bounds_with_a_chosen_head_cover_new_runs():
     rate, trials, covered = 0.1, 200, []
     for _ in range(trials):
         # the head at the new context is the same function of the others as at known ones
-        all_of_them = drawn(rng, n=40, error=0.01)
+        all_of_them = drawn(rng, n=40, error=0.01).held
         place = int(rng.integers(40))
         mine = all_of_them.run_context == place
         known = dataclasses.replace(
@@ -118,7 +119,9 @@ def test_bounds_with_a_chosen_head_cover_new_runs():
             duration=all_of_them.duration[~mine],
             state=all_of_them.state[~mine],
         )
-        bound = known.duration_bound(known.trend.contexts[[place]], rate)
+        bound = Calibration(known, ("duration",)).duration_bound(
+            known.trend.contexts[[place]], rate
+        )
         covered += [np.mean(all_of_them.duration[mine] <= bound)]
     mean, slack = np.mean(covered), 4 * np.std(covered) / np.sqrt(trials)
     assert 1 - rate - slack <= mean <= 1 - rate + 1 / 40 + slack
@@ -161,7 +164,7 @@ def test_bands_hold_the_runs_of_new_contexts(calibration):
         count_array(truth),
         duration_array(truth),
         0.01,
-        calibration.trend.predict(BETWEEN)[:, None],
+        calibration.held.trend.predict(BETWEEN)[:, None],
         knots=uniform_knots(40),
     ).state
     own = own.reshape(*own.shape[:2], 5, 8, 3).sum(axis=3)
@@ -187,88 +190,126 @@ def test_the_tightest_head_is_chosen():
     noise = np.geomspace(0.005, 0.08, 60)
     uneven = drawn(rng, n=60, runs=10, noise=noise)
     assert uneven.head(0.05) in {"spread", "local", "doubt", "quantile 0.9"}
-    quiet, loud = np.log(uneven.duration_bound(uneven.trend.contexts[[5, -5]], 0.05))
+    quiet, loud = np.log(uneven.duration_bound(uneven.held.trend.contexts[[5, -5]], 0.05))
     assert quiet < 0.5 * loud
     assert set(HEADS) >= {even.head(0.1), uneven.head(0.05)}
 
 
 def test_far_contexts_get_their_own_pool():
     rng = np.random.default_rng(6)
-    calibration = drawn(rng, n=100, error=0.0)
+    held = drawn(rng, n=100, error=0.0).held
     far = np.arange(100) % 2 == 1
-    loud = np.where(far[calibration.run_context], 10.0, 1.0)
-    calibration = dataclasses.replace(
-        calibration,
+    loud = np.where(far[held.run_context], 10.0, 1.0)
+    held = dataclasses.replace(
+        held,
         doubt=np.where(far, 2.0, 0.05),
-        duration=np.exp(np.log(calibration.duration) * loud),
+        duration=np.exp(np.log(held.duration) * loud),
     )
-    near, away = calibration._offsets(calibration._scores("mean"), 0.1, 0.1)
+    calibration = Calibration(held, ("duration",))
+    near, away = calibration._offsets("mean", 0.1, 0.1)
     assert away > 5 * near
     # 50 contexts a pool do not support this rate, 100 do
-    assert len(calibration._offsets(calibration._scores("mean"), 0.015, 0.015)) == 1
+    assert len(calibration._offsets("mean", 0.015, 0.015)) == 1
 
 
 def test_doubt_is_that_of_the_trend_without_the_left_out_contexts(calibration):
-    trend = calibration.trend
-    for row in (0, 7, 30, len(calibration.context) - 1):
-        kept = ~calibration.left_out[row]
+    held = calibration.held
+    for row in (0, 7, 30, len(held.context) - 1):
+        kept = ~held.left_out[row]
         wanted = oracles.kriging_deviation(
-            trend.scaled(trend.contexts)[kept],
-            trend.scaled(trend.contexts[[calibration.context[row]]])[0],
-            trend.lengths[0],
-            trend.nugget[0],
+            held.trend.scaled(held.trend.contexts)[kept],
+            held.trend.scaled(held.trend.contexts[[held.context[row]]])[0],
+            held.trend.lengths[0],
+            held.trend.nugget[0],
         )
-        assert calibration.doubt[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
-    assert np.all(calibration.doubt_at(GRID) < calibration.doubt[:25])
+        assert held.doubt[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    assert np.all(held.doubt_at(GRID) < held.doubt[:25])
     assert not calibration.beyond(BETWEEN).any()
 
 
 def test_levels_and_single_contexts_are_left_out(calibration):
-    assert len(calibration.context) == 25 + 6 * 5
-    assert calibration.weight.sum() == pytest.approx(1)
-    assert calibration.weight[:25].sum() == pytest.approx(0.5)
-    assert np.all(calibration.left_out[np.arange(55), calibration.context])
-    np.testing.assert_allclose(
-        calibration.predicted[:25].sum(axis=1), calibration.trend.loo.sum(axis=1)
-    )
+    held = calibration.held
+    assert len(held.context) == 25 + 6 * 5
+    assert held.weight.sum() == pytest.approx(1)
+    assert held.weight[:25].sum() == pytest.approx(0.5)
+    assert np.all(held.left_out[np.arange(55), held.context])
+    np.testing.assert_allclose(held.predicted[:25].sum(axis=1), held.trend.loo.sum(axis=1))
 
 
 def test_folds_make_every_choice_anew(task, model):
     folded = calibrate_model(model, task, folds=3, rng=np.random.default_rng(0))
-    assert sorted(folded.context) == list(range(25))
-    assert set(folded.left_out.sum(axis=1)) == {8, 9}
+    held = folded.calibration.held
+    assert sorted(held.context) == list(range(25))
+    assert set(held.left_out.sum(axis=1)) == {8, 9}
     bound = folded.duration_bound(BETWEEN, 0.1)
-    assert np.all(bound > folded.trend.predict(BETWEEN)[..., 0].sum(axis=1))
+    assert np.all(bound > held.trend.predict(BETWEEN)[..., 0].sum(axis=1))
     with pytest.raises(ValueError, match="folds is 1"):
         calibrate_model(model, task, folds=1)
 
 
 def test_one_run_a_context_is_enough(task):
-    calibration = calibrate(task.isel(run=[0]), QUICK)
-    bound = calibration.duration_bound(BETWEEN, 0.1)
+    few = task.isel(run=[0])
+    calibrated = calibrate_model(fit_profiles(few, QUICK), few)
+    bound = calibrated.duration_bound(BETWEEN, 0.1)
     truth = duration_array(synthetic_task(BETWEEN, n_runs=4))
     assert np.mean(truth <= bound[:, None]) > 0.7
+    assert calibrated.calibration.head(0.1) not in ("median", "spread")  # noise was never seen
 
 
-def test_what_is_saved_answers_alike(calibration, tmp_path):
-    path = tmp_path / "calibration.nc"
-    calibration.save(path)
-    for again in (Calibration.load(path), Calibration.from_arrays(calibration.to_arrays())):
-        np.testing.assert_array_equal(
-            again.duration_bound(BETWEEN, 0.1), calibration.duration_bound(BETWEEN, 0.1)
-        )
-        np.testing.assert_array_equal(again.bands(BETWEEN, 0.1), calibration.bands(BETWEEN, 0.1))
-        assert again.quantities == calibration.quantities
-    assert all(array.dtype != object for array in calibration.to_arrays().values())
+def test_what_is_saved_answers_alike(calibrated, model, tmp_path):
+    path = tmp_path / "calibrated.nc"
+    calibrated.save(path)
+    again = CalibratedModel.load(path)
+    assert again.bounds(BETWEEN, 0.1).identical(calibrated.bounds(BETWEEN, 0.1))
+    np.testing.assert_array_equal(
+        again.calibration.bands(BETWEEN, 0.1), calibrated.calibration.bands(BETWEEN, 0.1)
+    )
+    assert again.calibration.quantities == calibrated.calibration.quantities
+    # a calibrated model is a model: both generate what the plain one does
+    wanted = model.generate(BETWEEN, kind="mean")
+    for one in (again, calibrated, ProfileModel.load(path)):
+        assert one.generate(BETWEEN, kind="mean").identical(wanted)
     with pytest.raises(FileExistsError):
-        calibration.save(path)
+        calibrated.save(path)
+
+
+def test_bounds_carry_their_labels(calibrated):
+    contexts = np.vstack([BETWEEN, [[40.0, 3.0]]])
+    bounds = calibrated.bounds(contexts, 0.1)
+    np.testing.assert_array_equal(bounds["cache_ways"], contexts[:, 0])
+    np.testing.assert_array_equal(
+        bounds["duration_bound"], calibrated.duration_bound(contexts, 0.1)
+    )
+    assert bounds["duration_bound"].attrs["units"] == "s"
+    assert bounds["extrapolated"].values.tolist() == [0] * 12 + [1]
+    assert bounds["beyond"].values[-1] == 1
+    assert bounds.attrs["miscoverage"] == 0.1
+    assert bounds.attrs["head"] in HEADS
+    with pytest.raises(ValueError, match=r"rows × 2 columns \(cache_ways, frequency\)"):
+        calibrated.bounds([[1.0]])
+
+
+def test_what_is_asked_twice_is_not_worked_out_twice(calibrated, monkeypatch):
+    first = calibrated.duration_bound(BETWEEN[:1], 0.07)
+
+    def refuse(*_, **__):
+        raise AssertionError("a quantile was taken again")
+
+    monkeypatch.setattr("msbgen.conformal.conformal_quantile", refuse)
+    np.testing.assert_array_equal(calibrated.duration_bound(BETWEEN[:1], 0.07), first)
 
 
 def test_models_and_foreign_files_are_refused(task, model, tmp_path):
     model.save(tmp_path / "model.nc")
-    with pytest.raises(ProfileError, match="a calibration says"):
-        Calibration.load(tmp_path / "model.nc")
-    with pytest.raises(ValueError, match="ProgressSettings are wanted"):
-        calibrate(task, ElapsedSettings())
+    with pytest.raises(ProfileError, match=r"model\.nc: the model was not calibrated"):
+        CalibratedModel.load(tmp_path / "model.nc")
+    task.to_netcdf(tmp_path / "task.nc")
+    with pytest.raises(ProfileError, match="a model file says"):
+        CalibratedModel.load(tmp_path / "task.nc")
+    with pytest.raises(ValueError, match="the dataset is not the one"):
+        calibrate_model(model, task.isel(context=slice(1, None)))
+    few = task.isel(context=slice(0, 6))
+    with pytest.raises(ValueError, match="ProgressSettings"):
+        calibrate_model(fit_profiles(few, ElapsedSettings()), few)
     with pytest.raises(ValueError, match="wall time"):
-        calibrate(task, dataclasses.replace(QUICK, clock="time"))
+        calibrate_model(fit_profiles(few, dataclasses.replace(QUICK, clock="time")), few)

@@ -25,6 +25,10 @@ LAYERS = {
         "trend",
         "metrics",
         "baselines",
+        "conformal",
+        "heldout",
+        "heads",
+        "bounds",
     },
     2: {"generate", "calibrate"},
     3: {"evaluate", "report"},
@@ -34,6 +38,10 @@ LEVEL = {name: level for level, names in LAYERS.items() for name in names}
 # These know arrays only; labels are put on and taken off above them.
 ARRAYS_ONLY = {
     "_kernels",
+    "conformal",
+    "heldout",
+    "heads",
+    "bounds",
     "bridge",
     "condition",
     "contexts",

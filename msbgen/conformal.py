@@ -1,0 +1,167 @@
+"""Conformal quantiles where runs come nested in contexts.
+
+From the scores of left-out runs, the score that a new run of a new context exceeds with
+probability at most α, whatever their law.  Exchangeable are the contexts, with their runs nested
+in them: the runs of one context share the trend's error there, so ten runs of one context say less
+than one run of ten.  If a new context is drawn like the known ones, its scores are exchangeable
+with each left-out context's as a whole, and
+
+    q = inf {s : Σ_c 1/(n+1) · mean_r 1[s_cr ≤ s] ≥ 1 − α}
+
+covers a new run with probability at least 1 − α and at most about 1 − α + 1/(n+1) (hierarchical
+conformal prediction, Lee, Barber and Willett 2023, Section 3): the new context itself is the
+missing 1/(n+1), at infinity.  A rate below 1/(n+1) has no finite bound and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Heads are chosen at these rates; a rate between two uses the choice of the smaller one.
+_RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+
+
+def contexts_needed(miscoverage: float) -> int:
+    """Fewest contexts, of one run or more each, whose runs can support a rate: 1/α − 1."""
+    if not 0 < miscoverage < 1:
+        raise ValueError(f"miscoverage is {miscoverage}; a rate between 0 and 1 is wanted.")
+    return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
+
+
+def check_rate(miscoverage: float, n_contexts: int, n_runs: int) -> None:
+    """Refuse a rate that `n_contexts` contexts cannot support; the message says what it needs.
+
+    Raises
+    ------
+    ValueError
+        The rate is not in (0, 1), or too small.
+    """
+    needed = contexts_needed(miscoverage)
+    if n_contexts < needed:
+        raise ValueError(
+            f"miscoverage is {miscoverage:g}: it needs at least {needed} runs of as many "
+            f"different contexts; there are {n_runs} runs of {n_contexts} contexts, which support "
+            f"{1 / (n_contexts + 1):.2g}."
+        )
+
+
+def conformal_quantile(
+    score: ArrayLike, context: ArrayLike, miscoverage: float, *, weight: ArrayLike = 1.0
+) -> float:
+    """Score that a new run of a new context exceeds with probability at most `miscoverage`.
+
+    Parameters
+    ----------
+    score : array_like, (runs,)
+    context : array_like of int, (runs,)
+        The context that each run belongs to: the exchangeable unit.
+    miscoverage : float
+        α in (0, 1).
+    weight : array_like, broadcastable to (runs,)
+        How much a run counts; the default counts every run alike, 1/n_c makes contexts alike.
+
+    Returns
+    -------
+    float
+        Smallest score whose weighted distribution function, with the share 1/(n+1) of the new
+        context at infinity, reaches 1 − α.
+
+    Raises
+    ------
+    ValueError
+        The rate is not in (0, 1), or the n contexts cannot support it.
+    """
+    value = np.asarray(score, dtype=float)
+    n = len(np.unique(np.asarray(context)))
+    check_rate(miscoverage, n, value.size)
+    share = np.broadcast_to(np.asarray(weight, dtype=float), value.shape)
+    order = np.argsort(value, kind="stable")
+    reached = np.cumsum(share[order])
+    wanted = (1.0 - miscoverage) * (1.0 + 1.0 / n) * reached[-1]
+    # equal weights add up with rounding: a hair less than wanted is enough
+    place = int(np.searchsorted(reached, wanted - 1e-9 * reached[-1]))
+    return float(value[order[min(place, value.size - 1)]])
+
+
+def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
+    """Pairs (rate at which heads and pools are chosen, rate asked of them).
+
+    The largest bound of all of them does not fall as the rate falls: within a rung the choices
+    are fixed, and a finer rung starts from the end of the coarser ones.
+    """
+    least = 1.0 / (n_contexts + 1)
+    for rate in _RATES:
+        if rate <= miscoverage or rate <= least:
+            yield max(rate, least), miscoverage
+            return
+        yield rate, rate
+    yield least, miscoverage
+
+
+@dataclass(frozen=True, eq=False)
+class Pools:
+    """Left-out contexts in two pools, the near and the far ones, each with its own quantile.
+
+    Attributes
+    ----------
+    doubt : ndarray, (rows,)
+        How far each left-out context was from the rest.
+    weight : ndarray, (rows,)
+    context : ndarray of int, (rows,)
+        The exchangeable unit.
+    """
+
+    doubt: Floats
+    weight: Floats
+    context: Indices
+
+    @cached_property
+    def cut(self) -> float:
+        """Weighted median doubt: where near ends and far begins."""
+        order = np.argsort(self.doubt, kind="stable")
+        reached = np.cumsum(self.weight[order])
+        return float(self.doubt[order[np.searchsorted(reached, (0.5 - 1e-9) * reached[-1])]])
+
+    @cached_property
+    def _smaller(self) -> int:
+        """Contexts in the smaller of the two."""
+        far = self.doubt > self.cut
+        return min(len(np.unique(self.context[side])) for side in (~far, far))
+
+    def place(self, doubt: Floats, rate: float) -> Indices:
+        """0 for near and 1 for far contexts; 0 for all where a pool cannot support the rate."""
+        if self._smaller < contexts_needed(rate):
+            return np.zeros(len(doubt), dtype=np.int64)
+        return (doubt > self.cut).astype(np.int64)
+
+    def quantiles(
+        self, score: Floats, row: Indices, share: Floats, rate: float, asked: float
+    ) -> Floats:
+        """Conformal quantile of every pool, (pools,).
+
+        Parameters
+        ----------
+        score : ndarray, (pairs,)
+        row : ndarray of int, (pairs,)
+            Left-out row of each score.
+        share : ndarray, (pairs,)
+        rate, asked : float
+            The rate at which pools are formed, and that of the quantile.
+        """
+        pool, context = self.place(self.doubt, rate)[row], self.context[row]
+        return np.array(
+            [
+                conformal_quantile(
+                    score[pool == i], context[pool == i], asked, weight=share[pool == i]
+                )
+                for i in np.unique(pool)
+            ]
+        )
