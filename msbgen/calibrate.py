@@ -11,7 +11,7 @@ where new contexts are drawn like the known ones.  Where this departs from it, a
   bridge at the left-out context are never used.
 - Known contexts are mostly a grid, new ones lie between its levels: they are not drawn alike.
   Contexts left out alone are too easy inside the grid (their neighbours give away the level) and
-  too hard at its edge.  So each inner level is left out as a whole too, with half of the
+  too hard at its edge.  So each inner level is left out as a whole too, with three quarters of the
   weight, and scores are pooled by how far the left-out context was from the rest.  Pools are used
   as far as their contexts support the rate.
 - What happens only between two levels leaves no trace at the known contexts: a working set that
@@ -44,7 +44,7 @@ Indices = NDArray[np.int64]
 BOUNDS_SCHEMA = "msbgen-bounds/1"
 
 # Weight of the whole levels among what is left out: new contexts mostly lie between levels.
-_LEVELS = 0.5
+_LEVELS = 0.75
 
 _PREFIX = "calibration_"
 

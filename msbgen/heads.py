@@ -26,6 +26,8 @@ BAND_HEADS = ("even", "local")
 _GAIN = 0.02
 # Least width of a head: scores are divided by it.
 NARROW = 1e-9
+# Share of the mean over segments in the mean square of each segment's errors.
+_SHRINKAGE = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,10 @@ class DurationHeads:
 class BandHeads:
     """Widths of the bands around the log amounts, (q, segments, k) for q contexts.
 
-    Root mean square of the left-out errors, over all rows ("even") or those nearby ("local").
+    Root mean square of the left-out errors, over all rows ("even") or those nearby ("local").  A
+    band that holds for all segments of a run is as wide as its worst segment wants, in units of
+    the segment's width: a segment where the known contexts happened to agree would widen all
+    others, so each mean square is drawn towards the mean over segments.
     """
 
     held: HeldOut
@@ -145,7 +150,8 @@ class BandHeads:
         else:
             local = near[:, self.held.context] * self.held.weight
             square = (local / local.sum(axis=1, keepdims=True)) @ flat
-        return np.sqrt(square.reshape(len(near), *self._square.shape[1:])) + NARROW
+        square = square.reshape(len(near), *self._square.shape[1:])
+        return np.sqrt(square + _SHRINKAGE * square.mean(axis=1, keepdims=True)) + NARROW
 
     def left_out(self, name: str) -> Floats:
         """Width of one head at the left-out contexts, (rows, segments, k)."""

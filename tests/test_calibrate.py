@@ -231,9 +231,24 @@ def test_levels_and_single_contexts_are_left_out(calibration):
     held = calibration.held
     assert len(held.context) == 25 + 6 * 5
     assert held.weight.sum() == pytest.approx(1)
-    assert held.weight[:25].sum() == pytest.approx(0.5)
+    assert held.weight[:25].sum() == pytest.approx(0.25)
     assert np.all(held.left_out[np.arange(55), held.context])
     np.testing.assert_allclose(held.predicted[:25].sum(axis=1), held.trend.loo.sum(axis=1))
+
+
+def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others():
+    rng = np.random.default_rng(8)
+    n, segments, runs = 200, 10, 2
+    held = drawn(rng, n=n, runs=runs, bins=segments).held
+    noise = np.full(segments, 0.02)
+    noise[3] = 1e-5
+    log = noise * rng.standard_normal((n * runs, segments))
+    log[:: 19 * runs, 3] += 0.004  # once in a while, and little
+    state = np.exp(log)[..., None]
+    held = dataclasses.replace(held, predicted=np.ones((n, segments, 1)), state=state)
+    lower, upper = Calibration(held, ("duration",)).bands(held.trend.contexts[:1], 0.05)
+    assert np.all(upper < np.exp(4 * 0.02))
+    assert upper[0, 3, 0] < upper[0, 4, 0]
 
 
 def test_folds_make_every_choice_anew(task, model):
