@@ -246,7 +246,7 @@ def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others()
     log[:: 19 * runs, 3] += 0.004  # once in a while, and little
     state = np.exp(log)[..., None]
     held = dataclasses.replace(held, predicted=np.ones((n, segments, 1)), state=state)
-    lower, upper = Calibration(held, ("duration",)).bands(held.trend.contexts[:1], 0.05)
+    _, upper = Calibration(held, ("duration",)).bands(held.trend.contexts[:1], 0.05)
     assert np.all(upper < np.exp(4 * 0.02))
     assert upper[0, 3, 0] < upper[0, 4, 0]
 
