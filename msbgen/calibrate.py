@@ -35,7 +35,7 @@ from msbgen.files import ProfileError
 from msbgen.generate import ProfileModel
 from msbgen.heldout import HeldOut, doubt_of, in_segments
 from msbgen.progress import ProgressLaw
-from msbgen.schema import checked_contexts, count_array, counter_names
+from msbgen.schema import count_array, counter_names
 from msbgen.trend import fit_trend
 
 Floats = NDArray[np.float64]
@@ -80,8 +80,7 @@ class CalibratedModel(ProfileModel):
             Contexts of the wrong form; a rate that the known contexts cannot support, with the
             number of runs that it needs.
         """
-        query = checked_contexts(contexts, list(self.resources))
-        return self.calibration.duration_bound(query, miscoverage)
+        return self.calibration.duration_bound(self._query(contexts), miscoverage)
 
     def bounds(self, contexts: ArrayLike, miscoverage: float = 0.05) -> xr.Dataset:
         """The bounds of :meth:`duration_bound` with their labels.
@@ -94,8 +93,8 @@ class CalibratedModel(ProfileModel):
             that was left out, so that its bound is a guess.  The attributes name the
             miscoverage and the head.
         """
-        query = checked_contexts(contexts, list(self.resources))
-        bound = self.duration_bound(query, miscoverage)
+        query = self._query(contexts)
+        bound = self.calibration.duration_bound(query, miscoverage)
         outside = outside_hull(self.law.contexts, query).astype(np.int8)
         beyond = self.calibration.beyond(query).astype(np.int8)
         text = f"execution time that a new run exceeds with probability {miscoverage:g}"

@@ -155,6 +155,28 @@ def _parser() -> argparse.ArgumentParser:
     _add_seed(generate)
     _add_force(generate)
 
+    bound = _verb(verbs, "bound", run_bound, "bound the execution time in any contexts")
+    bound.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    bound.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="OUT.nc|CSV",
+        help="write the bounds here; without it they go to stdout as CSV",
+    )
+    bound.add_argument("--contexts", required=True, metavar="all|FILE", help="as for generate")
+    bound.add_argument(
+        "--miscoverage",
+        type=_rate,
+        default=0.05,
+        metavar="A",
+        help="share of runs in a new context that may take longer (%(default)s)",
+    )
+    bound.add_argument(
+        "--model", type=Path, metavar="MODEL.nc", help="also save the calibrated model here"
+    )
+    _add_force(bound)
+
     evaluate = _verb(verbs, "evaluate", run_evaluate, "score methods on contexts not seen")
     evaluate.add_argument("measured", type=Path, metavar="MEASURED.nc")
     unseen = evaluate.add_mutually_exclusive_group(required=True)
@@ -268,6 +290,13 @@ def _seed(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 0")
     return int(text)
+
+
+def _rate(text: str) -> float:
+    value = _positive(float)(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return value
 
 
 def _positive(kind: type) -> Callable[[str], Any]:
@@ -401,6 +430,59 @@ def run_generate(options: argparse.Namespace) -> None:
     if options.model:
         model.save(options.model, overwrite=options.force)
     print(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
+
+
+def run_bound(options: argparse.Namespace) -> None:
+    """``msbgen bound``: execution times that new runs seldom exceed."""
+    if options.out and options.out.suffix not in (".nc", ".csv"):
+        raise UsageError(f"{options.out}: name a file that ends in .nc or .csv.")
+    outputs = [path for path in (options.out, options.model) if path]
+    _check_outputs([options.measured], outputs, options.force)
+
+    from msbgen import calibrate, conformal, generate, schema
+
+    measured = schema.read_profiles(options.measured)
+    contexts = _read_contexts(options.contexts, measured)
+    runs = int(measured["duration"].notnull().sum())
+    try:
+        conformal.check_rate(options.miscoverage, measured.sizes["context"], runs)
+    except ValueError as error:
+        raise schema.ProfileError(f"{options.measured.name}: {error}") from None
+    with _Progress("fitting") as step:
+        model = generate.fit_profiles(measured, progress=step)
+    with _Progress("calibrating") as step:
+        try:
+            calibrated = calibrate.calibrate_model(model, measured, progress=step)
+            bounds = calibrated.bounds(contexts, options.miscoverage)
+        except ValueError as error:
+            raise schema.ProfileError(f"{options.measured.name}: {error}") from None
+    if options.model:
+        calibrated.save(options.model, overwrite=options.force)
+    if not options.out:
+        print(_bounds_as_csv(bounds), end="")
+        return
+    if options.out.suffix == ".nc":
+        schema.save_netcdf(bounds, options.out, overwrite=options.force)
+    else:
+        with schema.replace_file(options.out, overwrite=options.force) as partial:
+            partial.write_text(_bounds_as_csv(bounds), encoding="utf-8")
+    print(
+        f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
+        f"extrapolated; a new run exceeds its bound with probability {options.miscoverage:g} "
+        f"(head '{bounds.attrs['head']}')"
+    )
+
+
+def _bounds_as_csv(bounds: xr.Dataset) -> str:
+    """A row a context: its resources, the bound [s], the head, whether it is extrapolated."""
+    resources = [str(name) for name in bounds.coords]
+    lines = [",".join([*resources, "duration_bound", "head", "extrapolated", "beyond"])]
+    rows = zip(*(bounds[name].values.tolist() for name in resources))
+    values = (bounds[n].values.tolist() for n in ("duration_bound", "extrapolated", "beyond"))
+    for levels, bound, outside, beyond in zip(rows, *values):
+        shown = ",".join(f"{level:.15g}" for level in levels)
+        lines.append(f"{shown},{bound:.6g},{bounds.attrs['head']},{outside},{beyond}")
+    return "\n".join(lines) + "\n"
 
 
 def run_evaluate(options: argparse.Namespace) -> None:

@@ -160,14 +160,7 @@ class ProfileModel:
             The profiles of the next contexts, in the order of `contexts`, as long as the longest
             among them.
         """
-        query = checked_contexts(contexts, list(self.resources))
-        away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
-        if np.any(away > _FAR):
-            row = int(np.argmax(away))
-            raise ValueError(
-                f"contexts are {_FAR:g} times the measured range away at row {row}: "
-                f"{query[row].tolist()}; check the units."
-            )
+        query = self._query(contexts)
         if kind not in get_args(Kind):
             raise ValueError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
         if n_samples != int(n_samples) or n_samples < 1:
@@ -299,6 +292,17 @@ class ProfileModel:
             raise ProfileError(
                 f"{source}: the model is not whole ({error!r}); save it again."
             ) from None
+
+    def _query(self, contexts: ArrayLike) -> Floats:
+        """Contexts to answer for, checked for shape and for units."""
+        query = checked_contexts(contexts, list(self.resources))
+        if np.any(np.abs(to_unit_range(self.law.contexts, query)) > _FAR):
+            row = int(np.argmax(np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)))
+            raise ValueError(
+                f"contexts are {_FAR:g} times the measured range away at row {row}: "
+                f"{query[row].tolist()}; check the units."
+            )
+        return query
 
     def _resampled(
         self, counts: NDArray[Any], duration: Floats, times: Floats | None

@@ -243,11 +243,11 @@ def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others()
     noise = np.full(segments, 0.02)
     noise[3] = 1e-5
     log = noise * rng.standard_normal((n * runs, segments))
-    log[:: 19 * runs, 3] += 0.004  # once in a while, and little
+    log.reshape(n, runs, segments)[::16, :, 3] += 0.004  # little, in one context out of 16
     state = np.exp(log)[..., None]
     held = dataclasses.replace(held, predicted=np.ones((n, segments, 1)), state=state)
     _, upper = Calibration(held, ("duration",)).bands(held.trend.contexts[:1], 0.05)
-    assert np.all(upper < np.exp(4 * 0.02))
+    assert np.all(upper < np.exp(3.3 * 0.02))  # the largest of nine normal errors: 2.8
     assert upper[0, 3, 0] < upper[0, 4, 0]
 
 

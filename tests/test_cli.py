@@ -1,6 +1,7 @@
 """The real command line: every verb, every exit code."""
 
 import contextlib
+import csv
 import io
 import json
 import logging
@@ -17,8 +18,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from msbgen.calibrate import CalibratedModel
 from msbgen.cli import main
 from msbgen.evaluate import METHODS
+from msbgen.heads import HEADS
 from msbgen.schema import (
     ProfileError,
     all_contexts,
@@ -89,6 +92,48 @@ def test_generate_from_a_csv_with_every_option(folder):
     from msbgen.generate import ProfileModel
 
     assert ProfileModel.load(folder / "model.nc").law.settings.epsilon == 0.05
+
+
+def test_bound_says_context_bound_head_and_extrapolation(folder):
+    (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8,2\n9,1\n")
+    arguments = ["bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", 0.2]
+    done = msbgen(*arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["cache_ways"] for row in rows] == ["3", "8", "9"]
+    assert [row["extrapolated"] for row in rows] == ["0", "0", "1"]
+    assert {row["head"] for row in rows} <= set(HEADS)
+    done = msbgen(*arguments, "-o", "b.nc", "--model", "model.nc", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "b.nc: 3 contexts, 1 of them extrapolated" in done.stdout
+    with xr.open_dataset(folder / "b.nc") as bounds:
+        np.testing.assert_array_equal(bounds["frequency"], [1.5, 2.0, 1.0])
+        found = bounds["duration_bound"].values
+        assert (bounds.attrs["miscoverage"], bounds.attrs["head"]) == (0.2, rows[0]["head"])
+    np.testing.assert_allclose(found, [float(row["duration_bound"]) for row in rows], rtol=1e-5)
+    model = CalibratedModel.load(folder / "model.nc")
+    np.testing.assert_array_equal(model.duration_bound([[3, 1.5], [8, 2], [9, 1]], 0.2), found)
+    done = msbgen(*arguments, "-o", "b.csv", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert list(csv.DictReader((folder / "b.csv").open())) == rows
+
+
+BOUND_ERRORS = [
+    (["--miscoverage", "1.5"], 2, "'1.5' is not between 0 and 1"),
+    (["-o", "o.txt"], 2, "o.txt: name a file that ends in .nc or .csv"),
+    (["-o", "truth.nc"], 2, "exists already"),
+    (["--miscoverage", "0.05"], 3, "measured.nc: miscoverage is 0.05: it needs at least 19 runs"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), BOUND_ERRORS)
+def test_bounds_that_cannot_be_given_are_refused_before_the_work(folder, arguments, code, sentence):
+    before = sorted(folder.iterdir())
+    done = msbgen("bound", "measured.nc", "--contexts", "all", *arguments, cwd=folder)
+    assert done.returncode == code
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(folder.iterdir()) == before
 
 
 def test_equal_seeds_give_equal_files(folder):
