@@ -83,6 +83,11 @@ def conformal_quantile(
     n = len(np.unique(np.asarray(context)))
     check_rate(miscoverage, n, value.size)
     share = np.broadcast_to(np.asarray(weight, dtype=float), value.shape)
+    return _quantile(value, share, miscoverage, n)
+
+
+def _quantile(value: Floats, share: Floats, miscoverage: float, n: int) -> float:
+    """Smallest value whose share reaches (1 − α)·(1 + 1/n); the largest where none does."""
     order = np.argsort(value, kind="stable")
     reached = np.cumsum(share[order])
     wanted = (1.0 - miscoverage) * (1.0 + 1.0 / n) * reached[-1]
@@ -109,6 +114,10 @@ def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
 @dataclass(frozen=True, eq=False)
 class Pools:
     """Left-out contexts in two pools, the near and the far ones, each with its own quantile.
+
+    The new context is one of n + 1, whichever pool it falls into: the correction for it is that
+    of all contexts together, so that the rate holds over both pools; within each it holds up to
+    1/(contexts of the pool).
 
     Attributes
     ----------
@@ -157,11 +166,7 @@ class Pools:
             The rate at which pools are formed, and that of the quantile.
         """
         pool, context = self.place(self.doubt, rate)[row], self.context[row]
-        return np.array(
-            [
-                conformal_quantile(
-                    score[pool == i], context[pool == i], asked, weight=share[pool == i]
-                )
-                for i in np.unique(pool)
-            ]
-        )
+        n = len(np.unique(context))
+        check_rate(asked, n, score.size)
+        sides = [pool == i for i in np.unique(pool)]
+        return np.array([_quantile(score[side], share[side], asked, n) for side in sides])

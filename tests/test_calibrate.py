@@ -310,7 +310,7 @@ def test_what_is_asked_twice_is_not_worked_out_twice(calibrated, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a quantile was taken again")
 
-    monkeypatch.setattr("msbgen.conformal.conformal_quantile", refuse)
+    monkeypatch.setattr("msbgen.conformal._quantile", refuse)
     np.testing.assert_array_equal(calibrated.duration_bound(BETWEEN[:1], 0.07), first)
 
 
