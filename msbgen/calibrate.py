@@ -50,6 +50,25 @@ _PREFIX = "calibration_"
 
 
 @dataclass(frozen=True, eq=False)
+class Answer:
+    """What an allocator asks of one context, without labels.
+
+    Attributes
+    ----------
+    counts : ndarray, (n_times, n_counters)
+        Mean profile: expected events per sampling interval.
+    duration : float
+        Mean execution time [s].
+    bound : float
+        Execution time [s] that a new run seldom exceeds.
+    """
+
+    counts: NDArray[np.float32]
+    duration: float
+    bound: float
+
+
+@dataclass(frozen=True, eq=False)
 class CalibratedModel(ProfileModel):
     """A fitted model that knows how far its predictions can be trusted.
 
@@ -81,6 +100,23 @@ class CalibratedModel(ProfileModel):
             number of runs that it needs.
         """
         return self.calibration.duration_bound(self._query(contexts), miscoverage)
+
+    def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
+        """Mean profile and duration bound of one context, in milliseconds.
+
+        As `generate` (kind "mean") and `duration_bound`, for inner loops: nothing is labelled, and
+        what does not depend on the context is worked out once.
+
+        Parameters
+        ----------
+        context : array_like, (n_resources,)
+        miscoverage : float
+        """
+        query = self._query(np.asarray(context, dtype=float)[None])
+        rng = np.random.default_rng(0)  # a mean is not drawn
+        counts, duration = self.law.profiles(query, "mean", rng=rng)
+        bound = self.calibration.duration_bound(query, miscoverage)
+        return Answer(counts[0], float(duration[0]), float(bound[0]))
 
     def bounds(self, contexts: ArrayLike, miscoverage: float = 0.05) -> xr.Dataset:
         """The bounds of :meth:`duration_bound` with their labels.

@@ -304,6 +304,16 @@ def test_bounds_carry_their_labels(calibrated):
         calibrated.bounds([[1.0]])
 
 
+def test_one_context_is_answered_as_many_are(calibrated):
+    answer = calibrated.answer(BETWEEN[5], 0.1)
+    mean = calibrated.generate(BETWEEN[[5]], kind="mean")
+    np.testing.assert_array_equal(answer.counts, count_array(mean)[0, 0])
+    assert answer.duration == mean["duration"].item()
+    assert answer.bound == calibrated.duration_bound(BETWEEN[[5]], 0.1).item()
+    with pytest.raises(ValueError, match="contexts have shape"):
+        calibrated.answer(BETWEEN)
+
+
 def test_what_is_asked_twice_is_not_worked_out_twice(calibrated, monkeypatch):
     first = calibrated.duration_bound(BETWEEN[:1], 0.07)
 
