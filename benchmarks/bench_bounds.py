@@ -4,7 +4,7 @@
 
 Calibrated on `profiles/TASK.nc` alone; counted on all runs of `profiles/TASK-truth.nc`.  Beside
 the bounds a plain Gaussian one: predicted mean + z × deviation of the kernel-weighted residuals of
-known runs.  Margins are means of bound / measured − 1.
+known runs.  Margins are means of bound / measured − 1.  The README's table is written, too.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tables import markdown, put_into_readme
 from scipy.stats import norm
 
 import msbgen
@@ -146,6 +147,23 @@ def main():
         print(rate, mean[rate])
     content = {"mean_over_tasks": mean, "tasks": results}
     Path(options.output).write_text(json.dumps(content, indent=1) + "\n")
+    if tuple(options.tasks) == TASKS:
+        put_into_readme("bounds", bounds_table(mean))
+
+
+def bounds_table(mean):
+    """Coverage and margin of both bounds, coverage of the bands of a run, per nominal rate."""
+    header = ["nominal", "conformal covers", "margin", "Gaussian covers", "margin"]
+    header += [f"band of {name}" for name in ("duration", "requests", "misses")]
+    rows = []
+    for rate, row in mean.items():
+        cells = [f"{100 * (1 - float(rate)):.0f} %"]
+        for name in ("conformal", "gaussian"):
+            cells.append(f"{100 * row[f'{name} coverage']:.1f} %")
+            cells.append(f"{100 * row[f'{name} margin']:.1f} %")
+        cells += [f"{100 * value:.1f} %" for value in row["bands of a run"]]
+        rows.append(cells)
+    return markdown(header, rows)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import re
 import shutil
 from pathlib import Path
 
+import msbgen
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -12,18 +14,22 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_library_example_runs(tmp_path, monkeypatch, capsys):
-    (example,) = blocks("python")
-    assert len([line for line in example.splitlines() if line.strip()]) <= 20
+def test_the_library_examples_run(tmp_path, monkeypatch, capsys):
+    first, bounds = blocks("python")
+    assert len([line for line in first.splitlines() if line.strip()]) <= 20
     (tmp_path / "profiles").mkdir()
     for name in ("gzip.nc", "gzip-truth.nc"):
         shutil.copy(ROOT / "profiles" / name, tmp_path / "profiles")
     monkeypatch.chdir(tmp_path)
     names = {}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile(first, "README.md", "exec"), names)
     assert names["mean"].sizes["context"] == 100
     assert names["one"].sizes["context"] == 1
     assert "bracketing" in capsys.readouterr().out
+    exec(compile(bounds, "README.md", "exec"), names)
+    assert names["answer"].duration < names["answer"].bound < 1.1 * names["answer"].duration
+    assert "duration_bound" in capsys.readouterr().out
+    assert msbgen.CalibratedModel.load("gzip-calibrated.nc").duration_bound(names["wanted"]).all()
 
 
 def test_continuous_integration_runs_the_readme_test_command():
@@ -32,8 +38,6 @@ def test_continuous_integration_runs_the_readme_test_command():
 
 
 def test_every_public_name_is_documented():
-    import msbgen
-
     assert set(dir(msbgen)) >= set(msbgen.__all__)
     things = [getattr(msbgen, name) for name in msbgen.__all__]
     documented = [thing for thing in things if callable(thing)]
