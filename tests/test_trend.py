@@ -2,6 +2,11 @@ import numpy as np
 import pytest
 
 from msbgen import _kernels
+from msbgen.clock import to_progress, to_wall_time, uniform_knots
+from msbgen.generate import fit_profiles
+from msbgen.metrics import normalised_dtw
+from msbgen.progress import ProgressSettings
+from msbgen.schema import count_array, make_profiles
 from msbgen.trend import Trend, fit_trend
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
@@ -239,3 +244,64 @@ def test_refitting_to_the_same_states_is_the_same_trend():
     np.testing.assert_allclose(doubled, 2 * trend.predict(contexts), rtol=1e-3)
     with pytest.raises(ValueError, match="states has 1 quantities; the 2 of the trend"):
         trend.refit(states[:, :, :1])
+
+
+# ------------------------------------------------------------- rooflines, seen in wall time
+
+INTERVAL = 0.01  # s
+KNOTS = uniform_knots(48)
+LEVELS = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+# on both sides of the knees; computing phases have none.  Both methods have the task's own bins.
+UNSEEN = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
+
+
+def wall_time(states):
+    """Counts of instructions and misses per interval, (q, time, 2), and durations [s]."""
+    total = np.full(len(states), 1e9)
+    return to_wall_time(states, total, INTERVAL, knots=KNOTS, clock=1)
+
+
+def slowed(contexts, cap=True):
+    """The roofline in bins of some 20 ms."""
+    return roofline(contexts, cap, bins=48) * [0.02, 1.0]
+
+
+def scaled_distances(profiles, truth):
+    """Normalised DTW of every context, each counter divided by its largest count."""
+    largest = np.nanmax(truth, axis=(0, 1))
+    running = [[p[np.isfinite(p).all(axis=1)] for p in both] for both in zip(profiles, truth)]
+    return np.array([normalised_dtw(ours, wanted, scale=largest) for ours, wanted in running])
+
+
+def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones():
+    runs = 3
+    states = slowed(np.repeat(LEVELS, runs, axis=0))
+    counts, duration = wall_time(noisy(states))
+    shape = (len(LEVELS), runs)
+    task = make_profiles(
+        counts.reshape(*shape, -1, 2), duration.reshape(shape), LEVELS, interval=INTERVAL,
+        resources={"bandwidth": {"units": "1"}, "clock": {"units": "GHz"}},
+        counters={"instructions": {}, "misses": {}},
+    )  # fmt: skip
+    model = fit_profiles(task, ProgressSettings(bins=48, segments=6))
+    ours = count_array(model.generate(UNSEEN, kind="mean"))[:, 0]
+    means = to_progress(counts, duration, INTERVAL, knots=KNOTS, clock=1).state
+    means = means.reshape(*shape, 48, 2).mean(axis=1)
+    theirs, _ = wall_time(log_log_multilinear(LEVELS, means, UNSEEN))
+    truth, _ = wall_time(slowed(UNSEEN))
+    mine, multilinear = scaled_distances(ours, truth), scaled_distances(theirs, truth)
+    low = UNSEEN[:, 0] < 3  # the knees lie at levels of about 2.5 and 7
+    for side in (low, ~low):
+        assert mine[side].mean() <= multilinear[side].mean() / 3, (mine, multilinear)
+
+
+def test_looking_for_a_cap_costs_nothing_where_there_is_none():
+    states = noisy(slowed(LEVELS, cap=False))
+    truth, _ = wall_time(slowed(UNSEEN, cap=False))
+    found, plain = (
+        scaled_distances(
+            wall_time(fit_trend(LEVELS, states, find_caps=look).predict(UNSEEN))[0], truth
+        ).mean()
+        for look in (True, False)
+    )
+    assert found <= 1.02 * plain
