@@ -252,6 +252,38 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
     return out
 
 
+# --------------------------------------------------------------------------------------- replays
+
+# The programs whose profiles do not ship: nobody looked at them while the generator was designed.
+UNSEEN_PROGRAMS = ("bc", "cg", "gcc", "sort", "sqlite")
+PROGRAMS = (*UNSEEN_PROGRAMS, *TASKS)
+
+# Where caps and caches bite hardest: one partition of the bandwidth, at most so many ways.
+CORNER_WAYS = 4
+
+
+def replays(program: str) -> dict:
+    """Known and test contexts replayed from a trace: 125 of ten runs, and 200 of thirty.
+
+    Beside the 200, drawn at random out of the platform's, all contexts of the corner.
+    """
+    trace = read_trace(PROFILES / "traces" / f"{program}.nc")
+    train = replay(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
+    known = {tuple(row) for row in context_table(train)}
+    every = platform_contexts("all")
+    every = every[[tuple(row) not in known for row in every]]
+    rng = np.random.default_rng([2, *program.encode()])
+    drawn = every[np.sort(rng.choice(len(every), 200, replace=False))]
+    ways, bandwidth, _ = every.T
+    corner = every[(ways <= CORNER_WAYS) & (bandwidth == bandwidth.min())]
+    methods = {m: EVERYONE[m] for m in (*OURS, "whole_runs/mean", "bracketing")}
+    out = {}
+    for name, asked in (("all", drawn), ("corner", corner)):
+        truth = replay(trace, asked, 30, rng=1)
+        out[name] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
+    return out
+
+
 # ---------------------------------------------------------------------------------- real hardware
 
 

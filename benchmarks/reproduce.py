@@ -2,7 +2,8 @@
 
 ``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
 ``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
-beside their noise floors; little data; parts removed; error against the number of known contexts.
+beside their noise floors; little data; parts removed; error against the number of known contexts;
+programs replayed from their traces, thirty runs a test context.
 ``python benchmarks/reproduce.py real --data FOLDER``: the middle clock of programs measured at
 three clocks.  The last two need ``pip install msbgen[bench]``.
 """
@@ -197,12 +198,37 @@ def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
     pyplot.close(figure)
 
 
+def fidelity_replays() -> None:
+    import fidelity
+
+    results = _each_task(fidelity.replays, fidelity.PROGRAMS)
+    unseen = {p: results[p] for p in fidelity.UNSEEN_PROGRAMS}
+    methods = list(results[fidelity.PROGRAMS[0]]["all"]["methods"])
+    means = {
+        "five programs kept apart": _means(_part(unseen, "all"), methods),
+        "the five in the corner of the platform": _means(_part(unseen, "corner"), methods),
+        "all eleven programs": _means(_part(results, "all"), methods),
+        "all eleven in the corner": _means(_part(results, "corner"), methods),
+    }
+    _write("fidelity-replays", {"means": means, "programs": results})
+    rows = []
+    for name, mean in means.items():
+        rows += [[name, *row] for row in _score_rows(mean, EXACT)]
+    put_into_readme("replays", markdown(["contexts", "method", *EXACT.values()], rows))
+    put_into_readme("replays-programs", _per_task_table(_part(unseen, "all"), tuple(EXACT)[:2]))
+
+
+def _part(results: Mapping[str, dict], name: str) -> dict[str, dict]:
+    return {program: result[name] for program, result in results.items()}
+
+
 FIDELITY: dict[str, Callable[[], None]] = {
     "scores": fidelity_scores,
     "samples": fidelity_samples,
     "little": fidelity_little,
     "ablation": fidelity_ablation,
     "curve": fidelity_curve,
+    "replays": fidelity_replays,
 }
 
 
@@ -231,9 +257,9 @@ def real(folder: Path) -> None:
 # ------------------------------------------------------------------------------ numbers and tables
 
 
-def _each_task(measure: Callable[[str], dict]) -> dict[str, dict]:
+def _each_task(measure: Callable[[str], dict], tasks: Sequence[str] = TASKS) -> dict[str, dict]:
     with ProcessPoolExecutor(2) as pool:
-        return dict(zip(TASKS, pool.map(measure, TASKS)))
+        return dict(zip(tasks, pool.map(measure, tasks)))
 
 
 def _means(results: Mapping[str, dict], methods: Sequence[str] | Mapping[str, Any]) -> dict:
@@ -254,6 +280,10 @@ def _means(results: Mapping[str, dict], methods: Sequence[str] | Mapping[str, An
 
 
 def _score_table(mean: dict, columns: Mapping[str, str]) -> str:
+    return markdown(["method", *columns.values()], _score_rows(mean, columns))
+
+
+def _score_rows(mean: dict, columns: Mapping[str, str]) -> list[list[str]]:
     rows = []
     for method, row in mean.items():
         cells = []
@@ -262,7 +292,7 @@ def _score_table(mean: dict, columns: Mapping[str, str]) -> str:
             text = f"{100 * score:.1f} %" if metric == "duration_error" else f"{score:.3f}"
             cells.append(f"{text} ({100 * gain:+.0f} %)")
         rows.append([method, *cells])
-    return markdown(["method", *columns.values()], rows)
+    return rows
 
 
 def _per_task_table(
