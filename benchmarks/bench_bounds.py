@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import numpy as np
-from tables import markdown, put_into_readme
 from scipy.stats import norm
+from tables import markdown, put_into_readme
 
 import msbgen
 from msbgen.clock import sharpen, uniform_knots

@@ -4,7 +4,8 @@
 
 Writes ``benchmarks/results/{solver,generate,scaling,speed}.json`` and the README's table; with
 ``--quick`` small sizes, for a trial, and nothing but a folder of its own.  On an idle machine, or
-the figures mean nothing.  Where a peer (``pip install msbgen[bench]``) is missing, the table says so.
+the figures mean nothing.  Where a peer (``pip install msbgen[bench]``) is missing, the table says
+so.
 """
 
 import argparse

@@ -1,11 +1,13 @@
 """Small profile datasets that every test file may ask for."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import settings
 
-from msbgen.schema import make_profiles
+from msbgen.schema import make_profiles, read_profiles, write_profiles
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True)
@@ -78,3 +80,16 @@ def measured() -> xr.Dataset:
 def truth() -> xr.Dataset:
     """Two contexts that `measured` lacks."""
     return synthetic_task(np.array([(6.0, 1.5), (4.0, 1.5)]), n_runs=4)
+
+
+@pytest.fixture
+def thinned(tmp_path):
+    """A folder like ``profiles/`` with a part of gzip: all known contexts, few runs, few unseen."""
+    shipped = Path(__file__).resolve().parent.parent / "profiles"
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    train = read_profiles(shipped / "gzip.nc").isel(run=slice(0, 2))
+    truth = read_profiles(shipped / "gzip-truth.nc").isel(context=slice(0, None, 10))
+    write_profiles(train, folder / "gzip.nc")
+    write_profiles(truth, folder / "gzip-truth.nc")
+    return folder

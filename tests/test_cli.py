@@ -590,7 +590,8 @@ def test_check_warns_and_exits_with_0(measured, tmp_path, capsys):
     assert "usable, with warnings" in said
 
 
-def test_the_demo_prints_its_table_and_refuses_to_overwrite(tmp_path):
+def test_the_demo_prints_its_table_and_refuses_to_overwrite(thinned, tmp_path, monkeypatch):
+    monkeypatch.setattr("msbgen.cli._shipped_profiles", lambda: thinned)
     done = msbgen("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -601,7 +602,7 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(tmp_path):
     assert files.keys() == {"generated.nc", "scores.json", "profiles.png"}
     assert files["profiles.png"].startswith(b"\x89PNG")
     generated = read_profiles(tmp_path / "out" / "generated.nc")
-    measured = read_profiles(ROOT / "profiles" / "gzip.nc")
+    measured = read_profiles(thinned / "gzip.nc")
     np.testing.assert_array_equal(context_table(generated), all_contexts(measured))
     assert generated.attrs["kind"] == "mean"
     assert "all 4560 contexts" in done.stdout

@@ -1,7 +1,6 @@
 """What the README shows runs as it stands."""
 
 import re
-import shutil
 from pathlib import Path
 
 import msbgen
@@ -14,13 +13,10 @@ def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def test_the_library_examples_run(tmp_path, monkeypatch, capsys):
+def test_the_library_examples_run(thinned, monkeypatch, capsys):
     first, bounds = blocks("python")
     assert len([line for line in first.splitlines() if line.strip()]) <= 20
-    (tmp_path / "profiles").mkdir()
-    for name in ("gzip.nc", "gzip-truth.nc"):
-        shutil.copy(ROOT / "profiles" / name, tmp_path / "profiles")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(thinned.parent)
     names = {}
     exec(compile(first, "README.md", "exec"), names)
     assert names["mean"].sizes["context"] == 100
