@@ -525,9 +525,9 @@ def test_a_file_written_in_blocks_is_the_same(folder, monkeypatch):
 def test_what_no_disk_and_no_memory_could_hold_is_refused(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
-    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e3))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e2))
     assert main(["generate", "measured.nc", "-o", "o.nc", "--contexts", "all"]) == 2
-    assert "or more, there are 1e-06 GB free beside o.nc" in capsys.readouterr().err
+    assert "or more, there are 1e-07 GB free beside o.nc" in capsys.readouterr().err
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e30))
     arguments = ["--contexts", "c.csv", "--kind", "sample", "--samples", "1000000000"]
     assert main(["generate", "measured.nc", "-o", "o.nc", *arguments]) == 2
