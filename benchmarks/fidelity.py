@@ -174,8 +174,10 @@ def _fixed_metric(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike)
 class _Constant(Trend):
     """The mean over the known contexts, whatever the context: all is left to the bridge."""
 
-    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
-        found = vars(super().refit(states, weights=weights))
+    def refit(
+        self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True
+    ) -> Trend:
+        found = vars(super().refit(states, weights=weights, held_out=held_out))
         return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
 
 

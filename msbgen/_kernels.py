@@ -1153,6 +1153,7 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
     value = np.empty(k)
     following = np.empty(k)
     weight = np.empty(k)
+    density = np.empty(k)
     back = np.empty((bins, k), dtype=np.int64)
     half = 0.5 / (bandwidth * bandwidth)
     for q in range(active.shape[0]):
@@ -1162,14 +1163,18 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
             # invariant: value[a] is the log density of the best path that ends in a at bin j − 1
             for b in range(k):
                 y = points[j, active[q, b]]
-                density = 0.0
-                for a in range(k):
+                density[b] = weight[b]
+                for a in range(b):
                     x = points[j, active[q, a]]
                     squared = 0.0
                     for c in range(dims):
                         step = x[c] - y[c]
                         squared += step * step
-                    density += weight[a] * np.exp(-half * squared)
+                    near = np.exp(-half * squared)
+                    density[a] += weight[b] * near
+                    density[b] += weight[a] * near
+            for b in range(k):
+                y = points[j, active[q, b]]
                 best = -np.inf
                 best_a = 0
                 if j == 0:
@@ -1186,7 +1191,7 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
                             best = candidate
                             best_a = a
                     best += g[j - 1, active[q, b]] / epsilon
-                following[b] = best + np.log(density)
+                following[b] = best + np.log(density[b])
                 back[j, b] = best_a
             value, following = following, value
         end = int(np.argmax(value))

@@ -280,15 +280,14 @@ def _left_out_prediction(
     if anew:
         trend = fit_trend(law.contexts[kept], means[kept], weights=worth)
     else:
-        trend = replace(law.trend, contexts=law.contexts[kept]).refit(means[kept], weights=worth)
+        trend = replace(law.trend, contexts=law.contexts[kept])
+        trend = trend.refit(means[kept], weights=worth, held_out=False)
     return trend.predict(law.contexts[group])
 
 
 def _known_states(law: ProgressLaw) -> Floats:
     """Mean measured amounts per bin of each known context, (n, bins, k), as the law has them."""
-    own = law.trend.predict(law.contexts)[law.run_context] * np.exp(law.residual)
-    first = np.searchsorted(law.run_context, np.arange(len(law.contexts)))
-    return np.add.reduceat(own, first, axis=0) / np.bincount(law.run_context)[:, None, None]
+    return law.trend.predict(law.contexts) * np.exp(law.departure)
 
 
 def _random_groups(

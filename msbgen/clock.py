@@ -157,6 +157,7 @@ def sharpen(
     *,
     knots: ArrayLike,
     clock: int = 1,
+    shared_steps: int = 0,
 ) -> Progress:
     """As :func:`to_progress`, with a prior for what happens within a sampling interval.
 
@@ -166,6 +167,10 @@ def sharpen(
     that estimate instead of evenly: one step of Richardson-Lucy deconvolution.  What every
     interval holds in all is kept.
 
+    Sampling intervals meet other phases in every run: what the sharpened runs hold more or less
+    of than the prior, all together, is structure that the prior has not resolved.  `shared_steps`
+    times the prior is multiplied by that ratio, bin by bin, before it is used.
+
     Parameters
     ----------
     counts, duration, interval, knots, clock
@@ -173,6 +178,8 @@ def sharpen(
     prior : array_like, broadcastable to (..., bins, d)
         Expected amounts per bin, not negative; only ratios within an interval matter.  The
         prediction of a trend at each run's context serves well; repeat two to four times.
+    shared_steps : int
+        Corrections of the prior by what all runs have in common; wants runs of one task.
 
     Returns
     -------
@@ -196,9 +203,13 @@ def sharpen(
         raise ValueError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
     position, total, amounts = _amounts(runs, ended, interval, clock)
     state = np.empty((len(amounts), *shape[-2:]))
-    _kernels.rebin_in_proportion(
-        position, amounts, edges, np.ascontiguousarray(expected).reshape(state.shape), state
-    )
+    expected = np.ascontiguousarray(expected).reshape(state.shape)
+    _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
+    for _ in range(shared_steps):
+        had = expected.sum(axis=0)
+        ratio = np.divide(np.nansum(state, axis=0), had, out=np.ones_like(had), where=had > 0)
+        expected = expected * ratio
+        _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
     return Progress(state.reshape(shape), total.reshape(batch), edges, clock)
 
 

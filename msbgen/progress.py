@@ -202,10 +202,14 @@ class ProgressLaw:
         states = _context_means(own, run_context)
         # a cap is on a counter per time, which is a state only where time is not the clock
         trend = fit_trend(contexts, states, weights=n_runs, find_caps=clock != 0)
-        for _ in range(settings.sharpenings):
+        for done in range(1, settings.sharpenings + 1):
             prior = trend.predict(contexts)[run_context]
-            own = _sharpened(*runs, prior, knots, clock)
-            trend = trend.refit(_context_means(own, run_context), weights=n_runs)
+            own = sharpen(*runs, prior, knots=knots, clock=clock, shared_steps=_SHARED_STEPS).state
+            trend = trend.refit(
+                _context_means(own, run_context),
+                weights=n_runs,
+                held_out=done == settings.sharpenings,
+            )
         run_total = measured.total[run_context, run]
         total_trend = fit_trend(
             contexts,
@@ -312,8 +316,11 @@ class ProgressLaw:
                 progress(done, len(blocks))
             return result
 
-        with ThreadPoolExecutor(available_cores()) as pool:
-            answers = list(pool.map(answer, blocks))
+        if len(blocks) == 1:  # an allocator's question, answered sooner than a thread starts
+            answers = [answer(blocks[0])]
+        else:
+            with ThreadPoolExecutor(available_cores()) as pool:
+                answers = list(pool.map(answer, blocks))
         n_times = max(counts.shape[-2] for counts, _ in answers)
         duration = np.concatenate([d for _, d in answers])
         counts = np.full(
@@ -520,21 +527,6 @@ def _context_means(state: Floats, run_context: Indices) -> Floats:
     first = np.searchsorted(run_context, np.arange(run_context[-1] + 1))
     total = np.add.reduceat(state, first, axis=0)
     return total / np.bincount(run_context)[:, None, None]
-
-
-def _sharpened(
-    counts: Floats, duration: Floats, interval: float, prior: Floats, knots: Floats, clock: int
-) -> Floats:
-    """Amounts per bin of each run, (n, bins, k), from what its trend says and all runs agree on.
-
-    Sampling intervals meet other phases in every context: what the sharpened runs hold more or
-    less of than the prior, all together, is structure that the trend has not resolved yet.
-    """
-    for _ in range(_SHARED_STEPS):
-        own = sharpen(counts, duration, interval, prior, knots=knots, clock=clock).state
-        had = prior.sum(axis=0)
-        prior = prior * np.divide(own.sum(axis=0), had, out=np.ones_like(had), where=had > 0)
-    return sharpen(counts, duration, interval, prior, knots=knots, clock=clock).state
 
 
 def _unbiased(residual: Floats, run_context: Indices) -> Floats:

@@ -183,11 +183,13 @@ class Trend:
             state[..., 0] = _throttled(np.exp(value), floor, cap.width)[0]
         return state
 
-    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
+    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True) -> Trend:
         """The trend of other states of the same contexts, nothing chosen anew.
 
         Parameters and errors as :func:`fit_trend`; coordinates, form, length scales, nuggets
-        and the parameters of the caps are kept.  O(n³), with a cap O(n³) per bin.
+        and the parameters of the caps are kept.  Without `held_out` the predictions of known
+        contexts from all others, half of the work, are left out: `loo` and `error` are NaN.
+        O(n³), with a cap O(n³) per bin.
         """
         known, amounts, worth = _checked(self.contexts, states, weights)
         if amounts.shape[2] != len(self.offset):
@@ -204,6 +206,7 @@ class Trend:
             self.lengths,
             self.nugget,
             lambda seeker: tuple(seeker.again(cap) for cap in self.caps),
+            held_out=held_out,
         )
 
     def to_arrays(self) -> dict[str, NDArray]:
@@ -353,32 +356,36 @@ def _assemble(
     lengths: Floats,
     nugget: Floats,
     seek: Callable[[_CapSearch], tuple[Cap, ...]],
+    *,
+    held_out: bool = True,
 ) -> Trend:
     """The trend with given parameters; `seek` finds the caps once the rest is known."""
     n = len(known)
     logs, noise, share = _logs(amounts, worth, offset)
     mean, centred = _centre(logs, noise)
-    tests = _Tests.of(known)
+    tests = _Tests.of(known) if held_out else _Tests.none()
     z = _scaled(known, known, chosen)
     lowest, highest = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
     room = _ROOM * (highest - lowest) + _ROOM_MIN
     lowest, highest = lowest - room, highest + room
     coefficients = np.empty((amounts.shape[2], n, amounts.shape[1]))
-    held_out = np.empty((len(tests.index), *amounts.shape[1:]))
+    predicted = np.empty((len(tests.index), *amounts.shape[1:]))
     for k in range(amounts.shape[2]):
         coefficients[k], errors = _fit(
             z, tests, shape, centred[..., k], noise[..., k], lengths[k], nugget[k]
         )
-        held_out[..., k] = logs[tests.index, :, k] - errors
-    np.clip(held_out, lowest, highest, out=held_out)
-    squares = np.nan_to_num((held_out - logs[tests.index]) ** 2)
-    error = np.sqrt(np.einsum("r,rbk,kb->k", tests.weight, squares, share))
-    held_out = np.maximum(np.exp(held_out) - offset, 0.0)
-    loo = held_out[:n].copy()
-    seeker = _CapSearch(known, z, amounts, noise, share[0], tests, held_out)
+        predicted[..., k] = logs[tests.index, :, k] - errors
+    np.clip(predicted, lowest, highest, out=predicted)
+    squares = np.nan_to_num((predicted - logs[tests.index]) ** 2)
+    predicted = np.maximum(np.exp(predicted) - offset, 0.0)
+    seeker = _CapSearch(known, z, amounts, noise, share[0], tests, predicted)
     caps = seek(seeker)
-    for cap in caps:
-        loo[..., 0], error[0] = seeker.held_out_time(cap)
+    loo, error = np.full(amounts.shape, np.nan), np.full(amounts.shape[2], np.nan)
+    if held_out:
+        loo = predicted[:n].copy()
+        error = np.sqrt(np.einsum("r,rbk,kb->k", tests.weight, squares, share))
+        for cap in caps:
+            loo[..., 0], error[0] = seeker.held_out_time(cap)
     return Trend(
         known, chosen, shape, lengths, nugget, offset, mean.T.copy(), lowest.T.copy(),
         highest.T.copy(), coefficients, caps, loo, error,
@@ -433,6 +440,10 @@ class _Tests:
         return cls._build(n, members)
 
     @classmethod
+    def none(cls) -> _Tests:
+        return cls._build(0, [])
+
+    @classmethod
     def _build(cls, n: int, members: list[tuple[int, NDArray[np.intp]]]) -> _Tests:
         parts, resource, weight = [np.arange(n)], [np.full(n, -1)], [np.full(n, 1.0 / max(n, 1))]
         blocks, start = [], n
@@ -445,7 +456,7 @@ class _Tests:
         weights = np.concatenate(weight)
         return cls(
             np.concatenate(parts), n, tuple(blocks), np.concatenate(resource),
-            weights / weights.sum(),
+            weights / max(weights.sum(), 1e-300),
         )  # fmt: skip
 
     def about(self, resource: int, *, alone: bool) -> tuple[_Tests, NDArray[np.intp]]:
@@ -834,9 +845,8 @@ class _CapSearch:
 
     def _cap(self, cap: _Candidate, gain: float) -> Cap:
         every = np.arange(self.amounts.shape[1])
-        nothing = self.tests.index[:0]
-        tests = replace(self.tests, index=nothing, single=0, blocks=())
-        coefficients, mean, highest, _ = self._solve(cap, every, tests, nothing)
+        tests = _Tests.none()
+        coefficients, mean, highest, _ = self._solve(cap, every, tests, tests.index)
         return Cap(
             cap.counter, cap.resource, cap.rate, cap.width, gain, cap.lengths, cap.nugget,
             mean, highest, np.ascontiguousarray(coefficients),
