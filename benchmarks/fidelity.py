@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -174,9 +175,7 @@ def _fixed_metric(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike)
 class _Constant(Trend):
     """The mean over the known contexts, whatever the context: all is left to the bridge."""
 
-    def refit(
-        self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True
-    ) -> Trend:
+    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True) -> Trend:
         found = vars(super().refit(states, weights=weights, held_out=held_out))
         return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
 
@@ -186,17 +185,36 @@ def _constant(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike) -> 
     return _Constant(**vars(found)).refit(states, weights=weights)
 
 
-# What is removed: settings of the generator, and what stands in for fit_trend.
-ABLATIONS: dict[str, tuple[Any, Callable[..., Trend]]] = {
-    "nothing": (msbgen.DEFAULT, fit_trend),
-    "progress clock (wall time instead)": (replace(msbgen.DEFAULT, clock="time"), _without_caps),
-    "log coordinates (linear instead)": (msbgen.DEFAULT, _linear),
-    "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fixed_metric),
-    "caps": (msbgen.DEFAULT, _without_caps),
-    "trend (bridge on whole states)": (msbgen.DEFAULT, _constant),
-    "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), fit_trend),
+def _no_departure(_known: Floats, place: Floats, departure: Floats) -> Floats:
+    return np.zeros((len(place), *departure.shape[1:]))
+
+
+def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
+    return np.ones_like(amounts)
+
+
+_FIT = "msbgen.progress.fit_trend"
+_LOCAL = "msbgen.progress._local_mean"
+
+# What is removed: settings of the generator, and what stands in for its parts.
+ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "nothing": (msbgen.DEFAULT, {}),
+    "progress clock (wall time instead)": (
+        replace(msbgen.DEFAULT, clock="time"),
+        {_FIT: _without_caps},
+    ),
+    "log coordinates (linear instead)": (msbgen.DEFAULT, {_FIT: _linear}),
+    "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, {_FIT: _fixed_metric}),
+    "caps": (msbgen.DEFAULT, {_FIT: _without_caps}),
+    "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
+    "trend (local mean only)": (msbgen.DEFAULT, {_FIT: _constant}),
+    "trend and local mean": (msbgen.DEFAULT, {_FIT: _constant, _LOCAL: _no_departure}),
+    "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), {}),
     # at this ε the coupling is that of independent neighbours
-    "coherent paths (independent draws)": (replace(msbgen.DEFAULT, epsilon=1e6), fit_trend),
+    "coherent paths (independent segments)": (
+        replace(msbgen.DEFAULT, epsilon=1e6),
+        {"msbgen.progress.ProgressLaw._to_lag": _own_lag},
+    ),
 }
 
 
@@ -208,22 +226,24 @@ def ablation(task: str) -> dict:
     table = context_table(truth)
     baseline: dict[str, Method] = {"bracketing": METHODS["bracketing"]}
     out = {}
-    for name, (settings, trend) in ABLATIONS.items():
-        with patch("msbgen.progress.fit_trend", trend):
+    for name, (settings, parts) in ABLATIONS.items():
+        with ExitStack() as stack:
+            for target, replacement in parts.items():
+                stack.enter_context(patch(target, replacement))
             model = msbgen.fit_profiles(train, settings)
 
-        def generate(_: xr.Dataset, contexts: ArrayLike, kind: Any, model=model) -> xr.Dataset:
-            return model.generate(contexts, kind=kind)
+            def generate(_: xr.Dataset, contexts: ArrayLike, kind: Any, model=model) -> xr.Dataset:
+                return model.generate(contexts, kind=kind)
 
-        kinds: dict[str, Method] = {
-            kind: partial(generate, kind=kind) for kind in ("mean", "max_likelihood")
-        }
-        rng = np.random.default_rng(0)
-        drawn = model.generate(table, kind="sample", n_samples=SPLITS * half, rng=rng)
-        out[name] = {
-            **msbgen.summarise(msbgen.score_methods(train, truth, {**kinds, **baseline})),
-            "samples": against_floor({"sample": drawn}, train, truth, half),
-        }
+            kinds: dict[str, Method] = {
+                kind: partial(generate, kind=kind) for kind in ("mean", "max_likelihood")
+            }
+            rng = np.random.default_rng(0)
+            drawn = model.generate(table, kind="sample", n_samples=SPLITS * half, rng=rng)
+            out[name] = {
+                **msbgen.summarise(msbgen.score_methods(train, truth, {**kinds, **baseline})),
+                "samples": against_floor({"sample": drawn}, train, truth, half),
+            }
     return out
 
 

@@ -43,6 +43,8 @@ Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
 BINS = 400
+# As the generator's: what the runs share places their counts within an interval.
+SHARED_STEPS = 6
 # Counts below this share of their mean are treated additively: log(count + share · mean).
 FLOOR = 0.1
 # A mean profile ends where less than this share of the runs would still go on.
@@ -429,6 +431,7 @@ def _trend(known: Measured) -> tuple[Trend, Floats]:
             trend.predict(known.contexts)[known.own],
             knots=uniform_knots(BINS),
             clock=known.clock,
+            shared_steps=SHARED_STEPS,
         ).state
         trend = trend.refit(known.context_means(state), weights=weights)
     return trend, state

@@ -403,11 +403,7 @@ class ProgressLaw:
         log_weight: Floats,
         uniform: Floats,
     ) -> tuple[Floats, Floats]:
-        """Drawn paths: counts (q, n_samples, times, k), durations (q, n_samples).
-
-        A path that changes runs forgets how far each of them was ahead: its amounts are scaled
-        so that the whole run is as far ahead as the run in which the path ends.
-        """
+        """Drawn paths: counts (q, n_samples, times, k), durations (q, n_samples)."""
         path = np.empty(uniform.shape, dtype=np.int64)
         f, g = self.potentials
         _kernels.draw_paths(
@@ -415,17 +411,25 @@ class ProgressLaw:
         )
         end = path[..., -1]
         totals = total[:, None] * np.exp(self.total_residual[end])
-        reached = np.empty((*end.shape, centre.shape[2]))
-        _kernels.path_amounts(centre, self._factor, path, reached)
-        wanted = centre.sum(axis=1)[:, None] * np.exp(self.lag[end])
-        scale = np.divide(wanted, reached, out=np.ones_like(reached), where=reached > 0)
-        duration = totals if self.clock == 0 else reached[..., 0] * scale[..., 0]
+        amounts = np.empty((*end.shape, centre.shape[2]))
+        _kernels.path_amounts(centre, self._factor, path, amounts)
+        scale = self._to_lag(centre, end, amounts)
+        duration = totals if self.clock == 0 else amounts[..., 0] * scale[..., 0]
         last = self._last_interval(duration)
         counts = np.empty((*end.shape, last.max() + 1, centre.shape[2]))
         _kernels.path_counts(
             centre, self._factor, path, scale, totals, self.clock, self.interval, last, counts
         )
         return counts, duration
+
+    def _to_lag(self, centre: Floats, end: Indices, amounts: Floats) -> Floats:
+        """Factors (q, paths, k) on the amounts of paths that end in given runs.
+
+        A path that changes runs forgets how far each of them was ahead: it is scaled so that the
+        whole of it is as far ahead as the run in which it ends.
+        """
+        wanted = centre.sum(axis=1)[:, None] * np.exp(self.lag[end])
+        return np.divide(wanted, amounts, out=np.ones_like(amounts), where=amounts > 0)
 
     def _last_interval(self, duration: Floats) -> Indices:
         return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
