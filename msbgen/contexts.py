@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Floats = NDArray[np.float64]
 
@@ -49,10 +48,12 @@ def outside_hull(known: Floats, query: Floats) -> NDArray[np.bool_]:
     slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
     outside = np.any((query < low - slack) | (query > high + slack), axis=1)
     known, query = to_unit_range(known, known), to_unit_range(known, query)
-    corners = np.array(np.meshgrid(*[np.unique(column)[[0, -1]] for column in known.T]))
+    corners = np.array(np.meshgrid(*zip(known.min(axis=0), known.max(axis=0))))
     corners = corners.reshape(known.shape[1], -1).T
     if squared_distances(corners, known).min(axis=1).max() > 1e-18:
         # not every corner of the box was measured: look for the combination itself
+        from scipy.optimize import nnls  # here, as it takes as long to import as all the rest
+
         lifted = np.vstack([known.T, np.ones(len(known))])
         for i in np.flatnonzero(~outside):
             outside[i] = nnls(lifted, np.append(query[i], 1.0))[1] > 1e-6
