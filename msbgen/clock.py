@@ -278,9 +278,8 @@ def to_wall_time(
     length = np.maximum(length, 1)
     n_times = int(length.max()) if len(length) else 0
     counts = np.empty((len(flat), n_times, d))
-    _kernels.rebin(
-        position, quantities[:, :, 1:], interval * np.arange(n_times + 1.0), length - 1, counts
-    )
+    others = np.ascontiguousarray(quantities[:, :, 1:])
+    _kernels.rebin(position, others, interval * np.arange(n_times + 1.0), length - 1, counts)
     return counts.reshape(*batch, n_times, d), duration.reshape(batch)
 
 

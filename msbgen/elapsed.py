@@ -383,7 +383,7 @@ def _snapshots(
     step = min(max(round(settings.snapshot_interval / interval), 1), longest - 1)
     snapshots = []
     for row in range(0, longest, step):
-        context, run = np.nonzero(whole > row)
+        context, run = map(np.ascontiguousarray, np.nonzero(whole > row))
         snapshots.append(Snapshot(row, context, counts[context, run, row]))
     return tuple(snapshots)
 

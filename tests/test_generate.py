@@ -1,4 +1,7 @@
 import dataclasses
+import subprocess
+import sys
+import textwrap
 import tracemalloc
 
 import numpy as np
@@ -19,6 +22,7 @@ from msbgen.schema import (
     duration_array,
     inspect_profiles,
     write_blocks,
+    write_profiles,
 )
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -347,3 +351,28 @@ def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind
             counts = count_array(alone)[0, 0]
             assert np.isfinite(counts).all(axis=1).sum() == rows == len(counts)
             np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
+
+
+def test_no_kernel_is_compiled_twice(measured, tmp_path):
+    """A second layout of an argument is a second compilation, of seconds on a first use."""
+    script = textwrap.dedent(
+        """
+        import sys
+        from msbgen import PRESETS, ProfileModel, _kernels, fit_profiles, read_profiles
+        measured = read_profiles(sys.argv[1])
+        for name, settings in PRESETS.items():
+            model = fit_profiles(measured, settings)
+            model.save(f"{sys.argv[1]}-{name}")
+            for model in (model, ProfileModel.load(f"{sys.argv[1]}-{name}")):
+                for kind in ("mean", "max_likelihood", "sample"):
+                    model.generate([[3.0, 1.1]], kind=kind, times=0.004)
+        used = {n: len(getattr(f, "signatures", [])) for n, f in vars(_kernels).items()}
+        print(sum(used.values()), *(n for n in used if used[n] > 1))
+        """
+    )
+    write_profiles(measured, tmp_path / "measured.nc")
+    command = [sys.executable, "-c", script, str(tmp_path / "measured.nc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    total, *twice = done.stdout.split()
+    assert int(total) > 10
+    assert twice == []
