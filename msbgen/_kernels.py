@@ -14,14 +14,23 @@ import numpy as np
 from numba import njit
 
 
-def _kernel(function: Callable[..., Any]) -> Any:
+def _compiled(function: Callable[..., Any], freedoms: set[str]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
-    # contraction (fused multiply-add) is the one freedom of fast mathematics that keeps inf and NaN
-    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    options = {"nogil": True, "error_model": "numpy", "fastmath": freedoms}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # "no locator available": a read-only install without a cache folder
         return njit(**options)(function)
+
+
+def _kernel(function: Callable[..., Any]) -> Any:
+    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    return _compiled(function, {"contract"})
+
+
+def _reduction(function: Callable[..., Any]) -> Any:
+    """A kernel whose sums may be taken in any order, as vector units need; inf and NaN are kept."""
+    return _compiled(function, {"contract", "reassoc"})
 
 
 # ------------------------------------------------------------------ dynamic time warping
@@ -259,7 +268,9 @@ _EXP_LOW = -708.0  # below: exactly zero, never a denormal
 _EXP_HIGH = 709.0
 
 _PANEL = 32  # rows that a blocked factorisation takes at a time
-_LANES = 32  # width of the buffer that holds partial sums, so that sums become vector code
+_LANES = 32  # width of the buffer of partial maxima, so that they become vector code
+_PAYS = 0.5  # a Sinkhorn update that leaves less than this of the error is worth its pass
+_LEAST = 4  # updates before that is judged
 
 
 @_kernel
@@ -359,24 +370,12 @@ def _max(row):
     return best
 
 
-@_kernel
+@_reduction
 def _sum(row):
-    """Sum by lanes: vector code, and a smaller rounding error than a running sum."""
-    m = row.size
-    lanes = np.zeros(_LANES)
-    whole = m - m % _LANES
-    for start in range(0, whole, _LANES):
-        part = row[start : start + _LANES]
-        for k in range(_LANES):
-            lanes[k] += part[k]
-    for j in range(whole, m):
-        lanes[j - whole] += row[j]
-    width = _LANES // 2
-    while width > 0:
-        for k in range(width):
-            lanes[k] += lanes[k + width]
-        width //= 2
-    return lanes[0]
+    total = 0.0
+    for j in range(row.size):
+        total += row[j]
+    return total
 
 
 @_kernel
@@ -422,72 +421,115 @@ def gibbs(ground, f, g, epsilon, out):
 
 
 @_kernel
+def sharpen(kernel, left, right):
+    """K_ij = (left_i K_ij right_j)^4 in place: the kernel at a quarter of epsilon, absorbed."""
+    n = kernel.shape[0]
+    m = kernel.shape[1]
+    for i in range(n):
+        row = kernel[i]
+        for j in range(m):
+            once = left[i] * row[j] * right[j]
+            twice = once * once
+            row[j] = twice * twice
+
+
+@_reduction
+def _dot(row, v):
+    total = 0.0
+    for j in range(row.size):
+        total += row[j] * v[j]
+    return total
+
+
+@_reduction
 def sweep(kernel, v, a, divide, u, t):
     """t = K^T u with u = a / (K v), a Sinkhorn update and its check, or u = a * (K v).
 
-    A single pass over memory: four rows at a time are read for their products with v and are
+    A single pass over memory: eight rows at a time are read for their products with v and are
     still in the cache when they are added to t.
     """
-    n, m = kernel.shape
-    lanes = np.zeros((4, _LANES))
-    a0 = lanes[0]
-    a1 = lanes[1]
-    a2 = lanes[2]
-    a3 = lanes[3]
-    whole = m - m % _LANES
+    n = kernel.shape[0]
+    m = kernel.shape[1]
+    whole = n - n % 8
     t[:] = 0.0
-    for i in range(0, n, 4):
-        # past the end the last row stands in; its weight is zero
-        i1 = min(i + 1, n - 1)
-        i2 = min(i + 2, n - 1)
-        i3 = min(i + 3, n - 1)
+    # invariant: u holds the products of the rows before i, and t their sum weighted by u
+    for i in range(0, whole, 8):
         r0 = kernel[i]
-        r1 = kernel[i1]
-        r2 = kernel[i2]
-        r3 = kernel[i3]
-        lanes[:] = 0.0
-        # invariant: lanes[r, k] holds the sum over j < start with j % _LANES == k of row i + r
-        for start in range(0, whole, _LANES):
-            for k in range(_LANES):
-                vk = v[start + k]
-                a0[k] += r0[start + k] * vk
-                a1[k] += r1[start + k] * vk
-                a2[k] += r2[start + k] * vk
-                a3[k] += r3[start + k] * vk
-        for k in range(m - whole):
-            vk = v[whole + k]
-            a0[k] += r0[whole + k] * vk
-            a1[k] += r1[whole + k] * vk
-            a2[k] += r2[whole + k] * vk
-            a3[k] += r3[whole + k] * vk
-        width = _LANES // 2
-        while width > 0:
-            for k in range(width):
-                a0[k] += a0[k + width]
-                a1[k] += a1[k + width]
-                a2[k] += a2[k + width]
-                a3[k] += a3[k + width]
-            width //= 2
-        if divide:
-            u0 = a[i] / a0[0]
-            u1 = a[i1] / a1[0]
-            u2 = a[i2] / a2[0]
-            u3 = a[i3] / a3[0]
-        else:
-            u0 = a[i] * a0[0]
-            u1 = a[i1] * a1[0]
-            u2 = a[i2] * a2[0]
-            u3 = a[i3] * a3[0]
-        u[i] = u0
-        u[i1] = u1
-        u[i2] = u2
-        u[i3] = u3
-        if i + 3 >= n:
-            u1 = u1 if i + 1 < n else 0.0
-            u2 = u2 if i + 2 < n else 0.0
-            u3 = 0.0
+        r1 = kernel[i + 1]
+        r2 = kernel[i + 2]
+        r3 = kernel[i + 3]
+        r4 = kernel[i + 4]
+        r5 = kernel[i + 5]
+        r6 = kernel[i + 6]
+        r7 = kernel[i + 7]
+        s0 = 0.0
+        s1 = 0.0
+        s2 = 0.0
+        s3 = 0.0
+        s4 = 0.0
+        s5 = 0.0
+        s6 = 0.0
+        s7 = 0.0
         for j in range(m):
-            t[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
+            vj = v[j]
+            s0 += r0[j] * vj
+            s1 += r1[j] * vj
+            s2 += r2[j] * vj
+            s3 += r3[j] * vj
+            s4 += r4[j] * vj
+            s5 += r5[j] * vj
+            s6 += r6[j] * vj
+            s7 += r7[j] * vj
+        u0 = a[i] / s0 if divide else a[i] * s0
+        u1 = a[i + 1] / s1 if divide else a[i + 1] * s1
+        u2 = a[i + 2] / s2 if divide else a[i + 2] * s2
+        u3 = a[i + 3] / s3 if divide else a[i + 3] * s3
+        u4 = a[i + 4] / s4 if divide else a[i + 4] * s4
+        u5 = a[i + 5] / s5 if divide else a[i + 5] * s5
+        u6 = a[i + 6] / s6 if divide else a[i + 6] * s6
+        u7 = a[i + 7] / s7 if divide else a[i + 7] * s7
+        u[i] = u0
+        u[i + 1] = u1
+        u[i + 2] = u2
+        u[i + 3] = u3
+        u[i + 4] = u4
+        u[i + 5] = u5
+        u[i + 6] = u6
+        u[i + 7] = u7
+        for j in range(m):
+            t[j] += ((u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])) + (
+                (u4 * r4[j] + u5 * r5[j]) + (u6 * r6[j] + u7 * r7[j])
+            )
+    for i in range(whole, n):
+        row = kernel[i]
+        s0 = _dot(row, v)
+        u0 = a[i] / s0 if divide else a[i] * s0
+        u[i] = u0
+        for j in range(m):
+            t[j] += u0 * row[j]
+
+
+@_kernel
+def scale(kernel, a, b, v, tol, limit, u, t):
+    """Sinkhorn updates of v in place, while they pay: number of passes, L1 error of the columns.
+
+    u and t are left as `sweep` gives them at v. Once an update leaves more than _PAYS of the error,
+    a Newton step does better for the price of a few passes.
+    """
+    passes = 0
+    error = np.inf
+    while True:
+        sweep(kernel, v, a, np.bool_(True), u, t)
+        passes += 1
+        previous = error
+        error = 0.0
+        for j in range(b.size):
+            error += abs(v[j] * t[j] - b[j])
+        crawls = passes >= _LEAST and error > _PAYS * previous
+        if not error > tol or passes >= limit or crawls:
+            return passes, error
+        for j in range(b.size):
+            v[j] = b[j] / t[j]
 
 
 @_kernel

@@ -515,7 +515,7 @@ def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
 # ------------------------------------------------------------------------------ pairwise form
 
 _MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows
-_LADDER = 4.0  # epsilon shrinks by this factor from one rung of the ladder to the next
+_LADDER = 4.0  # epsilon shrinks so from one rung of the ladder to the next; `sharpen` knows it
 _LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
 _RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
 _SWEEPS = 40  # plain Sinkhorn at most so long before Newton
@@ -662,6 +662,7 @@ class _PairSolver:
         self.f0, self.g0 = np.zeros(a.size), np.zeros(b.size)
         self.u, self.t = np.empty(a.size), np.empty(b.size)
         self.v = b
+        self.built = False  # the kernel is that of f0, g0 and epsilon
         # conjugate gradients cost passes over K, a Cholesky factor about as much as 0.4 m of them
         self.patience = max(20, int(0.4 * b.size))
         self.stubborn = False  # conjugate gradients have hit their limit on this rung: factorise
@@ -686,9 +687,7 @@ class _PairSolver:
             self._solve(self.config.tol if last else _RUNG_TOL)
             if last:
                 break
-            self._absorb()
-            # out of passes: the potentials of this rung are the best there is
-            self.epsilon = self.target if self.exhausted() else self.epsilon / _LADDER
+            self._descend()
         f = self.f0 + self.epsilon * np.log(self.u)
         g = self.g0 + self.epsilon * np.log(self.v)
         return f, g, float(np.abs(self.v * self.t - self.b).sum())
@@ -710,6 +709,23 @@ class _PairSolver:
     def exhausted(self) -> bool:
         """Whether the limit on passes is reached."""
         return self.passes >= self.config.max_iter
+
+    def _descend(self) -> None:
+        """To the next rung: by powers of the kernel at hand, for a tenth of the time to build it.
+
+        Rounding grows as the exponents do; where the tolerance may feel it, build afresh.
+        """
+        left, right = self.u / self.a, self.v / self.b
+        self._absorb()
+        if self.exhausted():  # the potentials of this rung are the best there is
+            self.epsilon, self.built = self.target, False
+            return
+        self.epsilon /= _LADDER
+        largest = np.abs(self.f0).max() + np.abs(self.g0).max()
+        self.built = _ROUNDING * largest / self.epsilon < 0.01 * self.config.tol
+        if self.built:
+            _kernels.sharpen(self.kernel, left, right)
+            self.passes += 1
 
     def _rebuild(self) -> None:
         _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, self.kernel)
@@ -739,7 +755,8 @@ class _PairSolver:
 
     def _start(self) -> tuple[Array, float]:
         """Kernel at this rung; through the log domain when the warm start is out of range."""
-        self._rebuild()
+        if not self.built:
+            self._rebuild()
         columns, error = self._evaluate(self.b)
         if not (np.isfinite(error) and columns.min() > 0.0):
             half = np.empty(self.a.size)
@@ -757,11 +774,13 @@ class _PairSolver:
         self.tol = tol
         self.stubborn, self.damping, self.reach = False, 0.0, _REACH
         columns, error = self._start()
-        previous, sweeps = np.inf, 0
-        while error > tol and sweeps < _SWEEPS and (sweeps < 4 or error <= 0.5 * previous):
-            previous = error
-            columns, error = self._evaluate(self.b / self.t)
-            sweeps += 1
+        if error > tol:
+            self.v = self.b / self.t
+            passes, error = _kernels.scale(
+                self.kernel, self.a, self.b, self.v, tol, _SWEEPS, self.u, self.t
+            )
+            self.passes += passes
+            columns = self.v * self.t
         best, best_v, waited = error, self.v, 0
         while error > tol and waited < _PATIENCE and not self.exhausted():
             columns, error = self._newton_step(columns, error)

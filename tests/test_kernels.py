@@ -26,7 +26,7 @@ def test_exponential_is_exact_to_rounding_and_underflows_to_zero():
     assert (plan[0, exponents < -708] == 0.0).all()
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, 31), (4, 32), (6, 33), (41, 70)])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 31), (8, 32), (9, 33), (41, 70)])
 def test_sweep_is_two_products(rng, shape):
     kernel, v, a = rng.random(shape), rng.random(shape[1]), rng.random(shape[0])
     u, t = np.empty(shape[0]), np.empty(shape[1])
@@ -36,6 +36,50 @@ def test_sweep_is_two_products(rng, shape):
     _kernels.sweep(kernel, v, a, False, u, t)
     np.testing.assert_allclose(u, a * (kernel @ v), rtol=1e-13)
     np.testing.assert_allclose(t, kernel.T @ u, rtol=1e-13)
+
+
+def test_sums_keep_infinity_and_nan(rng):
+    kernel, u, t = rng.random((9, 40)), np.empty(9), np.empty(40)
+    for value in (np.inf, np.nan):
+        for i in (3, 8):  # among eight rows, and in what is left over
+            spoilt = kernel.copy()
+            spoilt[i, 5] = value
+            _kernels.sweep(spoilt, np.ones(40), np.ones(9), False, u, t)
+            np.testing.assert_array_equal(u[i], value)
+            np.testing.assert_array_equal(t, np.full(40, value))
+            assert np.isfinite(np.delete(u, i)).all()
+
+
+def test_sharpened_kernel_is_that_of_a_quarter_of_epsilon(rng):
+    x, y, f, g = rng.random((9, 2)), rng.random((6, 2)), rng.random(9), rng.random(6)
+    ground = (x, np.ascontiguousarray(y.T), NO_COST)
+    left, right = 0.5 + rng.random(9), 0.5 + rng.random(6)
+    kernel, wanted = np.empty((9, 6)), np.empty((9, 6))
+    _kernels.gibbs(ground, f, g, 0.4, kernel)
+    _kernels.sharpen(kernel, left, right)
+    _kernels.gibbs(ground, f + 0.4 * np.log(left), g + 0.4 * np.log(right), 0.1, wanted)
+    np.testing.assert_allclose(kernel, wanted, rtol=1e-12)
+
+
+def test_scale_stops_at_the_tolerance_the_limit_or_when_it_crawls(rng):
+    a, b = np.full(30, 1 / 30), np.full(20, 1 / 20)
+    cost = ((rng.random((30, 1, 3)) - rng.random((20, 3))) ** 2).sum(-1)
+
+    def solved(epsilon, tol, limit):
+        kernel, v = np.exp(-cost / epsilon), b.copy()
+        u, t = np.empty(30), np.empty(20)
+        passes, error = _kernels.scale(kernel, a, b, v, tol, limit, u, t)
+        np.testing.assert_allclose(u * (kernel @ v), a, rtol=1e-12)
+        assert error == pytest.approx(abs(v * (kernel.T @ u) - b).sum(), rel=1e-6)
+        return passes, error
+
+    passes, error = solved(1.0, 1e-9, 100)
+    assert error <= 1e-9
+    assert passes <= 20
+    assert solved(1.0, 1e-9, 3)[0] == 3
+    passes, error = solved(0.01, 1e-9, 100)
+    assert error > 1e-4
+    assert passes < 20
 
 
 @pytest.mark.parametrize("size", [1, 7, 32, 33, 75])
