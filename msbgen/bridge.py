@@ -527,7 +527,7 @@ _DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
 _SPARSE = 0.25  # share of entries up to which a plan is worth compressing
 _SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
 _SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
-_PATIENCE = 20  # Newton steps without progress until rounding is held responsible
+_PATIENCE = 60  # Newton steps without progress until rounding is held responsible
 
 
 @dataclass(frozen=True)
