@@ -18,7 +18,7 @@ import enum
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -300,7 +300,9 @@ def solve_bridge(
     method : {"pairwise", "multimarginal"}
         Independent two-marginal solves, or Sinkhorn iterations by message passing over the whole
         path (log domain, dual variables started at random in (0, 1), cyclic updates, Hilbert
-        stopping), which also takes unconstrained snapshots.
+        stopping), which also takes unconstrained snapshots. Where those crawl, which at small
+        epsilon is for ever, and every snapshot is constrained, the dual variables are taken from
+        the pairs; the sweep that follows confirms them.
     config : SolverConfig
     rng : numpy Generator
         For the random start of ``multimarginal`` (the solution does not depend on it); by default
@@ -972,6 +974,26 @@ class _PairSolver:
 # -------------------------------------------------------------------------- multi-marginal form
 
 
+_CRAWL = 20  # sweeps after which the message form lets the pair solver leap, where it can
+
+
+def _pairwise_duals(
+    grounds: list[Ground], log_mass: list[Array], epsilon: float, config: SolverConfig
+) -> list[Array]:
+    r"""Dual variables phi of a path with positive weights throughout, from its pairs.
+
+    At the solution B_j = epsilon log mu_j - f_j and A_j = epsilon log mu_j - g_j, so that
+    phi_j = f_j + g_j - epsilon log mu_j, f_j of the pair after snapshot j and g_j of that before.
+    """
+    # sweeps after it crawl again unless it goes as far as float64 does
+    tight = replace(config, tol=np.finfo(np.float64).eps)
+    masses = [np.exp(log / epsilon) for log in log_mass]
+    pairs = _solve_pairwise(grounds, masses, epsilon, tight, None)
+    after = [pair.f for pair in pairs] + [log_mass[-1]]
+    before = [log_mass[0]] + [pair.g for pair in pairs]
+    return [f + g - log for f, g, log in zip(after, before, log_mass)]
+
+
 def _solve_multimarginal(
     grounds: list[Ground],
     masses: list[Array | None],
@@ -998,6 +1020,7 @@ def _solve_multimarginal(
     grounds = [_restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
     reverse = [_transposed(ground) for ground in grounds]
     count = len(masses)
+    constrained = all(mass is not None for mass in masses)
     phi = [
         np.zeros(keep.sum()) if mass is None else epsilon * np.log(1.0 - rng.random(keep.sum()))
         for keep, mass in zip(held, masses)
@@ -1042,6 +1065,8 @@ def _solve_multimarginal(
         if sweeps >= config.max_iter:
             exhausted = True
             break
+        if sweeps == _CRAWL and constrained:
+            phi = _pairwise_duals(grounds, log_mass, epsilon, config)
     backward = backward_messages()
     potentials = tuple(
         (

@@ -253,6 +253,16 @@ def test_multimarginal_is_exact_where_the_kernel_underflows(rng):
     assert_same_plans(pairwise, messages, atol=1e-9)
 
 
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
+def test_multimarginal_leaps_where_sweeps_crawl(rng, epsilon):
+    points = clouds(rng, 40, 25, 40)
+    weights = [rng.random(len(x)) for x in points]
+    weights[1][3] = 0.0
+    messages = solve_bridge(points, weights, epsilon=epsilon, method="multimarginal")
+    assert messages.iterations.max() < 100
+    assert_same_plans(solve_bridge(points, weights, epsilon=epsilon), messages, atol=3e-9)
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
 def test_separated_clusters_with_unequal_masses(rng, epsilon):
     # mass must cross wide gaps: the entropic plan's null directions all but disappear
