@@ -203,7 +203,8 @@ def sharpen(
         raise ValueError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
     position, total, amounts = _amounts(runs, ended, interval, clock)
     state = np.empty((len(amounts), *shape[-2:]))
-    expected = np.ascontiguousarray(expected).reshape(state.shape)
+    # a copy: broadcast arrays are read-only
+    expected = np.array(expected, order="C").reshape(state.shape)
     _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
     for _ in range(shared_steps):
         had = expected.sum(axis=0)

@@ -67,7 +67,7 @@ def test_a_table_replaces_the_one_between_its_markers(tmp_path):
     readme = tmp_path / "README.md"
     text = "before\n<!-- results: {} -->\nold\n<!-- end -->\nafter\n"
     readme.write_text(text.format("speed") + text.format("tasks"))
-    put_into_readme("speed", markdown(["a", "b"], [["1", "2"]]), readme)
+    put_into_readme("speed", markdown(["a", "b"], [["1", "2"]]), [readme])
     first, second = readme.read_text().split("after\n")[:2]
     assert first == (
         "before\n<!-- results: speed -->\n| a | b |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n"
