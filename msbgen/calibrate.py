@@ -35,7 +35,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds import Calibration
 from msbgen.clock import sharpen, uniform_knots
-from msbgen.contexts import outside_hull
 from msbgen.files import ProfileError
 from msbgen.generate import ProfileModel
 from msbgen.heldout import HeldOut, doubt_of, in_segments
@@ -136,7 +135,7 @@ class CalibratedModel(ProfileModel):
         """
         query = self._query(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
-        outside = outside_hull(self.law.contexts, query).astype(np.int8)
+        outside = self._hull.outside(query).astype(np.int8)
         beyond = self.calibration.beyond(query).astype(np.int8)
         text = f"execution time that a new run exceeds with probability {miscoverage:g}"
         far = "context is farther from the measured ones than any that was left out"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,19 +44,58 @@ def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
     return exponent - exponent.max(axis=1, keepdims=True)
 
 
-def outside_hull(known: Floats, query: Floats) -> NDArray[np.bool_]:
-    """Which contexts are no convex combination of the known ones, (n_query,)."""
-    low, high = known.min(axis=0), known.max(axis=0)
-    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
-    outside = np.any((query < low - slack) | (query > high + slack), axis=1)
-    known, query = to_unit_range(known, known), to_unit_range(known, query)
-    corners = np.array(np.meshgrid(*zip(known.min(axis=0), known.max(axis=0))))
-    corners = corners.reshape(known.shape[1], -1).T
-    if squared_distances(corners, known).min(axis=1).max() > 1e-18:
-        # not every corner of the box was measured: look for the combination itself
-        from scipy.optimize import nnls  # here, as it takes as long to import as all the rest
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """Convex hull of known contexts, found once and asked often.
 
-        lifted = np.vstack([known.T, np.ones(len(known))])
-        for i in np.flatnonzero(~outside):
-            outside[i] = nnls(lifted, np.append(query[i], 1.0))[1] > 1e-6
-    return outside
+    Attributes
+    ----------
+    known : ndarray, (n, m)
+    slack : ndarray, (m,)
+        By how much rounding may carry a context beyond the known range.
+    facets : ndarray, (n_facets, m + 1)
+        Outward normals and offsets, in units of the known ranges, of what bounds the hull within
+        the box of the known ranges; empty where the whole box is known.
+    """
+
+    known: Floats
+    slack: Floats
+    facets: Floats
+
+    @classmethod
+    def of(cls, known: Floats) -> Hull:
+        """Hull of known contexts, (n, m); they may lie in a plane, on a line or in one place."""
+        slack = 1e-9 * np.maximum(np.abs(known.min(axis=0)), np.abs(known.max(axis=0)))
+        unit = to_unit_range(known, known)
+        corners = np.array(np.meshgrid(*zip(unit.min(axis=0), unit.max(axis=0))))
+        corners = corners.reshape(known.shape[1], -1).T
+        box = squared_distances(corners, unit).min(axis=1).max() <= 1e-18
+        return cls(known, slack, np.empty((0, known.shape[1] + 1)) if box else _facets(unit))
+
+    def outside(self, query: Floats) -> NDArray[np.bool_]:
+        """Which contexts are no convex combination of the known ones, (n_query,)."""
+        low, high = self.known.min(axis=0) - self.slack, self.known.max(axis=0) + self.slack
+        outside = ((query < low) | (query > high)).any(axis=1)
+        if len(self.facets):
+            unit = to_unit_range(self.known, query)
+            beyond = unit @ self.facets[:, :-1].T + self.facets[:, -1]
+            outside |= beyond.max(axis=1) > 1e-6
+        return outside
+
+
+def _facets(points: Floats) -> Floats:
+    """Facets of the convex hull of points (n, m), flat ones bounded on both sides."""
+    from scipy.spatial import ConvexHull  # here, as most designs do not need it
+
+    centre = points.mean(axis=0)
+    _, size, axes = np.linalg.svd(points - centre)
+    rank = int((size > 1e-9).sum())
+    within, across = axes[:rank], axes[rank:]
+    inner = (points - centre) @ within.T
+    if rank > 1:
+        facets = ConvexHull(inner).equations
+    else:  # of a line or a single place Qhull knows nothing
+        facets = np.array([[1.0, -inner.max()], [-1.0, inner.min()]][: 2 * rank])
+    normals = np.vstack([facets[:, :rank] @ within, across, -across])
+    offsets = np.append(facets[:, rank:], np.zeros(2 * len(across)))
+    return np.column_stack([normals, offsets - normals @ centre])

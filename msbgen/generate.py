@@ -12,6 +12,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -20,7 +21,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.clock import resample
-from msbgen.contexts import outside_hull, to_unit_range
+from msbgen.contexts import Hull, to_unit_range
 from msbgen.elapsed import ElapsedLaw, ElapsedSettings, Kind
 from msbgen.files import ProfileError, load_netcdf, save_netcdf
 from msbgen.progress import ProgressLaw, ProgressSettings
@@ -225,7 +226,7 @@ class ProfileModel:
             counters=self.counters,
             replicate="sample",
             attrs=attrs,
-            extrapolated=outside_hull(self.law.contexts, some),
+            extrapolated=self._hull.outside(some),
         )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -293,11 +294,16 @@ class ProfileModel:
                 f"{source}: the model is not whole ({error!r}); save it again."
             ) from None
 
+    @cached_property
+    def _hull(self) -> Hull:
+        return Hull.of(self.law.contexts)
+
     def _query(self, contexts: ArrayLike) -> Floats:
         """Contexts to answer for, checked for shape and for units."""
         query = checked_contexts(contexts, list(self.resources))
-        if np.any(np.abs(to_unit_range(self.law.contexts, query)) > _FAR):
-            row = int(np.argmax(np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)))
+        away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
+        if np.any(away > _FAR):
+            row = int(np.argmax(away))
             raise ValueError(
                 f"contexts are {_FAR:g} times the measured range away at row {row}: "
                 f"{query[row].tolist()}; check the units."

@@ -1,0 +1,54 @@
+"""Geometry of contexts against a linear programme."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from msbgen.contexts import Hull
+
+
+def in_hull(known, query):
+    """Is the query a convex combination of known contexts, to a millionth of their ranges?"""
+    low, span = known.min(axis=0), np.ptp(known, axis=0)
+    scale = np.where(span > 0, span, 1.0)
+    points, target = (known - low) / scale, (query - low) / scale
+    n, m = points.shape
+    # minimise the largest coordinate's error over convex weights
+    upper = np.block([[points.T, -np.ones((m, 1))], [-points.T, -np.ones((m, 1))]])
+    found = linprog(
+        np.append(np.zeros(n), 1.0),
+        A_ub=upper,
+        b_ub=np.append(target, -target),
+        A_eq=np.append(np.ones(n), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * (n + 1),
+    )
+    return found.fun
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 3), st.integers(1, 9), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3, 9])
+)
+def test_the_hull_agrees_with_a_linear_programme(m, n, seed, rank):
+    """Designs in general position, in planes, on lines and in one place."""
+    rng = np.random.default_rng(seed)
+    known = rng.integers(-3, 4, (n, min(rank, m))) @ rng.integers(-2, 3, (min(rank, m), m))
+    known = known * np.array([1.0, 50.0, 0.02])[:m] + np.array([0.0, 700.0, 1.2])[:m]
+    weights = rng.dirichlet(np.ones(n), 4)
+    query = np.vstack([weights @ known, known, known[0] + 0.3 * rng.standard_normal((6, m)) * 50])
+    for one, outside in zip(query, Hull.of(known).outside(query)):
+        error = in_hull(known, one)
+        if not 1e-8 < error < 1e-4:  # where both may round either way
+            assert outside == (error > 1e-6)
+
+
+@pytest.mark.parametrize("missing", [[], [0], [0, 7]])
+def test_a_grid_without_its_corners_is_no_box(missing):
+    grid = np.array([(a, b, c) for a in (1, 2) for b in (70, 700) for c in (1.2, 2.2)], dtype=float)
+    hull = Hull.of(np.delete(grid, missing, axis=0))
+    outside = hull.outside(np.vstack([grid, [[1.5, 385.0, 1.7]]]))
+    np.testing.assert_array_equal(np.flatnonzero(outside), missing)
+    assert hull.outside(np.array([[1.5, 701.0, 1.7], [1.5, 700.0, 1.7]])).tolist()[0]
