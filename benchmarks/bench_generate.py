@@ -118,7 +118,8 @@ def bench_job(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             arguments = ["--job", task, str(n_contexts), folder]
             run = run_python([HERE, *arguments])
-        runs.append({**json.loads(run.output), "peak_bytes": run.peak_bytes})
+        usage = {"cpu_seconds": run.cpu_seconds, "peak_bytes": run.peak_bytes}
+        runs.append({**json.loads(run.output), **usage})
     middle = sorted(runs[1:], key=lambda one: one["seconds"])[(repeats - 1) // 2]
     return {"task": task, "n_contexts": n_contexts, "cores": len(CORES), **middle}
 
@@ -126,7 +127,8 @@ def bench_job(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
 def report_job(row: dict[str, Any]) -> None:
     print(
         f"\nwhole job, {row['task']}, {row['n_contexts']} contexts, {row['cores']} cores: "
-        f"{row['seconds']:.1f} s, at most {row['peak_bytes'] / 1e9:.2f} GB"
+        f"{row['seconds']:.1f} s ({row['cpu_seconds']:.1f} s of cores), at most "
+        f"{row['peak_bytes'] / 1e9:.2f} GB"
     )
     for stage, seconds in row["stages"].items():
         print(f"  {stage:24s} {seconds:6.2f} s {100 * seconds / row['seconds']:3.0f} %")
@@ -144,15 +146,8 @@ def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
     contexts = msbgen.all_contexts(measured)
     contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
     some = np.random.default_rng(0).permutation(contexts)[:100]
-    one = {}
-    for kind in KINDS:
-        model.generate(some[:1], kind=kind, rng=0)
-        seconds = []
-        for context in some:
-            start = time.perf_counter()
-            model.generate([context], kind=kind, rng=0)
-            seconds.append(time.perf_counter() - start)
-        one[kind] = statistics.median(seconds)
+    answer = msbgen.calibrate_model(model, measured).answer
+    one = {kind: _each(partial(_generate_one, model, kind), some) for kind in KINDS}
 
     def generate(kind: str, cores: int) -> None:
         with on_cores(cores):
@@ -164,15 +159,32 @@ def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
         "task": task,
         "n_contexts": len(contexts),
         "one_context_seconds": one,
+        "answer_seconds": _each(answer, some),
         "seconds": {f"{kind}, {cores} cores": s for (kind, cores), s in seconds.items()},
         "speedup": {kind: seconds[kind, 1] / seconds[kind, 2] for kind in KINDS},
         "cores": len(CORES),
     }
 
 
+def _generate_one(model: Any, kind: str, context: Any) -> None:
+    model.generate([context], kind=kind, rng=0)
+
+
+def _each(call: Callable[[Any], object], contexts: Any) -> float:
+    """Median seconds of a call on one context."""
+    call(contexts[0])
+    seconds = []
+    for context in contexts:
+        start = time.perf_counter()
+        call(context)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
 def report_model(row: dict[str, Any]) -> None:
     cells = [f"{kind} {1e3 * s:.1f}" for kind, s in row["one_context_seconds"].items()]
     print("\none context from a fitted model [ms]:", ", ".join(cells))
+    print(f"mean profile and duration bound of one context [ms]: {1e3 * row['answer_seconds']:.1f}")
     cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
     print(f"{row['n_contexts']} contexts in one call [s]:", ", ".join(cells))
     print("two threads:", ", ".join(f"{kind} {s:.2f}x" for kind, s in row["speedup"].items()))
@@ -204,17 +216,18 @@ def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
 
 
 def small_job(task: str, folder: Path, kind: str) -> None:
-    """The command on a part of a task that leaves little to do but to start."""
+    """The command on the corners of a task's design: it leaves little to do but to start."""
     from msbgen.cli import main
-    from msbgen.schema import read_profiles, write_profiles
+    from msbgen.schema import context_table, read_profiles, resource_names, write_profiles
 
     part = folder / "part.nc"
     if not part.exists():
         measured = read_profiles(PROFILES / f"{task}.nc")
-        write_profiles(measured.isel(context=slice(0, None, 8), run=slice(2)), part)
-        names = [n for n, c in measured.coords.items() if c.attrs.get("role") == "resource"]
-        values = [float(measured[n][3]) for n in names]
-        (folder / "one.csv").write_text(f"{','.join(names)}\n{','.join(map(str, values))}\n")
+        table = context_table(measured)
+        corner = ((table == table.min(axis=0)) | (table == table.max(axis=0))).all(axis=1)
+        write_profiles(measured.isel(context=corner, run=slice(2)), part)
+        rows = [resource_names(measured), table[len(table) // 2]]
+        (folder / "one.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     arguments = [part, "-o", folder / "one.nc", "--contexts", folder / "one.csv"]
     if main(["generate", *map(str, arguments), "--kind", kind, "--force"]):
         raise SystemExit("the command failed")

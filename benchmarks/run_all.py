@@ -119,6 +119,8 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
         for kind, seconds in model["one_context_seconds"].items():
             what = f"one context from a fitted model, {kind}"
             yield Figure(what, 1e3 * seconds, 5.0, False, "ms")
+        what = "one context's mean profile and duration bound"
+        yield Figure(what, 1e3 * model["answer_seconds"], 5.0, False, "ms")
         what = f"{model['n_contexts']} mean profiles"
         yield Figure(what, model["seconds"]["mean, 2 cores"], 3.0, False, "s")
         for kind, speedup in model["speedup"].items():

@@ -48,9 +48,10 @@ def on_cores(count: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished process: seconds of wall time, most memory it held [bytes], what it printed."""
+    """A finished process: seconds of wall time and of all cores, most memory held, what it said."""
 
     seconds: float
+    cpu_seconds: float
     peak_bytes: int
     output: str
 
@@ -80,4 +81,4 @@ def run_python(arguments: Sequence[str | Path], **environment: str) -> Run:
     if process.returncode:
         raise RuntimeError(f"{' '.join(map(str, arguments))} ended with {process.returncode}")
     kibibyte = 1 if sys.platform == "darwin" else 1024
-    return Run(seconds, usage.ru_maxrss * kibibyte, output)
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * kibibyte, output)

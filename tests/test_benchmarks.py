@@ -59,6 +59,7 @@ def test_a_process_tells_its_peak_memory_and_its_failure():
     run = run_python(["-c", "print(len(bytearray(2 ** 27)))"])
     assert run.output == f"{2**27}\n"
     assert 2**27 < run.peak_bytes < 2**28
+    assert run.cpu_seconds > 0
     with pytest.raises(RuntimeError, match="ended with 3"):
         run_python(["-c", "raise SystemExit(3)"])
 
