@@ -27,11 +27,12 @@ RATES = (0.1, 0.05, 0.01)
 
 
 def gaussian_bound(law, contexts, miscoverage):
-    """Mean of the generated law + z × deviation of its kernel-weighted residuals [s]."""
+    """Predicted mean + z × deviation of known runs about the trend, near ones counting most [s]."""
     near = np.exp(-0.5 * law.trend.distance(contexts) ** 2 / _radius(law) ** 2)[:, law.run_context]
     near += 1e-9
     near /= near.sum(axis=1, keepdims=True)
-    ratio = np.exp(law.lag[:, 0])
+    fitted = law.trend.predict(law.contexts)[..., 0].sum(axis=1)
+    ratio = law.duration[np.isfinite(law.total)] / fitted[law.run_context]
     mean = near @ ratio
     deviation = np.sqrt(np.maximum(near @ ratio**2 - mean**2, 0.0))
     predicted = law.trend.predict(contexts)[..., 0].sum(axis=1)
