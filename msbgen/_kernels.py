@@ -533,6 +533,30 @@ def scale(kernel, a, b, v, tol, limit, u, t):
 
 
 @_kernel
+def _conjugate(out, r, p, hp, diagonal, rz):
+    """A step of preconditioned conjugate gradients in place, hp = H p; returns the next rz.
+
+    Zero, which ends the iteration, where rounding has eaten the curvature: what is left is noise.
+    """
+    m = out.size
+    curvature = 0.0
+    for j in range(m):
+        curvature += p[j] * hp[j]
+    if not curvature > 0.0:
+        return 0.0
+    step = rz / curvature
+    new = 0.0
+    for j in range(m):
+        out[j] += step * p[j]
+        r[j] -= step * hp[j]
+        new += r[j] * r[j] / diagonal[j]
+    ratio = new / rz
+    for j in range(m):
+        p[j] = r[j] / diagonal[j] + ratio * p[j]
+    return new
+
+
+@_kernel
 def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, out):
     """Conjugate gradients on the semi-dual Hessian; returns the passes over the kernel.
 
@@ -543,14 +567,13 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
     m = c.size
     out[:] = 0.0
     r = residual.copy()
-    z = r / c
-    p = z.copy()
+    p = r / c
     vp = np.empty(m)
     hp = np.empty(m)
     carried = np.empty(w.size)
     rz = 0.0
     for j in range(m):
-        rz += r[j] * z[j]
+        rz += r[j] * p[j]
     goal = rz * reduction * reduction
     done = 0
     # invariant: r = residual - H out, p conjugate to all earlier directions, rz = r . r / c
@@ -559,23 +582,9 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
             vp[j] = v[j] * p[j]
         sweep(kernel, vp, w, np.bool_(False), carried, hp)
         done += 1
-        curvature = 0.0
         for j in range(m):
             hp[j] = (1.0 + damping) * c[j] * p[j] - v[j] * hp[j]
-            curvature += p[j] * hp[j]
-        if not curvature > 0.0:  # rounding has eaten the curvature: what is left is noise
-            break
-        step = rz / curvature
-        new = 0.0
-        for j in range(m):
-            out[j] += step * p[j]
-            r[j] -= step * hp[j]
-            z[j] = r[j] / c[j]
-            new += r[j] * z[j]
-        ratio = new / rz
-        rz = new
-        for j in range(m):
-            p[j] = z[j] + ratio * p[j]
+        rz = _conjugate(out, r, p, hp, c, rz)
     return done
 
 
@@ -652,12 +661,11 @@ def sparse_direction(values, columns, starts, diagonal, damping, residual, reduc
     m = residual.size
     out[:] = 0.0
     r = residual.copy()
-    z = r / diagonal
-    p = z.copy()
+    p = r / diagonal
     hp = np.empty(m)
     rz = 0.0
     for j in range(m):
-        rz += r[j] * z[j]
+        rz += r[j] * p[j]
     goal = rz * reduction * reduction
     done = 0
     # invariant: r = residual - H out, p conjugate to all earlier directions
@@ -673,22 +681,7 @@ def sparse_direction(values, columns, starts, diagonal, damping, residual, reduc
             for k in range(first, last):
                 hp[columns[k]] -= inner * values[k]
         done += 1
-        curvature = 0.0
-        for j in range(m):
-            curvature += p[j] * hp[j]
-        if not curvature > 0.0:  # rounding has eaten the curvature: what is left is noise
-            break
-        step = rz / curvature
-        new = 0.0
-        for j in range(m):
-            out[j] += step * p[j]
-            r[j] -= step * hp[j]
-            z[j] = r[j] / diagonal[j]
-            new += r[j] * z[j]
-        ratio = new / rz
-        rz = new
-        for j in range(m):
-            p[j] = z[j] + ratio * p[j]
+        rz = _conjugate(out, r, p, hp, diagonal, rz)
     return done
 
 
@@ -696,12 +689,8 @@ def sparse_direction(values, columns, starts, diagonal, damping, residual, reduc
 def newton_factor(kernel, u, a, v, c, out):
     """out = S = diag(u / sqrt(a)) K diag(v / sqrt(c)), the plan scaled by its marginals."""
     right = v / np.sqrt(c)
-    left = u / np.sqrt(a)
     for i in range(u.size):
-        source = kernel[i]
-        row = out[i]
-        for j in range(v.size):
-            row[j] = left[i] * source[j] * right[j]
+        _scaled_row(kernel, i, u[i] / np.sqrt(a[i]), right, out[i])
 
 
 @_kernel
