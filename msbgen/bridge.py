@@ -24,12 +24,22 @@ from typing import Literal
 import numpy as np
 
 from msbgen import _kernels
+from msbgen.pair import (
+    NO_COST,
+    ROUNDING,
+    Ground,
+    Outcome,
+    Workspace,
+    ground_of,
+    marginal_error,
+    marginals,
+    restricted,
+    solve_pair,
+    spread_out,
+    transposed,
+)
 
 Array = np.ndarray
-Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, given costs
-
-_NO_COST = np.zeros((0, 0))
-_ROUNDING = 16 * np.finfo(np.float64).eps  # relative error of a potential after some sums
 
 
 class Status(enum.StrEnum):
@@ -165,7 +175,7 @@ class Bridge:
         if not self.potentials:
             return self.weights[0].copy()
         pair = min(snapshot, len(self.potentials) - 1)
-        return _marginals(self._ground(pair), *self.potentials[pair], self.epsilon)[snapshot - pair]
+        return marginals(self._ground(pair), *self.potentials[pair], self.epsilon)[snapshot - pair]
 
     def interpolate(self, t: float) -> Cloud:
         r"""Displacement interpolation at position ``t``.
@@ -254,8 +264,8 @@ class Bridge:
         return successors
 
     def _ground(self, pair: int) -> Ground:
-        cost = self.costs[pair] if self.costs else _NO_COST
-        return _ground(self.points[pair], self.points[pair + 1], cost)
+        cost = self.costs[pair] if self.costs else NO_COST
+        return ground_of(self.points[pair], self.points[pair + 1], cost)
 
     def _locate(self, t: float) -> tuple[int, float]:
         """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
@@ -366,7 +376,7 @@ def solve_bridge(
 
     epsilon = float(epsilon)
     grounds = [
-        _ground(clouds[j], clouds[j + 1], given[j] if given else _NO_COST)
+        ground_of(clouds[j], clouds[j + 1], given[j] if given else NO_COST)
         for j in range(len(clouds) - 1)
     ]
     if method == "pairwise":
@@ -383,7 +393,7 @@ def solve_bridge(
         )
         error = np.array(
             [
-                _marginal_error(grounds[j], *potentials[j], constrained[j : j + 2], epsilon)
+                marginal_error(grounds[j], *potentials[j], constrained[j : j + 2], epsilon)
                 for j in range(len(grounds))
             ]
         )
@@ -459,106 +469,11 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
     return given
 
 
-# ------------------------------------------------------------------------- shared by both forms
-
-
-def _ground(x: Array, y: Array, cost: Array) -> Ground:
-    return x, np.ascontiguousarray(y.T), cost
-
-
-def _transposed(ground: Ground) -> Ground:
-    x, yt, cost = ground
-    return np.ascontiguousarray(yt.T), np.ascontiguousarray(x.T), np.ascontiguousarray(cost.T)
-
-
-def _largest_cost(ground: Ground) -> float:
-    """An upper bound of the largest absolute cost, from the bounding boxes of the points."""
-    x, yt, cost = ground
-    if cost.size:
-        return float(np.abs(cost).max())
-    above = np.maximum(x.max(axis=0), yt.max(axis=1))
-    below = np.minimum(x.min(axis=0), yt.min(axis=1))
-    return float(((above - below) ** 2).sum())
-
-
-def _restricted(ground: Ground, rows: Array, columns: Array) -> Ground:
-    x, yt, cost = ground
-    held = np.ascontiguousarray(cost[np.ix_(rows, columns)]) if cost.size else cost
-    return x[rows], np.ascontiguousarray(yt[:, columns]), held
-
-
-def _spread_out(values: Array, held: Array) -> Array:
-    """Potential on all points from that on the points with mass."""
-    full = np.full(held.size, -np.inf)
-    full[held] = values
-    return full
-
-
-def _marginals(ground: Ground, f: Array, g: Array, epsilon: float) -> tuple[Array, Array]:
-    rows, columns = np.empty(f.size), np.empty(g.size)
-    _kernels.plan_marginals(ground, f, g, epsilon, rows, columns)
-    return rows, columns
-
-
-def _marginal_error(
-    ground: Ground, f: Array, g: Array, wanted: Sequence[Array], epsilon: float
-) -> float:
-    rows, columns = _marginals(ground, f, g, epsilon)
-    return float(np.abs(rows - wanted[0]).sum() + np.abs(columns - wanted[1]).sum())
-
-
 def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
     cumulated = np.cumsum(weights)
     # side="right" never lands on a point without mass, also not at the end of the range
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
-
-
-# ------------------------------------------------------------------------------ pairwise form
-
-_MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows
-_LADDER = 4.0  # epsilon shrinks so from one rung of the ladder to the next; `sharpen` knows it
-_LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
-_RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
-_SWEEPS = 40  # plain Sinkhorn at most so long before Newton
-_REACH = 8.0  # longest Newton step to begin with, as a change of a log dual variable
-_REACH_MAX = 160.0  # two clusters that barely exchange mass may have far to go
-_ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
-_DENSE = 64  # up to this size a factorisation costs less than conjugate gradients
-_DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
-_SPARSE = 0.25  # share of entries up to which a plan is worth compressing
-_SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
-_SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
-_PATIENCE = 60  # Newton steps without progress until rounding is held responsible
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """One pair, solved as far as it went."""
-
-    f: Array
-    g: Array
-    error: float
-    iterations: int
-    exhausted: bool
-
-
-class _Workspace:
-    """Large arrays that a thread uses for one pair after another: fresh ones cost page faults."""
-
-    def __init__(self):
-        self._kernel = np.empty(0)
-        self._values, self._columns = np.empty(0), np.empty(0, np.int32)
-
-    def kernel(self, n: int, m: int) -> Array:
-        if self._kernel.size < n * m:
-            self._kernel = np.empty(n * m)
-        return self._kernel[: n * m].reshape(n, m)
-
-    def entries(self, size: int) -> tuple[Array, Array]:
-        if self._values.size < size:
-            self._values, self._columns = np.empty(size), np.empty(size, np.int32)
-        return self._values[:size], self._columns[:size]
 
 
 def _solve_pairwise(
@@ -567,18 +482,26 @@ def _solve_pairwise(
     epsilon: float,
     config: SolverConfig,
     progress: Callable[[int, int], None] | None,
-) -> list[_Outcome]:
+) -> list[Outcome]:
     """Every pair by itself, side by side in threads: the kernels release the lock."""
 
-    idle: list[_Workspace] = []
+    idle: list[Workspace] = []
 
-    def solve(j: int) -> _Outcome:
-        workspace = idle.pop() if idle else _Workspace()
-        outcome = _solve_pair(grounds[j], masses[j], masses[j + 1], epsilon, config, workspace)
+    def solve(j: int) -> Outcome:
+        workspace = idle.pop() if idle else Workspace()
+        outcome = solve_pair(
+            grounds[j],
+            masses[j],
+            masses[j + 1],
+            epsilon,
+            config.tol,
+            config.max_iter,
+            workspace,
+        )
         idle.append(workspace)
         return outcome
 
-    def collect(stream: Iterator[_Outcome]) -> list[_Outcome]:
+    def collect(stream: Iterator[Outcome]) -> list[Outcome]:
         outcomes = []
         for outcome in stream:
             outcomes.append(outcome)
@@ -595,380 +518,6 @@ def _solve_pairwise(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-
-
-def _solve_pair(
-    ground: Ground,
-    a: Array,
-    b: Array,
-    epsilon: float,
-    config: SolverConfig,
-    workspace: _Workspace,
-) -> _Outcome:
-    """Two-marginal problem: points without mass aside, the smaller side as columns."""
-    rows, columns = a > 0.0, b > 0.0
-    held = ground
-    if not (rows.all() and columns.all()):
-        held = _restricted(ground, rows, columns)
-    flip = columns.sum() > rows.sum()
-    if flip:
-        solver = _PairSolver(_transposed(held), b[columns], a[rows], epsilon, config, workspace)
-        g, f, error = solver.run()
-    else:
-        solver = _PairSolver(held, a[rows], b[columns], epsilon, config, workspace)
-        f, g, error = solver.run()
-    # the error is that of the kernel: evaluate the potentials afresh where rounding may matter
-    rounding = _ROUNDING * (np.abs(f).max() + np.abs(g).max()) / epsilon
-    f, g = _spread_out(f, rows), _spread_out(g, columns)
-    if not rounding < 0.01 * config.tol:
-        error = _marginal_error(ground, f, g, (a, b), epsilon)
-    return _Outcome(f, g, error, solver.passes, solver.exhausted())
-
-
-@dataclass(frozen=True, eq=False)
-class _SparsePlan:
-    """Entries (by rows) of the plan scaled by its marginals, and its squares' column sums."""
-
-    values: Array
-    columns: Array
-    starts: Array
-    squares: Array
-
-
-class _PairSolver:
-    r"""Maximises the semi-dual of one pair with positive weights.
-
-    The plan is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon) and
-    u = a / (K v), so that its rows are always exact and only the column sums c = v * (K^T u) are
-    off. In y = log v the semi-dual D = a . log(u/a) + b . log(v/b) + const is concave with
-    gradient b - c; a Sinkhorn update is the step log(b/c), a Newton step solves
-    (diag(c) - P^T diag(1/a) P) d = b - c. At small epsilon both start far away, so a ladder of
-    decreasing epsilon leads there, each rung solved loosely.
-    """
-
-    def __init__(
-        self,
-        ground: Ground,
-        a: Array,
-        b: Array,
-        epsilon: float,
-        config: SolverConfig,
-        workspace: _Workspace,
-    ):
-        self.workspace = workspace
-        self.ground, self.a, self.b = ground, a, b
-        self.target, self.config = epsilon, config
-        self.epsilon = epsilon
-        self.passes = 0
-        self.kernel = workspace.kernel(a.size, b.size)
-        self.f0, self.g0 = np.zeros(a.size), np.zeros(b.size)
-        self.u, self.t = np.empty(a.size), np.empty(b.size)
-        self.v = b
-        self.built = False  # the kernel is that of f0, g0 and epsilon
-        # conjugate gradients cost passes over K, a Cholesky factor about as much as 0.4 m of them
-        self.patience = max(20, int(0.4 * b.size))
-        self.stubborn = False  # conjugate gradients have hit their limit on this rung: factorise
-        self.tol = config.tol
-        self.damping = 0.0
-        self.reach = _REACH
-
-    def run(self) -> tuple[Array, Array, float]:
-        """Potentials f and g, and the L1 error of the marginals."""
-        largest = _largest_cost(self.ground)
-        if largest > _MILD * self.target:
-            self.epsilon = self._top()
-        if largest > _MILD * self.epsilon:
-            # hard c-transforms on both sides: every row and column of K then holds a one,
-            # however small epsilon is
-            _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
-            _kernels.nearest(_transposed(self.ground), self.f0, self.g0)
-        while True:
-            last = self.epsilon <= self.target * (1.0 + 1e-9)
-            if last:
-                self.epsilon = self.target
-            self._solve(self.config.tol if last else _RUNG_TOL)
-            if last:
-                break
-            self._descend()
-        f = self.f0 + self.epsilon * np.log(self.u)
-        g = self.g0 + self.epsilon * np.log(self.v)
-        return f, g, float(np.abs(self.v * self.t - self.b).sum())
-
-    def _top(self) -> float:
-        """First rung: target * _LADDER**k, up to about the mean reduced cost of some points."""
-        rows = np.linspace(0, self.a.size - 1, min(self.a.size, 64)).astype(np.intp)
-        columns = np.linspace(0, self.b.size - 1, min(self.b.size, 64)).astype(np.intp)
-        x, yt, cost = _restricted(self.ground, rows, columns)
-        reduced = cost if cost.size else ((x[:, :, None] - yt[None]) ** 2).sum(axis=1)
-        reduced = reduced - reduced.min(axis=1, keepdims=True)
-        reduced = reduced - reduced.min(axis=0, keepdims=True)
-        top = _LADDER_TOP * float(reduced.mean())
-        epsilon = self.target
-        while epsilon * _LADDER <= top:
-            epsilon *= _LADDER
-        return epsilon
-
-    def exhausted(self) -> bool:
-        """Whether the limit on passes is reached."""
-        return self.passes >= self.config.max_iter
-
-    def _descend(self) -> None:
-        """To the next rung: by powers of the kernel at hand, for a tenth of the time to build it.
-
-        Rounding grows as the exponents do; where the tolerance may feel it, build afresh.
-        """
-        left, right = self.u / self.a, self.v / self.b
-        self._absorb()
-        if self.exhausted():  # the potentials of this rung are the best there is
-            self.epsilon, self.built = self.target, False
-            return
-        self.epsilon /= _LADDER
-        largest = np.abs(self.f0).max() + np.abs(self.g0).max()
-        self.built = _ROUNDING * largest / self.epsilon < 0.01 * self.config.tol
-        if self.built:
-            _kernels.sharpen(self.kernel, left, right)
-            self.passes += 1
-
-    def _rebuild(self) -> None:
-        _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, self.kernel)
-
-    def _absorb(self) -> None:
-        """Move u / a and v / b into the potentials; the kernel is then out of date."""
-        self.f0 = self.f0 + self.epsilon * np.log(self.u / self.a)
-        self.g0 = self.g0 + self.epsilon * np.log(self.v / self.b)
-
-    def _out_of_range(self) -> bool:
-        scaling = np.abs(np.log(self.u / self.a)).max(), np.abs(np.log(self.v / self.b)).max()
-        return max(scaling) > _ABSORB
-
-    def _evaluate(self, v: Array) -> tuple[Array, float]:
-        """Column sums of the plan at v and their L1 error; sets u, t and v."""
-        _kernels.sweep(self.kernel, v, self.a, True, self.u, self.t)
-        self.passes += 1
-        self.v = v
-        with np.errstate(all="ignore"):  # a trial step may leave the range; its error then says so
-            columns = v * self.t
-            return columns, float(np.abs(columns - self.b).sum())
-
-    def _dual(self) -> float:
-        """The semi-dual at the point last evaluated, but for a constant of the kernel."""
-        with np.errstate(all="ignore"):
-            return float(self.a @ np.log(self.u / self.a) + self.b @ np.log(self.v / self.b))
-
-    def _start(self) -> tuple[Array, float]:
-        """Kernel at this rung; through the log domain when the warm start is out of range."""
-        if not self.built:
-            self._rebuild()
-        columns, error = self._evaluate(self.b)
-        if not (np.isfinite(error) and columns.min() > 0.0):
-            half = np.empty(self.a.size)
-            log_b = self.epsilon * np.log(self.b)
-            _kernels.soft_nearest(self.ground, self.g0 + log_b, self.epsilon, half)
-            self.f0 = half
-            log_a = self.epsilon * np.log(self.a)
-            _kernels.soft_nearest(_transposed(self.ground), self.f0 + log_a, self.epsilon, self.g0)
-            self._rebuild()
-            columns, error = self._evaluate(self.b)
-        return columns, error
-
-    def _solve(self, tol: float) -> None:
-        """Sinkhorn while it is fast, then Newton, until tol, the limit, or no more progress."""
-        self.tol = tol
-        self.stubborn, self.damping, self.reach = False, 0.0, _REACH
-        columns, error = self._start()
-        if error > tol:
-            self.v = self.b / self.t
-            passes, error = _kernels.scale(
-                self.kernel, self.a, self.b, self.v, tol, _SWEEPS, self.u, self.t
-            )
-            self.passes += passes
-            columns = self.v * self.t
-        best, best_v, waited = error, self.v, 0
-        while error > tol and waited < _PATIENCE and not self.exhausted():
-            columns, error = self._newton_step(columns, error)
-            if error > tol:  # the Sinkhorn update comes free with t and smooths what Newton left
-                columns, error = self._evaluate(self.b / self.t)
-            waited = 0 if error < 0.9 * best else waited + 1
-            if error < best:
-                best, best_v = error, self.v
-            if self._out_of_range():
-                self._absorb()
-                self._rebuild()
-                columns, error = self._evaluate(self.b)
-                best, best_v = error, self.v
-        if error > best:
-            self._evaluate(best_v)
-
-    def _newton_step(self, columns: Array, error: float) -> tuple[Array, float]:
-        """A step along the Newton direction, shortened until the semi-dual has grown.
-
-        Clusters that barely exchange mass make the Hessian nearly singular: the direction then
-        moves them by more than the model holds for. Each coordinate is cut to the trusted reach
-        (or, where that spoils the ascent, all are shrunk alike).
-        """
-        residual = self.b - columns
-        direction = self._direction(columns, residual, error)
-        longest = float(np.abs(direction).max())
-        slope, first = float(residual @ direction), 1.0
-        if longest > self.reach:
-            cut = np.clip(direction, -self.reach, self.reach)
-            cut -= columns @ cut / columns.sum()
-            if residual @ cut > 0.1 * slope:
-                direction, slope = cut, float(residual @ cut)
-            else:
-                first = self.reach / longest
-        v, dual, step = self.v, self._dual(), first
-        if slope > 0.0 and np.isfinite(longest):
-            for _ in range(10):
-                columns, trial = self._evaluate(v * np.exp(step * direction))
-                gain = self._dual() - dual
-                enough = 1e-4 * step * slope - 1e-14 * (1.0 + abs(dual))
-                if gain >= enough or trial < 0.5 * error:
-                    faithful = step == first and gain > 0.4 * step * slope
-                    self._adapt(step / first, longest > self.reach, faithful)
-                    return columns, trial
-                step *= 0.3
-        self._adapt(0.0, False, False)
-        self._evaluate(v)
-        return self._evaluate(self.b / self.t)
-
-    def _adapt(self, taken: float, cut: bool, faithful: bool) -> None:
-        """Adapt reach and damping to the share of the step taken; faithful: gain as predicted."""
-        if faithful and cut and self.reach < _REACH_MAX:
-            self.reach *= 4.0
-        elif faithful:
-            self.damping = 0.1 * self.damping if self.damping > 1e-9 else 0.0
-        if taken < 1.0:
-            self.reach = max(_REACH, 0.3 * self.reach)
-        if taken < 0.3:
-            self.damping = min(max(10.0 * self.damping, _DAMPING), 1.0)
-
-    def _direction(self, columns: Array, residual: Array, error: float) -> Array:
-        """Newton direction in log v, by the cheapest way that has not failed yet."""
-        if self.b.size <= _DENSE:
-            return self._dense_direction(columns, residual)
-        # superlinear on the way, no further than tol at the end
-        reduction = max(min(0.1, np.sqrt(error)), min(0.5, 0.2 * self.tol / error))
-        plan = self._sparse_plan(columns, error)
-        if plan is not None:
-            return self._sparse_direction(plan, columns, residual, reduction)
-        if self.stubborn:
-            return self._dense_direction(columns, residual)
-        direction = np.empty(residual.size)
-        done = _kernels.newton_direction(
-            self.kernel,
-            self.u**2 / self.a,
-            self.v,
-            columns,
-            self.damping,
-            residual,
-            reduction,
-            self.patience,
-            direction,
-        )
-        self.passes += done
-        self.stubborn = done >= self.patience
-        return direction
-
-    def _sparse_plan(self, columns: Array, error: float) -> _SparsePlan | None:
-        """The entries that matter for a step, or None where most of them do.
-
-        What is left out acts as a damping of its size. It shrinks with the error, so that the
-        steps still converge superlinearly.
-        """
-        n, m = self.kernel.shape
-        values, indices = self.workspace.entries(int(_SPARSE * n * m) + m)
-        starts, squares = np.empty(n + 1, np.int64), np.empty(m)
-        threshold = min(max(1e-4 * error, 1e-13), 1e-6)
-        count = _kernels.sparse_plan(
-            self.kernel,
-            self.u,
-            self.a,
-            self.v,
-            columns,
-            threshold,
-            values,
-            indices,
-            starts,
-            squares,
-        )
-        if count < 0:
-            return None
-        self.passes += 1
-        return _SparsePlan(values[:count], indices[:count], starts, squares)
-
-    def _sparse_direction(
-        self, plan: _SparsePlan, columns: Array, residual: Array, reduction: float
-    ) -> Array:
-        root = np.sqrt(columns)
-        scaled = residual / root
-        if not self.stubborn:
-            limit = int(self.patience * _SPARSE_GAIN * self.kernel.size / (plan.values.size + 1))
-            limit = min(limit, 10 * self.b.size)
-            direction = np.empty_like(scaled)
-            done = _kernels.sparse_direction(
-                plan.values,
-                plan.columns,
-                plan.starts,
-                np.maximum(1.0 + self.damping - plan.squares, 1e-12),
-                self.damping,
-                scaled,
-                reduction,
-                limit,
-                direction,
-            )
-            self.passes += 1 + int(done * plan.values.size / self.kernel.size)
-            self.stubborn = done >= limit
-            return direction / root
-        if plan.values.size > _SPARSE_DIRECT * self.kernel.size:
-            return self._dense_direction(columns, residual)
-        return self._sparse_factor(plan, scaled) / root
-
-    def _sparse_factor(self, plan: _SparsePlan, scaled: Array) -> Array:
-        """Newton direction from a sparse factor of the whole dual's Hessian [[I, S], [S^T, I]].
-
-        As epsilon goes to zero the support of the plan becomes a forest, which has no fill-in:
-        the worse the conditioning, the cheaper the factor.
-        """
-        import scipy.sparse as sp
-        from scipy.sparse.linalg import splu
-
-        n, m = self.kernel.shape
-        coupling = sp.csr_array((plan.values, plan.columns, plan.starts), shape=(n, m))
-        lifted = 1.0 + max(self.damping, 1e-13)
-        matrix = sp.block_array(
-            [[sp.eye_array(n), coupling], [coupling.T, lifted * sp.eye_array(m)]], format="csc"
-        )
-        factor = splu(
-            matrix,
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        )
-        self.passes += 1
-        return factor.solve(np.concatenate([np.zeros(n), scaled]))[n:]
-
-    def _dense_direction(self, columns: Array, residual: Array) -> Array:
-        r"""Newton direction by Cholesky, in coordinates scaled by sqrt(c).
-
-        The Hessian is then I - S^T S, whose null vector sqrt(c) is lifted by adding its square.
-        Clusters that exchange almost no mass leave it singular to rounding: the smallest shift
-        that lets the factorisation pass is added.
-        """
-        factor = np.empty_like(self.kernel)
-        _kernels.newton_factor(self.kernel, self.u, self.a, self.v, columns, factor)
-        root = np.sqrt(columns)
-        self.passes += 1
-        shift = max(1e-14, self.damping)
-        while shift < 10.0:
-            hessian = np.multiply.outer(root, root)
-            hessian.reshape(-1)[:: root.size + 1] += 1.0 + shift
-            _kernels.subtract_gram(factor, 0, hessian)
-            direction = residual / root
-            if _kernels.cholesky_solve(hessian, direction):
-                return direction / root
-            shift *= 100.0
-        return residual / columns  # the Sinkhorn direction to first order
 
 
 # -------------------------------------------------------------------------- multi-marginal form
@@ -1017,8 +566,8 @@ def _solve_multimarginal(
     held = [
         np.ones(n, dtype=bool) if mass is None else mass > 0.0 for n, mass in zip(sizes, masses)
     ]
-    grounds = [_restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
-    reverse = [_transposed(ground) for ground in grounds]
+    grounds = [restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
+    reverse = [transposed(ground) for ground in grounds]
     count = len(masses)
     constrained = all(mass is not None for mass in masses)
     phi = [
@@ -1059,7 +608,7 @@ def _solve_multimarginal(
         if progress is not None:
             progress(sweeps, config.max_iter)
         # rounding moves the dual variables by so much for ever: at small epsilon tol decides
-        rounding = _ROUNDING * largest / epsilon
+        rounding = ROUNDING * largest / epsilon
         if moved <= max(config.hilbert_tol, rounding):
             break
         if sweeps >= config.max_iter:
@@ -1070,8 +619,8 @@ def _solve_multimarginal(
     backward = backward_messages()
     potentials = tuple(
         (
-            _spread_out(phi[j] + forward[j], held[j]),
-            _spread_out(phi[j + 1] + backward[j + 1], held[j + 1]),
+            spread_out(phi[j] + forward[j], held[j]),
+            spread_out(phi[j + 1] + backward[j + 1], held[j + 1]),
         )
         for j in range(count - 1)
     )
