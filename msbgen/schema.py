@@ -46,6 +46,8 @@ from msbgen.files import (
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
+# Columns that a plan has beside the resources.
+PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 
 _log = logging.getLogger("msbgen")
 
@@ -682,10 +684,32 @@ def read_profiles(path: str | os.PathLike[str]) -> xr.Dataset:
 def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
     """Read contexts from a CSV file whose header names the resources, in any order.
 
+    The columns of a plan may stand beside them.
+
     Returns
     -------
     ndarray, (n_contexts, n_resources)
         Columns in the order of `resources`.
+
+    Raises
+    ------
+    ProfileError
+        As :func:`read_planned_contexts`.
+    """
+    return read_planned_contexts(path, resources)[0]
+
+
+def read_planned_contexts(
+    path: str | os.PathLike[str], resources: Sequence[str]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Read contexts and their numbers of runs from a CSV file, such as a plan.
+
+    Returns
+    -------
+    contexts : ndarray, (n_contexts, n_resources)
+        Columns in the order of `resources`.
+    runs : ndarray of int, (n_contexts,)
+        0 throughout where the file has no column ``runs``.
 
     Raises
     ------
@@ -703,12 +727,14 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
         raise ProfileError(f"{path}: cannot be read as text ({error}).") from None
     number, header = rows[0] if rows else (1, [])
     header = [cell.strip() for cell in header]
-    if sorted(header) != sorted(resources):
+    beside = [name for name in PLAN_COLUMNS if name in header and name not in resources]
+    if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
             f"{path.name}: row {number} is '{','.join(header)}'; a header with the resources "
             f"'{','.join(resources)}' is wanted."
         )
     table: dict[tuple[float, ...], int] = {}
+    runs: list[float] = []
     for number, row in rows[1:]:
         try:
             values = dict(zip(header, [float(cell) for cell in row], strict=True))
@@ -725,9 +751,15 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
                 f"{path.name}: row {number} repeats the context of row {table[context]}; drop one."
             )
         table[context] = number
+        runs.append(values["runs"] if "runs" in beside else 0.0)
+        if "runs" in beside and (runs[-1] < 1 or runs[-1] != int(runs[-1])):
+            raise ProfileError(
+                f"{path.name}: row {number} asks for {runs[-1]:g} runs; a whole number ≥ 1 is "
+                f"wanted."
+            )
     if not table:
         raise ProfileError(f"{path.name}: no contexts below the header.")
-    return np.array(list(table))
+    return np.array(list(table)), np.array(runs, dtype=np.int64)
 
 
 def write_profiles(

@@ -161,6 +161,11 @@ class PlatformConfig:
                 f"phase_correlation: got {self.phase_correlation}, want a number in [0, 1)"
             )
 
+    @property
+    def levels(self) -> dict[str, tuple[float, ...]]:
+        """Levels of each resource by name."""
+        return dict(zip(RESOURCES, (self.cache_ways, self.bandwidths, self.frequencies)))
+
     def without_noise(self) -> PlatformConfig:
         """Return the platform on which only the page colouring differs from run to run."""
         return replace(
@@ -209,7 +214,7 @@ class _Program:
 def replay(
     trace: xr.Dataset,
     contexts: ArrayLike,
-    runs: int = 10,
+    runs: ArrayLike = 10,
     interval: float = 0.01,
     rng: int | np.random.Generator = 0,
     config: PlatformConfig = PlatformConfig(),
@@ -229,8 +234,8 @@ def replay(
     contexts : array_like, (n_contexts, 3)
         Cache ways [1], bandwidth [MB/s] and clock [GHz], each among the levels of `config`;
         see :func:`platform_contexts`.
-    runs : int
-        Runs of each context.
+    runs : int or array_like of int, (n_contexts,)
+        Runs of each context; where one has fewer than another, the rest is missing (NaN).
     interval : float
         Sampling interval [s].
     rng : int or numpy.random.Generator
@@ -263,19 +268,23 @@ def replay(
         raise ValueError(
             f"contexts: got {table[:, 0].max():g} ways, want at most the {n_ways} of the trace"
         )
-    if runs < 1:
-        raise ValueError(f"runs: got {runs}, want at least 1")
+    repeats = np.asarray(runs)
+    if repeats.shape not in ((), (len(table),)):
+        raise ValueError(f"runs: got shape {repeats.shape}, want a number or ({len(table)},)")
+    if not np.all(repeats == repeats.astype(np.int64)) or repeats.min() < 1:
+        raise ValueError(f"runs: got {repeats.min()}, want at least 1 whole run")
+    repeats = np.broadcast_to(repeats.astype(np.int64), len(table))
     if not (math.isfinite(interval) and interval > 0):
         raise ValueError(f"interval: got {interval}, want a time above 0 [s]")
     if threads < 0:
         raise ValueError(f"threads: got {threads}, want 0 (one a core) or more")
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else int(rng)
     program = _prepare(trace, config)
-    duration = np.empty((len(table), runs))
+    duration = np.full((len(table), repeats.max()), np.nan)
     readings: list[list[NDArray[np.float32]]] = [[] for _ in table]
 
     def one_context(c: int) -> None:
-        for r in range(runs):
+        for r in range(repeats[c]):
             duration[c, r], counts = _one_run(program, table[c], r, seed, interval, config)
             readings[c].append(counts)
 
