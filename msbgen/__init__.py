@@ -16,6 +16,7 @@ _MODULES = {
     "files": ("ProfileError",),
     "generate": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
     "metrics": ("dtw_distance", "energy_distance", "normalised_dtw", "wasserstein_distance"),
+    "plan": ("Plan", "plan_contexts"),
     "schema": (
         "all_contexts",
         "make_profiles",

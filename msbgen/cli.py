@@ -214,6 +214,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_seed(evaluate)
     _add_force(evaluate)
+    _add_plan(verbs)
     _add_platform(verbs)
     return parser
 
@@ -226,6 +227,49 @@ class _Version(argparse.Action):
 
         print(f"msbgen {version('msbgen')}")
         parser.exit()
+
+
+def _add_plan(verbs: Any) -> None:
+    plan = _verb(verbs, "plan", run_plan, "say which contexts to measure next, and how often")
+    plan.add_argument(
+        "measured",
+        type=Path,
+        nargs="?",
+        metavar="MEASURED.nc",
+        help="what was measured so far (nothing)",
+    )
+    plan.add_argument(
+        "--budget", required=True, metavar="120s|40", help="measuring time (s, min, h), or contexts"
+    )
+    plan.add_argument("-o", "--out", type=Path, required=True, metavar="PLAN.csv")
+    plan.add_argument(
+        "--platform",
+        metavar="LEVELS",
+        help="levels as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for the "
+        "virtual platform (the levels in MEASURED.nc)",
+    )
+    plan.add_argument(
+        "--run-seconds",
+        type=_positive(float),
+        default=0.0,
+        metavar="S",
+        help="with nothing measured: how long a run takes at the highest levels, about",
+    )
+    plan.add_argument(
+        "--overhead",
+        type=_positive(float),
+        default=0.0,
+        metavar="S",
+        help="seconds to prepare a context, whatever its runs (0)",
+    )
+    plan.add_argument(
+        "--runs",
+        type=_positive(int),
+        default=1,
+        metavar="R",
+        help="least runs a context (%(default)s)",
+    )
+    _add_force(plan)
 
 
 def _add_platform(verbs: Any) -> None:
@@ -244,7 +288,10 @@ def _add_platform(verbs: Any) -> None:
         "columns cache_ways, bandwidth, frequency",
     )
     replay.add_argument(
-        "--runs", type=_positive(int), default=10, metavar="R", help="runs a context (%(default)s)"
+        "--runs",
+        type=_positive(int),
+        metavar="R",
+        help="runs a context (what the CSV's column 'runs' says, else 10)",
     )
     replay.add_argument(
         "--interval",
@@ -528,25 +575,68 @@ def run_evaluate(options: argparse.Namespace) -> None:
         _write_json(summary, options.out / "scores.json", options.force)
 
 
+def run_plan(options: argparse.Namespace) -> None:
+    """``msbgen plan``: the contexts to measure next."""
+    if not options.measured and not options.platform:
+        raise UsageError("nothing measured and no --platform: say which levels there are.")
+    inputs = [options.measured] if options.measured else []
+    _check_outputs(inputs, [options.out], options.force)
+
+    from msbgen import plan, schema
+
+    try:
+        plan.parse_budget(options.budget)
+        levels = _platform_levels(options.platform) if options.platform else {}
+        source: Any = levels
+        if options.measured:
+            from msbgen import generate
+
+            measured = schema.read_profiles(options.measured)
+            with _Progress("fitting") as step:
+                source = generate.fit_profiles(measured, progress=step)
+        planned = plan.plan_contexts(
+            source,
+            options.budget,
+            levels=levels if options.measured else {},
+            overhead=options.overhead,
+            run_seconds=options.run_seconds,
+            least_runs=options.runs,
+            most_runs=max(options.runs, 20),
+        )
+    except schema.ProfileError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    planned.write(options.out, overwrite=options.force)
+    print(f"{options.out}: {planned.describe()}")
+
+
 def run_replay(options: argparse.Namespace) -> None:
     """``msbgen platform replay``: profiles of a recorded program in any contexts."""
     _check_outputs([options.trace], [options.out], options.force)
+
+    import numpy as np
 
     from msbgen import platform, schema
 
     trace = platform.read_trace(options.trace)
     try:
         contexts = platform.platform_contexts(options.contexts)
+        runs = np.full(len(contexts), options.runs or 10)
+        if not options.runs and Path(options.contexts).is_file():
+            planned = schema.read_planned_contexts(options.contexts, platform.RESOURCES)[1]
+            runs = np.where(planned > 0, planned, runs)
     except schema.ProfileError:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from None
     with _Progress("replaying") as step:
         profiles = platform.replay(
-            trace, contexts, options.runs, options.interval, options.seed, progress=step
+            trace, contexts, runs, options.interval, options.seed, progress=step
         )
     schema.write_profiles(profiles, options.out, overwrite=options.force)
-    print(f"{options.out}: {len(contexts)} contexts, {options.runs} runs each")
+    each = f"{runs[0]} runs each" if np.all(runs == runs[0]) else f"{runs.sum()} runs"
+    print(f"{options.out}: {len(contexts)} contexts, {each}")
 
 
 def run_record(options: argparse.Namespace) -> None:
@@ -629,6 +719,17 @@ def _write_json(content: Any, path: Path, force: bool) -> None:
 
     with replace_file(path, overwrite=force) as partial:
         partial.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def _platform_levels(text: str) -> dict[str, Any]:
+    """Levels by name, of the virtual platform or as the text lists them."""
+    from msbgen import plan
+
+    if text != "virtual":
+        return plan.parse_levels(text)
+    from msbgen import platform
+
+    return platform.PlatformConfig().levels
 
 
 def _read_contexts(source: str, measured: xr.Dataset) -> np.ndarray:

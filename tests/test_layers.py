@@ -24,6 +24,7 @@ LAYERS = {
         "pair",
         "progress",
         "trend",
+        "design",
         "metrics",
         "baselines",
         "conformal",
@@ -32,7 +33,7 @@ LAYERS = {
         "bounds",
     },
     2: {"generate", "calibrate"},
-    3: {"evaluate", "report"},
+    3: {"evaluate", "plan", "report"},
     4: {"cli"},
 }
 LEVEL = {name: level for level, names in LAYERS.items() for name in names}
@@ -50,6 +51,7 @@ ARRAYS_ONLY = {
     "pair",
     "progress",
     "clock",
+    "design",
     "trend",
     "metrics",
 }

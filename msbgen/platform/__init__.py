@@ -1,7 +1,7 @@
 """The virtual platform: real programs' traces, simulated caches, bandwidth and clock."""
 
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
-from msbgen.platform.replay import PlatformConfig, platform_contexts, replay
+from msbgen.platform.replay import RESOURCES, PlatformConfig, platform_contexts, replay
 from msbgen.platform.trace import (
     TraceError,
     make_trace,
@@ -11,6 +11,7 @@ from msbgen.platform.trace import (
 )
 
 __all__ = [
+    "RESOURCES",
     "PlatformConfig",
     "RecordError",
     "TraceError",
