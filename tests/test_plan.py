@@ -274,7 +274,7 @@ def test_a_plan_from_a_model_knows_what_runs_take_and_does_not_repeat(gzip):
     assert plan.error[-1] < plan.error[0]
 
 
-def test_the_expected_error_is_that_of_contexts_not_seen(gzip):
+def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
     trace, model = gzip
     rng = np.random.default_rng(3)
     unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
@@ -290,10 +290,10 @@ def test_the_expected_error_is_that_of_contexts_not_seen(gzip):
     logs = [np.log(s + trend.offset) for s in (predicted, states)]
     squared = (logs[0] - logs[1]) ** 2
     importance = _importance(states, trend.offset, model.law.clock)
-    seen = np.sqrt(np.einsum("nbk,bk->n", squared, importance).mean())
+    seen = np.sqrt(np.median(np.einsum("nbk,bk->n", squared, importance)))
     plan = plan_contexts(model, 1)
     expected = np.hypot(plan.error[0], plan.noise / np.sqrt(4))
-    assert seen / 2 < expected < 2 * seen
+    assert seen / 2 < expected < 2 * seen, seen
 
 
 def test_only_candidates_are_planned(gzip):
