@@ -185,8 +185,8 @@ def _constant(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike) -> 
     return _Constant(**vars(found)).refit(states, weights=weights)
 
 
-def _no_departure(_known: Floats, place: Floats, departure: Floats) -> Floats:
-    return np.zeros((len(place), *departure.shape[1:]))
+def _no_departure(log_weight: Floats, departure: Floats) -> Floats:
+    return np.zeros((len(log_weight), *departure.shape[1:]))
 
 
 def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:

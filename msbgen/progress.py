@@ -34,8 +34,8 @@ from msbgen.trend import Trend, fit_trend
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Contexts that one thread answers at a time: enough to share the trend's work, few enough to keep
-# paths of all samples in memory.
+# Contexts that one thread answers at a time, or samples of contexts: enough to share the trend's
+# work, few enough to keep all paths in memory and both threads busy.
 _BLOCK = 64
 
 # Corrections of the prior by what all runs have in common, before each refit of the trend.
@@ -221,7 +221,7 @@ class ProgressLaw:
         fitted = trend.predict(contexts)
         departure = _log_ratio(_context_means(own, run_context), fitted)
         base, alone = departure.copy(), n_runs == 1
-        base[alone] = _local_mean(place, place[alone], departure)
+        base[alone] = _local_mean(gaussian_log_weights(place, place[alone]), departure)
         fitted = (fitted * np.exp(base))[run_context]
         parts = (len(own), settings.segments, -1, own.shape[-1])
 
@@ -295,21 +295,23 @@ class ProgressLaw:
         duration : ndarray, (n_query[, n_samples])
             [s]
         """
-        # outside the threads: the library of linear algebra has its own
         known = _in_bandwidths(self.trend, self.contexts, self.settings)
-        place = _in_bandwidths(self.trend, query, self.settings)
-        centre = self.trend.predict(query) * np.exp(_local_mean(known, place, self.departure))
-        total = self.total_trend.predict(query)[:, 0, 0]
-        log_weight = gaussian_log_weights(known, place)
-        blocks = [slice(i, i + _BLOCK) for i in range(0, len(query), _BLOCK)]
+        block = max(1, _BLOCK // n_samples) if kind == "sample" else _BLOCK
+        blocks = [slice(i, i + block) for i in range(0, len(query), block)]
         streams = rng.spawn(len(query)) if kind == "sample" else []
         done = 0
 
         def answer(rows: slice) -> tuple[Floats, Floats]:
             nonlocal done
             uniform = [s.random((n_samples, self.settings.segments)) for s in streams[rows]]
+            place = _in_bandwidths(self.trend, query[rows], self.settings)
+            log_weight = gaussian_log_weights(known, place)
             result = self._answer(
-                centre[rows], total[rows], log_weight[rows], kind, np.array(uniform)
+                self.trend.predict(query[rows]) * np.exp(_local_mean(log_weight, self.departure)),
+                self.total_trend.predict(query[rows])[:, 0, 0],
+                log_weight,
+                kind,
+                np.array(uniform),
             )
             done += 1
             if progress:
@@ -550,11 +552,12 @@ def _in_bandwidths(trend: Trend, contexts: Floats, settings: ProgressSettings) -
     return trend.scaled(contexts) / (settings.bandwidth * scott_bandwidth(known))
 
 
-def _local_mean(known: Floats, place: Floats, departure: Floats) -> Floats:
-    """Kernel mean of the departures (n_known, bins, k) at places (q, m): (q, bins, k)."""
-    weight = np.exp(gaussian_log_weights(known, place))
+def _local_mean(log_weight: Floats, departure: Floats) -> Floats:
+    """Kernel mean of the departures (n_known, bins, k), log weights (q, n_known): (q, bins, k)."""
+    weight = np.exp(log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
-    return (weight @ departure.reshape(len(known), -1)).reshape(len(place), *departure.shape[1:])
+    mean = weight @ departure.reshape(len(departure), -1)
+    return mean.reshape(len(weight), *departure.shape[1:])
 
 
 def _standardised(values: Floats) -> Floats:
