@@ -34,9 +34,9 @@ from msbgen.trend import Trend, fit_trend
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Contexts that one thread answers at a time, or samples of contexts: enough to share the trend's
-# work, few enough to keep all paths in memory and both threads busy.
-_BLOCK = 64
+# Contexts that one thread answers at a time: enough to share the trend's work, few enough to keep
+# all paths in memory; and at most so many samples of them, so that both threads are busy.
+_BLOCK, _PATHS = 64, 640
 
 # Corrections of the prior by what all runs have in common, before each refit of the trend.
 _SHARED_STEPS = 6
@@ -296,7 +296,7 @@ class ProgressLaw:
             [s]
         """
         known = _in_bandwidths(self.trend, self.contexts, self.settings)
-        block = max(1, _BLOCK // n_samples) if kind == "sample" else _BLOCK
+        block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
         blocks = [slice(i, i + block) for i in range(0, len(query), block)]
         streams = rng.spawn(len(query)) if kind == "sample" else []
         done = 0
@@ -385,16 +385,17 @@ class ProgressLaw:
         _kernels.path_amounts(centre, self._factor, path, amounts)
         duration = totals if self.clock == 0 else amounts[..., 0]
         last = self._last_interval(duration)
-        running = np.zeros((len(active), last.max() + 1))
+        n_times = int(last.max()) + 1
+        running = np.zeros((len(active), n_times))
         np.add.at(running, (np.arange(len(active))[:, None], last), weight)
         running = running[:, ::-1].cumsum(axis=1)[:, ::-1]
         end = (running >= _NEGLIGIBLE).sum(axis=1) - 1
-        counts = np.zeros((*running.shape, centre.shape[2]))
+        counts = np.zeros((len(active), n_times, centre.shape[2]))
         _kernels.expected_counts(
             centre, self._factor, path, np.ones_like(amounts), totals, weight,
             self.clock, self.interval, np.minimum(last, end[:, None]), counts,
         )  # fmt: skip
-        counts[np.arange(counts.shape[1]) > end[:, None]] = np.nan
+        counts[np.arange(n_times) > end[:, None]] = np.nan
         return counts, (weight * duration).sum(axis=1)
 
     def _sampled(
