@@ -11,8 +11,9 @@ counter divided by its largest value in the truth: the mean of 30 runs replayed 
 
 No model learns from more than MOST_CONTEXTS contexts, whatever the design (a fit takes O(n³)).
 
-``python benchmarks/bench_plan.py`` takes about 20 minutes on two cores; it keeps what is finished
-in ``results/plan-cells.json`` and goes on from there.
+``python benchmarks/bench_plan.py`` is estimated at 20 minutes on two idle cores.  It keeps what is
+finished in ``results/plan-cells.json`` and goes on from there: remove that file when the model or
+the planner has changed.
 """
 
 from __future__ import annotations
