@@ -157,15 +157,18 @@ def little(task: str) -> dict:
 
 
 def _linear(*args: Any, **settings: Any) -> Trend:
-    return fit_trend(*args, **settings, coordinates="linear")
+    return fit_trend(*args, **{**settings, "coordinates": "linear"})
 
 
 def _without_caps(*args: Any, **settings: Any) -> Trend:
-    return fit_trend(*args, **settings, find_caps=False)
+    return fit_trend(*args, **{**settings, "find_caps": False})
 
 
-def _fixed_metric(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike) -> Trend:
+def _fixed_metric(
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, find_caps: bool
+) -> Trend:
     """The trend with one length scale, one unit of each resource's range, and one nugget."""
+    del find_caps  # which caps there are is part of what is learned
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
     lengths, nugget = np.ones_like(found.lengths), np.full_like(found.nugget, 1e-3)
     return replace(found, lengths=lengths, nugget=nugget).refit(states, weights=weights)
@@ -180,7 +183,10 @@ class _Constant(Trend):
         return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
 
 
-def _constant(contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike) -> Trend:
+def _constant(
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, find_caps: bool
+) -> Trend:
+    del find_caps
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
     return _Constant(**vars(found)).refit(states, weights=weights)
 
