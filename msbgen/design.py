@@ -260,7 +260,7 @@ def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.boo
     draws = (_DRAWS * len(cost)).bit_length()
     place = qmc.Sobol(m + 1, scramble=False).random_base2(draws)[1:]
     levels = (place[:, :m] * np.asarray(sizes)).astype(np.int64)
-    drawn = np.ravel_multi_index(tuple(levels.T), tuple(sizes))
+    drawn = np.asarray(np.ravel_multi_index(tuple(levels.T), tuple(sizes)))
     least = cost[allowed].min()
     kept = allowed[drawn] & (place[:, m] ** 2 * cost[drawn] <= least)
     rest = np.flatnonzero(allowed)

@@ -217,7 +217,7 @@ class ProgressLaw:
             weights=n_runs,
             find_caps=False,
         )
-        place = _in_bandwidths(trend, contexts, settings)
+        place = trend.scaled(contexts) / _bandwidth(trend, settings)
         fitted = trend.predict(contexts)
         departure = _log_ratio(_context_means(own, run_context), fitted)
         base, alone = departure.copy(), n_runs == 1
@@ -295,7 +295,6 @@ class ProgressLaw:
         duration : ndarray, (n_query[, n_samples])
             [s]
         """
-        known = _in_bandwidths(self.trend, self.contexts, self.settings)
         block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
         blocks = [slice(i, i + block) for i in range(0, len(query), block)]
         streams = rng.spawn(len(query)) if kind == "sample" else []
@@ -304,8 +303,8 @@ class ProgressLaw:
         def answer(rows: slice) -> tuple[Floats, Floats]:
             nonlocal done
             uniform = [s.random((n_samples, self.settings.segments)) for s in streams[rows]]
-            place = _in_bandwidths(self.trend, query[rows], self.settings)
-            log_weight = gaussian_log_weights(known, place)
+            place = self.trend.scaled(query[rows]) / self._bandwidth
+            log_weight = gaussian_log_weights(self._known, place)
             result = self._answer(
                 self.trend.predict(query[rows]) * np.exp(_local_mean(log_weight, self.departure)),
                 self.total_trend.predict(query[rows])[:, 0, 0],
@@ -438,6 +437,15 @@ class ProgressLaw:
         return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
 
     @cached_property
+    def _bandwidth(self) -> Floats:
+        return _bandwidth(self.trend, self.settings)
+
+    @cached_property
+    def _known(self) -> Floats:
+        """Known contexts in bandwidths, (n_known, n_resources)."""
+        return self.trend.scaled(self.contexts) / self._bandwidth
+
+    @cached_property
     def _factor(self) -> Floats:
         """Measured over centre, (n, bins, k)."""
         return np.exp(self.residual)
@@ -548,9 +556,9 @@ def _unbiased(residual: Floats, run_context: Indices) -> Floats:
     return np.where(n_runs > 1, spread - excess, residual)
 
 
-def _in_bandwidths(trend: Trend, contexts: Floats, settings: ProgressSettings) -> Floats:
-    known = trend.scaled(trend.contexts)
-    return trend.scaled(contexts) / (settings.bandwidth * scott_bandwidth(known))
+def _bandwidth(trend: Trend, settings: ProgressSettings) -> Floats:
+    """Of the kernel over contexts, in the coordinates of the trend: one a resource."""
+    return settings.bandwidth * scott_bandwidth(trend.scaled(trend.contexts))
 
 
 def _local_mean(log_weight: Floats, departure: Floats) -> Floats:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -146,10 +147,13 @@ class Trend:
         """Coordinates of (q, m) contexts in which the known ones span [−1/2, 1/2]."""
         return _scaled(_contexts(contexts, self.coordinates), self.contexts, self.coordinates)
 
+    @cached_property
+    def _known(self) -> Floats:
+        return self.scaled(self.contexts)
+
     def distance(self, contexts: ArrayLike) -> Floats:
         """Distance of (q, m) contexts to each known one in the learned metric, (q, n)."""
-        known = self.scaled(self.contexts)
-        steps = (self.scaled(contexts)[:, None] - known) / self.metric
+        steps = (self.scaled(contexts)[:, None] - self._known) / self.metric
         return np.sqrt((steps**2).sum(axis=2))
 
     def outside(self, contexts: ArrayLike) -> Floats:
@@ -165,7 +169,7 @@ class Trend:
 
         O(q · n · bins · k).
         """
-        z, known = self.scaled(contexts), self.scaled(self.contexts)
+        z, known = self.scaled(contexts), self._known
         n_quantities, bins = self.mean.shape
         state = np.empty((len(z), bins, n_quantities))
         for k in range(n_quantities):
