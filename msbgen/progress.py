@@ -41,6 +41,9 @@ _BLOCK, _PATHS = 64, 640
 # Corrections of the prior by what all runs have in common, before each refit of the trend.
 _SHARED_STEPS = 6
 
+# The least that Scott's rule may say of the kernel over contexts, in spacings of the known ones.
+_LEAST_SPACINGS = 0.7
+
 # A mean profile ends where less than this share of the runs would still go on.
 _NEGLIGIBLE = 0.01
 
@@ -66,7 +69,7 @@ class ProgressSettings:
         divided by their standard deviation, contexts by the bandwidth of the kernel.
     bandwidth : float
         Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts
-        in the coordinates of the trend.
+        in the coordinates of the trend, or of 0.7 times their spacing where that is more.
     neighbours : int
         Measured runs that may serve one context.
     tol : float
@@ -557,8 +560,16 @@ def _unbiased(residual: Floats, run_context: Indices) -> Floats:
 
 
 def _bandwidth(trend: Trend, settings: ProgressSettings) -> Floats:
-    """Of the kernel over contexts, in the coordinates of the trend: one a resource."""
-    return settings.bandwidth * scott_bandwidth(trend.scaled(trend.contexts))
+    """Of the kernel over contexts, in the coordinates of the trend: one a resource.
+
+    Few contexts lie farther apart than Scott's rule reaches: a kernel much narrower than their
+    spacing would know the nearest one only.
+    """
+    known = trend.scaled(trend.contexts)
+    varies = np.ptp(known, axis=0) > 0
+    per_resource = len(known) ** (1.0 / max(varies.sum(), 1))
+    least = np.where(varies, _LEAST_SPACINGS / max(per_resource - 1.0, 1.0), 0.0)
+    return settings.bandwidth * np.maximum(scott_bandwidth(known), least)
 
 
 def _local_mean(log_weight: Floats, departure: Floats) -> Floats:
