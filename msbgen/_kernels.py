@@ -269,8 +269,11 @@ _EXP_HIGH = 709.0
 
 _PANEL = 32  # rows that a blocked factorisation takes at a time
 _LANES = 32  # width of the buffer of partial maxima, so that they become vector code
-_PAYS = 0.5  # a Sinkhorn update that leaves less than this of the error is worth its pass
+_PAYS = 0.6  # a Sinkhorn update that leaves less than this of the error is worth its pass
 _LEAST = 4  # updates before that is judged
+_MEMORY = 5  # updates that the next one is mixed from
+_INDEPENDENT = 1e-10  # relative ridge on the products of what they changed
+_REACH = 8.0  # longest mixed update, as a change of a log dual variable
 
 
 @_kernel
@@ -509,27 +512,104 @@ def sweep(kernel, v, a, divide, u, t):
             t[j] += u0 * row[j]
 
 
+@_reduction
+def _inner(weight, x, y):
+    total = 0.0
+    for j in range(x.size):
+        total += weight[j] * x[j] * y[j]
+    return total
+
+
+@_kernel
+def _mix(weight, changes, steps, step, corrected, gram, share):
+    """Anderson's correction of a fixed-point step in place: step -= (changes + steps)^T share.
+
+    `share` (q,) minimises the weighted norm of step - changes^T share.  False, and the step as it
+    was, where the changes (q, m) are dependent or lead farther than they can tell.
+    """
+    for i in range(share.size):
+        share[i] = _inner(weight, changes[i], step)
+        for k in range(i, share.size):
+            gram[i, k] = _inner(weight, changes[i], changes[k])
+        gram[i, i] *= 1.0 + _INDEPENDENT
+    if not cholesky_solve(gram, share):
+        return False
+    longest = 0.0
+    for j in range(step.size):
+        correction = 0.0
+        for i in range(share.size):
+            correction += share[i] * (changes[i, j] + steps[i, j])
+        corrected[j] = step[j] - correction
+        longest = max(longest, abs(corrected[j]))
+    if not longest <= _REACH:
+        return False
+    for j in range(step.size):
+        step[j] = corrected[j]
+    return True
+
+
 @_kernel
 def scale(kernel, a, b, v, tol, limit, u, t):
     """Sinkhorn updates of v in place, while they pay: number of passes, L1 error of the columns.
 
-    u and t are left as `sweep` gives them at v. Once an update leaves more than _PAYS of the error,
-    a Newton step does better for the price of a few passes.
+    u and t are left as `sweep` gives them at v.  The updates of log v are mixed after Anderson
+    (1965; Walker and Ni, 2011, algorithm AA): it takes about as many passes as conjugate gradients
+    would, the root of what plain updates take.  A mixed update that raises the error is taken back
+    for a plain one.  Once updates leave more than _PAYS of the error on the mean of the last
+    _LEAST, a Newton step does better for the price of a few passes.
     """
+    m = b.size
+    before = np.empty(m)  # v before the last update
+    step = np.empty(m)  # the last update of log v
+    residual = np.empty(m)  # what a plain update would have been there
+    steps = np.empty((_MEMORY, m))
+    changes = np.empty((_MEMORY, m))
+    corrected = np.empty(m)
+    gram = np.empty((_MEMORY, _MEMORY))
+    share = np.empty(_MEMORY)
+    errors = np.full(_LEAST, np.inf)
     passes = 0
-    error = np.inf
+    kept = 0  # updates that were not taken back
+    held = 0  # of them, those in memory
+    place = 0  # of the next one there
+    mixed = False
     while True:
         sweep(kernel, v, a, np.bool_(True), u, t)
         passes += 1
-        previous = error
         error = 0.0
-        for j in range(b.size):
+        for j in range(m):
             error += abs(v[j] * t[j] - b[j])
-        crawls = passes >= _LEAST and error > _PAYS * previous
+        if mixed and not error < errors[(kept - 1) % _LEAST]:
+            mixed = False
+            held = 0
+            place = 0
+            for j in range(m):
+                step[j] = residual[j]
+                v[j] = before[j] * np.exp(step[j])
+            continue
+        crawls = error > _PAYS**_LEAST * errors[kept % _LEAST]
         if not error > tol or passes >= limit or crawls:
             return passes, error
-        for j in range(b.size):
-            v[j] = b[j] / t[j]
+        errors[kept % _LEAST] = error
+        for j in range(m):
+            update = np.log(b[j] / (v[j] * t[j]))
+            steps[place, j] = step[j]
+            changes[place, j] = update - residual[j]
+            residual[j] = update
+            step[j] = update
+            before[j] = v[j]
+        if kept > 0:
+            held = min(held + 1, _MEMORY)
+            place = (place + 1) % _MEMORY
+        kept += 1
+        # the last one allowed cannot be taken back
+        mixed = (
+            held > 0
+            and passes + 1 < limit
+            and _mix(b, changes, steps, step, corrected, gram[:held, :held], share[:held])
+        )
+        for j in range(m):
+            v[j] *= np.exp(step[j])
 
 
 @_kernel
