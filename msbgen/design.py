@@ -1,14 +1,10 @@
 """Which contexts to measure next, and how often: sequential design under a Gaussian process.
 
 The problem: a quantity f over the N contexts of a platform (a product of levels) has the prior of
-the trend (:mod:`msbgen.trend`): zero mean and covariance
-
-    k(z, z') = Π_r matern(|z_r − z'_r| / length_r) + 100·(1 + 12 z·z'),
-
-a smooth part of unit variance and a nearly free line.  R runs of context x tell f(x) with variance
-δ + σ²/R: the misfit δ, which no repetition removes, and the run-to-run noise σ².  The expected
-squared error over all contexts, weighted by w, is Σ_t w_t v_t with v the posterior variance.  An
-observation of x with variance η lowers it by
+the trend (:mod:`msbgen.covariance`): a smooth part of unit variance and a free line.  R runs of
+context x tell f(x) with variance δ + σ²/R: the misfit δ, which no repetition removes, and the
+run-to-run noise σ².  The expected squared error over all contexts, weighted by w, is Σ_t w_t v_t
+with v the posterior variance.  An observation of x with variance η lowers it by
 
     S(x) / (v(x) + η),    S(x) = Σ_t w_t c(x, t)²,
 
@@ -37,18 +33,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
+from msbgen.covariance import LINEAR, line, matern, prior_covariance, prior_variance
+
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Variance of the line over that of the smooth part, as in the trend's own prior.
-_LINEAR = 100.0
 # Runs at once of a context whose preparation costs something.
 _REPEATS = (1, 2, 3, 5, 8, 13, 20)
 # Updates of S leave its rounding behind: it is computed anew once it has fallen to this share.
@@ -92,7 +87,7 @@ class Posterior:
         points: Floats,
         noise: Floats,
     ) -> None:
-        self._factors = [_matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
+        self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
         self._z = _product(axes)
         self._weight = weight
         self._n = len(points)
@@ -127,7 +122,7 @@ class Posterior:
         smooth = np.ones((len(index), 1))
         for factor, level in zip(self._factors, levels):
             smooth = (smooth[:, :, None] * factor[level][:, None, :]).reshape(len(index), -1)
-        smooth += _LINEAR * (1.0 + 12.0 * (self._z[index] @ self._z.T))
+        smooth += line(self._z[index] @ self._z.T)
         smooth -= self._seen[:, index].T @ self._seen
         return smooth
 
@@ -157,8 +152,7 @@ class Posterior:
         smooth = vector.reshape(shape)
         for r, factor in enumerate(self._factors):
             smooth = np.moveaxis(np.tensordot(factor, smooth, axes=(1, r)), 0, r)
-        line = vector.sum() + 12.0 * (self._z @ (vector @ self._z))
-        return smooth.ravel() + _LINEAR * line
+        return smooth.ravel() + LINEAR * (vector.sum() + 12.0 * (self._z @ (vector @ self._z)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,7 +375,7 @@ def _errors(
         )
         points = np.concatenate([quantity.points, z[index]])
         told = _updates(points, noise, z, quantity.lengths) ** 2 @ quantity.weight
-        prior = (1.0 + _LINEAR * (1.0 + 12.0 * (z**2).sum(axis=1))) @ quantity.weight
+        prior = prior_variance(z) @ quantity.weight
         left = prior - np.cumsum(np.append(0.0, told))[len(quantity.points) :]
         # an unseen context has a misfit of its own
         square += quantity.importance * (np.maximum(left, 0.0) / len(z) + quantity.misfit)
@@ -398,17 +392,3 @@ def _updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Float
 def _product(axes: Sequence[Floats]) -> Floats:
     """Coordinates of all contexts, (N, m), the last resource fastest."""
     return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-
-
-def prior_covariance(a: Floats, b: Floats, lengths: Floats) -> Floats:
-    """The trend's prior between points (p, m) and (q, m), (p, q)."""
-    smooth = reduce(
-        np.multiply,
-        (_matern(a[:, r, None] - b[:, r], length) for r, length in enumerate(lengths)),
-    )
-    return smooth + _LINEAR * (1.0 + 12.0 * (a @ b.T))
-
-
-def _matern(step: Floats, length: float) -> Floats:
-    scaled = np.sqrt(5.0) * np.abs(step) / length
-    return (1.0 + scaled + scaled**2 / 3.0) * np.exp(-scaled)

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.covariance import prior_covariance, prior_variance
 from msbgen.trend import Trend
 
 Floats = NDArray[np.float64]
@@ -24,8 +25,6 @@ Indices = NDArray[np.int64]
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all are alike.
 _FAR = 1e-6
-# Variance of a linear trend over that of the smooth rest, as in the trend's own prior.
-_LINEAR = 100.0
 
 _ARRAYS = (
     "context", "left_out", "weight", "doubt", "predicted", "run_context", "duration", "state",
@@ -144,9 +143,10 @@ class HeldOut:
         distance in the learned metric to all known contexts together.
         """
         z, known = self.trend.scaled(contexts), self.trend.scaled(self.trend.contexts)
-        across = _covariance(z, known, self.trend.lengths[0])
-        prior = 1.0 + _LINEAR * (1.0 + 12.0 * (z**2).sum(axis=1))
-        return np.sqrt(np.maximum(prior - ((across @ self._inverse) * across).sum(axis=1), 0.0))
+        across = prior_covariance(z, known, self.trend.lengths[0])
+        return np.sqrt(
+            np.maximum(prior_variance(z) - ((across @ self._inverse) * across).sum(axis=1), 0.0)
+        )
 
     def to_arrays(self) -> dict[str, NDArray]:
         """Everything but the trend as plain arrays, for :meth:`from_arrays`."""
@@ -173,12 +173,4 @@ def in_segments(state: Floats, segments: int) -> Floats:
 
 def _prior(trend: Trend) -> Floats:
     known = trend.scaled(trend.contexts)
-    covariance = _covariance(known, known, trend.lengths[0])
-    return covariance + trend.nugget[0] * np.eye(len(known))
-
-
-def _covariance(z: Floats, known: Floats, lengths: Floats) -> Floats:
-    """Product of Matérn-5/2 kernels and a nearly free line: the prior of the trend, (q, n)."""
-    step = np.sqrt(5.0) * np.abs(z[:, None] - known) / lengths
-    smooth = ((1.0 + step + step**2 / 3.0) * np.exp(-step)).prod(axis=2)
-    return smooth + _LINEAR * (1.0 + 12.0 * (z @ known.T))
+    return prior_covariance(known, known, trend.lengths[0]) + trend.nugget[0] * np.eye(len(known))

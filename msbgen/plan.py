@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from msbgen.design import Design, Quantity, greedy_design, prior_covariance, propose_contexts
+from msbgen.covariance import prior_covariance
+from msbgen.design import Design, Quantity, greedy_design, propose_contexts
 from msbgen.files import replace_file
 from msbgen.generate import ProfileModel
 from msbgen.progress import ProgressLaw

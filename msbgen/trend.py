@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from msbgen import _kernels
+from msbgen.covariance import prior_covariance
 
 Floats = NDArray[np.float64]
 
@@ -44,8 +45,6 @@ _LENGTHS = np.array([0.15, 0.25, 0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 8.0])
 _NUGGETS = np.array([1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
 _DEFAULT_LENGTH = 5  # 1.6
 _DEFAULT_NUGGET = 2
-# Variance of the linear trend over that of the smooth rest: the line is fitted nearly freely.
-_LINEAR = 100.0
 # A share below this carries no information about the unthrottled time.
 _LEAST_SHARE = 0.02
 # Nor does a time that exceeds what the cap demands by less than its own noise may do.
@@ -179,7 +178,7 @@ class Trend:
             np.clip(value, self.lowest[k], self.highest[k], out=value)
             state[..., k] = np.maximum(np.exp(value, out=value) - self.offset[k], 0.0)
         for cap in self.caps:
-            value = _kernel(z, known, cap.lengths) @ cap.coefficients
+            value = prior_covariance(z, known, cap.lengths) @ cap.coefficients
             value += cap.mean
             np.minimum(value, cap.highest, out=value)
             levels = _contexts(contexts, self.coordinates)[:, cap.resource, None]
@@ -564,18 +563,6 @@ def _centre(logs: Floats, noise: Floats) -> tuple[Floats, Floats]:
 # ------------------------------------------------------------------ smoothers
 
 
-def _kernel(z: Floats, known: Floats, lengths: Floats) -> Floats:
-    """Product of Matérn-5/2 kernels plus the covariance of a free line, (q, n)."""
-    kernel = np.ones((len(z), len(known)))
-    for r, length in enumerate(lengths):
-        # grids repeat levels: one kernel value per pair of distinct levels
-        mine, i = np.unique(z[:, r], return_inverse=True)
-        theirs, j = np.unique(known[:, r], return_inverse=True)
-        step = np.sqrt(5.0) * np.abs(mine[:, None] - theirs) / length
-        kernel *= ((1.0 + step + step**2 / 3.0) * np.exp(-step))[np.ix_(i, j)]
-    return kernel + _LINEAR * (1.0 + 12.0 * (z @ known.T))
-
-
 def _local_linear_rows(
     z: Floats, known: Floats, lengths: Floats, ridge: float, allowed: NDArray[np.bool_]
 ) -> Floats:
@@ -598,7 +585,7 @@ def _local_linear_rows(
 
 def _rows(form: str, z: Floats, known: Floats, lengths: Floats, nugget: float) -> Floats:
     if form == FORMS[0]:
-        return _kernel(z, known, lengths)
+        return prior_covariance(z, known, lengths)
     everyone = np.ones((len(z), len(known)), dtype=bool)
     return _local_linear_rows(z, known, lengths, nugget, everyone)
 
@@ -621,7 +608,7 @@ def _fit(
             allowed[block, tests.index[block]] = False
         rows = _local_linear_rows(z[tests.index], z, lengths, nugget, allowed)
         return centred, centred[tests.index] - rows @ centred
-    kernel = _kernel(z, z, lengths)
+    kernel = prior_covariance(z, z, lengths)
     coefficients = np.empty_like(centred)
     errors = np.empty((len(tests.index), centred.shape[1]))
     # bins of equal noise share one inverse; elsewhere each bin has its own

@@ -18,6 +18,7 @@ LAYERS = {
     1: {
         "clock",
         "contexts",
+        "covariance",
         "bridge",
         "condition",
         "elapsed",
@@ -47,6 +48,7 @@ ARRAYS_ONLY = {
     "bridge",
     "condition",
     "contexts",
+    "covariance",
     "elapsed",
     "pair",
     "progress",

@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 
 from msbgen.cli import main
 from msbgen.clock import sharpen, uniform_knots
-from msbgen.design import (
-    Quantity,
-    greedy_design,
-    prior_covariance,
-    propose_contexts,
-)
+from msbgen.covariance import prior_covariance
+from msbgen.design import Quantity, greedy_design, propose_contexts
 from msbgen.generate import PAPER, fit_profiles
 from msbgen.plan import Plan, _importance, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
@@ -28,7 +24,6 @@ from msbgen.schema import (
     read_planned_contexts,
     read_profiles,
 )
-from msbgen.trend import _kernel
 
 TRACES = Path(__file__).resolve().parent.parent / "profiles" / "traces"
 LEVELS = {"cache_ways": [2.0, 4, 8, 16, 20], "frequency": [1.0, 1.4, 1.8, 2.2]}
@@ -110,12 +105,6 @@ def test_many_observations_are_as_good_as_one_factorisation():
         posterior.observe(int(i), 1e-3)
     covariance = dense_covariance(q, index, np.full(90, 1e-3))
     np.testing.assert_allclose(posterior.reach, covariance**2 @ q.weight, rtol=1e-3)
-
-
-def test_the_prior_is_that_of_the_trend():
-    rng = np.random.default_rng(0)
-    a, b, lengths = rng.random((5, 3)), rng.random((4, 3)), np.array([0.3, 1.0, 4.0])
-    np.testing.assert_allclose(prior_covariance(a, b, lengths), _kernel(a, b, lengths))
 
 
 @given(st.floats(0, 0.1), st.floats(1e-6, 1), st.integers(1, 9), st.integers(1, 9))
