@@ -29,6 +29,11 @@ _EPILOG = (
 )
 
 
+# What the demo measures on the virtual platform: contexts, and runs of each; others, drawn at
+# random, that it holds back to score against, and runs of these.
+_DEMO = ("grid:5x5x5", 10, 200, 30)
+
+
 class UsageError(Exception):
     """The command line asks for something that cannot be done; the message says what to change."""
 
@@ -115,7 +120,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
 
-    demo = _verb(verbs, "demo", run_demo, "generate held-back contexts of a program and score")
+    demo = _verb(
+        verbs,
+        "demo",
+        run_demo,
+        "measure a program on the virtual platform, generate all its contexts, score",
+    )
     demo.add_argument(
         "-o",
         "--out",
@@ -124,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="folder for generated.nc, scores.json and profiles.png (%(default)s)",
     )
-    demo.add_argument("--task", default="zstd", help="one of the tasks that ship (%(default)s)")
+    demo.add_argument("--task", default="zstd", help="one of the programs that ship (%(default)s)")
     _add_force(demo)
 
     check = _verb(verbs, "check", run_check, "say what a profile file holds, and every problem")
@@ -378,10 +388,10 @@ def _positive(kind: type) -> Callable[[str], Any]:
 
 def run_demo(options: argparse.Namespace) -> None:
     """``msbgen demo``: the main job on data that ships."""
-    profiles = _shipped_profiles()
-    tasks = sorted(p.stem for p in profiles.glob("*.nc") if not p.stem.endswith("-truth"))
-    if options.task not in tasks:
-        raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(tasks)}.")
+    traces = _shipped_profiles() / "traces"
+    programs = sorted(path.stem for path in traces.glob("*.nc"))
+    if options.task not in programs:
+        raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(programs)}.")
     names = ("generated.nc", "scores.json", "profiles.png")
     _prepare_folder(options.out, names, options.force)
 
@@ -389,11 +399,12 @@ def run_demo(options: argparse.Namespace) -> None:
 
     from msbgen import baselines, evaluate, generate, report, schema
 
-    train = schema.read_profiles(profiles / f"{options.task}.nc")
-    truth = schema.read_profiles(profiles / f"{options.task}-truth.nc")
+    with _Progress("measuring") as step:
+        train, truth = _measured_and_held_back(traces / f"{options.task}.nc", step)
     unseen = schema.context_table(truth)
     print(
-        f"{options.task}: {train.sizes['context']} contexts measured, {len(unseen)} held back",
+        f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
+        f"{len(unseen)} held back",
         flush=True,
     )
     with _Progress("fitting") as step:
@@ -430,6 +441,26 @@ def run_demo(options: argparse.Namespace) -> None:
         _say(f"no picture: {error}; install msbgen[plot].")
         names = names[:2]
     print("written: " + ", ".join(str(options.out / n) for n in names))
+
+
+def _measured_and_held_back(
+    trace: Path, progress: Callable[[int, int], None]
+) -> tuple[xr.Dataset, xr.Dataset]:
+    """A program replayed in a grid of contexts, and in as many others drawn at random."""
+    import numpy as np
+
+    from msbgen import platform
+
+    grid, runs, n_held_back, truth_runs = _DEMO
+    measured, every = platform.platform_contexts(grid), platform.platform_contexts("all")
+    others = every[~(every[:, None] == measured).all(axis=2).any(axis=1)]
+    held_back = np.random.default_rng(0).choice(others, n_held_back, replace=False)
+    number = np.repeat([runs, truth_runs], [len(measured), n_held_back])
+    both = platform.replay(
+        platform.read_trace(trace), np.concatenate([measured, held_back]), number, progress=progress
+    )
+    train = both.isel(context=slice(len(measured)), run=slice(runs))
+    return train, both.isel(context=slice(len(measured), None))
 
 
 def run_check(options: argparse.Namespace) -> None:

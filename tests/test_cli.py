@@ -22,9 +22,9 @@ from msbgen.calibrate import CalibratedModel
 from msbgen.cli import main
 from msbgen.evaluate import METHODS
 from msbgen.heads import HEADS
+from msbgen.platform import platform_contexts
 from msbgen.schema import (
     ProfileError,
-    all_contexts,
     context_table,
     count_array,
     read_profiles,
@@ -252,7 +252,7 @@ USAGE = [
     (["evaluate", "measured.nc"], "--truth"),
     (["evaluate", "measured.nc", "--truth", "truth.nc", "--methods", "best"], "no method 'best'"),
     (["evaluate", "measured.nc", "--leave-out", "6"], "leaves none of the 6 contexts"),
-    (["demo", "--task", "doom"], "no task 'doom' ships; there are: bzip2"),
+    (["demo", "--task", "doom"], "no task 'doom' ships; there are: bc, bzip2"),
 ]
 
 
@@ -590,8 +590,8 @@ def test_check_warns_and_exits_with_0(measured, tmp_path, capsys):
     assert "usable, with warnings" in said
 
 
-def test_the_demo_prints_its_table_and_refuses_to_overwrite(thinned, tmp_path, monkeypatch):
-    monkeypatch.setattr("msbgen.cli._shipped_profiles", lambda: thinned)
+def test_the_demo_prints_its_table_and_refuses_to_overwrite(tmp_path, monkeypatch):
+    monkeypatch.setattr("msbgen.cli._DEMO", ("grid:4x4x4", 2, 20, 5))
     done = msbgen("demo", "--task", "gzip", "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -602,8 +602,8 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(thinned, tmp_path, m
     assert files.keys() == {"generated.nc", "scores.json", "profiles.png"}
     assert files["profiles.png"].startswith(b"\x89PNG")
     generated = read_profiles(tmp_path / "out" / "generated.nc")
-    measured = read_profiles(thinned / "gzip.nc")
-    np.testing.assert_array_equal(context_table(generated), all_contexts(measured))
+    np.testing.assert_array_equal(context_table(generated), platform_contexts("all"))
+    assert "gzip on the virtual platform: 64 contexts measured, 20 held back" in done.stdout
     assert generated.attrs["kind"] == "mean"
     assert "all 4560 contexts" in done.stdout
     scores = json.loads(files["scores.json"])
