@@ -132,6 +132,8 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure(what, start["first_generate_seconds"], 30.0, False, "s")
         what = "later `generate` with little to do"
         yield Figure(what, start["later_start_seconds"], 2.0, False, "s")
+        what = "`msbgen demo` of a fresh install, all contexts generated"
+        yield Figure(what, start["demo_seconds"], 60.0, False, "s")
 
 
 def _scaling_figures(scaling: Mapping[str, Any]) -> Iterator[Figure]:
