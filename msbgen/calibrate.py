@@ -103,7 +103,7 @@ class CalibratedModel(ProfileModel):
             Contexts of the wrong form; a rate that the known contexts cannot support, with the
             number of runs that it needs.
         """
-        return self.calibration.duration_bound(self._query(contexts), miscoverage)
+        return self.calibration.duration_bound(self.checked(contexts), miscoverage)
 
     def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
         """Mean profile and duration bound of one context, in milliseconds.
@@ -116,7 +116,7 @@ class CalibratedModel(ProfileModel):
         context : array_like, (n_resources,)
         miscoverage : float
         """
-        query = self._query(np.asarray(context, dtype=float)[None])
+        query = self.checked(np.asarray(context, dtype=float)[None])
         rng = np.random.default_rng(0)  # a mean is not drawn
         counts, duration = self.law.profiles(query, "mean", rng=rng)
         bound = self.calibration.duration_bound(query, miscoverage)
@@ -133,7 +133,7 @@ class CalibratedModel(ProfileModel):
             that was left out, so that its bound is a guess.  The attributes name the
             miscoverage and the head.
         """
-        query = self._query(contexts)
+        query = self.checked(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
         outside = self._hull.outside(query).astype(np.int8)
         beyond = self.calibration.beyond(query).astype(np.int8)
@@ -237,7 +237,10 @@ def calibrate_model(
     if not isinstance(law, ProgressLaw):
         raise ValueError("the model has no trend; fit it with ProgressSettings.")
     if law.clock == 0:
-        raise ValueError("the clock is wall time; bounds need a counter as the clock.")
+        raise ValueError(
+            "the clock is wall time, bounds need a counter: name one that counts work in the "
+            "attribute 'progress'."
+        )
     counts, n = count_array(dataset), len(law.contexts)
     if counts.shape[:2] != law.duration.shape or counter_names(dataset) != list(model.counters):
         raise ValueError("the dataset is not the one that the model was fitted to.")

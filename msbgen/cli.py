@@ -281,7 +281,7 @@ def _add_plan(verbs: Any) -> None:
     )
     plan.add_argument(
         "--overhead",
-        type=_positive(float),
+        type=_seconds,
         default=0.0,
         metavar="S",
         help="seconds to prepare a context, whatever its runs (0)",
@@ -358,9 +358,13 @@ def _add_seed(verb: argparse.ArgumentParser) -> None:
 
 
 def _seed(text: str) -> int:
-    if not text.isdigit():
+    if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 0")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    return 0.0 if text == "0" else _positive(float)(text)
 
 
 def _rate(text: str) -> float:
@@ -393,7 +397,7 @@ def run_demo(options: argparse.Namespace) -> None:
     if options.task not in programs:
         raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(programs)}.")
     names = ("generated.nc", "scores.json", "profiles.png")
-    _prepare_folder(options.out, names, options.force)
+    _check_folder([], options.out, names, options.force)
 
     from typing import get_args
 
@@ -412,6 +416,7 @@ def run_demo(options: argparse.Namespace) -> None:
     every = schema.all_contexts(train)
     with _Progress("generating") as step:
         blocks = model.stream(every, kind="mean", progress=step)
+        options.out.mkdir(parents=True, exist_ok=True)
         schema.write_blocks(blocks, options.out / names[0], overwrite=options.force)
     print(f"generated the mean profiles of all {len(every)} contexts of the platform\n", flush=True)
 
@@ -481,7 +486,7 @@ def run_check(options: argparse.Namespace) -> None:
 def run_generate(options: argparse.Namespace) -> None:
     """``msbgen generate``: the profiles of any contexts."""
     outputs = [path for path in (options.out, options.model) if path]
-    _check_outputs([options.measured], outputs, options.force)
+    _check_outputs([options.measured, *_file(options.contexts)], outputs, options.force)
 
     import dataclasses
 
@@ -529,9 +534,9 @@ def run_bound(options: argparse.Namespace) -> None:
     if options.out and options.out.suffix not in (".nc", ".csv"):
         raise UsageError(f"{options.out}: name a file that ends in .nc or .csv.")
     outputs = [path for path in (options.out, options.model) if path]
-    _check_outputs([options.measured], outputs, options.force)
+    _check_outputs([options.measured, *_file(options.contexts)], outputs, options.force)
 
-    from msbgen import calibrate, conformal, generate, schema
+    from msbgen import calibrate, conformal, files, generate, schema
 
     measured = schema.read_profiles(options.measured)
     contexts = _read_contexts(options.contexts, measured)
@@ -539,24 +544,28 @@ def run_bound(options: argparse.Namespace) -> None:
     try:
         conformal.check_rate(options.miscoverage, measured.sizes["context"], runs)
     except ValueError as error:
-        raise schema.ProfileError(f"{options.measured.name}: {error}") from None
+        raise files.ProfileError(f"{options.measured.name}: {error}") from None
     with _Progress("fitting") as step:
         model = generate.fit_profiles(measured, progress=step)
+    try:
+        model.checked(contexts)
+    except ValueError as error:
+        raise files.ProfileError(f"{options.contexts}: {error}") from None
     with _Progress("calibrating") as step:
         try:
             calibrated = calibrate.calibrate_model(model, measured, progress=step)
-            bounds = calibrated.bounds(contexts, options.miscoverage)
         except ValueError as error:
-            raise schema.ProfileError(f"{options.measured.name}: {error}") from None
+            raise files.ProfileError(f"{options.measured.name}: {error}") from None
+    bounds = calibrated.bounds(contexts, options.miscoverage)
     if options.model:
         calibrated.save(options.model, overwrite=options.force)
     if not options.out:
         print(_bounds_as_csv(bounds), end="")
         return
     if options.out.suffix == ".nc":
-        schema.save_netcdf(bounds, options.out, overwrite=options.force)
+        files.save_netcdf(bounds, options.out, overwrite=options.force)
     else:
-        with schema.replace_file(options.out, overwrite=options.force) as partial:
+        with files.replace_file(options.out, overwrite=options.force) as partial:
             partial.write_text(_bounds_as_csv(bounds), encoding="utf-8")
     print(
         f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
@@ -567,14 +576,19 @@ def run_bound(options: argparse.Namespace) -> None:
 
 def _bounds_as_csv(bounds: xr.Dataset) -> str:
     """A row a context: its resources, the bound [s], the head, whether it is extrapolated."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
     resources = [str(name) for name in bounds.coords]
-    lines = [",".join([*resources, "duration_bound", "head", "extrapolated", "beyond"])]
-    rows = zip(*(bounds[name].values.tolist() for name in resources))
+    rows.writerow([*resources, "duration_bound", "head", "extrapolated", "beyond"])
+    contexts = zip(*(bounds[name].values.tolist() for name in resources))
     values = (bounds[n].values.tolist() for n in ("duration_bound", "extrapolated", "beyond"))
-    for levels, bound, outside, beyond in zip(rows, *values):
-        shown = ",".join(f"{level:.15g}" for level in levels)
-        lines.append(f"{shown},{bound:.6g},{bounds.attrs['head']},{outside},{beyond}")
-    return "\n".join(lines) + "\n"
+    for levels, bound, outside, beyond in zip(contexts, *values):
+        shown = [f"{level:.15g}" for level in levels]
+        rows.writerow([*shown, f"{bound:.6g}", bounds.attrs["head"], outside, beyond])
+    return text.getvalue()
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
@@ -584,11 +598,14 @@ def run_evaluate(options: argparse.Namespace) -> None:
     names = evaluate.METHODS
     if options.methods:
         names = tuple(name.strip() for name in options.methods.split(","))
+    if options.generated and not options.truth:
+        raise UsageError("--generated is scored against --truth; name a file of measurements.")
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:
         raise UsageError(f"no method '{unknown[0]}'; there are: {', '.join(evaluate.METHODS)}.")
     if options.out:
-        _prepare_folder(options.out, ("scores.nc", "scores.json"), options.force)
+        inputs = [path for path in (options.measured, options.truth, *options.generated) if path]
+        _check_folder(inputs, options.out, ("scores.nc", "scores.json"), options.force)
 
     import numpy as np
 
@@ -616,6 +633,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     summary = evaluate.summarise(scores)
     print(report.score_table(summary))
     if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
         files.save_netcdf(scores, options.out / "scores.nc", overwrite=options.force)
         _write_json(summary, options.out / "scores.json", options.force)
 
@@ -627,7 +645,7 @@ def run_plan(options: argparse.Namespace) -> None:
     inputs = [options.measured] if options.measured else []
     _check_outputs(inputs, [options.out], options.force)
 
-    from msbgen import plan, schema
+    from msbgen import files, plan, schema
 
     try:
         plan.parse_budget(options.budget)
@@ -648,7 +666,7 @@ def run_plan(options: argparse.Namespace) -> None:
             least_runs=options.runs,
             most_runs=max(options.runs, 20),
         )
-    except schema.ProfileError:
+    except files.ProfileError:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -658,11 +676,11 @@ def run_plan(options: argparse.Namespace) -> None:
 
 def run_replay(options: argparse.Namespace) -> None:
     """``msbgen platform replay``: profiles of a recorded program in any contexts."""
-    _check_outputs([options.trace], [options.out], options.force)
+    _check_outputs([options.trace, *_file(options.contexts)], [options.out], options.force)
 
     import numpy as np
 
-    from msbgen import platform, schema
+    from msbgen import files, platform, schema
 
     trace = platform.read_trace(options.trace)
     try:
@@ -671,14 +689,14 @@ def run_replay(options: argparse.Namespace) -> None:
         if not options.runs and Path(options.contexts).is_file():
             planned = schema.read_planned_contexts(options.contexts, platform.RESOURCES)[1]
             runs = np.where(planned > 0, planned, runs)
-    except schema.ProfileError:
+        with _Progress("replaying") as step:
+            profiles = platform.replay(
+                trace, contexts, runs, options.interval, options.seed, progress=step
+            )
+    except files.ProfileError:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from None
-    with _Progress("replaying") as step:
-        profiles = platform.replay(
-            trace, contexts, runs, options.interval, options.seed, progress=step
-        )
     schema.write_profiles(profiles, options.out, overwrite=options.force)
     each = f"{runs[0]} runs each" if np.all(runs == runs[0]) else f"{runs.sum()} runs"
     print(f"{options.out}: {len(contexts)} contexts, {each}")
@@ -689,7 +707,7 @@ def run_record(options: argparse.Namespace) -> None:
     command = options.command[options.command[:1] == ["--"] :]
     if not command:
         raise UsageError("no command to record; put it behind '--'.")
-    _check_outputs([], [options.out], options.force)
+    _check_outputs(_file(options.stdin), [options.out], options.force)
 
     from msbgen import platform
 
@@ -729,9 +747,20 @@ def _check_outputs(inputs: Sequence[Path], outputs: Sequence[Path], force: bool)
         seen[path.resolve()] = path
 
 
-def _prepare_folder(folder: Path, names: Sequence[str], force: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    _check_outputs([], [folder / name for name in names], force)
+def _file(source: str | Path | None) -> list[Path]:
+    """What a job reads beside its main input, where that is a file."""
+    return [Path(source)] if source and Path(source).is_file() else []
+
+
+def _check_folder(inputs: Sequence[Path], folder: Path, names: Sequence[str], force: bool) -> None:
+    """`_check_outputs` for files in a folder that is made if need be."""
+    if folder.is_dir():
+        _check_outputs(inputs, [folder / name for name in names], force)
+    elif folder.exists():
+        raise UsageError(f"{folder}: is no folder; name another one.")
+    else:
+        there = next(parent for parent in folder.resolve().parents if parent.exists())
+        _check_outputs([], [there / f".{folder.name}"], force=True)
 
 
 def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:
@@ -790,7 +819,7 @@ def _read_contexts(source: str, measured: xr.Dataset) -> np.ndarray:
 
 def _generated(path: Path) -> Callable[[xr.Dataset, Any], xr.Dataset]:
     """What a file holds, as a method: the profiles of the contexts asked for."""
-    from msbgen import schema
+    from msbgen import files, schema
 
     dataset = schema.read_profiles(path)
     rows = {tuple(context): i for i, context in enumerate(schema.context_table(dataset))}
@@ -798,7 +827,7 @@ def _generated(path: Path) -> Callable[[xr.Dataset, Any], xr.Dataset]:
     def look_up(_train: xr.Dataset, contexts: Any) -> xr.Dataset:
         missing = [c for c in map(tuple, contexts) if c not in rows]
         if missing:
-            raise schema.ProfileError(
+            raise files.ProfileError(
                 f"{path.name}: lacks {len(missing)} contexts of the truth, first {missing[0]}; "
                 f"generate them with --contexts TRUTH.nc."
             )

@@ -31,7 +31,7 @@ _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 def contexts_needed(miscoverage: float) -> int:
     """Fewest contexts, of one run or more each, whose runs can support a rate: 1/α − 1."""
-    if not 0 < miscoverage < 1:
+    if not 1e-15 <= miscoverage < 1:
         raise ValueError(f"miscoverage is {miscoverage}; a rate between 0 and 1 is wanted.")
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
@@ -47,9 +47,9 @@ def check_rate(miscoverage: float, n_contexts: int, n_runs: int) -> None:
     needed = contexts_needed(miscoverage)
     if n_contexts < needed:
         raise ValueError(
-            f"miscoverage is {miscoverage:g}: it needs at least {needed} runs of as many "
+            f"miscoverage is {miscoverage:g}: it needs at least {needed:.6g} runs of as many "
             f"different contexts; there are {n_runs} runs of {n_contexts} contexts, which support "
-            f"{1 / (n_contexts + 1):.2g}."
+            f"{np.ceil(1e4 / (n_contexts + 1)) / 1e4:g}."
         )
 
 

@@ -88,7 +88,7 @@ class Posterior:
         noise: Floats,
     ) -> None:
         self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
-        self._z = _product(axes)
+        self._z = all_points(axes)
         self._weight = weight
         self._n = len(points)
         self._rows = np.empty((max(64, 2 * self._n), len(self._z)))
@@ -321,6 +321,8 @@ def greedy_design(
     while len(order) < contexts or seconds < np.inf:
         fresh = waiting[: window or len(waiting)]
         again = np.empty(0, dtype=np.int64)
+        if len(fresh) == 0 and seconds == np.inf:
+            break
         if len(order) >= contexts or len(fresh) == 0:
             fresh, again = again, proposals[(planned + before)[proposals] > 0]
             again = again[planned[again] < most_runs]
@@ -366,7 +368,7 @@ def _errors(
     """Expected error before and after each row of a design, (1 + rows,)."""
     square = np.zeros(1 + len(index))
     for quantity in quantities:
-        z = _product(quantity.axes)
+        z = all_points(quantity.axes)
         noise = np.concatenate(
             [
                 quantity.measured_noise,
@@ -389,6 +391,6 @@ def _updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Float
     return solve_triangular(np.linalg.cholesky(among), across, lower=True)
 
 
-def _product(axes: Sequence[Floats]) -> Floats:
-    """Coordinates of all contexts, (N, m), the last resource fastest."""
+def all_points(axes: Sequence[Floats]) -> Floats:
+    """Product of the axes, (N, m), the last one fastest."""
     return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)

@@ -153,6 +153,12 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise OSError(f"{path}: there is no folder '{folder}'; make it first.")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(
+            f"{path}: nothing can be written into '{folder}' ({error.strerror}); name another one."
+        ) from None
 
 
 @contextmanager

@@ -56,6 +56,8 @@ DEFAULT = ProgressSettings()
 Settings = ProgressSettings | ElapsedSettings
 # Contexts this many measured ranges away are a mistake of units, not an extrapolation.
 _FAR = 1e3
+# The most measured contexts: the trend takes their number to the third power, minutes at 1,000.
+_MOST_KNOWN = 1_000
 # Counts in a block of contexts [bytes], and contexts that a law answers together.
 _BLOCK_BYTES = 2**26
 _TILE = 128
@@ -161,13 +163,12 @@ class ProfileModel:
             The profiles of the next contexts, in the order of `contexts`, as long as the longest
             among them.
         """
-        query = self._query(contexts)
+        query = self.checked(contexts)
         if kind not in get_args(Kind):
             raise ValueError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
         if n_samples != int(n_samples) or n_samples < 1:
             raise ValueError(f"n_samples is {n_samples}; a whole number ≥ 1 is wanted.")
         ends = None if times is None else _checked_times(times)
-        self.law.check(query)
         n_samples = n_samples if kind == "sample" else 1
         rng = np.random.default_rng(rng)
         attrs = {
@@ -298,8 +299,15 @@ class ProfileModel:
     def _hull(self) -> Hull:
         return Hull.of(self.law.contexts)
 
-    def _query(self, contexts: ArrayLike) -> Floats:
-        """Contexts to answer for, checked for shape and for units."""
+    def checked(self, contexts: ArrayLike) -> Floats:
+        """Contexts to answer for, (n_query, n_resources).
+
+        Raises
+        ------
+        ValueError
+            Another shape, levels that are no finite numbers or have no place in the coordinates of
+            the model, or so far away that their units must be others.
+        """
         query = checked_contexts(contexts, list(self.resources))
         away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
         if np.any(away > _FAR):
@@ -308,6 +316,7 @@ class ProfileModel:
                 f"contexts are {_FAR:g} times the measured range away at row {row}: "
                 f"{query[row].tolist()}; check the units."
             )
+        self.law.check(query)
         return query
 
     def _resampled(
@@ -383,17 +392,29 @@ def fit_profiles(
         if isinstance(settings, ElapsedSettings):
             law = ElapsedLaw.fit(*measured, settings, rng=rng, progress=progress)
         else:
+            if dataset.sizes["context"] > _MOST_KNOWN:
+                raise ValueError(
+                    f"{dataset.sizes['context']} contexts; fitting takes their number to the third "
+                    f"power: keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, "
+                    f"None, {-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
+                )
             clock = _clock(dataset, settings.clock)
             law = ProgressLaw.fit(*measured, clock, settings, progress=progress)
             _warn_of_lost_counts(dataset, law)
     except ValueError as error:
-        raise ProfileError(f"{dataset.attrs.get('task', 'dataset')}: {error}") from None
+        raise ProfileError(f"{_place(dataset)}: {error}") from None
     return ProfileModel(
         law=law,
         resources=resource_attrs(dataset),
         counters=counter_attrs(dataset),
         attrs=inherited_attrs(dataset),
     )
+
+
+def _place(dataset: xr.Dataset) -> str:
+    """Where a dataset comes from: its file, if it was read from one."""
+    source = dataset.encoding.get("source")
+    return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def _clock(dataset: xr.Dataset, name: str) -> int:

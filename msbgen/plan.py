@@ -23,6 +23,7 @@ seen enough; more of a resource is taken to be faster, so that low levels cost m
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from msbgen.covariance import prior_covariance
-from msbgen.design import Design, Quantity, greedy_design, propose_contexts
+from msbgen.design import Design, Quantity, all_points, greedy_design, propose_contexts
 from msbgen.files import replace_file
 from msbgen.generate import ProfileModel
 from msbgen.progress import ProgressLaw
@@ -41,8 +42,12 @@ from msbgen.trend import FORMS, Cap, Trend, fit_trend
 
 Floats = NDArray[np.float64]
 
+# The most contexts of a platform: each step of a plan looks at all, and their square once.
+_MOST_CONTEXTS = 20_000
 # Proposed contexts among which the expected gain decides.
 _WINDOW = 4
+# No run takes as long as a hundred years [s].
+_LONGEST = 3e9
 # Before the trend can choose: its first length, its first nugget.
 _LENGTH, _NUGGET = 1.6, 1e-3
 # Time rises with this power of a level's distance from the highest one, shared by the resources.
@@ -96,7 +101,7 @@ class Plan:
         total = 0.5 * np.log(self.error[1:] ** 2 + self.noise**2)
         time = np.log(np.cumsum(self.seconds))
         # over a doubling of the time at the end of which each row stands: single rows are uneven
-        start = np.searchsorted(time, time - np.log(2.0), side="left")
+        start = np.maximum(np.searchsorted(time, time - np.log(2.0), side="right") - 1, 0)
         span = np.maximum(time - time[start], 1e-12)
         gain = (total[start] - total) / span
         idle = (gain < _PAYS) & (time - time[0] >= np.log(2.0))
@@ -223,9 +228,15 @@ def plan_contexts(
                 f"highest levels (run_seconds), or give a number of contexts."
             )
         known, runs = np.empty((0, len(names))), np.empty(0)
-        cost = (run_seconds or 1.0) * _guessed_cost(axes)
+        with np.errstate(over="ignore"):
+            cost = (run_seconds or 1.0) * _guessed_cost(axes)
+        if not cost.max() < _LONGEST:
+            raise ValueError(
+                f"a run at the lowest levels would take {cost.max():.3g} s; check the levels and "
+                f"how long a run takes."
+            )
         knowledge = _Knowledge([_unknown(axes, known, runs)], cost, _NUGGET**0.5, False)
-    platform, cost = _product(axes), knowledge.cost
+    platform, cost = all_points(axes), knowledge.cost
     before = np.zeros(len(platform))
     for row, n in zip(known, runs):
         i = _index(axes, row)
@@ -328,6 +339,9 @@ def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats
             f"levels are given for {', '.join(given) or 'no resource'}; the resources are "
             f"{', '.join(names) or 'to be named'}."
         )
+    taken = [name for name in names if name in PLAN_COLUMNS]
+    if taken:
+        raise ValueError(f"resource '{taken[0]}' is called as a column of plans is; rename it.")
     axes = []
     for name in names:
         try:
@@ -335,15 +349,20 @@ def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats
         except (TypeError, ValueError):
             axis = np.array([np.nan])
         if axis.size == 0:
-            raise ValueError(f"resource '{name}' has no levels; list what the platform can set.")
+            raise ValueError(
+                f"resource '{name}' has no levels: say what the platform can set (levels; "
+                f"--platform on the command line)."
+            )
         if not np.all(np.isfinite(axis)):
             raise ValueError(f"resource '{name}' has levels that are not finite numbers.")
         axes.append(axis)
+    size = math.prod(map(len, axes))
+    if size > _MOST_CONTEXTS:
+        raise ValueError(
+            f"the levels make {size} contexts, a plan looks at {_MOST_CONTEXTS} at most: name "
+            f"fewer levels, e.g. every other one."
+        )
     return axes
-
-
-def _product(axes: Sequence[Floats]) -> Floats:
-    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
 def _index(axes: Sequence[Floats], context: Floats, *, nearest: bool = False) -> int:
@@ -441,7 +460,7 @@ def _from_model(model: ProfileModel, axes: Sequence[Floats]) -> tuple[Floats, Fl
         raise ValueError("the model is of the paper's preset; fit the default one to plan.")
     known, runs = law.contexts, np.isfinite(law.total).sum(axis=1).astype(float)
     if len(known) >= len(axes) + 3:
-        platform = _product(axes)
+        platform = all_points(axes)
         quantities, noise = _learned(law, axes, platform, runs)
         return known, runs, _Knowledge(quantities, _durations(law, platform), noise, True)
     # too few to choose parameters from: the guess, brought to what the known ones took

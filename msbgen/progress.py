@@ -195,8 +195,9 @@ class ProgressLaw:
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise ValueError(
-                f"the clock counted nothing in every run of context {row}: measure it again, drop "
-                f"it, or choose another clock."
+                f"the clock counted nothing in every run of context {row}, "
+                f"{contexts[row].tolist()}: measure it again, drop it, or choose another clock "
+                f"(attribute 'progress')."
             )
         run_context, run = np.nonzero(used)
         runs = (counts[run_context, run], duration[run_context, run], interval)

@@ -57,6 +57,8 @@ _TIME_JITTER = 1e-6
 # Counts of one counter whose masks and copies are made at a time, and counts of one stored chunk.
 _CHECKED_AT_ONCE = 2**20
 _CHUNK = 2**18
+# What generated files hold beside their counters.
+_RESERVED = ("duration", "extrapolated")
 
 
 @dataclass(frozen=True)
@@ -454,7 +456,12 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
             "no counter found: give each counter variable the attribute role='counter' "
             "(instructions, cache misses, ...)."
         )
+    clock = ds.attrs.get("progress", "time")
+    if clock not in ("time", *names):
+        yield f"attribute 'progress' is {clock!r}; 'time' or {', '.join(names)} is wanted."
     for name in names:
+        if name in _RESERVED:
+            yield f"counter '{name}' is called as a variable of every file is; rename it."
         yield from _dims_errors(ds, name, with_time=True)
         if ds[name].attrs.get("units") != "1":
             got = ds[name].attrs.get("units")
@@ -723,8 +730,8 @@ def read_planned_contexts(
         rows = [(number, row) for number, row in numbered if any(map(str.strip, row))]
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file; 'all' stands for every context.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read as text ({error}).") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
     number, header = rows[0] if rows else (1, [])
     header = [cell.strip() for cell in header]
     beside = [name for name in PLAN_COLUMNS if name in header and name not in resources]

@@ -521,7 +521,10 @@ def _contexts(contexts: ArrayLike, coordinates: tuple[str, ...]) -> Floats:
     curved = [r for r, name in enumerate(coordinates) if name != "linear"]
     if not np.all(values[:, curved] > 0):
         row = int(np.argmin((values[:, curved] > 0).all(axis=1)))
-        raise ValueError(f"contexts have a level that is not positive at row {row}.")
+        raise ValueError(
+            f"contexts have a level that is not positive at row {row}: {values[row].tolist()}; "
+            f"levels like the measured ones are wanted."
+        )
     return values
 
 

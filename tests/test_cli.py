@@ -393,9 +393,90 @@ def test_repeated_contexts_are_found_in_the_csv(folder):
     assert "twice.csv: row 4 repeats the context of row 2" in done.stderr
 
 
-def test_contexts_in_the_wrong_unit_are_found(folder):
+@pytest.mark.parametrize(
+    "verb",
+    [["generate", "measured.nc"], ["bound", "measured.nc", "--miscoverage", 0.4]],
+    ids=lambda verb: verb[0],
+)
+def test_a_list_of_contexts_is_not_overwritten(folder, verb):
+    (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
+    done = msbgen(*verb, "--contexts", "c.csv", "-o", "c.csv", "--force", cwd=folder)
+    assert done.returncode == 2
+    assert "c.csv: is 'c.csv' too; name another output" in done.stderr
+    assert (folder / "c.csv").read_text() == "cache_ways,frequency\n3,1.5\n"
+
+
+def test_a_replay_does_not_overwrite_its_contexts(tmp_path):
+    trace = Path(__file__).parent.parent / "profiles" / "traces" / "openssl.nc"
+    (tmp_path / "c.csv").write_text("cache_ways,bandwidth,frequency\n20,1400,2.3\n")
+    arguments = ["platform", "replay", trace, "--contexts", "c.csv", "-o", "c.csv", "--force"]
+    done = msbgen(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "name another output" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--interval", "1e-12", "this machine has"),
+        ("--runs", "1000000000", "this machine has"),
+        ("--interval", "1e9", "up to an hour"),
+    ],
+)
+def test_replays_that_no_memory_holds_are_refused(tmp_path, option, value, sentence):
+    trace = Path(__file__).parent.parent / "profiles" / "traces" / "openssl.nc"
+    arguments = ["platform", "replay", trace, "--contexts", "grid:1x1x1", "-o", "o.nc"]
+    done = msbgen(*arguments, option, value, cwd=tmp_path)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+
+
+def test_too_many_measured_contexts_are_refused(folder, monkeypatch):
+    monkeypatch.setattr("msbgen.generate._MOST_KNOWN", 3)
+    done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "all", cwd=folder)
+    assert done.returncode == 3
+    assert "measured.nc: 6 contexts; fitting takes" in done.stderr
+    assert "slice(None, None, 2)" in done.stderr
+
+
+def test_a_csv_of_one_endless_field_is_refused(folder):
+    (folder / "c.csv").write_text("cache_ways,frequency\n" + "1" * 200_000 + ",2\n")
+    done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "c.csv", cwd=folder)
+    assert done.returncode == 3
+    assert "c.csv: cannot be read as a table" in done.stderr
+
+
+def test_bounds_of_odd_resource_names_are_quoted(measured, tmp_path):
+    write_profiles(measured.rename(cache_ways="cache,ways"), tmp_path / "odd.nc")
+    done = msbgen(
+        "bound", "odd.nc", "--contexts", "all", "--miscoverage", 0.4, "-o", "b.csv", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "b.csv").open(newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0][0] == "cache,ways"
+    assert {len(row) for row in rows} == {6}
+
+
+def test_a_folder_of_results_is_neither_a_file_nor_left_empty(folder):
+    done = msbgen("evaluate", "measured.nc", "--leave-out", 6, "-o", "new/s", cwd=folder)
+    assert done.returncode == 2
+    assert not (folder / "new").exists()
+    done = msbgen("demo", "-o", "truth.nc", "--force", cwd=folder)
+    assert done.returncode == 2
+    assert "truth.nc: is no folder" in done.stderr
+    arguments = ["evaluate", "measured.nc", "--leave-out", 2, "--generated", "truth.nc"]
+    assert "--generated is scored against --truth" in msbgen(*arguments, cwd=folder).stderr
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["generate", "measured.nc"], ["bound", "measured.nc", "--miscoverage", 0.4]],
+    ids=lambda verb: verb[0],
+)
+def test_contexts_in_the_wrong_unit_are_found(folder, verb):
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
-    done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "far.csv", cwd=folder)
+    done = msbgen(*verb, "-o", "o.nc", "--contexts", "far.csv", cwd=folder)
     assert done.returncode == 3
     assert "far.csv: contexts are 1000 times the measured range away at row 0" in done.stderr
 

@@ -4,11 +4,25 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
-from msbgen.files import replace_file
+from msbgen.files import check_output, replace_file
 from msbgen.schema import write_profiles
+
+
+def test_a_result_has_the_permissions_of_any_new_file(tmp_path):
+    (tmp_path / "plain").touch()
+    with replace_file(tmp_path / "result") as partial:
+        partial.write_text("x")
+    modes = [(tmp_path / name).stat().st_mode for name in ("plain", "result")]
+    assert modes[0] == modes[1]
+
+
+def test_a_folder_that_takes_no_files_is_found_before_the_work():
+    with pytest.raises(OSError, match="nothing can be written into '/proc'"):
+        check_output(Path("/proc/x.nc"))
 
 
 @pytest.mark.parametrize(

@@ -311,6 +311,36 @@ def test_measuring_pays_while_the_error_falls():
     assert plan(np.full(200, 1.0)).pays < 10
 
 
+def test_rows_that_cost_ever_more_still_pay():
+    cost, error = np.array([1.0, 1.1, 1.2]), np.array([10.0, 5.0, 2.0, 0.3])
+    assert Plan(("a",), np.ones((3, 1)), np.ones(3, int), cost, error, 0.03, True).pays == 3
+
+
+def test_a_number_of_contexts_buys_no_repetitions():
+    plan = plan_contexts(LEVELS, 1000)
+    assert len(plan.contexts) == 20
+    assert (plan.runs == 1).all()
+
+
+def test_no_more_contexts_than_a_fit_may_hold_are_planned():
+    trace = read_trace(TRACES / "gzip.nc")
+    model = fit_profiles(replay(trace, platform_contexts("grid:2x2x2"), 2))
+    plan = plan_contexts(model, "30s", most_contexts=10)
+    known = {tuple(row) for row in model.law.contexts}
+    assert len(known | {tuple(row) for row in plan.contexts}) == 10
+    assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
+
+
+def test_a_further_run_of_a_known_context_costs_its_preparation():
+    q = quantity(2)
+    before = np.ones(24)
+    design = greedy_design(
+        [q], np.ones(24), before, np.arange(24), seconds=7.0, contexts=0, overhead=5.0
+    )
+    np.testing.assert_array_equal(design.seconds, 5.0 + design.runs)
+    assert len(design.runs) == 1
+
+
 def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
     plan = plan_contexts(
         PlatformConfig().levels, "40s", run_seconds=0.4, overhead=2.0, least_runs=2
@@ -387,6 +417,9 @@ def test_levels_are_ranges_or_lists():
         ({"a": ["x"]}, 3, {}, "not finite"),
         (LEVELS, 3, {"overhead": -1.0}, "overhead is -1"),
         (LEVELS, 3, {"least_runs": 3, "most_runs": 2}, "1 ≤ least ≤ most"),
+        ({"runs": [1, 2]}, 3, {}, "resource 'runs' is called as a column of plans is"),
+        ({"a": range(200), "b": range(200)}, 3, {}, "the levels make 40000 contexts"),
+        ({"a": [1e-300, 1e300]}, 3, {}, "at the lowest levels would take"),
         (LEVELS, 3, {"candidates": [[2.0]]}, "rows × 2 columns"),
         (LEVELS, 3, {"candidates": [[3.0, 1.0]]}, "which the platform cannot set"),
     ],

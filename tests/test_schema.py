@@ -115,6 +115,11 @@ BROKEN = {
     "no runs": (lambda ds: ds.isel(run=slice(0)), "dimension 'run' is empty"),
     "time order": (_time(_swap), "does not increase at row 4"),
     "time spacing": (_time(_stretch), "at row 5, where an interval of 0.01 s wants 0.06 s"),
+    "clock": (lambda ds: ds.assign_attrs(progress="foo"), "'progress' is 'foo'; 'time' or"),
+    "counter name": (
+        lambda ds: ds.rename(instructions="extrapolated"),
+        "'extrapolated' is called as",
+    ),
     "resource units": (_attr("frequency", "units", None), "'frequency' has no units"),
     "resource role": (
         lambda ds: _attr("frequency", "role", None)(_attr("cache_ways", "role", None)(ds)),

@@ -66,6 +66,7 @@ _COUNTER_LABELS = {
 # Streams of random numbers of a run; those of unknown length have one for themselves.
 _RUN, _READINGS, _PREEMPTIONS = range(3)
 _FIRST_CAPACITY = 256
+_LONGEST_INTERVAL = 3600.0  # [s]
 
 
 @dataclass(frozen=True)
@@ -274,12 +275,20 @@ def replay(
     if not np.all(repeats == repeats.astype(np.int64)) or repeats.min() < 1:
         raise ValueError(f"runs: got {repeats.min()}, want at least 1 whole run")
     repeats = np.broadcast_to(repeats.astype(np.int64), len(table))
-    if not (math.isfinite(interval) and interval > 0):
-        raise ValueError(f"interval: got {interval}, want a time above 0 [s]")
+    if not 0 < interval <= _LONGEST_INTERVAL:
+        raise ValueError(f"interval: got {interval}, want a time above 0, up to an hour [s]")
     if threads < 0:
         raise ValueError(f"threads: got {threads}, want 0 (one a core) or more")
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else int(rng)
     program = _prepare(trace, config)
+    # no run is shorter than its cycles; 12 B a reading, held twice
+    readings_each = 1 + program.cycles.sum() / (table[:, 2] * 1e9) / interval
+    size = 24.0 * float(repeats @ readings_each)
+    if size > 0.5 * (memory := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+        raise ValueError(
+            f"runs: {repeats.sum()} of them would take {size / 1e9:.3g} GB or more, this machine "
+            f"has {memory / 1e9:.3g} GB of memory; want fewer runs, contexts, or a longer interval"
+        )
     duration = np.full((len(table), repeats.max()), np.nan)
     readings: list[list[NDArray[np.float32]]] = [[] for _ in table]
 
