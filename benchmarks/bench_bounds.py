@@ -14,15 +14,12 @@ from pathlib import Path
 
 import numpy as np
 from scipy.stats import norm
-from tables import markdown, put_into_readme
+from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme
 
 import msbgen
 from msbgen.clock import sharpen, uniform_knots
-from msbgen.condition import squared_distances
 from msbgen.schema import context_table, count_array, duration_array, sampling_interval
 
-ROOT = Path(__file__).resolve().parent.parent
-TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 RATES = (0.1, 0.05, 0.01)
 
 
@@ -40,10 +37,9 @@ def gaussian_bound(law, contexts, miscoverage):
 
 
 def _radius(law):
-    z = law.trend.scaled(law.contexts) / law.trend.metric
-    apart = squared_distances(z, z)
+    apart = law.trend.distance(law.contexts)
     np.fill_diagonal(apart, np.inf)
-    return 1.5 * np.sqrt(np.median(apart.min(axis=1)))
+    return 1.5 * np.median(apart.min(axis=1))
 
 
 def measured_segments(law, truth):
@@ -72,13 +68,13 @@ def answering_time(calibrated, contexts):
 
 
 def score_bounds(task):
-    train = msbgen.read_profiles(ROOT / "profiles" / f"{task}.nc")
+    train = msbgen.read_profiles(PROFILES / f"{task}.nc")
     model = msbgen.fit_profiles(train)
     start = time.perf_counter()
     calibrated = msbgen.calibrate_model(model, train)
     seconds, calibration = time.perf_counter() - start, calibrated.calibration
     # the truth is opened only now: nothing above can have seen it
-    truth = msbgen.read_profiles(ROOT / "profiles" / f"{task}-truth.nc")
+    truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
     contexts, measured = context_table(truth), duration_array(truth)
     states = measured_segments(model.law, truth)
     typical = states.mean(axis=(0, 1)).sum(axis=0)
@@ -114,7 +110,7 @@ def score_bounds(task):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-o", "--output", default=ROOT / "benchmarks" / "results" / "bounds.json")
+    parser.add_argument("-o", "--output", default=RESULTS / "bounds.json")
     parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     options = parser.parse_args()
     results = {}

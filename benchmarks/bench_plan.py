@@ -33,6 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import xarray as xr
 from scipy.stats import qmc
+from tables import PROFILES, RESULTS, TASKS
 
 import msbgen
 from msbgen.metrics import normalised_dtw
@@ -40,9 +41,6 @@ from msbgen.plan import plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
 from msbgen.schema import context_table, count_array, duration_array, mean_duration
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 BUDGETS = (30, 60, 120, 240, 480, 600)  # [s]
 # The plan's batches end at these; the first ones say where its curve starts.
 BATCHES = (10, 20, *BUDGETS)
@@ -66,8 +64,8 @@ class Bench:
     """A program, its test contexts and what measuring it costs."""
 
     def __init__(self, task: str) -> None:
-        self.trace = read_trace(ROOT / "profiles" / "traces" / f"{task}.nc")
-        held_back = ROOT / "profiles" / f"{task}-truth.nc"
+        self.trace = read_trace(PROFILES / "traces" / f"{task}.nc")
+        held_back = PROFILES / f"{task}-truth.nc"
         every = platform_contexts("all")
         if held_back.exists():
             test = context_table(msbgen.read_profiles(held_back))

@@ -16,12 +16,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tables import PROFILES, TASKS
 
 from msbgen.platform import platform_contexts, read_trace, replay
 from msbgen.schema import context_table, read_profiles
 
-PROFILES = Path(__file__).parent.parent / "profiles"
-TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 COUNTERS = ("instructions", "cache_requests", "cache_misses")
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from peers import PEERS, whole_runs
+from tables import PROFILES, TASKS
 
 import msbgen
 from msbgen.evaluate import CLOUD_TIMES, methods
@@ -30,8 +31,6 @@ from msbgen.trend import Trend, fit_trend
 Floats = NDArray[np.float64]
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
-PROFILES = Path(__file__).resolve().parent.parent / "profiles"
-TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 
 METHODS: dict[str, Method] = methods()
 OURS: dict[str, Method] = {m: METHODS[m] for m in ("default/mean", "default/max_likelihood")}
