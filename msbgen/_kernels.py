@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 
 def _compiled(function: Callable[..., Any], freedoms: set[str]) -> Any:
@@ -276,9 +278,29 @@ _INDEPENDENT = 1e-10  # relative ridge on the products of what they changed
 _REACH = 8.0  # longest mixed update, as a change of a log dual variable
 
 
+@intrinsic
+def _bits(context, x):
+    """The 64 bits of a float as an integer."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _float(context, bits):
+    """The float of 64 bits."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
 @_kernel
-def _split_exp(x):
-    """(p, s) with exp(x) = p * 2**k, where the low bits of the float s hold k; p = 0 for tiny x."""
+def _exp(x):
+    """exp(x) as vector code, within an ulp; zero instead of a denormal."""
     low = x < _EXP_LOW
     x = min(max(x, _EXP_LOW), _EXP_HIGH)
     s = x * _LOG2E + _ROUND
@@ -293,17 +315,8 @@ def _split_exp(x):
     p89 = _P8 + r * _P9
     pab = _P10 + r * _P11
     p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
-    return (0.0 if low else p), s
-
-
-@_kernel
-def _join_exp(row, bits):
-    """row *= 2**k with k in the low bits of `bits`: they move to the exponent field."""
-    power = bits.view(np.float64)
-    for j in range(row.size):
-        bits[j] = (bits[j] << 52) + (1023 << 52)
-    for j in range(row.size):
-        row[j] *= power[j]
+    # times 2**k: the low bits of s hold k, and move to the exponent field
+    return 0.0 if low else _float(_bits(p) + (_bits(s) << 52))
 
 
 @_kernel
@@ -340,17 +353,14 @@ def _cost_row(x, yt, cost, i, row):
 
 
 @_kernel
-def _plan_row(x, yt, cost, i, fi, g, scale, row, bits):
+def _plan_row(x, yt, cost, i, fi, g, scale, row):
     """exp((f_i + g_j - C_ij) / epsilon) for all j, with scale = 1 / epsilon.
 
-    The sum is taken before the scaling: at small epsilon its terms are large and cancel. bits
-    (m,) int64 is work space.
+    The sum is taken before the scaling: at small epsilon its terms are large and cancel.
     """
     _cost_row(x, yt, cost, i, row)
-    power = bits.view(np.float64)
     for j in range(row.size):
-        row[j], power[j] = _split_exp(((fi - row[j]) + g[j]) * scale)
-    _join_exp(row, bits)
+        row[j] = _exp(((fi - row[j]) + g[j]) * scale)
 
 
 @_kernel
@@ -399,8 +409,6 @@ def soft_nearest(ground, g, epsilon, out):
     x, yt, cost = ground
     m = g.size
     row = np.empty(m)
-    bits = np.empty(m, np.int64)
-    power = bits.view(np.float64)
     scale = 1.0 / epsilon
     for i in range(out.size):
         _cost_row(x, yt, cost, i, row)
@@ -408,8 +416,7 @@ def soft_nearest(ground, g, epsilon, out):
             row[j] = g[j] - row[j]
         top = _max(row)
         for j in range(m):
-            row[j], power[j] = _split_exp((row[j] - top) * scale)
-        _join_exp(row, bits)
+            row[j] = _exp((row[j] - top) * scale)
         out[i] = -(top + epsilon * np.log(_sum(row)))
 
 
@@ -417,10 +424,9 @@ def soft_nearest(ground, g, epsilon, out):
 def gibbs(ground, f, g, epsilon, out):
     """out_ij = exp((f_i + g_j - C_ij) / epsilon), shape (n, m)."""
     x, yt, cost = ground
-    bits = np.empty(g.size, np.int64)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, out[i], bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, out[i])
 
 
 @_kernel
@@ -902,11 +908,10 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
     """Row and column sums of the plan, never storing it."""
     x, yt, cost = ground
     row = np.empty(g.size)
-    bits = np.empty(g.size, np.int64)
     scale = 1.0 / epsilon
     columns[:] = 0.0
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, row)
         rows[i] = _sum(row)
         for j in range(g.size):
             columns[j] += row[j]
@@ -918,10 +923,9 @@ def plan_times(ground, f, g, epsilon, values, out):
     x, yt, cost = ground
     row = np.empty(g.size)
     product = np.empty(g.size)
-    bits = np.empty(g.size, np.int64)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
+        _plan_row(x, yt, cost, i, f[i], g, scale, row)
         for k in range(values.shape[0]):
             value = values[k]
             for j in range(g.size):
@@ -938,13 +942,12 @@ def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
     x, yt, cost = ground
     m = g.size
     row = np.empty(m)
-    bits = np.empty(m, np.int64)
     scale = 1.0 / epsilon
     current = -1
     for q in range(rows.size):
         i = rows[q]
         if i != current:
-            _plan_row(x, yt, cost, i, f[i], g, scale, row, bits)
+            _plan_row(x, yt, cost, i, f[i], g, scale, row)
             for j in range(1, m):
                 row[j] += row[j - 1]
             current = i
