@@ -7,6 +7,7 @@ are serial and release the GIL; callers run them from threads over independent w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,22 @@ def _kernel(function: Callable[..., Any]) -> Any:
 def _reduction(function: Callable[..., Any]) -> Any:
     """A kernel whose sums may be taken in any order, as vector units need; inf and NaN are kept."""
     return _compiled(function, {"contract", "reassoc"})
+
+
+# ------------------------------------------------------------------ caps of the trend
+
+
+@_kernel
+def throttled(free, least, width, time, share):
+    """E max(free, least X), X log-normal of mean 1 and log deviation `width`, elementwise (n,).
+
+    share: the derivative of its logarithm to that of `free`.
+    """
+    for i in range(free.size):
+        d = (np.log(max(least[i], 1e-300)) - np.log(max(free[i], 1e-300))) / width
+        part = 0.5 * free[i] * math.erfc((d - 0.5 * width) * math.sqrt(0.5))
+        time[i] = part + 0.5 * least[i] * math.erfc(-(d + 0.5 * width) * math.sqrt(0.5))
+        share[i] = part / max(time[i], 1e-300)
 
 
 # ------------------------------------------------------------------ dynamic time warping
@@ -1284,7 +1301,7 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
                     for c in range(dims):
                         step = x[c] - y[c]
                         squared += step * step
-                    near = np.exp(-half * squared)
+                    near = _exp(-half * squared)
                     density[a] += weight[b] * near
                     density[b] += weight[a] * near
             for b in range(k):

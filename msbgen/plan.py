@@ -30,7 +30,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from msbgen.covariance import prior_covariance
 from msbgen.design import Design, Quantity, all_points, greedy_design, propose_contexts
@@ -38,7 +37,7 @@ from msbgen.files import replace_file
 from msbgen.generate import ProfileModel
 from msbgen.progress import ProgressLaw
 from msbgen.schema import PLAN_COLUMNS
-from msbgen.trend import FORMS, Cap, Trend, fit_trend
+from msbgen.trend import FORMS, Cap, Trend, fit_trend, throttled
 
 Floats = NDArray[np.float64]
 
@@ -598,10 +597,7 @@ def _free_share(trend: Trend, cap: Cap, contexts: Floats, weight: Floats) -> Flo
     free = np.exp(np.minimum(kernel @ cap.coefficients + cap.mean, cap.highest))
     amount = trend.predict(contexts)[..., cap.counter]
     least = np.maximum(amount / (cap.rate * contexts[:, cap.resource, None]), 1e-300)
-    d = np.log(least / free) / cap.width
-    part = free * ndtr(0.5 * cap.width - d)
-    share = part / (part + least * ndtr(d + 0.5 * cap.width))
-    return share**2 @ weight
+    return throttled(free, least, cap.width)[1] ** 2 @ weight
 
 
 def _labelled(

@@ -304,12 +304,12 @@ class ProgressLaw:
         streams = rng.spawn(len(query)) if kind == "sample" else []
         done = 0
 
-        def answer(rows: slice) -> tuple[Floats, Floats]:
+        def answer(rows: slice) -> tuple[NDArray[np.float32], Floats]:
             nonlocal done
             uniform = [s.random((n_samples, self.settings.segments)) for s in streams[rows]]
             place = self.trend.scaled(query[rows]) / self._bandwidth
             log_weight = gaussian_log_weights(self._known, place)
-            result = self._answer(
+            counts, duration = self._answer(
                 self.trend.predict(query[rows]) * np.exp(_local_mean(log_weight, self.departure)),
                 self.total_trend.predict(query[rows])[:, 0, 0],
                 log_weight,
@@ -319,7 +319,7 @@ class ProgressLaw:
             done += 1
             if progress:
                 progress(done, len(blocks))
-            return result
+            return counts.astype(np.float32), duration
 
         if len(blocks) == 1:  # an allocator's question, answered sooner than a thread starts
             answers = [answer(blocks[0])]

@@ -31,7 +31,6 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from msbgen import _kernels
 from msbgen.covariance import prior_covariance
@@ -144,7 +143,11 @@ class Trend:
 
     def scaled(self, contexts: ArrayLike) -> Floats:
         """Coordinates of (q, m) contexts in which the known ones span [−1/2, 1/2]."""
-        return _scaled(_contexts(contexts, self.coordinates), self.contexts, self.coordinates)
+        return _scaled(_contexts(contexts, self.coordinates), self._range, self.coordinates)
+
+    @cached_property
+    def _range(self) -> list[tuple[float, float]]:
+        return _ranges(self.contexts, self.coordinates)
 
     @cached_property
     def _known(self) -> Floats:
@@ -183,7 +186,7 @@ class Trend:
             np.minimum(value, cap.highest, out=value)
             levels = _contexts(contexts, self.coordinates)[:, cap.resource, None]
             floor = state[..., cap.counter] / (cap.rate * levels)
-            state[..., 0] = _throttled(np.exp(value), floor, cap.width)[0]
+            state[..., 0] = throttled(np.exp(value), floor, cap.width)[0]
         return state
 
     def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True) -> Trend:
@@ -325,7 +328,7 @@ def fit_trend(
     few = [_few_columns(centred[..., k], noise[..., k], share[k]) for k in range(amounts.shape[2])]
 
     def search(axes: tuple[str, ...], shape: str, start: list[_Choice]) -> list[_Choice]:
-        z = _scaled(known, known, axes)
+        z = _scaled(known, _ranges(known, axes), axes)
         return [_search(z, tests, shape, *columns, first) for columns, first in zip(few, start)]
 
     default = _Choice((_DEFAULT_LENGTH,) * m, _DEFAULT_NUGGET, np.inf)
@@ -367,7 +370,7 @@ def _assemble(
     logs, noise, share = _logs(amounts, worth, offset)
     mean, centred = _centre(logs, noise)
     tests = _Tests.of(known) if held_out else _Tests.none()
-    z = _scaled(known, known, chosen)
+    z = _scaled(known, _ranges(known, chosen), chosen)
     lowest, highest = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
     room = _ROOM * (highest - lowest) + _ROOM_MIN
     lowest, highest = lowest - room, highest + room
@@ -528,19 +531,26 @@ def _contexts(contexts: ArrayLike, coordinates: tuple[str, ...]) -> Floats:
     return values
 
 
-def _scaled(contexts: Floats, known: Floats, coordinates: tuple[str, ...]) -> Floats:
-    def map_one(values: Floats, name: str) -> Floats:
-        if name == "log":
-            return np.log(values)
-        return -1.0 / values if name == "reciprocal" else values
+def _mapped(values: Floats, name: str) -> Floats:
+    """One resource in its coordinate."""
+    if name == "log":
+        return np.log(values)
+    return -1.0 / values if name == "reciprocal" else values
 
-    z = np.empty_like(contexts)
-    for r, name in enumerate(coordinates):
-        reference = map_one(known[:, r], name)
-        span = float(np.ptp(reference)) or 1.0
-        z[:, r] = (map_one(contexts[:, r], name) - reference.min()) / span - 0.5
-        if np.ptp(reference) == 0:
-            z[:, r] = 0.0  # one level says nothing about the others
+
+def _ranges(known: Floats, coordinates: tuple[str, ...]) -> list[tuple[float, float]]:
+    """Least value and span of each resource in its coordinate."""
+    columns = [_mapped(known[:, r], name) for r, name in enumerate(coordinates)]
+    return [(float(column.min()), float(np.ptp(column))) for column in columns]
+
+
+def _scaled(
+    contexts: Floats, ranges: list[tuple[float, float]], coordinates: tuple[str, ...]
+) -> Floats:
+    z = np.zeros_like(contexts)
+    for r, ((least, span), name) in enumerate(zip(ranges, coordinates)):
+        if span > 0:  # one level says nothing about the others
+            z[:, r] = (_mapped(contexts[:, r], name) - least) / span - 0.5
     return z
 
 
@@ -726,13 +736,13 @@ def _search_coordinates(chosen, choices, known, form, search):
 # ------------------------------------------------------------------ caps
 
 
-def _throttled(free: Floats, least: Floats, width: float) -> tuple[Floats, Floats]:
+def throttled(free: Floats, least: Floats, width: float) -> tuple[Floats, Floats]:
     """Time E max(free, least·X), X log-normal of mean 1, and the share ∂ log t / ∂ log free."""
-    with np.errstate(divide="ignore", over="ignore"):
-        d = (np.log(np.maximum(least, 1e-300)) - np.log(np.maximum(free, 1e-300))) / width
-    part = free * ndtr(-(d - 0.5 * width))
-    time = part + least * ndtr(d + 0.5 * width)
-    return time, part / np.maximum(time, 1e-300)
+    free, least = np.broadcast_arrays(free, least)
+    time, share = np.empty(free.shape), np.empty(free.shape)
+    flat = (np.ascontiguousarray(free).ravel(), np.ascontiguousarray(least).ravel())
+    _kernels.throttled(*flat, width, time.ravel(), share.ravel())
+    return time, share
 
 
 def _unthrottled(time: Floats, least: Floats, width: float) -> Floats:
@@ -741,7 +751,7 @@ def _unthrottled(time: Floats, least: Floats, width: float) -> Floats:
     low = high - 6.0
     for _ in range(24):
         middle = 0.5 * (low + high)
-        above = _throttled(np.exp(middle), least, width)[0] > time
+        above = throttled(np.exp(middle), least, width)[0] > time
         high, low = np.where(above, middle, high), np.where(above, low, middle)
     return 0.5 * (low + high)
 
@@ -890,7 +900,7 @@ class _CapSearch:
         levels = cap.rate * self.known[:, cap.resource, None]
         least = self.amounts[:, some, cap.counter] / levels
         free = _unthrottled(time, least, cap.width)
-        share = _throttled(np.exp(free), least, cap.width)[1]
+        share = throttled(np.exp(free), least, cap.width)[1]
         share = np.where(share > 0.99, 1.0, share)
         # where the cap binds nothing is known of the free time but that it is shorter
         seen = (share > _LEAST_SHARE) & (time > (1.0 + _EXCESS) * least)
@@ -906,7 +916,7 @@ class _CapSearch:
         )
         value = np.exp(np.minimum(mean + centred[tests.index] - errors, highest))
         floor = self.held_out[rows][:, some, cap.counter] / levels[tests.index]
-        return coefficients, mean, highest, _throttled(value, floor, cap.width)[0]
+        return coefficients, mean, highest, throttled(value, floor, cap.width)[0]
 
 
 def _pile_up(ratio: Floats, weight: Floats) -> float:

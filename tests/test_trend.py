@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from msbgen import _kernels
 from msbgen.clock import to_progress, to_wall_time, uniform_knots
@@ -7,7 +8,7 @@ from msbgen.generate import fit_profiles
 from msbgen.metrics import normalised_dtw
 from msbgen.progress import ProgressSettings
 from msbgen.schema import count_array, make_profiles
-from msbgen.trend import Trend, fit_trend
+from msbgen.trend import Trend, fit_trend, throttled
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 
@@ -44,6 +45,17 @@ def relative(prediction, truth):
 
 def noisy(states, scale=0.002, seed=0):
     return states * np.exp(scale * np.random.default_rng(seed).standard_normal(states.shape))
+
+
+def test_a_throttled_time_is_the_mean_of_a_maximum():
+    rng = np.random.default_rng(0)
+    free, least = rng.random((6, 1)), np.append(rng.random(4), 0.0)
+    time, share = throttled(free, least, 0.3)
+    factor = np.exp(0.3 * ndtri((np.arange(200_000) + 0.5) / 200_000) - 0.045)
+    wanted = np.maximum(free[..., None], least[:, None] * factor).mean(axis=-1)
+    np.testing.assert_allclose(time, wanted, rtol=1e-4)
+    slope = (np.log(throttled(free * 1.0001, least, 0.3)[0]) - np.log(time)) / np.log(1.0001)
+    np.testing.assert_allclose(share, slope, rtol=1e-3, atol=1e-9)
 
 
 def test_a_cap_is_found_and_beats_multilinear_interpolation_threefold():
