@@ -333,7 +333,7 @@ def _exp(x):
     pab = _P10 + r * _P11
     p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
     # times 2**k: the low bits of s hold k, and move to the exponent field
-    return 0.0 if low else _float(_bits(p) + (_bits(s) << 52))
+    return 0.0 if low else _float(_bits(p) + (_bits(s) << 52))  # pyright: ignore[reportCallIssue]
 
 
 @_kernel

@@ -476,6 +476,12 @@ def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
     return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
 
 
+# Workspaces of earlier calls, one a core, while they are small: to clear the pages of a new one
+# takes as long as a third of a pair of a thousand points.
+_SPARE: list[Workspace] = []
+_SPARE_BYTES = 2**25
+
+
 def _solve_pairwise(
     grounds: list[Ground],
     masses: list[Array],
@@ -484,11 +490,10 @@ def _solve_pairwise(
     progress: Callable[[int, int], None] | None,
 ) -> list[Outcome]:
     """Every pair by itself, side by side in threads: the kernels release the lock."""
-
     idle: list[Workspace] = []
 
     def solve(j: int) -> Outcome:
-        workspace = idle.pop() if idle else Workspace()
+        workspace = _workspace(idle)
         outcome = solve_pair(
             grounds[j],
             masses[j],
@@ -510,14 +515,28 @@ def _solve_pairwise(
         return outcomes
 
     workers = min(config.threads, len(grounds))
-    if workers <= 1:
-        return collect(map(solve, range(len(grounds))))
-    with ThreadPoolExecutor(workers) as pool:
+    try:
+        if workers <= 1:
+            return collect(map(solve, range(len(grounds))))
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                return collect(pool.map(solve, range(len(grounds))))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    finally:
+        small = [workspace for workspace in idle if workspace.nbytes <= _SPARE_BYTES]
+        _SPARE.extend(small[: max(available_cores() - len(_SPARE), 0)])
+
+
+def _workspace(idle: list[Workspace]) -> Workspace:
+    """One of those that are idle, of this call or from earlier ones, or a new one."""
+    for some in (idle, _SPARE):
         try:
-            return collect(pool.map(solve, range(len(grounds))))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+            return some.pop()  # at once: another thread may ask too
+        except IndexError:
+            continue
+    return Workspace()
 
 
 # -------------------------------------------------------------------------- multi-marginal form

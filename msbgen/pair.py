@@ -112,6 +112,11 @@ class Workspace:
         self._kernel = np.empty(0)
         self._values, self._columns = np.empty(0), np.empty(0, np.int32)
 
+    @property
+    def nbytes(self) -> int:
+        """Memory that it holds."""
+        return self._kernel.nbytes + self._values.nbytes + self._columns.nbytes
+
     def kernel(self, n: int, m: int) -> Array:
         """Room for a kernel; the last one given is overwritten."""
         if self._kernel.size < n * m:

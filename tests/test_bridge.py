@@ -546,3 +546,19 @@ def test_the_result_is_frozen(rng):
     bridge = solve_bridge(clouds(rng, 3, 4), epsilon=0.1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         bridge.epsilon = 1.0
+
+
+def test_small_workspaces_are_kept_for_the_next_call_and_large_ones_are_not(rng, monkeypatch):
+    kept = []
+    monkeypatch.setattr("msbgen.bridge._SPARE", kept)
+    monkeypatch.setattr("msbgen.bridge.available_cores", lambda: 2)
+    snapshots = [rng.random((20, 2)) for _ in range(9)]
+    first = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=3))
+    assert 1 <= len(kept) <= 2
+    again = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=1))
+    for one, other in zip(first.potentials, again.potentials):
+        np.testing.assert_array_equal(one, other)
+    kept.clear()
+    monkeypatch.setattr("msbgen.bridge._SPARE_BYTES", 100)
+    solve_bridge(snapshots, epsilon=0.1)
+    assert kept == []
