@@ -42,7 +42,7 @@ Bools = NDArray[np.bool_]
 Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
-BINS = 400
+BINS, SEGMENTS = 400, 25
 # As the generator's: what the runs share places their counts within an interval.
 SHARED_STEPS = 6
 # Counts below this share of their mean are treated additively: log(count + share · mean).
@@ -422,7 +422,8 @@ def _trend(known: Measured) -> tuple[Trend, Floats]:
     """The trend as the generator fits it, and the sharpened state of every run."""
     weights = np.bincount(known.own)
     state = known.state
-    trend = fit_trend(known.contexts, known.context_means(state), weights=weights)
+    means = known.context_means(state)
+    trend = fit_trend(known.contexts, means, weights=weights, segments=SEGMENTS)
     for _ in range(3):
         state = sharpen(
             known.counts,

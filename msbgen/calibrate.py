@@ -285,7 +285,13 @@ def _left_out_prediction(
     kept = np.setdiff1d(np.arange(len(law.contexts)), group)
     worth = used.sum(axis=1)[kept]
     if anew:
-        trend = fit_trend(law.contexts[kept], means[kept], weights=worth)
+        trend = fit_trend(
+            law.contexts[kept],
+            means[kept],
+            weights=worth,
+            find_caps=law.clock != 0,
+            segments=law.settings.segments,
+        )
     else:
         trend = replace(law.trend, contexts=law.contexts[kept])
         trend = trend.refit(means[kept], weights=worth, held_out=False)

@@ -205,7 +205,13 @@ class ProgressLaw:
         own = measured.state[run_context, run]
         states = _context_means(own, run_context)
         # a cap is on a counter per time, which is a state only where time is not the clock
-        trend = fit_trend(contexts, states, weights=n_runs, find_caps=clock != 0)
+        trend = fit_trend(
+            contexts,
+            states,
+            weights=n_runs,
+            find_caps=clock != 0,
+            segments=settings.segments,
+        )
         for done in range(1, settings.sharpenings + 1):
             prior = trend.predict(contexts)[run_context]
             own = sharpen(*runs, prior, knots=knots, clock=clock, shared_steps=_SHARED_STEPS).state

@@ -19,12 +19,13 @@ A resource can cap the rate of a counter (a roofline, Section 5.7 of the method)
 u the unthrottled time, which is smooth, and X the unevenness of the counter within a bin, which
 rounds the knee.  Where the cap binds, an observed t says little about u; the share
 ∂ log t / ∂ log u of u in t weighs it.  Which counter is capped by which resource, at which rate,
-and whether there is a cap at all is decided by the data.
+and whether there is a cap at all is decided by the data; by sums over many bins, as a bin shorter
+than a sampling interval holds the noise of placing counts in it, under which a cap is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -263,6 +264,7 @@ def fit_trend(
     form: str = "auto",
     coordinates: str | tuple[str, ...] = "auto",
     find_caps: bool = True,
+    segments: int = 0,
     floor: float = 0.1,
 ) -> Trend:
     """Learn the smooth dependence of the state on the context from the known contexts.
@@ -283,6 +285,9 @@ def fit_trend(
         "auto" starts from the logarithm.
     find_caps : bool
         Look for a resource that caps the rate of a counter.  Needs time as first quantity.
+    segments : int
+        Whether there is a cap is decided on sums of neighbouring bins, so many of them; 0 for the
+        bins themselves.
     floor : float
         The offset within the logarithm, relative to the mean of the quantity: amounts below it
         are treated additively.  Time has none.
@@ -317,9 +322,7 @@ def fit_trend(
         raise ValueError(f"form is {form!r}; 'auto', {FORMS[0]!r} or {FORMS[1]!r} is wanted.")
     chosen = _checked_coordinates(coordinates, known)
     measured = np.isfinite(amounts)
-    average = np.nanmean(amounts, axis=(0, 1))
-    offset = np.where(average > 0, floor * average, 1.0)
-    offset[0] = 1e-9 * average[0]
+    offset = _offset(amounts, floor)
     logs, noise, share = _logs(amounts, worth, offset)
     _, centred = _centre(logs, noise)
     tests = _Tests.of(known)
@@ -338,18 +341,90 @@ def fit_trend(
         choices = search(chosen, shape, choices)
         if coordinates == "auto":
             chosen, choices = _search_coordinates(chosen, choices, known, shape, search)
-        if form == "auto":
-            other = search(chosen, FORMS[1], [default] * amounts.shape[2])
-            if _total(other) < _FORM_GAIN * _total(choices):
-                shape, choices = FORMS[1], other
-    lengths = np.array([_LENGTHS[list(c.lengths)] for c in choices])
-    nugget = np.array([_NUGGETS[c.nugget] for c in choices])
 
-    def seek(seeker: _CapSearch) -> tuple[Cap, ...]:
-        wanted = find_caps and choose and amounts.shape[2] > 1 and bool(measured.all())
-        return seeker.run(lengths[0], nugget[0]) if wanted else ()
+    wanted = find_caps and choose and amounts.shape[2] > 1 and bool(measured.all())
+    summed = _summed(amounts, segments) if wanted else amounts
 
-    return _assemble(known, amounts, worth, offset, chosen, shape, lengths, nugget, seek)
+    def assemble(shape: str, choices: list[_Choice]) -> Trend:
+        lengths = np.array([_LENGTHS[list(c.lengths)] for c in choices])
+        nugget = np.array([_NUGGETS[c.nugget] for c in choices])
+
+        def seek(seeker: _CapSearch) -> tuple[Cap, ...]:
+            if not wanted:
+                return ()
+            z, own_offset = seeker.z, _offset(summed, floor)
+            fit = _fit_all(z, tests, summed, worth, own_offset, shape, lengths, nugget)
+            coarse = replace(
+                seeker, amounts=summed, share=fit.share[0], held_out=fit.predicted(own_offset)
+            )
+            return seeker.run(lengths[0], nugget[0], coarse)
+
+        return _assemble(known, amounts, worth, offset, chosen, shape, lengths, nugget, seek)
+
+    trend = assemble(shape, choices)
+    if choose and form == "auto":
+        other = search(chosen, FORMS[1], [default] * amounts.shape[2])
+        if _total(other) < _FORM_GAIN * _total(choices):
+            # a cap may explain what the other form is better at
+            local = assemble(FORMS[1], other)
+            if (local.error**2).sum() < _FORM_GAIN * (trend.error**2).sum():
+                return local
+    return trend
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Every quantity fitted with given parameters, caps left aside.
+
+    Attributes
+    ----------
+    logs, noise : ndarray, (n, bins, k)
+    share : ndarray, (k, bins)
+    mean : ndarray, (bins, k)
+    coefficients : ndarray, (k, n, bins)
+    held_out : ndarray, (rows, bins, k)
+        Predicted logarithms of the held-out contexts, within the known range and some room.
+    lowest, highest : ndarray, (bins, k)
+    """
+
+    logs: Floats
+    noise: Floats
+    share: Floats
+    mean: Floats
+    coefficients: Floats
+    held_out: Floats
+    lowest: Floats
+    highest: Floats
+
+    def predicted(self, offset: Floats) -> Floats:
+        """Amounts of the held-out contexts, (rows, bins, k)."""
+        return np.maximum(np.exp(self.held_out) - offset, 0.0)
+
+
+def _fit_all(
+    z: Floats,
+    tests: _Tests,
+    amounts: Floats,
+    worth: Floats,
+    offset: Floats,
+    shape: str,
+    lengths: Floats,
+    nugget: Floats,
+) -> _Fit:
+    logs, noise, share = _logs(amounts, worth, offset)
+    mean, centred = _centre(logs, noise)
+    lowest, highest = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
+    room = _ROOM * (highest - lowest) + _ROOM_MIN
+    lowest, highest = lowest - room, highest + room
+    coefficients = np.empty((amounts.shape[2], *amounts.shape[:2]))
+    held_out = np.empty((len(tests.index), *amounts.shape[1:]))
+    for k in range(amounts.shape[2]):
+        coefficients[k], errors = _fit(
+            z, tests, shape, centred[..., k], noise[..., k], lengths[k], nugget[k]
+        )
+        held_out[..., k] = logs[tests.index, :, k] - errors
+    np.clip(held_out, lowest, highest, out=held_out)
+    return _Fit(logs, noise, share, mean, coefficients, held_out, lowest, highest)
 
 
 def _assemble(
@@ -367,34 +442,22 @@ def _assemble(
 ) -> Trend:
     """The trend with given parameters; `seek` finds the caps once the rest is known."""
     n = len(known)
-    logs, noise, share = _logs(amounts, worth, offset)
-    mean, centred = _centre(logs, noise)
     tests = _Tests.of(known) if held_out else _Tests.none()
     z = _scaled(known, _ranges(known, chosen), chosen)
-    lowest, highest = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
-    room = _ROOM * (highest - lowest) + _ROOM_MIN
-    lowest, highest = lowest - room, highest + room
-    coefficients = np.empty((amounts.shape[2], n, amounts.shape[1]))
-    predicted = np.empty((len(tests.index), *amounts.shape[1:]))
-    for k in range(amounts.shape[2]):
-        coefficients[k], errors = _fit(
-            z, tests, shape, centred[..., k], noise[..., k], lengths[k], nugget[k]
-        )
-        predicted[..., k] = logs[tests.index, :, k] - errors
-    np.clip(predicted, lowest, highest, out=predicted)
-    squares = np.nan_to_num((predicted - logs[tests.index]) ** 2)
-    predicted = np.maximum(np.exp(predicted) - offset, 0.0)
-    seeker = _CapSearch(known, z, amounts, noise, share[0], tests, predicted)
+    fit = _fit_all(z, tests, amounts, worth, offset, shape, lengths, nugget)
+    predicted = fit.predicted(offset)
+    seeker = _CapSearch(known, z, amounts, fit.noise, fit.share[0], tests, predicted)
     caps = seek(seeker)
     loo, error = np.full(amounts.shape, np.nan), np.full(amounts.shape[2], np.nan)
     if held_out:
         loo = predicted[:n].copy()
-        error = np.sqrt(np.einsum("r,rbk,kb->k", tests.weight, squares, share))
+        squares = np.nan_to_num((fit.held_out - fit.logs[tests.index]) ** 2)
+        error = np.sqrt(np.einsum("r,rbk,kb->k", tests.weight, squares, fit.share))
         for cap in caps:
             loo[..., 0], error[0] = seeker.held_out_time(cap)
     return Trend(
-        known, chosen, shape, lengths, nugget, offset, mean.T.copy(), lowest.T.copy(),
-        highest.T.copy(), coefficients, caps, loo, error,
+        known, chosen, shape, lengths, nugget, offset, fit.mean.T.copy(), fit.lowest.T.copy(),
+        fit.highest.T.copy(), fit.coefficients, caps, loo, error,
     )  # fmt: skip
 
 
@@ -554,6 +617,22 @@ def _scaled(
     return z
 
 
+def _offset(amounts: Floats, floor: float) -> Floats:
+    """What is added within the logarithm, (k,): next to nothing to time."""
+    average = np.nanmean(amounts, axis=(0, 1))
+    offset = np.where(average > 0, floor * average, 1.0)
+    offset[0] = 1e-9 * average[0]
+    return offset
+
+
+def _summed(amounts: Floats, segments: int) -> Floats:
+    """Sums of neighbouring bins, (n, segments, k)."""
+    bins = amounts.shape[1]
+    if not 0 < segments < bins:
+        return amounts
+    return np.add.reduceat(amounts, np.arange(segments) * bins // segments, axis=1)
+
+
 def _logs(amounts: Floats, worth: Floats, offset: Floats) -> tuple[Floats, Floats, Floats]:
     """Log states, noise variances (n, bins, k), and the share of the amount per bin (k, bins)."""
     noise = np.where(np.isfinite(amounts), 1.0 / worth[:, None, None], _UNKNOWN)
@@ -626,6 +705,10 @@ def _fit(
     errors = np.empty((len(tests.index), centred.shape[1]))
     # bins of equal noise share one inverse; elsewhere each bin has its own
     for bins in _equal_columns(noise):
+        if len(tests.index) == 0 and len(bins) == 1:
+            matrix = kernel + nugget * np.diag(noise[:, bins[0]])
+            coefficients[:, bins[0]] = _solution(matrix, centred[:, bins[0]])
+            continue
         inverse = _inverse(kernel + nugget * np.diag(noise[:, bins[0]]))
         mine = inverse @ centred[:, bins]
         coefficients[:, bins] = mine
@@ -637,6 +720,17 @@ def _fit(
     return coefficients, errors
 
 
+_ALIKE = "contexts are so alike that no trend over them is determined."
+
+
+def _solution(matrix: Floats, right: Floats) -> Floats:
+    """Solution of a positive definite system, serially, a third of the work of the inverse."""
+    x = right.copy()
+    if not _kernels.cholesky_solve(matrix, x):
+        raise ValueError(_ALIKE)
+    return x
+
+
 def _inverse(matrix: Floats) -> Floats:
     """Inverse of a positive definite matrix, serially.
 
@@ -645,7 +739,7 @@ def _inverse(matrix: Floats) -> Floats:
     """
     inverse = np.empty_like(matrix)
     if not _kernels.invert_positive(matrix, inverse):
-        raise ValueError("contexts are so alike that no trend over them is determined.")
+        raise ValueError(_ALIKE)
     return inverse
 
 
@@ -772,6 +866,18 @@ class _Candidate:
         return cls(cap.counter, cap.resource, cap.rate, cap.width, cap.lengths, cap.nugget)
 
 
+def _starts(
+    counter: int, resource: int, rate: float, lengths: Floats, nugget: float
+) -> list[_Candidate]:
+    """Where the search for a cap starts from."""
+    # what a cap explains the unthrottled time need not: it may hardly see the resource
+    free = np.where(np.arange(len(lengths)) == resource, _LENGTHS[-1], lengths)
+    return [
+        _Candidate(counter, resource, rate, width, scales, nugget)
+        for scales, width in product((lengths, free), _WIDTHS)
+    ]
+
+
 def _shapes(cap: _Candidate) -> list[list[_Candidate]]:
     """Other rates, other widths of the knee."""
     return [
@@ -809,39 +915,41 @@ class _CapSearch:
     tests: _Tests
     held_out: Floats
 
-    def run(self, lengths: Floats, nugget: float) -> tuple[Cap, ...]:
-        """The cap, or none, starting from the length scales and nugget of time."""
+    def run(self, lengths: Floats, nugget: float, coarse: _CapSearch) -> tuple[Cap, ...]:
+        """The cap, or none, starting from the length scales and nugget of time.
+
+        Whether there is one, and of what, is decided on `coarse`, the same over sums of bins; its
+        rate is that at which bins pile up.
+        """
         time = self.amounts[..., 0]
         if not np.all(time > 0):
             return ()
-        some = self._telling_bins(14 if len(time) <= 200 else 6)
         weight = time / time.sum()
-        best = (np.inf, _Candidate(0, 0, 0.0, 1.0, lengths, nugget))
+        gain, found = _CAP_GAIN, ()
         for r in range(self.known.shape[1]):
             if np.ptp(self.known[:, r]) == 0 or self.known[:, r].min() <= 0:
                 continue
-            tests, rows = self.tests.about(r, alone=False)
-            plain = self._square(self.held_out[rows][:, some, 0], tests, some)
             for k in range(1, self.amounts.shape[2]):
                 rate = _pile_up(self.amounts[..., k] / time / self.known[:, r, None], weight)
-                # what a cap explains the unthrottled time need not: it may hardly see the resource
-                free = np.where(np.arange(len(lengths)) == r, _LENGTHS[-1], lengths)
-                for scales, width in product((lengths, free), _WIDTHS if rate > 0 else ()):
-                    cap = _Candidate(k, r, rate, width, scales, nugget)
-                    gain = self._error(cap, some, tests, rows) / plain
-                    if gain < best[0]:
-                        best = (gain, cap)
-        gain, cap = best
-        if not gain <= _CAP_GAIN:
+                starts = _starts(k, r, rate, lengths, nugget) if rate > 0 else []
+                if starts and (gained := coarse._best(starts)[0]) <= gain:
+                    gain, found = gained, starts
+        if not found:
             return ()
-        tests, rows = self.tests.about(cap.resource, alone=False)
-        cap = self._descend(cap, _shapes, some, tests, rows)
-        gain = self._error(cap, some, tests, rows) / self._square(
-            self.held_out[rows][:, some, 0], tests, some
-        )
-        tests, rows = self.tests.about(cap.resource, alone=True)
-        cap = self._descend(cap, _smoothnesses, some, tests, rows)
+        cap = self._best(found)[1]
+        some = self._telling_bins()
+        cap = self._descend(cap, _shapes, some, *self.tests.about(cap.resource, alone=False))
+        cap = self._descend(cap, _smoothnesses, some, *self.tests.about(cap.resource, alone=True))
         return (self._cap(cap, gain),)
+
+    def _best(self, caps: Sequence[_Candidate]) -> tuple[float, _Candidate]:
+        """The cap with the least held-out error, of several of one resource, and its gain."""
+        some = self._telling_bins()
+        tests, rows = self.tests.about(caps[0].resource, alone=False)
+        errors = [self._error(cap, some, tests, rows) for cap in caps]
+        best = int(np.argmin(errors))
+        plain = self._square(self.held_out[rows][:, some, 0], tests, some)
+        return errors[best] / plain, caps[best]
 
     def again(self, cap: Cap) -> Cap:
         """The cap with its parameters kept and the unthrottled time fitted anew."""
@@ -865,8 +973,9 @@ class _CapSearch:
         square = self._square(predicted, self.tests, every)
         return predicted[: self.tests.single], float(np.sqrt(square))
 
-    def _telling_bins(self, count: int) -> NDArray[np.intp]:
+    def _telling_bins(self) -> NDArray[np.intp]:
         """Bins for the search: every few of the longest three quarters."""
+        count = 14 if len(self.known) <= 200 else 6
         long = np.argsort(-self.share, kind="stable")[: max(1, 3 * len(self.share) // 4)]
         return long[:: max(1, len(long) // count)]
 

@@ -71,6 +71,25 @@ def test_a_cap_is_found_and_beats_multilinear_interpolation_threefold():
     assert ours <= relative(log_log_multilinear(known, states, queries), truth) / 3
 
 
+def misplaced(states, segments, scale=0.6):
+    """States whose bins, not their sums over segments, are wrong: in all quantities alike."""
+    shares = np.exp(scale * np.random.default_rng(1).standard_normal(states.shape[:2]))[..., None]
+    parts, jitter = (a.reshape(len(a), segments, -1, a.shape[2]) for a in (states, shares))
+    wrong = parts * jitter
+    return (wrong * (parts.sum(axis=2) / wrong.sum(axis=2))[:, :, None]).reshape(states.shape)
+
+
+def test_a_cap_is_seen_in_segments_where_the_noise_of_bins_hides_it():
+    known, segments = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0]), 4
+    states = misplaced(roofline(known), segments)
+    assert fit_trend(known, states).caps == ()
+    (cap,) = fit_trend(known, states, segments=segments).caps
+    assert (cap.counter, cap.resource) == (1, 0)
+    assert cap.rate == pytest.approx(300.0, rel=0.05)
+    free = misplaced(roofline(known, cap=False), segments)
+    assert fit_trend(known, free, segments=segments).caps == ()
+
+
 def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     states = noisy(roofline(known, cap=False))
