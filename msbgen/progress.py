@@ -118,6 +118,9 @@ class ProgressLaw:
         Known context of each run that is used, not decreasing.
     departure : ndarray, (n_known, bins, k)
         Log of each context's mean measured amounts over the fitted ones.
+    trust : ndarray, (n_known, k)
+        How much of a departure the local mean takes: 1, or of a single run, which may be noise,
+        the share that its neighbours confirm.
     residual : ndarray, (n, bins, k)
         Log of a run's amounts over its context's mean, with an unbiased variance; over the local
         mean of what surrounds it where the context has no other run.
@@ -143,6 +146,7 @@ class ProgressLaw:
     total_trend: Trend
     run_context: Indices
     departure: Floats
+    trust: Floats
     residual: Floats
     points: Floats
     lag: Floats
@@ -230,8 +234,14 @@ class ProgressLaw:
         place = trend.scaled(contexts) / _bandwidth(trend, settings)
         fitted = trend.predict(contexts)
         departure = _log_ratio(_context_means(own, run_context), fitted)
-        base, alone = departure.copy(), n_runs == 1
-        base[alone] = _local_mean(gaussian_log_weights(place, place[alone]), departure)
+        alone = n_runs == 1
+        trust = np.ones((len(contexts), departure.shape[2]))
+        if alone.any():
+            size = np.maximum(states.sum(axis=(0, 1)), 1e-300)
+            importance = alone[:, None, None] * states / size
+            trust[alone] = _confirmed(place, departure, importance)
+        base, trusted = departure.copy(), departure * trust[:, None]
+        base[alone] = _local_mean(gaussian_log_weights(place, place[alone]), trusted)
         fitted = (fitted * np.exp(base))[run_context]
         parts = (len(own), settings.segments, -1, own.shape[-1])
 
@@ -268,6 +278,7 @@ class ProgressLaw:
             total_trend,
             run_context,
             departure,
+            trust,
             residual,
             points,
             lag[:, -1],
@@ -316,7 +327,7 @@ class ProgressLaw:
             place = self.trend.scaled(query[rows]) / self._bandwidth
             log_weight = gaussian_log_weights(self._known, place)
             counts, duration = self._answer(
-                self.trend.predict(query[rows]) * np.exp(_local_mean(log_weight, self.departure)),
+                self.trend.predict(query[rows]) * np.exp(_local_mean(log_weight, self._trusted)),
                 self.total_trend.predict(query[rows])[:, 0, 0],
                 log_weight,
                 kind,
@@ -456,6 +467,11 @@ class ProgressLaw:
         return self.trend.scaled(self.contexts) / self._bandwidth
 
     @cached_property
+    def _trusted(self) -> Floats:
+        """Departures as the local mean takes them, (n_known, bins, k)."""
+        return self.departure * self.trust[:, None]
+
+    @cached_property
     def _factor(self) -> Floats:
         """Measured over centre, (n, bins, k)."""
         return np.exp(self.residual)
@@ -475,6 +491,7 @@ class ProgressLaw:
             "total": (("known", "run"), self.total),
             "run_context": (("used",), self.run_context),
             "departure": (("known", "bin", "quantity"), self.departure),
+            "trust": (("known", "quantity"), self.trust),
             "residual": (("used", "bin", "quantity"), self.residual),
             "points": (("segment", "used", "coordinate"), self.points),
             "lag": (("used", "quantity"), self.lag),
@@ -495,8 +512,8 @@ class ProgressLaw:
     ) -> ProgressLaw:
         """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned."""
         own = (
-            "total", "run_context", "departure", "residual", "points", "lag", "total_residual",
-            "potentials",
+            "total", "run_context", "departure", "trust", "residual", "points", "lag",
+            "total_residual", "potentials",
         )  # fmt: skip
         return cls(
             settings=ProgressSettings(**labels["settings"]),
@@ -585,6 +602,21 @@ def _local_mean(log_weight: Floats, departure: Floats) -> Floats:
     weight /= weight.sum(axis=1, keepdims=True)
     mean = weight @ departure.reshape(len(departure), -1)
     return mean.reshape(len(weight), *departure.shape[1:])
+
+
+def _confirmed(place: Floats, departure: Floats, weight: Floats) -> Floats:
+    """Share of single runs' departures that is their context's and not noise, (k,).
+
+    What the local mean of all other contexts has to be multiplied by to predict a departure best,
+    in least squares with the given weights (n_known, bins, k); from 0 to 1.
+    """
+    if len(place) == 1:
+        return np.ones(departure.shape[2])
+    log_weight = gaussian_log_weights(place, place)
+    np.fill_diagonal(log_weight, -np.inf)
+    others = _local_mean(log_weight - log_weight.max(axis=1, keepdims=True), departure)
+    agreement = (weight * departure * others).sum(axis=(0, 1))
+    return np.clip(agreement / np.maximum((weight * others**2).sum(axis=(0, 1)), 1e-300), 0, 1)
 
 
 def _standardised(values: Floats) -> Floats:

@@ -10,7 +10,7 @@ import pytest
 import oracles
 from msbgen import _kernels
 from msbgen.generate import ProfileModel, fit_profiles
-from msbgen.progress import ProgressLaw, ProgressSettings
+from msbgen.progress import ProgressLaw, ProgressSettings, _confirmed
 from msbgen.schema import ProfileError, counter_names, inspect_profiles, make_profiles
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -328,6 +328,22 @@ def test_sampled_durations_follow_the_enumerated_law(tiny, plans):
     np.testing.assert_allclose(drawn[0], ends[which], rtol=1e-9)
     share = np.bincount(which, minlength=6) / n
     assert np.all(np.abs(share - wanted) < 5 * np.sqrt(wanted * (1 - wanted) / n))
+
+
+def test_of_a_single_run_s_departure_the_share_counts_that_its_neighbours_confirm(law, runs):
+    assert np.all(law.trust == 1.0)  # repeated runs tell for themselves
+    pair = np.zeros((2, 1))
+    departure = np.array([[1.0, 1.0, 0.0], [0.5, -1.0, 0.0]])[:, None]
+    even, first = np.ones((2, 1, 3)), np.array([1.0, 0.0])[:, None, None] * np.ones(3)
+    np.testing.assert_allclose(_confirmed(pair, departure, even), [0.8, 0.0, 0.0])
+    np.testing.assert_allclose(_confirmed(pair, departure, first), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(_confirmed(pair[:1], departure[:1], even[:1]), 1.0)
+    counts, duration = task(GRID, 2)
+    duration[0, 1] = np.nan
+    counts[0, 1] = np.nan
+    mixed = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    assert np.all(mixed.trust[1:] == 1.0)
+    assert np.all((mixed.trust[0] >= 0.0) & (mixed.trust[0] < 1.0))
 
 
 @pytest.mark.parametrize("seed", range(6))
