@@ -276,7 +276,6 @@ def greedy_design(
     overhead: float = 0.0,
     least_runs: int = 1,
     most_runs: int = 20,
-    single: float = np.inf,
 ) -> Design:
     """The contexts whose measuring lowers the expected error most per second, one by one.
 
@@ -302,9 +301,6 @@ def greedy_design(
         Cost of preparing a context, whatever its runs [s].
     least_runs, most_runs : int
         Runs of each context of the plan.
-    single : float
-        Once so many contexts are measured, those with a single run get a second one before others
-        are begun, and these two at once.
 
     Returns
     -------
@@ -324,22 +320,16 @@ def greedy_design(
     sizes = [n for n in _REPEATS if least_runs < n <= most_runs] if overhead > 0 else []
     none = np.empty(0, dtype=np.int64)
     while len(order) < contexts or seconds < np.inf:
-        fresh, again, least = waiting[: window or len(waiting)], none, least_runs
+        fresh, again = waiting[: window or len(waiting)], none
         if len(fresh) == 0 and seconds == np.inf:
             break
-        after = planned + before
-        if np.count_nonzero(after) >= single:
-            least = max(least_runs, min(2, most_runs))
-            again = proposals[(after[proposals] == 1) & (planned[proposals] < most_runs)]
         new = np.count_nonzero((before == 0) & (planned > 0))
-        if len(again):
-            fresh = none
-        elif new >= contexts or len(fresh) == 0:
-            fresh, again = none, proposals[after[proposals] > 0]
+        if new >= contexts or len(fresh) == 0:
+            fresh, again = none, proposals[(planned + before)[proposals] > 0]
             again = again[planned[again] < most_runs]
         best, chosen = 0.0, (0, 0, 0.0)
         for runs, among, setup in [
-            *((n, fresh, overhead) for n in (least, *sizes)),
+            *((n, fresh, overhead) for n in (least_runs, *sizes)),
             (1, again, np.where(planned[again] > 0, 0.0, overhead)),
         ]:
             if len(among) == 0:

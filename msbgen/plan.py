@@ -51,9 +51,6 @@ _LONGEST = 3e9
 _LENGTH, _NUGGET = 1.6, 1e-3
 # Time rises with this power of a level's distance from the highest one, shared by the resources.
 _STEEPNESS = 1.0
-# Beyond so many contexts two runs of each tell more than one of twice as many: measured on five
-# programs (bc, cg, gcc, sort, sqlite), against what the Gaussian process says.
-_SINGLE = 64
 # Measuring pays while one per cent more time lowers the deviation of a new run from its prediction
 # by this many per cent.
 _PAYS = 0.05
@@ -259,7 +256,6 @@ def plan_contexts(
         overhead=overhead,
         least_runs=least_runs,
         most_runs=most_runs,
-        single=_SINGLE if seconds < np.inf else np.inf,
     )
     if len(design.index) == 0:
         raise ValueError(f"budget is {budget!r}; the first context alone would take longer.")

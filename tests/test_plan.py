@@ -331,20 +331,6 @@ def test_no_more_contexts_than_a_fit_may_hold_are_planned():
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
 
 
-def test_many_contexts_get_two_runs_each():
-    q, cost = quantity(2), np.ones(24)
-    before = np.zeros(24)
-    before[:3] = 1
-    index = np.arange(24)
-    design = greedy_design([q], cost, before, index, seconds=12.0, single=6)
-    runs = before.copy()
-    runs[design.index] += design.runs
-    np.testing.assert_array_equal(runs[runs > 0], np.full(7, 2))  # six, doubled, and one more pair
-    one_each = greedy_design([q], cost, before, index, seconds=3.0, single=6)
-    np.testing.assert_array_equal(one_each.runs, 1)
-    assert (before[one_each.index] == 0).all()
-
-
 def test_a_further_run_of_a_known_context_costs_its_preparation():
     q = quantity(2)
     before = np.ones(24)
