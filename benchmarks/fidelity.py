@@ -164,10 +164,10 @@ def _without_caps(*args: Any, **settings: Any) -> Trend:
 
 
 def _fixed_metric(
-    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, find_caps: bool
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
 ) -> Trend:
     """The trend with one length scale, one unit of each resource's range, and one nugget."""
-    del find_caps  # which caps there are is part of what is learned
+    # which caps there are is part of what is learned
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
     lengths, nugget = np.ones_like(found.lengths), np.full_like(found.nugget, 1e-3)
     return replace(found, lengths=lengths, nugget=nugget).refit(states, weights=weights)
@@ -183,9 +183,8 @@ class _Constant(Trend):
 
 
 def _constant(
-    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, find_caps: bool
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
 ) -> Trend:
-    del find_caps
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
     return _Constant(**vars(found)).refit(states, weights=weights)
 

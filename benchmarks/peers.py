@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
+from msbgen.generate import DEFAULT
 from msbgen.metrics import energy_distance
 from msbgen.schema import (
     context_table,
@@ -42,7 +43,7 @@ Bools = NDArray[np.bool_]
 Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
-BINS, SEGMENTS = 400, 25
+BINS, SEGMENTS = DEFAULT.bins, DEFAULT.segments
 # As the generator's: what the runs share places their counts within an interval.
 SHARED_STEPS = 6
 # Counts below this share of their mean are treated additively: log(count + share · mean).

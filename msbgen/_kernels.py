@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
+from llvmlite import ir  # numba's own compiler, always with it
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 
@@ -316,7 +316,7 @@ def _float(context, bits):
 
 
 @_kernel
-def _exp(x):
+def _vector_exp(x):
     """exp(x) as vector code, within an ulp; zero instead of a denormal."""
     low = x < _EXP_LOW
     x = min(max(x, _EXP_LOW), _EXP_HIGH)
@@ -334,6 +334,14 @@ def _exp(x):
     p = (p01 + r2 * p23) + r4 * ((p45 + r2 * p67) + r4 * (p89 + r2 * pab))
     # times 2**k: the low bits of s hold k, and move to the exponent field
     return 0.0 if low else _float(_bits(p) + (_bits(s) << 52))  # pyright: ignore[reportCallIssue]
+
+
+def _plain_exp(x):
+    """The same where nothing is compiled, for debuggers: plain Python cannot look at bits."""
+    return math.exp(min(x, _EXP_HIGH)) if x >= _EXP_LOW else 0.0
+
+
+_exp = _plain_exp if config.DISABLE_JIT else _vector_exp  # pyright: ignore
 
 
 @_kernel

@@ -289,7 +289,6 @@ def _left_out_prediction(
             law.contexts[kept],
             means[kept],
             weights=worth,
-            find_caps=law.clock != 0,
             segments=law.settings.segments,
         )
     else:

@@ -364,7 +364,13 @@ def _seed(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    return 0.0 if text == "0" else _positive(float)(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds ≥ 0")
+    return value
 
 
 def _rate(text: str) -> float:
@@ -451,7 +457,7 @@ def run_demo(options: argparse.Namespace) -> None:
 def _measured_and_held_back(
     trace: Path, progress: Callable[[int, int], None]
 ) -> tuple[xr.Dataset, xr.Dataset]:
-    """A program replayed in a grid of contexts, and in as many others drawn at random."""
+    """A program replayed in a grid of contexts, and in others drawn at random."""
     import numpy as np
 
     from msbgen import platform
@@ -754,13 +760,14 @@ def _file(source: str | Path | None) -> list[Path]:
 
 def _check_folder(inputs: Sequence[Path], folder: Path, names: Sequence[str], force: bool) -> None:
     """`_check_outputs` for files in a folder that is made if need be."""
+    from msbgen.files import check_folder
+
     if folder.is_dir():
         _check_outputs(inputs, [folder / name for name in names], force)
     elif folder.exists():
         raise UsageError(f"{folder}: is no folder; name another one.")
     else:
-        there = next(parent for parent in folder.resolve().parents if parent.exists())
-        _check_outputs([], [there / f".{folder.name}"], force=True)
+        check_folder(next(up for up in folder.resolve().parents if up.exists()), folder)
 
 
 def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:

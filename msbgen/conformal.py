@@ -32,7 +32,7 @@ _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 def contexts_needed(miscoverage: float) -> int:
     """Fewest contexts, of one run or more each, whose runs can support a rate: 1/α − 1."""
     if not 1e-15 <= miscoverage < 1:
-        raise ValueError(f"miscoverage is {miscoverage}; a rate between 0 and 1 is wanted.")
+        raise ValueError(f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted.")
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
 

@@ -150,7 +150,11 @@ def check_output(path: Path, *, overwrite: bool = False) -> None:
         raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
     if path.exists() and not path.is_file():
         raise OSError(f"{path}: is no regular file; name another output.")
-    folder = path.resolve().parent
+    check_folder(path.resolve().parent, path)
+
+
+def check_folder(folder: Path, path: Path) -> None:
+    """Raise OSError where `path`, a file or folder to be, could not be made in `folder`."""
     if not folder.is_dir():
         raise OSError(f"{path}: there is no folder '{folder}'; make it first.")
     try:

@@ -44,7 +44,7 @@ from msbgen.schema import (
 Floats = NDArray[np.float64]
 OnProgress = Callable[[int, int], None]
 
-MODEL_SCHEMA = "msbgen-model/1"
+MODEL_SCHEMA = "msbgen-model/2"
 
 _log = logging.getLogger("msbgen")
 
@@ -292,7 +292,7 @@ class ProfileModel:
             return cls(law, labels["resources"], labels["counters"], labels["attrs"])
         except (KeyError, TypeError, ValueError) as error:
             raise ProfileError(
-                f"{source}: the model is not whole ({error!r}); save it again."
+                f"{source}: the model is not whole ({error!r}); fit it again."
             ) from None
 
     @cached_property

@@ -207,6 +207,8 @@ def plan_contexts(
     for name, value in (("overhead", overhead), ("run_seconds", run_seconds)):
         if not 0 <= value < np.inf:
             raise ValueError(f"{name} is {value}; seconds ≥ 0 are wanted.")
+    if most_contexts < 0:
+        raise ValueError(f"most_contexts is {most_contexts}; 0 (any number) or more is wanted.")
     if not 1 <= least_runs <= most_runs:
         raise ValueError(
             f"least_runs is {least_runs}, most_runs {most_runs}; 1 ≤ least ≤ most is wanted."
@@ -258,6 +260,11 @@ def plan_contexts(
         most_runs=most_runs,
     )
     if len(design.index) == 0:
+        if seconds == np.inf:
+            raise ValueError(
+                f"budget is {budget!r}, and no context is left: every allowed one is measured, or "
+                f"as many as a model may hold; give a time to repeat runs."
+            )
         raise ValueError(f"budget is {budget!r}; the first context alone would take longer.")
     return _labelled(design, names, platform, knowledge)
 

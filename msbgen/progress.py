@@ -3,12 +3,13 @@
 At equal progress all runs are in the same phase, so the state (time and events per bin of
 progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is
 the trend and the local mean of what it leaves: a context's departure, log(mean of its runs/trend),
-smoothed by a kernel over the contexts.  Progress is cut into segments; the
-snapshot of a segment is the cloud of all measured runs' residuals there and of how far each run
-has got ahead of its centre until there (its lag).  A run measured at β_r serves context β as
-exp(centre(β) + residual) (regression adjustment).  The bridge between the snapshots is a Markov
-chain over the segments, so that whole coherent paths can be drawn, and the most likely one found:
-a path follows, in each segment, the residuals of the run that it visits there.
+smoothed by a kernel over the contexts; of a single run's as much as its neighbours confirm.
+Progress is cut into segments; the snapshot of a segment is the cloud of all measured runs'
+residuals there and of how far each run has got ahead of its centre until there (its lag).  A run
+measured at β_r serves context β as exp(centre(β) + residual) (regression adjustment).  The bridge
+between the snapshots is a Markov chain over the segments, so that whole coherent paths can be
+drawn, and the most likely one found: a path follows, in each segment, the residuals of the run
+that it visits there.
 
 Arrays only; labels are put on in :mod:`msbgen.generate`.
 """
@@ -631,5 +632,5 @@ def _log_ratio(own: Floats, expected: Floats) -> Floats:
     The floor is a thousandth of the quantity's mean: below it counts are rounding, and their
     logarithm would be noise without bound.
     """
-    floor = 1e-3 * expected.mean(axis=(0, 1))
+    floor = np.maximum(1e-3 * expected.mean(axis=(0, 1)), 1e-300)
     return np.log(np.maximum(own, floor) / np.maximum(expected, floor))

@@ -461,7 +461,7 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
         yield f"attribute 'progress' is {clock!r}; 'time' or {', '.join(names)} is wanted."
     for name in names:
         if name in _RESERVED:
-            yield f"counter '{name}' is called as a variable of every file is; rename it."
+            yield f"counter '{name}' is called as a variable of msbgen's own is; rename it."
         yield from _dims_errors(ds, name, with_time=True)
         if ds[name].attrs.get("units") != "1":
             got = ds[name].attrs.get("units")

@@ -72,7 +72,7 @@ class Cap:
     width : float
         Unevenness of the counter within a bin: standard deviation of its logarithm.
     gain : float
-        Held-out error with the cap over that without, squared; below 1.
+        Held-out squared error over that without a cap, of sums of bins, where it was found.
     lengths : ndarray, (m,)
         Length scales of the unthrottled time.
     nugget : float
@@ -320,6 +320,8 @@ def fit_trend(
     n, m = known.shape
     if form not in ("auto", *FORMS):
         raise ValueError(f"form is {form!r}; 'auto', {FORMS[0]!r} or {FORMS[1]!r} is wanted.")
+    if not 0 <= segments <= amounts.shape[1]:
+        raise ValueError(f"segments is {segments}; 0 to {amounts.shape[1]}, the bins, is wanted.")
     chosen = _checked_coordinates(coordinates, known)
     measured = np.isfinite(amounts)
     offset = _offset(amounts, floor)
@@ -355,7 +357,11 @@ def fit_trend(
             z, own_offset = seeker.z, _offset(summed, floor)
             fit = _fit_all(z, tests, summed, worth, own_offset, shape, lengths, nugget)
             coarse = replace(
-                seeker, amounts=summed, share=fit.share[0], held_out=fit.predicted(own_offset)
+                seeker,
+                amounts=summed,
+                noise=fit.noise,
+                share=fit.share[0],
+                held_out=fit.predicted(own_offset),
             )
             return seeker.run(lengths[0], nugget[0], coarse)
 
@@ -411,6 +417,7 @@ def _fit_all(
     lengths: Floats,
     nugget: Floats,
 ) -> _Fit:
+    """Fit amounts (n, bins, k) at z (n, m); lengths are (k, m), nugget and offset (k,)."""
     logs, noise, share = _logs(amounts, worth, offset)
     mean, centred = _centre(logs, noise)
     lowest, highest = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
@@ -627,10 +634,10 @@ def _offset(amounts: Floats, floor: float) -> Floats:
 
 def _summed(amounts: Floats, segments: int) -> Floats:
     """Sums of neighbouring bins, (n, segments, k)."""
-    bins = amounts.shape[1]
-    if not 0 < segments < bins:
+    if segments == 0:
         return amounts
-    return np.add.reduceat(amounts, np.arange(segments) * bins // segments, axis=1)
+    first = np.arange(segments) * amounts.shape[1] // segments
+    return np.add.reduceat(amounts, first, axis=1)
 
 
 def _logs(amounts: Floats, worth: Floats, offset: Floats) -> tuple[Floats, Floats, Floats]:
@@ -831,7 +838,11 @@ def _search_coordinates(chosen, choices, known, form, search):
 
 
 def throttled(free: Floats, least: Floats, width: float) -> tuple[Floats, Floats]:
-    """Time E max(free, least·X), X log-normal of mean 1, and the share ∂ log t / ∂ log free."""
+    """Time E max(free, least·X), X log-normal of mean 1, and the share ∂ log t / ∂ log free.
+
+    Free and least times of any shapes that broadcast, not negative [s]; width > 0, the standard
+    deviation of log X.  Section 5.7 of the method.
+    """
     free, least = np.broadcast_arrays(free, least)
     time, share = np.empty(free.shape), np.empty(free.shape)
     flat = (np.ascontiguousarray(free).ravel(), np.ascontiguousarray(least).ravel())
@@ -905,7 +916,19 @@ def _smoothnesses(cap: _Candidate) -> list[list[_Candidate]]:
 
 @dataclass(frozen=True)
 class _CapSearch:
-    """Finds the cap that best explains the time of held-out contexts."""
+    """Finds the cap that best explains the time of held-out contexts.
+
+    Attributes
+    ----------
+    known, z : ndarray, (n, m)
+        Contexts, as levels and in scaled coordinates.
+    amounts, noise : ndarray, (n, bins, k)
+    share : ndarray, (bins,)
+        Of the time.
+    tests : _Tests
+    held_out : ndarray, (rows, bins, k)
+        Amounts of the held-out contexts without a cap.
+    """
 
     known: Floats
     z: Floats
@@ -949,7 +972,7 @@ class _CapSearch:
         errors = [self._error(cap, some, tests, rows) for cap in caps]
         best = int(np.argmin(errors))
         plain = self._square(self.held_out[rows][:, some, 0], tests, some)
-        return errors[best] / plain, caps[best]
+        return errors[best] / plain if plain > 0 else np.inf, caps[best]
 
     def again(self, cap: Cap) -> Cap:
         """The cap with its parameters kept and the unthrottled time fitted anew."""

@@ -555,9 +555,11 @@ def test_small_workspaces_are_kept_for_the_next_call_and_large_ones_are_not(rng,
     snapshots = [rng.random((20, 2)) for _ in range(9)]
     first = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=3))
     assert 1 <= len(kept) <= 2
+    before = set(map(id, kept))
     again = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=1))
     for one, other in zip(first.potentials, again.potentials):
         np.testing.assert_array_equal(one, other)
+    assert before <= set(map(id, kept))  # taken up and laid down again, not made anew
     kept.clear()
     monkeypatch.setattr("msbgen.bridge._SPARE_BYTES", 100)
     solve_bridge(snapshots, epsilon=0.1)

@@ -465,6 +465,9 @@ def test_a_folder_of_results_is_neither_a_file_nor_left_empty(folder):
     done = msbgen("demo", "-o", "truth.nc", "--force", cwd=folder)
     assert done.returncode == 2
     assert "truth.nc: is no folder" in done.stderr
+    (folder / ".hidden").mkdir()
+    done = msbgen("demo", "--task", "no.nc", "-o", "hidden", cwd=folder)
+    assert "hidden" not in done.stderr  # a folder whose name begins with a dot is another one
     arguments = ["evaluate", "measured.nc", "--leave-out", 2, "--generated", "truth.nc"]
     assert "--generated is scored against --truth" in msbgen(*arguments, cwd=folder).stderr
 

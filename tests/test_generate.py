@@ -202,9 +202,9 @@ def test_a_saved_model_answers_the_same(measured, tmp_path):
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
-    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/1'"):
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/2'"):
         ProfileModel.load(tmp_path / "profiles.nc")
-    xr.Dataset(attrs={"schema": "msbgen-model/1"}).to_netcdf(tmp_path / "half.nc")
+    xr.Dataset(attrs={"schema": "msbgen-model/2"}).to_netcdf(tmp_path / "half.nc")
     with pytest.raises(ProfileError, match=r"half\.nc: the model is not whole"):
         ProfileModel.load(tmp_path / "half.nc")
 

@@ -1,5 +1,8 @@
 """The compiled kernels beside what they compute, and where no cache can be kept."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -212,3 +215,23 @@ def test_kernels_compile_where_no_cache_can_be_kept(rng):
     out = np.empty(3)
     scope["nearest"]((x, np.ascontiguousarray(y.T), NO_COST), np.zeros(4), out)
     np.testing.assert_allclose(out, ((x[:, None] - y) ** 2).sum(-1).min(1))
+
+
+def test_the_solver_runs_without_compilation():
+    code = (
+        "import numpy as np; from msbgen.bridge import solve_bridge; "
+        "r = np.random.default_rng(0); "
+        "b = solve_bridge([r.random((5, 2)) for _ in range(3)], epsilon=0.1); "
+        "print(b.status, *np.round(b.potentials[0][0], 9))"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for disabled in ("1", "0")
+    ]
+    assert said[0] == said[1] != ""

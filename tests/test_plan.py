@@ -329,6 +329,10 @@ def test_no_more_contexts_than_a_fit_may_hold_are_planned():
     known = {tuple(row) for row in model.law.contexts}
     assert len(known | {tuple(row) for row in plan.contexts}) == 10
     assert plan.runs.sum() > len(plan.runs)  # the rest goes to repetitions
+    with pytest.raises(ValueError, match="no context is left"):
+        plan_contexts(model, 3, most_contexts=8)
+    with pytest.raises(ValueError, match="most_contexts is -4"):
+        plan_contexts(model, 3, most_contexts=-4)
 
 
 def test_a_further_run_of_a_known_context_costs_its_preparation():

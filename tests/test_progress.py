@@ -344,6 +344,42 @@ def test_of_a_single_run_s_departure_the_share_counts_that_its_neighbours_confir
     mixed = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
     assert np.all(mixed.trust[1:] == 1.0)
     assert np.all((mixed.trust[0] >= 0.0) & (mixed.trust[0] < 1.0))
+    distrusted = replace(law, trust=np.zeros_like(law.trust))
+    bare = replace(law, departure=np.zeros_like(law.departure))
+    (own, _), (one, _), (other, _) = (
+        answer(law_, [[3.0, 1.2]], "mean") for law_ in (law, distrusted, bare)
+    )
+    np.testing.assert_array_equal(one, other)
+    assert np.nanmax(np.abs(own - one)) > 0
+
+
+def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
+    contexts = np.array([(w, f) for w in np.geomspace(2, 16, 6) for f in np.linspace(1, 2, 6)])
+    counts, duration = task(contexts, 1, noise=0.002)
+    middle = 21
+    wild, bumped = counts.copy(), counts.copy()
+    wild[middle, ..., 1] *= 1.5
+    near = np.exp(-0.5 * (((np.log(contexts) - np.log(contexts[middle])) / 0.25) ** 2).sum(axis=1))
+    bumped[..., 1] *= np.exp(0.4 * near)[:, None, None]
+
+    def misses(counts):
+        law = ProgressLaw.fit(counts, duration, contexts, INTERVAL, INSTRUCTIONS, SMALL)
+        made, _ = answer(law, contexts[[middle]], "mean")
+        return np.nansum(made[0, :, 1]), law.trust[0, 1]
+
+    plain, _ = misses(counts)
+    with_wild, trust = misses(wild)
+    assert abs(with_wild / plain - 1) < 0.15
+    assert trust < 0.5
+    assert misses(bumped)[0] / plain > 1.2
+
+
+def test_a_counter_that_never_counts_stays_zero():
+    counts, duration = task(GRID, 3)
+    counts[..., 1] *= 0.0
+    law = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    made, _ = answer(law, [[3.0, 1.2]], "sample", n_samples=3)
+    assert np.nanmax(np.abs(made[..., 1])) == 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))

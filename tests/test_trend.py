@@ -90,6 +90,16 @@ def test_a_cap_is_seen_in_segments_where_the_noise_of_bins_hides_it():
     assert fit_trend(known, free, segments=segments).caps == ()
 
 
+def test_segments_need_not_divide_the_bins_nor_states_vary():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    (cap,) = fit_trend(known, roofline(known), segments=7).caps
+    assert cap.rate == pytest.approx(300.0, rel=0.03)
+    with pytest.raises(ValueError, match="segments is 25; 0 to 24"):
+        fit_trend(known, roofline(known), segments=25)
+    same = fit_trend(known, np.full((len(known), 8, 2), 0.5), segments=2)
+    np.testing.assert_allclose(same.predict([[3.0, 1.2]]), 0.5, rtol=1e-6)
+
+
 def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     states = noisy(roofline(known, cap=False))
