@@ -11,7 +11,7 @@ counter divided by its largest value in the truth: the mean of 30 runs replayed 
 
 No model learns from more than MOST_CONTEXTS contexts, whatever the design (a fit takes O(n³)).
 
-``python benchmarks/bench_plan.py`` is estimated at 20 minutes on two idle cores.  It keeps what is
+``python benchmarks/bench_plan.py`` takes 20 minutes on two idle cores.  It keeps what is
 finished in ``results/plan-cells.json`` and goes on from there: remove that file when the model or
 the planner has changed.
 """
@@ -279,7 +279,7 @@ def compare(cells: dict[str, Cell], metric: str = "error") -> dict:
     by the last budget it is that budget over the other's, and counted: a lower bound.
     """
     tasks = {}
-    for task in dict.fromkeys(name.split("/")[0] for name in cells):
+    for task in sorted({name.split("/")[0] for name in cells}):
         lines = {d: curve(cells, task, d, metric) for d in ("plan", *DESIGNS)}
         common = [b for b in BUDGETS if all(b in line for line in lines.values())]
         means = {d: float(np.exp(np.mean([np.log(lines[d][b]) for b in common]))) for d in lines}
@@ -317,7 +317,7 @@ def draw(result: dict, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, axes = pyplot.subplots(2, 3, figsize=(11, 6), layout="constrained", squeeze=False)
     for axis, (task, found) in zip(axes.ravel(), result["tasks"].items()):
@@ -326,7 +326,9 @@ def draw(result: dict, path: Path) -> None:
             axis.loglog(list(line), list(line.values()), marker="o", label=design, **style)
         axis.set_title(f"{task}: time × {found['ratio']:.2f}")
         axis.set_xticks(BATCHES, labels=map(str, BATCHES))
-        axis.minorticks_off()
+        axis.xaxis.set_minor_locator(ticker.NullLocator())
+        axis.yaxis.set_minor_formatter(ticker.FormatStrFormatter("%.3g"))
+        axis.yaxis.set_major_formatter(ticker.FormatStrFormatter("%.3g"))
         axis.grid(alpha=0.3, which="both")
     for axis in axes[-1]:
         axis.set_xlabel("seconds of measuring")
