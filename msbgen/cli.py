@@ -31,7 +31,7 @@ _EPILOG = (
 
 # What the demo measures on the virtual platform: contexts, and runs of each; others, drawn at
 # random, that it holds back to score against, and runs of these.
-_DEMO = ("grid:5x5x5", 10, 200, 30)
+_DEMO = ("grid:5x5x5", 10, 100, 30)
 
 
 class UsageError(Exception):
