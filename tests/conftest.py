@@ -10,7 +10,7 @@ from hypothesis import settings
 from msbgen.schema import make_profiles, read_profiles, write_profiles
 
 # the first example of a test may compile kernels, and derandomised runs repeat
-settings.register_profile("msbgen", deadline=None, derandomize=True)
+settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("msbgen")
 
 RESOURCES = {
