@@ -345,6 +345,9 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
     schema = ds.attrs.get("schema")
     if schema != SCHEMA:
         yield f"attribute 'schema' is {schema!r}; a profile file says '{SCHEMA}'."
+    if str(schema).startswith("msbgen-trace/"):
+        yield "it is a trace: replay it first (msbgen platform replay)."
+        return
     for dim in ("context", "time"):
         if dim not in ds.dims:
             near = [str(d) for d in ds.dims if str(d).lower().startswith(dim[:3])]

@@ -466,8 +466,9 @@ def test_a_folder_of_results_is_neither_a_file_nor_left_empty(folder):
     assert done.returncode == 2
     assert "truth.nc: is no folder" in done.stderr
     (folder / ".hidden").mkdir()
-    done = msbgen("demo", "--task", "no.nc", "-o", "hidden", cwd=folder)
+    done = msbgen("evaluate", "measured.nc", "--leave-out", 6, "-o", "hidden", cwd=folder)
     assert "hidden" not in done.stderr  # a folder whose name begins with a dot is another one
+    assert "leave" in done.stderr
     arguments = ["evaluate", "measured.nc", "--leave-out", 2, "--generated", "truth.nc"]
     assert "--generated is scored against --truth" in msbgen(*arguments, cwd=folder).stderr
 

@@ -194,6 +194,13 @@ def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
     )
 
 
+def test_a_trace_is_to_be_replayed_and_nothing_else_is_said_of_it(measured):
+    measured.attrs["schema"] = "msbgen-trace/1"
+    said = inspect_profiles(measured.drop_vars("duration")).errors
+    assert len(said) == 2
+    assert "replay it first (msbgen platform replay)" in said[1]
+
+
 def test_places_are_counted_over_the_whole_file(measured, monkeypatch):
     monkeypatch.setattr("msbgen.schema._CHECKED_AT_ONCE", 1)
     for place in ((1, 2, 3), (1, 2, 5), (4, 0, 1)):
