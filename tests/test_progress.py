@@ -12,6 +12,7 @@ from msbgen import _kernels
 from msbgen.generate import ProfileModel, fit_profiles
 from msbgen.progress import ProgressLaw, ProgressSettings, _confirmed
 from msbgen.schema import ProfileError, counter_names, inspect_profiles, make_profiles
+from msbgen.trend import fit_trend
 
 KINDS = ("max_likelihood", "mean", "sample")
 INTERVAL = 0.01
@@ -351,6 +352,33 @@ def test_of_a_single_run_s_departure_the_share_counts_that_its_neighbours_confir
     )
     np.testing.assert_array_equal(one, other)
     assert np.nanmax(np.abs(own - one)) > 0
+
+
+def test_a_single_run_keeps_as_residual_what_the_trusted_local_mean_leaves(monkeypatch):
+    counts, duration = task(GRID, 2)
+    duration[0, 1], counts[0, 1] = np.nan, np.nan
+    seen, segments = [], []
+
+    def half(place, departure, weight):
+        seen.append(weight)
+        return np.array([0.25, 0.5])
+
+    def fit(*args, **settings):
+        segments.append(settings.get("segments"))
+        return fit_trend(*args, **settings)
+
+    monkeypatch.setattr("msbgen.progress._confirmed", half)
+    monkeypatch.setattr("msbgen.progress.fit_trend", fit)
+    law = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    assert segments[0] == SMALL.segments
+    (weight,) = seen
+    assert np.all(weight[1:] == 0)
+    assert np.all(weight[0].sum(axis=0) > 0)
+    np.testing.assert_array_equal(law.trust[0], [0.25, 0.5])
+    kernel = kernel_weights(GRID, GRID[0])
+    trusted = law.departure * law.trust[:, None]
+    wanted = law.departure[0] - np.einsum("c,cbk->bk", kernel / kernel.sum(), trusted)
+    np.testing.assert_allclose(law.residual[0], wanted, atol=1e-9)
 
 
 def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
