@@ -90,6 +90,33 @@ def test_a_cap_is_seen_in_segments_where_the_noise_of_bins_hides_it():
     assert fit_trend(known, free, segments=segments).caps == ()
 
 
+def test_a_wide_knee_and_the_better_of_two_caps_are_found():
+    known = grid(np.geomspace(1.0, 16.0, 7), [1.0, 1.5, 2.0])
+    states = roofline(known, cap=False)
+    least = states[..., 1] / (300.0 * known[:, :1])
+    soft = states.copy()
+    soft[..., 0] = throttled(states[..., 0], least, 0.6)[0]
+    (cap,) = fit_trend(known, soft).caps
+    assert 0.5 < cap.width < 0.7  # no width that the search starts from
+    states = roofline(known)
+    # another counter, that follows the capped one but not quite, explains the time nearly as well
+    waves = 0.03 * np.sin(np.arange(states.shape[1]))[:, None] * np.log(known)[:, None, :1]
+    both = np.concatenate([states, states[..., 1:] * np.exp(waves)], axis=2)
+    assert fit_trend(known, both[..., [0, 2]]).caps != ()
+    (cap,) = fit_trend(known, both).caps
+    assert cap.counter == 1
+
+
+def test_the_local_form_is_taken_for_its_error_with_the_cap_only(monkeypatch):
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    monkeypatch.setattr("msbgen.trend._total", lambda choices: -1.0)  # it always seems better
+    trend = fit_trend(known, noisy(roofline(known)), coordinates="log")
+    assert trend.form == "gaussian-process"
+    monkeypatch.setattr("msbgen.trend._FORM_GAIN", 1e6)
+    monkeypatch.setattr("msbgen.trend._total", lambda choices: 1.0)
+    assert fit_trend(known, noisy(roofline(known)), coordinates="log").form == "local-linear"
+
+
 def test_segments_need_not_divide_the_bins_nor_states_vary():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     (cap,) = fit_trend(known, roofline(known), segments=7).caps
