@@ -17,8 +17,13 @@ from scipy.stats import norm
 from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme
 
 import msbgen
-from msbgen.clock import sharpen, uniform_knots
-from msbgen.schema import context_table, count_array, duration_array, sampling_interval
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+    sampling_interval,
+)
+from msbgen.generate.clock import sharpen, uniform_knots
 
 RATES = (0.1, 0.05, 0.01)
 

@@ -88,7 +88,7 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
     with stages.of("import"):
         import msbgen
         from msbgen import progress
-        from msbgen.trend import Trend
+        from msbgen.trend.fit import Trend
     with stages.of("read"):
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
     parts = {"fit_trend": "trend", "sharpen": "sharpening", "solve_bridge": "bridge"}
@@ -217,8 +217,9 @@ def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
 
 def small_job(task: str, folder: Path, kind: str) -> None:
     """The command on the corners of a task's design: it leaves little to do but to start."""
-    from msbgen.cli import main
-    from msbgen.schema import context_table, read_profiles, resource_names, write_profiles
+    from msbgen.cli.main import main
+    from msbgen.data.schema import context_table, resource_names
+    from msbgen.data.store import read_profiles, write_profiles
 
     part = folder / "part.nc"
     if not part.exists():
@@ -235,7 +236,7 @@ def small_job(task: str, folder: Path, kind: str) -> None:
 
 def bench_start(task: str, repeats: int) -> dict[str, Any]:
     """Help; the first job of a fresh install; a job that leaves little to do, in a later start."""
-    command = ["-m", "msbgen.cli"]
+    command = ["-m", "msbgen"]
     helped = [run_python([*command, "--help"]).seconds for _ in range(repeats + 1)][1:]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

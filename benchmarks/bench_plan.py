@@ -36,10 +36,15 @@ from scipy.stats import qmc
 from tables import PROFILES, RESULTS, TASKS
 
 import msbgen
-from msbgen.metrics import normalised_dtw
-from msbgen.plan import plan_contexts
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+    mean_duration,
+)
+from msbgen.evaluate.metrics import normalised_dtw
+from msbgen.plan.plan import plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
-from msbgen.schema import context_table, count_array, duration_array, mean_duration
 
 BUDGETS = (30, 60, 120, 240, 600)  # [s]
 # The plan's batches end at these; the first ones say where its curve starts.

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 from tables import PROFILES, TASKS
 
+from msbgen.data.schema import context_table
+from msbgen.data.store import read_profiles
 from msbgen.platform import platform_contexts, read_trace, replay
-from msbgen.schema import context_table, read_profiles
 
 COUNTERS = ("instructions", "cache_requests", "cache_misses")
 

@@ -21,7 +21,7 @@ from tables import PROFILES, store
 from timing import interleaved, on_cores, slope
 
 from msbgen import all_contexts, fit_profiles, read_profiles
-from msbgen.bridge import SolverConfig, solve_bridge
+from msbgen.bridge.solve import SolverConfig, solve_bridge
 
 KINDS = ("max_likelihood", "mean", "sample")
 TOL = 1e-6

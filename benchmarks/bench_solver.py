@@ -34,8 +34,8 @@ if CORES:
 import numpy as np  # noqa: E402
 from numba import njit  # noqa: E402
 
-from msbgen import _kernels  # noqa: E402
-from msbgen.bridge import SolverConfig, Status, solve_bridge  # noqa: E402
+from msbgen.bridge import _kernels  # noqa: E402
+from msbgen.bridge.solve import SolverConfig, Status, solve_bridge  # noqa: E402
 
 TARGET = 1e-6
 
@@ -419,7 +419,7 @@ def bench_cold():
     """Seconds of a first small solve in a fresh process: without and with the compiled cache."""
     code = (
         "import time; t = time.perf_counter(); import numpy as np\n"
-        "from msbgen.bridge import solve_bridge\n"
+        "from msbgen.bridge.solve import solve_bridge\n"
         "r = np.random.default_rng(0)\n"
         "for n, e in ((80, 1.0), (300, 0.1), (300, 0.001)):\n"
         "    solve_bridge([r.random((n, 3)), r.random((n, 3))], epsilon=e)\n"

@@ -23,10 +23,15 @@ from peers import PEERS, whole_runs
 from tables import PROFILES, TASKS
 
 import msbgen
-from msbgen.evaluate import CLOUD_TIMES, methods
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+    sampling_interval,
+)
+from msbgen.evaluate.scores import CLOUD_TIMES, methods
 from msbgen.platform import platform_contexts, read_trace, replay
-from msbgen.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.trend import Trend, fit_trend
+from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
@@ -90,7 +95,7 @@ def against_floor(
     """Mean over contexts and halves of the distances to one half of the measured runs.
 
     "floor" is the other half.  The clouds are states at fractions of the mean execution time, each
-    counter divided by its training maximum, as in :mod:`msbgen.evaluate`.
+    counter divided by its training maximum, as in :mod:`msbgen.evaluate.scores`.
     """
     rng, interval = np.random.default_rng(1), sampling_interval(truth)
     largest = np.nanmax(count_array(train), axis=(0, 1, 2))
@@ -197,8 +202,8 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
     return np.ones_like(amounts)
 
 
-_FIT = "msbgen.progress.fit_trend"
-_LOCAL = "msbgen.progress._local_mean"
+_FIT = "msbgen.generate.progress_law.fit_trend"
+_LOCAL = "msbgen.generate.progress_law._local_mean"
 
 # What is removed: settings of the generator, and what stands in for its parts.
 ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -217,7 +222,7 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     # at this ε the coupling is that of independent neighbours
     "coherent paths (independent segments)": (
         replace(msbgen.DEFAULT, epsilon=1e6),
-        {"msbgen.progress.ProgressLaw._to_lag": _own_lag},
+        {"msbgen.generate.progress_law.ProgressLaw._to_lag": _own_lag},
     ),
 }
 

@@ -1,7 +1,7 @@
 """The methods that the generator has to beat, each tuned on the known contexts alone.
 
-Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.baselines`.  Those named
-``progress/…`` work on the logarithm of the state at equal progress (:mod:`msbgen.clock`): a
+Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.evaluate.baselines`.  Those named
+``progress/…`` work on the logarithm of the state at equal progress (`msbgen.generate.clock`): a
 regressor maps scaled log contexts to it, and the prediction is integrated back to wall time.  What
 a regressor has to choose it chooses by the error, weighted by what a bin holds, on known contexts
 that it did not see: each alone and each inner level of a grid (or fewer at a time, where that is
@@ -23,10 +23,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
-from msbgen.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
-from msbgen.generate import DEFAULT
-from msbgen.metrics import energy_distance
-from msbgen.schema import (
+from msbgen.data.schema import (
     context_table,
     count_array,
     counter_attrs,
@@ -36,7 +33,10 @@ from msbgen.schema import (
     resource_attrs,
     sampling_interval,
 )
-from msbgen.trend import Trend, fit_trend
+from msbgen.evaluate.metrics import energy_distance
+from msbgen.generate.clock import lost_counts, sharpen, to_progress, to_wall_time, uniform_knots
+from msbgen.generate.model import DEFAULT
+from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -67,7 +67,7 @@ class Measured:
     total : float
         Mean of what the clock counted.
     interval, clock
-        As for :func:`msbgen.clock.to_progress`.
+        As for :func:`msbgen.generate.clock.to_progress`.
     """
 
     counts: Floats

@@ -26,7 +26,7 @@ import numpy as np
 from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.evaluate import METHODS
+from msbgen.evaluate.scores import METHODS
 
 COLUMNS = {
     "fastdtw": "nDTW (fastdtw)",

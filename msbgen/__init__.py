@@ -7,24 +7,31 @@ package, and the command line's ``--help``, cost nothing.
 from importlib import import_module
 
 _MODULES = {
-    "baselines": ("BASELINES", "mean_profiles"),
-    "bridge": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
-    "bounds": ("Calibration",),
-    "calibrate": ("CalibratedModel", "calibrate_model"),
-    "elapsed": ("ElapsedSettings",),
-    "evaluate": ("METHODS", "improvement", "leave_contexts_out", "score_methods", "summarise"),
-    "files": ("ProfileError",),
-    "generate": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
-    "metrics": ("dtw_distance", "energy_distance", "normalised_dtw", "wasserstein_distance"),
-    "plan": ("Plan", "plan_contexts"),
-    "schema": (
-        "all_contexts",
-        "make_profiles",
-        "read_profiles",
-        "validate_profiles",
-        "write_blocks",
-        "write_profiles",
+    "bounds.calibration": ("Calibration",),
+    "bounds.model": ("CalibratedModel", "calibrate_model"),
+    "bridge.solve": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
+    "data.check": ("validate_profiles",),
+    "data.schema": ("all_contexts", "make_profiles"),
+    "data.store": ("read_profiles", "write_blocks", "write_profiles"),
+    "errors": ("ArgumentError", "MeasurementError", "ProfileError"),
+    "evaluate.baselines": ("BASELINES", "mean_profiles"),
+    "evaluate.metrics": (
+        "dtw_distance",
+        "energy_distance",
+        "normalised_dtw",
+        "wasserstein_distance",
     ),
+    "evaluate.scores": (
+        "METHODS",
+        "improvement",
+        "leave_contexts_out",
+        "score_methods",
+        "summarise",
+    ),
+    "generate.elapsed_law": ("ElapsedSettings",),
+    "generate.model": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
+    "generate.progress_law": ("ProgressSettings",),
+    "plan.plan": ("Plan", "plan_contexts"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -7,7 +7,8 @@ import pytest
 import xarray as xr
 from hypothesis import settings
 
-from msbgen.schema import make_profiles, read_profiles, write_profiles
+from msbgen.data.schema import make_profiles
+from msbgen.data.store import read_profiles, write_profiles
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)

@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 import xarray as xr
 
-import msbgen.evaluate
-from msbgen.evaluate import METHODS, leave_contexts_out, methods, score_methods
-from msbgen.generate import PRESETS, fit_profiles
-from msbgen.schema import context_table, count_array, counter_names, duration_array
+import msbgen.evaluate.scores
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    counter_names,
+    duration_array,
+)
+from msbgen.evaluate.scores import METHODS, leave_contexts_out, methods, score_methods
+from msbgen.generate.model import PRESETS, fit_profiles
 
 
 def another(dataset, contexts=slice(None)):
@@ -52,7 +57,7 @@ def fitted(monkeypatch):
         calls.append((arguments, named))
         return fit_profiles(*arguments, **named)
 
-    monkeypatch.setattr(msbgen.evaluate, "fit_profiles", fit)
+    monkeypatch.setattr(msbgen.evaluate.scores, "fit_profiles", fit)
     return calls
 
 

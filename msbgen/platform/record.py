@@ -29,7 +29,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen._kernels import stack_distances
+from msbgen.platform._kernels import stack_distances
 from msbgen.platform.trace import make_trace, write_trace
 
 _log = logging.getLogger("msbgen")

@@ -35,7 +35,6 @@ Not modelled: TLB, DRAM banks, write-back traffic, co-runners, input-dependent v
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
@@ -47,9 +46,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen._kernels import correlated_noise, replay_run
+from msbgen.data.schema import make_profiles
+from msbgen.data.tables import read_contexts
+from msbgen.machine import available_cores, physical_memory
+from msbgen.platform._kernels import correlated_noise, replay_run
 from msbgen.platform.trace import validate_trace
-from msbgen.schema import make_profiles, read_contexts
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
 
@@ -284,7 +285,7 @@ def replay(
     # no run is shorter than its cycles; 12 B a reading, held twice
     readings_each = 1 + program.cycles.sum() / (table[:, 2] * 1e9) / interval
     size = 24.0 * float(repeats @ readings_each)
-    if size > 0.5 * (memory := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
+    if size > 0.5 * (memory := physical_memory()):
         raise ValueError(
             f"runs: {repeats.sum()} of them would take {size / 1e9:.3g} GB or more, this machine "
             f"has {memory / 1e9:.3g} GB of memory; want fewer runs, contexts, or a longer interval"
@@ -297,7 +298,7 @@ def replay(
             duration[c, r], counts = _one_run(program, table[c], r, seed, interval, config)
             readings[c].append(counts)
 
-    pool = ThreadPoolExecutor(threads or os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(threads or available_cores())
     try:
         futures = [pool.submit(one_context, c) for c in range(len(table))]
         for done, future in enumerate(as_completed(futures), start=1):

@@ -31,7 +31,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from msbgen.files import ProfileError, load_netcdf, save_netcdf
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.errors import ProfileError
 
 TRACE_SCHEMA = "msbgen-trace/1"
 STREAMS = ("demand", "prefetched")

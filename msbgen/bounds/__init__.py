@@ -1,0 +1,1 @@
+"""Conformal bounds of a fitted model."""

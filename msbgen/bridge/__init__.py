@@ -1,0 +1,1 @@
+"""The path-structured Schrödinger bridge on arrays."""

@@ -1,0 +1,199 @@
+"""What a bridge says at one context: its displacement atoms, weighted by a kernel in β.
+
+Between two snapshots with coupling Γ the bridge is a cloud of atoms
+λ·(ξ_r, β_r) + (1−λ)·(ξ_s, β_s) of mass Γ[r, s].  Given a context β, atom (r, s) counts with
+weight Γ[r, s]·κ(β − λβ_r − (1−λ)β_s), κ a Gaussian (the paper's KDE alignment, Section III-C).
+Points that share a context share κ, so everything but the atoms themselves is computed on the
+coupling summed over the pairs of distinct contexts: no n² atoms are stored.
+
+Contexts enter divided by the kernel's bandwidth, so that κ(β) = exp(−|β|²/2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.bridge import _kernels
+from msbgen.contexts import squared_distances
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# The factors of a kernel weight reach exp of this and are multiplied: twice it must not overflow.
+LARGEST_EXPONENT = 300.0
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The bridge between two neighbouring snapshots, summed over pairs of distinct contexts.
+
+    Attributes
+    ----------
+    points : pair of ndarray, (n, d) and (m, d)
+        Scaled points whose squared Euclidean distance is the cost.
+    potentials : pair of ndarray, (n,) and (m,)
+        f and g of the coupling exp((f + g − |x − y|²)/ε), in units of the cost.
+    epsilon : float
+    values : pair of ndarray, (n, k) and (m, k)
+        What the points carry: states in the coordinates in which they are to be mixed.
+    known : ndarray, (n_known, n_resources)
+        Distinct contexts, divided by the bandwidth.
+    first : pair of ndarray of int, (n_known + 1,)
+        Points of context c are first[c]:first[c + 1].
+    mass : ndarray, (n_known, n_known)
+        Coupling summed over the points of the two contexts.
+    moments : ndarray, (2, k, n_known, n_known)
+        The same sum weighted by the values at the start and at the end.
+    peak : ndarray, (3, n_known, n_known)
+        Largest log Γ of the block, and the points r, s that have it.
+    """
+
+    points: tuple[Floats, Floats]
+    potentials: tuple[Floats, Floats]
+    epsilon: float
+    values: tuple[Floats, Floats]
+    known: Floats
+    first: tuple[Indices, Indices]
+    mass: Floats
+    moments: Floats
+    peak: Floats
+
+
+def make_segment(
+    points: tuple[Floats, Floats],
+    potentials: tuple[Floats, Floats],
+    epsilon: float,
+    values: tuple[Floats, Floats],
+    labels: tuple[Indices, Indices],
+    known: Floats,
+) -> Segment:
+    """Sum the coupling of two snapshots over the pairs of distinct contexts.
+
+    Parameters
+    ----------
+    points, potentials, epsilon, values, known
+        As the attributes of :class:`Segment`.
+    labels : pair of ndarray of int, (n,) and (m,)
+        Row of `known` that each point was measured in; not decreasing.
+
+    Returns
+    -------
+    Segment
+        O(n·m·(d + k)) time, O(n_known²·k) memory.
+
+    Raises
+    ------
+    ValueError
+        Labels that decrease.
+    """
+    for name, several in zip(("start", "end"), labels):
+        if np.any(np.diff(several) < 0):
+            raise ValueError(f"labels at the {name} decrease; sort the points by context.")
+    n_known, k = len(known), values[0].shape[1]
+    mass = np.empty((n_known, n_known))
+    moments = np.empty((2, k, n_known, n_known))
+    peak = np.empty((3, n_known, n_known))
+    start, end = (np.ascontiguousarray(v, dtype=float) for v in values)
+    _kernels.aggregate_coupling(
+        *points, *potentials, epsilon, *labels, start, end, mass, moments, peak
+    )
+    blocks = np.arange(n_known + 1)
+    first = (np.searchsorted(labels[0], blocks), np.searchsorted(labels[1], blocks))
+    known = np.ascontiguousarray(known, dtype=float)
+    return Segment(points, potentials, epsilon, (start, end), known, first, mass, moments, peak)
+
+
+def conditional_mean(segment: Segment, lam: float, query: Floats) -> tuple[Floats, Floats]:
+    """Mean of the conditional cloud at each context, and the log of its unnormalised mass.
+
+    Parameters
+    ----------
+    segment : Segment
+    lam : float
+        Share of the first snapshot, (τ_{j+1} − τ)/(τ_{j+1} − τ_j).
+    query : ndarray, (n_query, n_resources)
+        Contexts divided by the bandwidth.
+
+    Returns
+    -------
+    mean : ndarray, (n_query, k)
+    log_density : ndarray, (n_query,)
+    """
+    mean = np.empty((len(query), segment.values[0].shape[1]))
+    log_density = np.empty(len(query))
+    mixed = lam * segment.moments[0] + (1 - lam) * segment.moments[1]
+    for rows, left, middle, right, log_scale in _kernel_factors(segment, lam, query):
+        density = np.einsum("qb,qb->q", left @ (middle * segment.mass), right)
+        for c, layer in enumerate(mixed):
+            total = np.einsum("qb,qb->q", left @ (middle * layer), right)
+            mean[rows, c] = total / density
+        log_density[rows] = np.log(density) + log_scale
+    return mean, log_density
+
+
+def conditional_mode(segment: Segment, lam: float, query: Floats) -> Floats:
+    """Atom of the highest conditional density at each context, (n_query, k).
+
+    The paper's maximum-likelihood state; arguments as :func:`conditional_mean`.  Exact: the
+    search over pairs of contexts is pruned by bounds only.
+    """
+    mode = np.empty((len(query), 2), dtype=np.int64)
+    query = np.ascontiguousarray(query, dtype=float)
+    _kernels.conditional_modes(segment.peak, lam, segment.known, query, mode)
+    return lam * segment.values[0][mode[:, 0]] + (1 - lam) * segment.values[1][mode[:, 1]]
+
+
+def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Floats) -> Floats:
+    """Atoms drawn independently from the conditional cloud, (n_query, n_draws, k).
+
+    Parameters
+    ----------
+    segment, lam, query
+        As :func:`conditional_mean`.
+    uniform : ndarray, (n_query, n_draws, 3)
+        Random numbers in [0, 1).
+    """
+    draw = np.empty((*uniform.shape[:2], 2), dtype=np.int64)
+    coupling = (*segment.points, *segment.potentials, segment.epsilon)
+    for rows, left, middle, right, _ in _kernel_factors(segment, lam, query):
+        _kernels.conditional_samples(
+            coupling,
+            segment.first,
+            middle * segment.mass,
+            segment.mass,
+            left,
+            right,
+            uniform[rows],
+            draw[rows],
+        )
+    return lam * segment.values[0][draw[..., 0]] + (1 - lam) * segment.values[1][draw[..., 1]]
+
+
+def _kernel_factors(
+    segment: Segment, lam: float, query: Floats
+) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
+    """Yield blocks of queries with factors of the weight κ(q − λa − (1−λ)b) of each pair (a, b).
+
+    The weight is left[q, a]·middle[a, b]·right[q, b]·exp(log_scale[q]).  All queries share one
+    block by |q − λa − (1−λ)b|² = λ|q − a|² + (1−λ)|q − b|² − λ(1−λ)|a − b|², unless the
+    bandwidth is so small that a factor would overflow: then each query gets its own weights.
+    """
+    known = segment.known
+    to_known = 0.5 * squared_distances(query, known)
+    spread = lam * (1 - lam) * 0.5 * squared_distances(known, known)
+    nearest = to_known.min(axis=1)
+    if max(to_known.max(), spread.max()) <= LARGEST_EXPONENT:
+        away = to_known - nearest[:, None]
+        left, right = np.exp(-lam * away), np.exp(-(1 - lam) * away)
+        yield slice(None), left, np.exp(spread), right, -nearest
+        return
+    one = np.ones((1, len(known)))
+    for q in range(len(query)):
+        exponent = spread - lam * to_known[q, :, None] - (1 - lam) * to_known[q, None, :]
+        exponent[segment.mass == 0] = -np.inf
+        top = exponent.max()
+        yield slice(q, q + 1), one, np.exp(exponent - top), one, np.array([top])

@@ -1,0 +1,645 @@
+r"""Path-structured multi-marginal Schrödinger bridge between weighted point clouds.
+
+Given snapshots :math:`\mu_1, \dots, \mu_\sigma` (weighted points) and costs :math:`C_j` between
+adjacent ones, find the law :math:`M` of a path with these marginals that minimises
+
+.. math:: \langle C, M\rangle + \varepsilon \langle M, \log M\rangle,
+          \qquad C = \sum_j C_j(x_j, x_{j+1}).
+
+As the cost sees adjacent snapshots only, :math:`M` is the Markov chain of the two-marginal
+entropic plans :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`: among the laws with
+given adjacent bimarginals the Markov one has the largest entropy, and the entropies of the
+constrained snapshots are fixed. Hence ``method="pairwise"`` solves each pair by itself. Snapshots
+*without* data couple their neighbours; ``method="multimarginal"`` then passes messages along the
+whole path. Potentials are stored, plans never.
+"""
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from msbgen.bridge import _kernels
+from msbgen.bridge.pair import (
+    NO_COST,
+    ROUNDING,
+    Ground,
+    Outcome,
+    Workspace,
+    ground_of,
+    marginal_error,
+    marginals,
+    restricted,
+    solve_pair,
+    spread_out,
+    transposed,
+)
+from msbgen.machine import available_cores
+
+Array = np.ndarray
+
+
+class Status(enum.StrEnum):
+    """How a solve ended."""
+
+    CONVERGED = "converged: the marginals hold to the tolerance"
+    MAX_ITERATIONS = "not converged: the iteration limit was reached"
+    STAGNATED = "not converged: rounding stops the marginal error above the tolerance"
+
+
+@dataclass(frozen=True)
+class SolverConfig:
+    """When to stop, and with how many threads.
+
+    Parameters
+    ----------
+    tol : float
+        Largest L1 distance between the marginals of a pair's plan and the given weights, both
+        ends summed, evaluated in float64 from the potentials that are returned. Newton steps make
+        the last digits cheap, hence the strict default. What float64 can hold is about
+        ``1e-15 * max(C) / epsilon``.
+    max_iter : int
+        Limit per pair on passes over its kernel (``pairwise``), or on sweeps over the path
+        (``multimarginal``).
+    hilbert_tol : float
+        ``multimarginal`` stops when no dual variable moves by more than this in Hilbert's
+        projective metric during a sweep (the paper's rule). ``tol`` must hold besides.
+    threads : int
+        Pairs solved side by side; by default the cores this process may use.
+    """
+
+    tol: float = 1e-9
+    max_iter: int = 20_000
+    hilbert_tol: float = 1e-12
+    threads: int = field(default_factory=available_cores)
+
+    def __post_init__(self):
+        for name in ("tol", "hilbert_tol"):
+            value = getattr(self, name)
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"{name} is {value!r}; it must lie between 0 and 1")
+        for name in ("max_iter", "threads"):
+            value = getattr(self, name)
+            if value != int(value) or value < 1:
+                raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+
+
+class NotConvergedError(RuntimeError):
+    """The marginals do not hold to the tolerance; ``bridge`` carries what was reached."""
+
+    def __init__(self, bridge: "Bridge", tol: float):
+        worst = int(np.argmax(bridge.marginal_error))
+        remedy = (
+            "raise max_iter"
+            if bridge.status is Status.MAX_ITERATIONS
+            else "raise tol, or epsilon, to what float64 can hold"
+        )
+        super().__init__(
+            f"{bridge.status} (pair {worst}: L1 marginal error "
+            f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g}); "
+            f'{remedy}, or pass on_failure="return" to use the partial result'
+        )
+        self.bridge = bridge
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A weighted point cloud: points (n, d) and weights (n,).
+
+    ``variance`` is that of the Brownian bridge around each point, per coordinate: the exact
+    Schrödinger bridge is the mixture of Gaussians with it, the paper's cloud takes it as zero.
+    """
+
+    points: Array
+    weights: Array
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class Bridge:
+    r"""The solved bridge, held by its potentials.
+
+    The bimarginal of snapshots j and j + 1 is ``exp((f[:, None] + g[None, :] - C) / epsilon)``
+    with ``f, g = potentials[j]``. Positions between snapshots are fractional: ``t = 2.25`` is a
+    quarter of the way from snapshot 2 to snapshot 3.
+
+    Attributes
+    ----------
+    points : tuple of (n_j, d) arrays
+    weights : tuple of (n_j,) arrays
+        Of total mass 1; for an unconstrained snapshot the marginal that was found.
+    costs : tuple of (n_j, n_{j+1}) arrays
+        The given costs, or empty when the cost is the squared Euclidean distance.
+    epsilon : float
+        [squared units of the points, or units of the costs]
+    potentials : tuple of (f (n_j,), g (n_{j+1},))
+        Minus infinity exactly where the weight is zero.
+    status : Status
+    marginal_error : (s - 1,) array
+        L1 error of both marginals of each pair, in float64, as the stored potentials have it
+        (to 1 % of the tolerance).
+    iterations : (s - 1,) array of int
+        Passes over the kernel of each pair, or sweeps over the path.
+    """
+
+    points: tuple[Array, ...]
+    weights: tuple[Array, ...]
+    costs: tuple[Array, ...]
+    epsilon: float
+    potentials: tuple[tuple[Array, Array], ...]
+    status: Status
+    marginal_error: Array
+    iterations: Array
+
+    def coupling(self, pair: int) -> Array:
+        """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1})."""
+        pair = self._checked("pair", pair, len(self.potentials))
+        f, g = self.potentials[pair]
+        plan = np.empty((f.size, g.size))
+        _kernels.gibbs(self._ground(pair), f, g, self.epsilon, plan)
+        return plan
+
+    def marginal(self, snapshot: int) -> Array:
+        """Marginal (n_j,) that the potentials imply; differs from ``weights`` by the error."""
+        snapshot = self._checked("snapshot", snapshot, len(self.points))
+        if not self.potentials:
+            return self.weights[0].copy()
+        pair = min(snapshot, len(self.potentials) - 1)
+        return marginals(self._ground(pair), *self.potentials[pair], self.epsilon)[snapshot - pair]
+
+    def interpolate(self, t: float) -> Cloud:
+        r"""Displacement interpolation at position ``t``.
+
+        Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
+        the plan, :math:`\lambda = j + 1 - t`; atoms without mass are dropped. Up to
+        ``n_j * n_{j+1}`` atoms: prefer `moments` or `sample` where they do.
+        """
+        pair, lam = self._locate(t)
+        if lam == 1.0:
+            held = self.weights[pair] > 0.0
+            return Cloud(self.points[pair][held], self.weights[pair][held], 0.0)
+        plan = self.coupling(pair)
+        rows, columns = np.nonzero(plan)
+        atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
+        return Cloud(atoms, plan[rows, columns], 0.5 * self.epsilon * lam * (1.0 - lam))
+
+    def moments(self, t: float, *, spread: bool = False) -> tuple[Array, Array]:
+        r"""Mean (d,) and covariance (d, d) at position ``t``, in memory linear in the points.
+
+        ``spread`` adds what the exact bridge has beyond the displacement atoms: a Brownian bridge
+        around each, of variance :math:`(\varepsilon / 2) \lambda (1 - \lambda)` per coordinate.
+        """
+        pair, lam = self._locate(t)
+        x, a = self.points[pair], self.weights[pair]
+        mean_x = a @ x
+        x = x - mean_x
+        if lam == 1.0:
+            return mean_x, (x.T * a) @ x
+        y, b = self.points[pair + 1], self.weights[pair + 1]
+        mean_y = b @ y
+        y = y - mean_y
+        carried = np.empty((x.shape[0], y.shape[1]))
+        _kernels.plan_times(
+            self._ground(pair),
+            *self.potentials[pair],
+            self.epsilon,
+            np.ascontiguousarray(y.T),
+            carried,
+        )
+        cross = x.T @ carried
+        covariance = (
+            lam**2 * (x.T * a) @ x
+            + (1.0 - lam) ** 2 * (y.T * b) @ y
+            + lam * (1.0 - lam) * (cross + cross.T)
+        )
+        if spread:
+            covariance.flat[:: x.shape[1] + 1] += 0.5 * self.epsilon * lam * (1.0 - lam)
+        return lam * mean_x + (1.0 - lam) * mean_y, covariance
+
+    def sample(
+        self, t: float, size: int, rng: np.random.Generator, *, spread: bool = False
+    ) -> Array:
+        """Independent draws (size, d) at position ``t``; ``spread`` as in `moments`."""
+        pair, lam = self._locate(t)
+        rows = _draw(self.weights[pair], size, rng)
+        if lam == 1.0:
+            return self.points[pair][rows]
+        columns = self._successors(pair, rows, rng)
+        draws = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
+        if spread:
+            draws += rng.normal(0.0, np.sqrt(0.5 * self.epsilon * lam * (1.0 - lam)), draws.shape)
+        return draws
+
+    def sample_paths(self, size: int, rng: np.random.Generator) -> Array:
+        """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
+        paths = np.empty((size, len(self.points)), dtype=np.intp)
+        paths[:, 0] = _draw(self.weights[0], size, rng)
+        for pair in range(len(self.potentials)):
+            paths[:, pair + 1] = self._successors(pair, paths[:, pair], rng)
+        return paths
+
+    def _successors(self, pair: int, rows: Array, rng: np.random.Generator) -> Array:
+        order = np.argsort(rows, kind="stable")
+        drawn = np.empty(rows.size, dtype=np.intp)
+        _kernels.draw_successors(
+            self._ground(pair),
+            *self.potentials[pair],
+            self.epsilon,
+            rows[order],
+            rng.random(rows.size),
+            drawn,
+        )
+        successors = np.empty_like(drawn)
+        successors[order] = drawn
+        return successors
+
+    def _ground(self, pair: int) -> Ground:
+        cost = self.costs[pair] if self.costs else NO_COST
+        return ground_of(self.points[pair], self.points[pair + 1], cost)
+
+    def _locate(self, t: float) -> tuple[int, float]:
+        """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
+        last = len(self.points) - 1
+        if not 0.0 <= t <= last:
+            raise ValueError(f"t is {t!r}; it must lie between 0 and {last}, the last snapshot")
+        pair = int(np.floor(t))
+        return pair, pair + 1.0 - t
+
+    @staticmethod
+    def _checked(name: str, index: int, count: int) -> int:
+        if not 0 <= index < count:
+            raise ValueError(f"{name} is {index!r}; this bridge has {count} (from 0)")
+        return index
+
+
+def solve_bridge(
+    points: Sequence[Array],
+    weights: Sequence[Array | None] | None = None,
+    *,
+    epsilon: float,
+    costs: Sequence[Array] | None = None,
+    method: Literal["pairwise", "multimarginal"] = "pairwise",
+    config: SolverConfig | None = None,
+    rng: np.random.Generator | None = None,
+    on_failure: Literal["raise", "return"] = "raise",
+    progress: Callable[[int, int], None] | None = None,
+) -> Bridge:
+    r"""Solve the path-structured multi-marginal Schrödinger bridge (problem in the module).
+
+    Parameters
+    ----------
+    points : sequence of (n_j, d) arrays
+        The snapshots, s >= 1 of them, each of its own size n_j >= 1.
+    weights : sequence of (n_j,) arrays or None
+        Non-negative, of any positive total (normalised to 1); by default uniform. An entry None
+        leaves that snapshot unconstrained: its points are places where mass may pass.
+    epsilon : float
+        Weight of the entropy, positive [squared units of the points, or units of ``costs``].
+    costs : sequence of (n_j, n_{j+1}) arrays
+        One per pair; by default the squared Euclidean distances.
+    method : {"pairwise", "multimarginal"}
+        Independent two-marginal solves, or Sinkhorn iterations by message passing over the whole
+        path (log domain, dual variables started at random in (0, 1), cyclic updates, Hilbert
+        stopping), which also takes unconstrained snapshots. Where those crawl, which at small
+        epsilon is for ever, and every snapshot is constrained, the dual variables are taken from
+        the pairs; the sweep that follows confirms them.
+    config : SolverConfig
+    rng : numpy Generator
+        For the random start of ``multimarginal`` (the solution does not depend on it); by default
+        seeded with 0.
+    on_failure : {"raise", "return"}
+        What to do when the tolerance was not reached.
+    progress : callable (done, total)
+        Called after each pair, or each sweep (with total = max_iter).
+
+    Returns
+    -------
+    Bridge
+
+    Raises
+    ------
+    ValueError
+        For malformed input, or an unconstrained snapshot with ``method="pairwise"``.
+    NotConvergedError
+        Unless ``on_failure="return"``.
+
+    Notes
+    -----
+    Memory: one kernel (n_j, n_{j+1}) per thread, and as much again at most for a Newton step; two
+    to three more where a dense factor is needed. Time: a few kernel builds and 10 to 100 passes
+    over it, ``multimarginal`` two log-domain messages per pair and sweep and nothing stored.
+
+    Pairwise, per pair: Sinkhorn passes on an absorbed kernel down a ladder of decreasing epsilon,
+    then Newton steps on the semi-dual, by conjugate gradients on the plan (compressed once most of
+    its entries are negligible), by a sparse or dense factor where those crawl.
+
+    References
+    ----------
+    Haasler, Ringh, Chen, Karlsson, "Multimarginal optimal transport with a tree-structured cost
+    and the Schrödinger bridge problem", SIAM J. Control Optim. 59(4), 2021.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> bridge = solve_bridge([rng.random((5, 2)), rng.random((7, 2))], epsilon=0.1)
+    >>> bridge.coupling(0).sum().round(9)
+    np.float64(1.0)
+    """
+    config = SolverConfig() if config is None else config
+    clouds = _checked_points(points)
+    masses = _checked_weights(weights, clouds)
+    given = _checked_costs(costs, clouds)
+    if not (np.isfinite(epsilon) and epsilon > 0.0):
+        raise ValueError(f"epsilon is {epsilon!r}; it must be positive and finite")
+    if method not in ("pairwise", "multimarginal"):
+        raise ValueError(f'method is {method!r}; it must be "pairwise" or "multimarginal"')
+    if on_failure not in ("raise", "return"):
+        raise ValueError(f'on_failure is {on_failure!r}; it must be "raise" or "return"')
+    free = [j for j, mass in enumerate(masses) if mass is None]
+    if free and method == "pairwise":
+        raise ValueError(
+            f"weights[{free[0]}] is None, an unconstrained snapshot; pairs are independent only "
+            'between constrained ones: use method="multimarginal"'
+        )
+    if len(free) == len(masses):
+        raise ValueError("weights are None for every snapshot; at least one must be constrained")
+
+    epsilon = float(epsilon)
+    grounds = [
+        ground_of(clouds[j], clouds[j + 1], given[j] if given else NO_COST)
+        for j in range(len(clouds) - 1)
+    ]
+    if method == "pairwise":
+        constrained = [mass for mass in masses if mass is not None]
+        outcomes = _solve_pairwise(grounds, constrained, epsilon, config, progress)
+        potentials = tuple((o.f, o.g) for o in outcomes)
+        error = np.array([o.error for o in outcomes])
+        iterations = np.array([o.iterations for o in outcomes], dtype=np.int64)
+        exhausted = any(o.exhausted and o.error > config.tol for o in outcomes)
+    else:
+        rng = np.random.default_rng(0) if rng is None else rng
+        potentials, constrained, sweeps, exhausted = _solve_multimarginal(
+            grounds, masses, [len(cloud) for cloud in clouds], epsilon, config, rng, progress
+        )
+        error = np.array(
+            [
+                marginal_error(grounds[j], *potentials[j], constrained[j : j + 2], epsilon)
+                for j in range(len(grounds))
+            ]
+        )
+        iterations = np.full(len(grounds), sweeps, dtype=np.int64)
+    if np.all(error <= config.tol):  # NaN fails
+        status = Status.CONVERGED
+    else:
+        status = Status.MAX_ITERATIONS if exhausted else Status.STAGNATED
+    bridge = Bridge(
+        clouds, tuple(constrained), given, epsilon, potentials, status, error, iterations
+    )
+    if status is not Status.CONVERGED and on_failure == "raise":
+        raise NotConvergedError(bridge, config.tol)
+    return bridge
+
+
+# ------------------------------------------------------------------------------ validation
+
+
+def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
+    clouds = tuple(np.ascontiguousarray(cloud, dtype=np.float64) for cloud in points)
+    if not clouds:
+        raise ValueError("points is empty; at least one snapshot is wanted")
+    for j, cloud in enumerate(clouds):
+        if cloud.ndim != 2 or cloud.shape[0] == 0 or cloud.shape[1] != clouds[0].shape[-1]:
+            raise ValueError(
+                f"points[{j}] has shape {cloud.shape}; wanted (n, {clouds[0].shape[-1]}), n >= 1"
+            )
+        if not np.isfinite(cloud).all():
+            raise ValueError(f"points[{j}] holds NaN or infinity; all coordinates must be finite")
+    return clouds
+
+
+def _checked_weights(
+    weights: Sequence[Array | None] | None, clouds: tuple[Array, ...]
+) -> list[Array | None]:
+    if weights is None:
+        return [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
+    if len(weights) != len(clouds):
+        raise ValueError(
+            f"weights has {len(weights)} entries; wanted {len(clouds)}, one a snapshot"
+        )
+    masses: list[Array | None] = []
+    for j, (given, cloud) in enumerate(zip(weights, clouds)):
+        if given is None:
+            masses.append(None)
+            continue
+        mass = np.asarray(given, dtype=np.float64)
+        if mass.shape != (len(cloud),):
+            raise ValueError(f"weights[{j}] has shape {mass.shape}; wanted ({len(cloud)},)")
+        if not (np.isfinite(mass).all() and (mass >= 0.0).all() and mass.any()):
+            raise ValueError(
+                f"weights[{j}] must be finite and non-negative, and not all zero; "
+                f"got values from {mass.min()!r} to {mass.max()!r}"
+            )
+        mass = mass / mass.max()  # first, so that the sum of huge weights does not overflow
+        masses.append(mass / mass.sum())
+    return masses
+
+
+def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> tuple[Array, ...]:
+    if costs is None:
+        return ()
+    if len(costs) != len(clouds) - 1:
+        raise ValueError(f"costs has {len(costs)} entries; wanted {len(clouds) - 1}, one a pair")
+    given = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
+    for j, cost in enumerate(given):
+        wanted = (len(clouds[j]), len(clouds[j + 1]))
+        if cost.shape != wanted:
+            raise ValueError(f"costs[{j}] has shape {cost.shape}; wanted {wanted}")
+        if not np.isfinite(cost).all():
+            raise ValueError(f"costs[{j}] holds NaN or infinity; all costs must be finite")
+    return given
+
+
+def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
+    cumulated = np.cumsum(weights)
+    # side="right" never lands on a point without mass, also not at the end of the range
+    last = int(np.flatnonzero(weights)[-1])
+    return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
+
+
+# Workspaces of earlier calls, one a core, while they are small: to clear the pages of a new one
+# takes as long as a third of a pair of a thousand points.
+_SPARE: list[Workspace] = []
+_SPARE_BYTES = 2**25
+
+
+def _solve_pairwise(
+    grounds: list[Ground],
+    masses: list[Array],
+    epsilon: float,
+    config: SolverConfig,
+    progress: Callable[[int, int], None] | None,
+) -> list[Outcome]:
+    """Every pair by itself, side by side in threads: the kernels release the lock."""
+    idle: list[Workspace] = []
+
+    def solve(j: int) -> Outcome:
+        workspace = _workspace(idle)
+        outcome = solve_pair(
+            grounds[j],
+            masses[j],
+            masses[j + 1],
+            epsilon,
+            config.tol,
+            config.max_iter,
+            workspace,
+        )
+        idle.append(workspace)
+        return outcome
+
+    def collect(stream: Iterator[Outcome]) -> list[Outcome]:
+        outcomes = []
+        for outcome in stream:
+            outcomes.append(outcome)
+            if progress is not None:
+                progress(len(outcomes), len(grounds))
+        return outcomes
+
+    workers = min(config.threads, len(grounds))
+    try:
+        if workers <= 1:
+            return collect(map(solve, range(len(grounds))))
+        with ThreadPoolExecutor(workers) as pool:
+            try:
+                return collect(pool.map(solve, range(len(grounds))))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    finally:
+        small = [workspace for workspace in idle if workspace.nbytes <= _SPARE_BYTES]
+        _SPARE.extend(small[: max(available_cores() - len(_SPARE), 0)])
+
+
+def _workspace(idle: list[Workspace]) -> Workspace:
+    """One of those that are idle, of this call or from earlier ones, or a new one."""
+    for some in (idle, _SPARE):
+        try:
+            return some.pop()  # at once: another thread may ask too
+        except IndexError:
+            continue
+    return Workspace()
+
+
+# -------------------------------------------------------------------------- multi-marginal form
+
+
+_CRAWL = 20  # sweeps after which the message form lets the pair solver leap, where it can
+
+
+def _pairwise_duals(
+    grounds: list[Ground], log_mass: list[Array], epsilon: float, config: SolverConfig
+) -> list[Array]:
+    r"""Dual variables phi of a path with positive weights throughout, from its pairs.
+
+    At the solution B_j = epsilon log mu_j - f_j and A_j = epsilon log mu_j - g_j, so that
+    phi_j = f_j + g_j - epsilon log mu_j, f_j of the pair after snapshot j and g_j of that before.
+    """
+    # sweeps after it crawl again unless it goes as far as float64 does
+    tight = replace(config, tol=np.finfo(np.float64).eps)
+    masses = [np.exp(log / epsilon) for log in log_mass]
+    pairs = _solve_pairwise(grounds, masses, epsilon, tight, None)
+    after = [pair.f for pair in pairs] + [log_mass[-1]]
+    before = [log_mass[0]] + [pair.g for pair in pairs]
+    return [f + g - log for f, g, log in zip(after, before, log_mass)]
+
+
+def _solve_multimarginal(
+    grounds: list[Ground],
+    masses: list[Array | None],
+    sizes: list[int],
+    epsilon: float,
+    config: SolverConfig,
+    rng: np.random.Generator,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[tuple[tuple[Array, Array], ...], list[Array], int, bool]:
+    r"""Sinkhorn iterations over the whole path by message passing, in the log domain.
+
+    With phi = epsilon log u (zero at an unconstrained snapshot), the messages are
+
+    - forward A_1 = 0, A_{j+1} = epsilon log K_j^T exp((phi_j + A_j) / epsilon),
+    - backward B_s = 0, B_j = epsilon log K_j exp((phi_{j+1} + B_{j+1}) / epsilon),
+
+    and snapshot j has the marginal exp((phi_j + A_j + B_j) / epsilon). A sweep visits the
+    snapshots in their order, each with messages that are up to date: two messages per pair.
+    Returns potentials, weights, sweeps and whether their number was the limit.
+    """
+    held = [
+        np.ones(n, dtype=bool) if mass is None else mass > 0.0 for n, mass in zip(sizes, masses)
+    ]
+    grounds = [restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
+    reverse = [transposed(ground) for ground in grounds]
+    count = len(masses)
+    constrained = all(mass is not None for mass in masses)
+    phi = [
+        np.zeros(keep.sum()) if mass is None else epsilon * np.log(1.0 - rng.random(keep.sum()))
+        for keep, mass in zip(held, masses)
+    ]
+    log_mass = [
+        np.zeros(0) if mass is None else epsilon * np.log(mass[keep])
+        for keep, mass in zip(held, masses)
+    ]
+
+    def message(ground: Ground, source: Array, size: int) -> Array:
+        out = np.empty(size)
+        _kernels.soft_nearest(ground, source, epsilon, out)
+        return np.negative(out, out=out)
+
+    def backward_messages() -> list[Array]:
+        messages = [np.zeros(phi[-1].size)]
+        for j in range(count - 2, -1, -1):
+            messages.append(message(grounds[j], phi[j + 1] + messages[-1], phi[j].size))
+        return messages[::-1]
+
+    sweeps, exhausted = 0, False
+    while True:
+        backward = backward_messages()
+        forward = [np.zeros(phi[0].size)]
+        moved = largest = 0.0
+        for j in range(count):
+            if masses[j] is not None:
+                new = log_mass[j] - forward[j] - backward[j]
+                change = new - phi[j]
+                moved = max(moved, float(change.max() - change.min()) / epsilon)
+                phi[j] = new
+                largest = max(largest, float(np.abs(new).max()))
+            if j + 1 < count:
+                forward.append(message(reverse[j], phi[j] + forward[j], phi[j + 1].size))
+        sweeps += 1
+        if progress is not None:
+            progress(sweeps, config.max_iter)
+        # rounding moves the dual variables by so much for ever: at small epsilon tol decides
+        rounding = ROUNDING * largest / epsilon
+        if moved <= max(config.hilbert_tol, rounding):
+            break
+        if sweeps >= config.max_iter:
+            exhausted = True
+            break
+        if sweeps == _CRAWL and constrained:
+            phi = _pairwise_duals(grounds, log_mass, epsilon, config)
+    backward = backward_messages()
+    potentials = tuple(
+        (
+            spread_out(phi[j] + forward[j], held[j]),
+            spread_out(phi[j + 1] + backward[j + 1], held[j + 1]),
+        )
+        for j in range(count - 1)
+    )
+    weights = []
+    for j, mass in enumerate(masses):
+        if mass is None:
+            mass = np.exp((phi[j] + forward[j] + backward[j]) / epsilon)
+            mass /= mass.sum()
+        weights.append(mass)
+    return potentials, weights, sweeps, exhausted

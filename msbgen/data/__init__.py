@@ -1,0 +1,1 @@
+"""What a profile dataset is, and the files that hold one."""

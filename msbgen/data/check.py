@@ -1,0 +1,400 @@
+"""Whether a dataset obeys the contract of :mod:`msbgen.data.schema`: every breach in a sentence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.schema import (
+    REPLICATES,
+    SCHEMA,
+    context_table,
+    counter_names,
+    describe_context,
+    duration_array,
+    replicate_dim,
+    resource_names,
+    sampling_interval,
+)
+from msbgen.errors import ProfileError
+
+_log = logging.getLogger("msbgen")
+
+# Counts are stored as float32: events that hit each other's rounding are not an error.
+_ROUNDING = 1e-3
+_TIME_JITTER = 1e-6
+# Counts of one counter whose masks and copies are made at a time.
+_CHECKED_AT_ONCE = 2**20
+# What generated files hold beside their counters.
+_RESERVED = ("duration", "extrapolated")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What :func:`inspect_profiles` found, one sentence each, with its place and remedy."""
+
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def validate_profiles(
+    dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
+) -> xr.Dataset:
+    """Return the dataset if it obeys the contract; warnings go to the ``msbgen`` logger.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    source : str
+        What the sentences call it: usually the name of its file.
+    part : bool
+        Some contexts of a file that was validated whole: a counter may be zero in all of them,
+        and warnings were given.
+
+    Raises
+    ------
+    ProfileError
+        With one sentence for every problem.
+    """
+    findings = inspect_profiles(dataset, source=source, part=part)
+    for sentence in findings.warnings:
+        _log.warning("%s", sentence)
+    if findings.errors:
+        raise ProfileError(*findings.errors)
+    return dataset
+
+
+def inspect_profiles(
+    dataset: xr.Dataset, *, source: str = "dataset", part: bool = False
+) -> Findings:
+    """Find every problem of a profile dataset without raising.
+
+    The layout is checked first; values are only looked at where the layout holds.  What only a
+    measurement can get wrong is not asked of a generated dataset (attribute ``kind``), nor of
+    a part of one.
+    """
+    whole = not part and "kind" not in dataset.attrs
+    errors = [f"{source}: {text}" for text in _layout_errors(dataset)]
+    if errors:
+        return Findings(errors)
+    problems, doubts = list(_value_errors(dataset)), []
+    if whole:
+        problems += _measurement_errors(dataset)
+        doubts = [*_layout_warnings(dataset), *_measurement_warnings(dataset)]
+    return Findings([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
+
+
+def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
+    schema = ds.attrs.get("schema")
+    if schema != SCHEMA:
+        yield f"attribute 'schema' is {schema!r}; a profile file says '{SCHEMA}'."
+    if str(schema).startswith("msbgen-trace/"):
+        yield "it is a trace: replay it first (msbgen platform replay)."
+        return
+    for dim in ("context", "time"):
+        if dim not in ds.dims:
+            near = [str(d) for d in ds.dims if str(d).lower().startswith(dim[:3])]
+            hint = (
+                f"rename '{near[0]}'" if near else f"its dimensions are {sorted(map(str, ds.dims))}"
+            )
+            yield f"dimension '{dim}' is missing; {hint}."
+    for dim in ("context", "time", *REPLICATES):
+        if ds.sizes.get(dim) == 0:
+            yield f"dimension '{dim}' is empty: there is nothing to learn from."
+    if all(d in ds.dims for d in REPLICATES):
+        yield "has both dimensions 'run' and 'sample'; measured runs or generated samples."
+    yield from _time_errors(ds)
+    yield from _resource_errors(ds)
+    yield from _counter_layout_errors(ds)
+    if "duration" not in ds:
+        yield "variable 'duration' is missing: give the execution time of every run in seconds."
+    else:
+        yield from _dims_errors(ds, "duration", with_time=False)
+        if ds["duration"].attrs.get("units") != "s":
+            got = ds["duration"].attrs.get("units")
+            yield f"variable 'duration' has units {got!r}; seconds are wanted, units 's'."
+
+
+def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]:
+    dim = replicate_dim(ds)
+    wanted = {"context", *([dim] if dim else []), *(["time"] if with_time else [])}
+    got = {str(d) for d in ds[name].dims}
+    other = got - wanted
+    if got != wanted and len(other) == 1 and dim is None and wanted < got:
+        yield f"variable '{name}' has a dimension '{other.pop()}'; rename repetitions to 'run'."
+    elif got != wanted:
+        yield f"variable '{name}' has dimensions {sorted(got)}; {sorted(wanted)} are wanted."
+    elif not np.issubdtype(ds[name].dtype, np.number):
+        yield f"variable '{name}' holds {ds[name].dtype}, not numbers."
+
+
+def _time_errors(ds: xr.Dataset) -> Iterator[str]:
+    if "time" not in ds.coords:
+        yield "coordinate 'time' is missing: give the end of each sampling interval in seconds."
+        return
+    coord = ds["time"]
+    if coord.attrs.get("units") != "s":
+        got = coord.attrs.get("units")
+        yield f"coordinate 'time' has units {got!r}; seconds since the start are wanted, units 's'."
+    if coord.dims != ("time",) or not np.issubdtype(coord.dtype, np.number) or coord.size == 0:
+        yield f"coordinate 'time' must hold numbers along dimension 'time', got {coord.dtype}."
+        return
+    time = coord.values.astype(float)
+    steps = np.diff(time)
+    said = ds.attrs.get("interval", time[0])
+    if not isinstance(said, (int, float, np.number)) or not np.isfinite(said):
+        got = np.asarray(said).tolist()
+        yield f"attribute 'interval' is {got!r}; a number of seconds is wanted."
+        return
+    if not np.all(np.isfinite(time)):
+        yield f"coordinate 'time' is not finite at row {int(np.argmin(np.isfinite(time)))}."
+    elif np.any(steps <= 0):
+        row = int(np.argmax(steps <= 0)) + 1
+        yield f"coordinate 'time' does not increase at row {row} ({time[row]:g} s): sort the rows."
+    else:
+        interval = float(said)
+        wanted = interval * np.arange(1, time.size + 1)
+        off = np.abs(time - wanted) > _TIME_JITTER * max(wanted[-1], interval)
+        if interval <= 0 or np.any(off):
+            row = int(np.argmax(off))
+            yield (
+                f"coordinate 'time' is {time[row]:g} s at row {row}, where an interval of "
+                f"{interval:g} s wants {wanted[row]:g} s: resample the counts onto equally spaced "
+                f"intervals that start one interval after 0, and say so in attribute 'interval'."
+            )
+
+
+def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
+    misplaced = [str(n) for n, v in ds.data_vars.items() if v.attrs.get("role") == "resource"]
+    for name in misplaced:
+        yield f"resource '{name}' is a data variable: make it a coordinate of 'context'."
+    names = resource_names(ds)
+    if not names and not misplaced:
+        yield (
+            "no resource found: give each resource a coordinate along 'context' with attribute "
+            "role='resource' (cache ways, memory bandwidth, clock, ...)."
+        )
+    for name in names:
+        coord = ds[name]
+        if coord.dims != ("context",):
+            yield f"resource '{name}' has dimensions {list(coord.dims)}; ['context'] is wanted."
+            continue
+        if not str(coord.attrs.get("units", "")).strip():
+            yield f"resource '{name}' has no units: add them ('1' for a plain number)."
+        if not np.issubdtype(coord.dtype, np.number):
+            yield f"resource '{name}' holds {coord.dtype}, not numbers."
+            continue
+        values = coord.values.astype(float)
+        if not np.all(np.isfinite(values)):
+            row = int(np.argmin(np.isfinite(values)))
+            yield f"resource '{name}' is {values[row]} at context {row}; give its value."
+        levels = np.atleast_1d(coord.attrs.get("levels", values))
+        if not np.issubdtype(levels.dtype, np.number) or not np.all(np.isfinite(levels)):
+            yield f"resource '{name}' has levels {levels.tolist()}; finite numbers are wanted."
+        elif levels.size == 0:
+            yield f"resource '{name}' has an empty list of levels; list them or drop it."
+
+
+def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
+    names = counter_names(ds)
+    if not names:
+        yield (
+            "no counter found: give each counter variable the attribute role='counter' "
+            "(instructions, cache misses, ...)."
+        )
+    clock = ds.attrs.get("progress", "time")
+    if clock not in ("time", *names):
+        yield f"attribute 'progress' is {clock!r}; 'time' or {', '.join(names)} is wanted."
+    for name in names:
+        if name in _RESERVED:
+            yield f"counter '{name}' is called as a variable of msbgen's own is; rename it."
+        yield from _dims_errors(ds, name, with_time=True)
+        if ds[name].attrs.get("units") != "1":
+            got = ds[name].attrs.get("units")
+            yield (
+                f"counter '{name}' has units {got!r}; events per interval are wanted, units '1' "
+                f"(multiply rates by the interval)."
+            )
+
+
+def _value_errors(ds: xr.Dataset) -> Iterator[str]:
+    table = context_table(ds)
+    _, first, inverse = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    for i, j in enumerate(first[inverse.ravel()]):
+        if i != j:
+            yield (
+                f"{describe_context(ds, i)} is listed again after context {j}: put its runs along "
+                f"'run' of one context, or give the resource that tells them apart its role."
+            )
+            break
+    breaches = _Breaches(ds)
+    for rows in _context_blocks(ds):
+        _check_values(ds.isel(context=rows), breaches.of(rows.start))
+    yield from breaches.sentences()
+
+
+def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
+    """Report what is wrong with a few contexts; PLACE in a sentence stands for where it is."""
+    dim = replicate_dim(ds)
+    names = counter_names(ds)
+    order = ("context", dim, "time") if dim else ("context", "time")
+    duration = duration_array(ds)
+    present = np.isfinite(duration)
+    largest = float(np.finfo(np.float32).max)
+    lengths = []
+    for name in names:
+        counts = ds[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
+        high, low = np.fmax.reduce(counts, axis=None), np.fmin.reduce(counts, axis=None)
+        if high > largest or low < -largest:
+            found(
+                f"counter '{name}' is infinite, or more than the file's float32 can hold, "
+                f"PLACE: measure that run again or drop it.",
+                np.abs(counts) > largest,
+            )
+        if low < 0:
+            found(
+                f"counter '{name}' is negative PLACE: a wrapped or reset counter; "
+                f"measure that run again or drop it.",
+                counts < 0,
+            )
+        alive = ~np.isnan(counts)
+        lengths.append(_run_lengths(alive))
+        inside = np.arange(counts.shape[2]) < lengths[-1][..., None]
+        found(
+            f"counter '{name}' is NaN inside a run PLACE: NaN only marks the end; "
+            f"fill in what was not counted or drop the run.",
+            inside & ~alive,
+        )
+    length = np.stack(lengths, axis=-1)  # (context, run, counter)
+    longest = length.max(axis=-1)
+    found(
+        "counters end at different times PLACE: cut them to one length.",
+        (length != length[..., :1]).any(axis=-1),
+    )
+    found(
+        "a run of zero length PLACE: it has a duration but no counts; drop it.",
+        present & (longest == 0),
+    )
+    found(
+        "'duration' is missing PLACE although the run has counts: add it.",
+        ~present & (longest > 0),
+    )
+    found(
+        "'duration' is not positive PLACE: correct it or drop the run.",
+        np.nan_to_num(duration, nan=1.0) <= 0,
+    )
+    wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
+    off = longest - wanted
+    if dim is None:  # a mean profile goes on until its longest run ends
+        off = np.minimum(off, 0)
+    found(
+        "'duration' and counts disagree by more than one interval PLACE: counts must go on until "
+        "the run ends and be NaN after it (floats, as integers have no NaN).",
+        present & (longest > 0) & (np.abs(off) > 1),
+    )
+    found("no run at all PLACE: drop the context.", ~present.any(axis=1))
+
+
+def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
+    """Slices of contexts of at most so many counts that their copies fit into the caches."""
+    n = ds.sizes["context"]
+    step = max(_CHECKED_AT_ONCE // (ds.sizes["time"] * ds.sizes.get(replicate_dim(ds), 1)), 1)
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
+
+
+def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
+    for name in counter_names(ds):
+        extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
+        if not np.any(np.nan_to_num(extremes) != 0):
+            yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
+
+
+def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
+    """What looks like a resource or a counter but does not say so."""
+    for name, coord in ds.coords.items():
+        if coord.dims == ("context",) and "role" not in coord.attrs:
+            yield f"coordinate '{name}' has no role: it is not used; role='resource' would be."
+    for name, variable in ds.data_vars.items():
+        if {"context", "time"} <= set(variable.dims) and "role" not in variable.attrs:
+            yield f"variable '{name}' has no role: it is not used; role='counter' would be."
+
+
+def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
+    if np.nanmax(duration_array(ds)) < 2 * sampling_interval(ds):
+        yield "no run has two whole sampling intervals: sample more often to see phases."
+    breaches = _Breaches(ds)
+    for name in resource_names(ds):
+        values = ds[name].values.astype(float)
+        levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
+        breaches.of(0)(
+            f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
+            f"add the level.",
+            ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1),
+        )
+    for rows in _context_blocks(ds):
+        part = ds.isel(context=rows)
+        for parts, whole in _subset_pairs(counter_names(ds)):
+            more, most = (part[n].transpose("context", ..., "time").values for n in (parts, whole))
+            bad = more > most * (1 + _ROUNDING) + 1
+            breaches.of(rows.start)(
+                f"counter '{parts}' is above '{whole}' PLACE: check what the two events count.",
+                bad if bad.ndim == 3 else bad[:, None],
+            )
+    yield from breaches.sentences()
+
+
+def _subset_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of counters of which one counts a part of the other: misses and requests."""
+    for name in names:
+        stem, _, kind = name.rpartition("_")
+        if kind == "misses":
+            for whole in ("requests", "accesses", "references", "loads"):
+                if f"{stem}_{whole}" in names:
+                    yield name, f"{stem}_{whole}"
+
+
+def _run_lengths(alive: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Index after the last count of each run: (..., time) -> (...)."""
+    last = alive.shape[-1] - np.argmax(alive[..., ::-1], axis=-1)
+    return np.where(alive.any(axis=-1), last, 0)
+
+
+class _Breaches:
+    """Sentences about masks over (context[, run[, time]]), one a kind, met block after block."""
+
+    def __init__(self, ds: xr.Dataset):
+        self._ds = ds
+        self._met: dict[str, tuple[str, int]] = {}
+
+    def of(self, first: int) -> Callable[[str, Any], None]:
+        """Take the sentences of a block that begins at context `first`."""
+
+        def found(sentence: str, mask: Any) -> None:
+            if not mask.any():
+                return
+            place, n = self._met.get(sentence, ("", 0))
+            place = place or self._place(first, mask)
+            self._met[sentence] = place, n + int(np.count_nonzero(mask))
+
+        return found
+
+    def sentences(self) -> Iterator[str]:
+        for sentence, (place, n) in self._met.items():
+            more = f" and {n - 1} more place{'s' * (n > 2)}" if n > 1 else ""
+            yield sentence.replace("PLACE", place + more)
+
+    def _place(self, first: int, mask: NDArray[np.bool_]) -> str:
+        index = np.unravel_index(int(np.argmax(mask)), mask.shape)
+        text = f"in {describe_context(self._ds, first + int(index[0]))}"
+        dim = replicate_dim(self._ds)
+        if dim and len(index) > 1:
+            text += f", {dim} {index[1]}"
+        if len(index) > 2:
+            text += f", row {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
+        return text

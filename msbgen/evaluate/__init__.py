@@ -1,0 +1,1 @@
+"""How good generated profiles are: metrics, baselines, scores."""

@@ -1,0 +1,60 @@
+"""Kernels of the metrics: dynamic time warping, and distances between clouds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+def _kernel(function: Callable[..., Any]) -> Any:
+    """Compile lazily, cache on disk where a place for the cache can be found."""
+    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # "no locator available": a read-only install without a cache folder
+        return njit(**options)(function)
+
+
+@_kernel
+def dtw(a, b):
+    """Cost of the cheapest warping path between (n, d) and (m, d), Euclidean steps."""
+    n, d = a.shape
+    m = b.shape[0]
+    above = np.full(m + 1, np.inf)
+    row = np.empty(m + 1)
+    above[0] = 0.0
+    for i in range(n):
+        # invariant: above[j] is the cheapest path that ends at (i - 1, j - 1)
+        row[0] = np.inf
+        a_i = a[i]
+        for j in range(m):
+            b_j = b[j]
+            squared = 0.0
+            for k in range(d):
+                step = a_i[k] - b_j[k]
+                squared += step * step
+            row[j + 1] = np.sqrt(squared) + min(above[j + 1], row[j], above[j])
+        above, row = row, above
+    return above[m]
+
+
+@_kernel
+def mean_distance(x, wx, y, wy):
+    """Weighted mean of the Euclidean distance between (n, d) and (m, d), in O(d) memory."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        x_i = x[i]
+        row = 0.0
+        for j in range(y.shape[0]):
+            y_j = y[j]
+            squared = 0.0
+            for k in range(x.shape[1]):
+                step = x_i[k] - y_j[k]
+                squared += step * step
+            row += wy[j] * np.sqrt(squared)
+        total += wx[i] * row
+    return total

@@ -1,0 +1,207 @@
+"""Interpolation between mean profiles: what the generator has to beat.
+
+Every baseline is ``(train, contexts) -> Dataset``: at each time a weighted mean of the known
+contexts' mean profiles, with weights that depend on the contexts alone.  A run that has ended
+counts zero events, so a mean profile is the expected count of every interval.  Where a baseline
+is not defined (nothing brackets a context) its profile and its duration are NaN throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import RegularGridInterpolator
+from scipy.spatial import Delaunay, QhullError
+
+from msbgen.contexts import (
+    gaussian_log_weights,
+    scott_bandwidth,
+    squared_distances,
+    to_unit_range,
+)
+from msbgen.data.schema import (
+    checked_contexts,
+    context_table,
+    count_array,
+    counter_attrs,
+    duration_array,
+    inherited_attrs,
+    make_profiles,
+    mean_duration,
+    resource_attrs,
+    resource_names,
+    sampling_interval,
+)
+
+Floats = NDArray[np.float64]
+
+# A weighted mean ends where less than this share of its weight still runs.
+NEGLIGIBLE = 0.01
+
+# Contexts are levels of a platform: two that differ by less than this share of the range are one.
+SAME_LEVEL = 1e-9
+
+
+def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
+    """Mean empirical profile of every context, dims (context, time).
+
+    The expected count of every interval, a run that has ended counting zero; as long as the
+    longest run.  ``duration`` is the mean duration.
+    """
+    counts, duration = count_array(dataset), duration_array(dataset)
+    present = np.isfinite(duration)[:, :, None, None]
+    mean = np.nan_to_num(counts).sum(axis=1) / present.sum(axis=1)
+    mean[~np.isfinite(counts).any(axis=(1, 3))] = np.nan
+    return _labelled(mean, mean_duration(dataset), context_table(dataset), dataset)
+
+
+def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Mean of the two known contexts that bracket each context most tightly: the paper's.
+
+    β⁻ ≤ β ≤ β⁺ in every resource (Section IV-B, footnote 5).  Most tightly: the least sum of
+    the distances in the resources, each divided by its known range.
+    """
+    return _interpolate(train, contexts, _bracketing_weights)
+
+
+def nearest_context(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Mean profile of the nearest known context, each resource divided by its known range."""
+    return _interpolate(train, contexts, _nearest_weights)
+
+
+def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Multilinear interpolation on a full grid of known contexts, else barycentric (Delaunay).
+
+    A context outside the known ones is moved to the nearest point of the grid's box; outside
+    the hull of scattered ones it gets the nearest known context.
+    """
+    return _interpolate(train, contexts, _multilinear_weights)
+
+
+def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+    """Nadaraya-Watson mean over the known contexts with a Gaussian kernel.
+
+    The bandwidth is Scott's times the factor out of 1/4, 1/2, 1, 2 that has the least squared
+    error of mean profiles when one known context is left out.
+    """
+    known = to_unit_range(context_table(train), context_table(train))
+    profiles, _ = _known_profiles(train)
+    flat = (profiles / profiles.max(axis=(0, 1))).reshape(len(profiles), -1)
+    errors = {}
+    for factor in (0.25, 0.5, 1.0, 2.0):
+        weights = _gaussian_weights(known, known, factor, leave_self_out=len(known) > 1)
+        errors[factor] = float(((weights @ flat - flat) ** 2).sum())
+    best = min(errors, key=errors.__getitem__)
+    return _interpolate(train, contexts, lambda x, q: _gaussian_weights(x, q, best))
+
+
+BASELINES: dict[str, Callable[[xr.Dataset, ArrayLike], xr.Dataset]] = {
+    "bracketing": bracketing,
+    "nearest_context": nearest_context,
+    "multilinear": multilinear,
+    "kernel_mean": kernel_mean,
+}
+
+
+def _interpolate(
+    train: xr.Dataset, contexts: ArrayLike, weigh: Callable[[Floats, Floats], Floats]
+) -> xr.Dataset:
+    """Combine the known mean profiles with weights (n_query, n_known) of unit-range contexts."""
+    table = context_table(train)
+    query = checked_contexts(contexts, resource_names(train))
+    weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
+    profiles, duration = _known_profiles(train)
+    running = np.array([np.isfinite(p).all(axis=1) for p in _mean_counts(train)])
+    mean = np.tensordot(weights, profiles, axes=1)
+    mean[~(weights @ running >= NEGLIGIBLE)] = np.nan
+    longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
+    length = int(longest[-1]) + 1 if len(longest) else 1
+    return _labelled(mean[:, :length], weights @ duration, query, train)
+
+
+def _mean_counts(train: xr.Dataset) -> Floats:
+    return count_array(mean_profiles(train))[:, 0]
+
+
+def _known_profiles(train: xr.Dataset) -> tuple[Floats, Floats]:
+    """Mean profiles of the known contexts, zero after their end, and mean durations."""
+    return np.nan_to_num(_mean_counts(train)), mean_duration(train)
+
+
+def _bracketing_weights(known: Floats, query: Floats) -> Floats:
+    weights = np.zeros((len(query), len(known)))
+    for i, q in enumerate(query):
+        distance = np.abs(known - q).sum(axis=1)
+        below = np.where((known <= q + SAME_LEVEL).all(axis=1), distance, np.inf)
+        above = np.where((known >= q - SAME_LEVEL).all(axis=1), distance, np.inf)
+        if np.isinf(below.min()) or np.isinf(above.min()):
+            weights[i] = np.nan
+        else:
+            weights[i, below.argmin()] += 0.5
+            weights[i, above.argmin()] += 0.5
+    return weights
+
+
+def _nearest_weights(known: Floats, query: Floats) -> Floats:
+    weights = np.zeros((len(query), len(known)))
+    weights[np.arange(len(query)), squared_distances(query, known).argmin(axis=1)] = 1.0
+    return weights
+
+
+def _multilinear_weights(known: Floats, query: Floats) -> Floats:
+    axes = [np.unique(column) for column in known.T]
+    varying = [i for i, axis in enumerate(axes) if len(axis) > 1]
+    if not varying:
+        return np.ones((len(query), 1))
+    known, axes = known[:, varying], [axes[i] for i in varying]
+    query = np.clip(query[:, varying], known.min(axis=0), known.max(axis=0))
+    if np.prod([len(axis) for axis in axes]) == len(known):
+        cells = np.empty([len(axis) for axis in axes] + [len(known)])
+        at = tuple(np.searchsorted(axis, column) for axis, column in zip(axes, known.T))
+        cells[at] = np.eye(len(known))
+        return RegularGridInterpolator(axes, cells)(query)
+    return _barycentric_weights(known, query)
+
+
+def _barycentric_weights(known: Floats, query: Floats) -> Floats:
+    weights = _nearest_weights(known, query)
+    try:
+        mesh = Delaunay(known)
+    except QhullError:  # fewer than m + 2 contexts, or all in one plane: no simplices
+        return weights
+    simplex = mesh.find_simplex(query)
+    inside = np.flatnonzero(simplex >= 0)
+    transform = mesh.transform[simplex[inside]]
+    m = known.shape[1]
+    part = np.einsum("qij,qj->qi", transform[:, :m], query[inside] - transform[:, m])
+    weights[inside] = 0.0
+    corners = mesh.simplices[simplex[inside]]
+    share = np.column_stack([part, 1 - part.sum(axis=1)])
+    np.add.at(weights, (inside[:, None], corners), share)
+    return weights
+
+
+def _gaussian_weights(
+    known: Floats, query: Floats, factor: float, *, leave_self_out: bool = False
+) -> Floats:
+    bandwidth = factor * scott_bandwidth(known)
+    log_weight = gaussian_log_weights(known / bandwidth, query / bandwidth)
+    if leave_self_out:
+        np.fill_diagonal(log_weight, -np.inf)
+    weights = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _labelled(counts: Floats, duration: Floats, contexts: Floats, train: xr.Dataset) -> xr.Dataset:
+    return make_profiles(
+        counts,
+        duration,
+        contexts,
+        interval=sampling_interval(train),
+        resources=resource_attrs(train),
+        counters=counter_attrs(train),
+        attrs=inherited_attrs(train),
+    )

@@ -1,0 +1,179 @@
+"""How far a generated profile, duration or cloud is from a measured one, on plain arrays."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.evaluate import _kernels
+
+Warping = Literal["exact", "fastdtw"]
+
+
+def dtw_distance(
+    profile: ArrayLike, reference: ArrayLike, *, method: Warping = "exact", radius: int = 1
+) -> float:
+    """Dynamic time warping: the cheapest monotone alignment of two profiles.
+
+    minimise Σ_(i,j)∈path |profile_i − reference_j|₂ over paths from the first pair of rows to
+    the last with steps (1, 0), (0, 1) and (1, 1).
+
+    Parameters
+    ----------
+    profile : array_like, (n, d)
+    reference : array_like, (m, d)
+    method : {"exact", "fastdtw"}
+        "fastdtw" is the approximation used in the paper; it never is below the exact value.
+    radius : int
+        Neighbourhood that fastdtw searches; the exact method has no use for it.
+
+    Returns
+    -------
+    float
+        In the units of the rows.  Cost O(n·m·d) time and O(m) memory when exact.
+
+    Raises
+    ------
+    ValueError
+        Unequal widths, no rows, or values that are not finite.
+    """
+    a = _finite_rows(profile, "profile")
+    b = _finite_rows(reference, "reference")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"profile has {a.shape[1]} columns, reference {b.shape[1]}; want equal.")
+    if method == "exact":
+        return float(_kernels.dtw(a, b))
+    if method == "fastdtw":
+        import fastdtw
+
+        return float(fastdtw.fastdtw(a, b, radius=radius, dist=_euclidean)[0])  # type: ignore
+    raise ValueError(f"method is {method!r}; 'exact' or 'fastdtw' is wanted.")
+
+
+def normalised_dtw(
+    profile: ArrayLike,
+    reference: ArrayLike,
+    *,
+    scale: ArrayLike = 1.0,
+    method: Warping = "exact",
+) -> float:
+    """DTW distance per row of the reference, relative to the reference's largest row.
+
+    DTW(G, R) / (len(R) · max_t |R_t|₂), Section IV-B of the paper.
+
+    Parameters
+    ----------
+    profile, reference : array_like, (n, d) and (m, d)
+    scale : array_like, broadcastable to (d,)
+        Both are divided by it first.  With the largest count of each counter in the training
+        data no counter drowns the others; with 1 (the paper) the largest rules alone.
+    method : {"exact", "fastdtw"}
+
+    Returns
+    -------
+    float
+        Dimensionless; 0 for equal profiles.
+
+    Raises
+    ------
+    ValueError
+        As :func:`dtw_distance`; a scale that is not positive; a reference that is zero.
+    """
+    divisor = np.asarray(scale, dtype=float)
+    if divisor.ndim > 1 or not np.all((divisor > 0) & np.isfinite(divisor)):
+        raise ValueError(f"scale is {divisor}; one positive number a column is wanted.")
+    a = np.asarray(profile, dtype=float) / divisor
+    b = np.asarray(reference, dtype=float) / divisor
+    distance = dtw_distance(a, b, method=method)
+    largest = float(np.linalg.norm(b, axis=1).max())
+    if largest == 0:
+        raise ValueError("reference is zero throughout; there is nothing to normalise by.")
+    return distance / (len(b) * largest)
+
+
+def relative_error(value: ArrayLike, reference: ArrayLike) -> NDArray[np.float64]:
+    """|value − reference| / reference, elementwise; for durations, which DTW forgives."""
+    reference = np.asarray(reference, dtype=float)
+    return np.abs(np.asarray(value, dtype=float) - reference) / reference
+
+
+def energy_distance(
+    x: ArrayLike,
+    y: ArrayLike,
+    x_weights: ArrayLike | None = None,
+    y_weights: ArrayLike | None = None,
+) -> float:
+    """Energy distance 2·E|X−Y| − E|X−X'| − E|Y−Y'| between two weighted clouds (Székely).
+
+    Parameters
+    ----------
+    x, y : array_like, (n, d) and (m, d)
+    x_weights, y_weights : array_like, (n,) and (m,)
+        Non-negative, normalised here; equal where left out.
+
+    Returns
+    -------
+    float
+        In the units of the coordinates, 0 if and only if the clouds are the same
+        distribution.  O(n·m·d) time, no matrix is stored.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, values that are not finite, weights without mass.
+    """
+    a, b = _finite_rows(x, "x"), _finite_rows(y, "y")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"x has {a.shape[1]} columns, y {b.shape[1]}; want equal.")
+    wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
+    across = _kernels.mean_distance(a, wa, b, wb)
+    within = _kernels.mean_distance(a, wa, a, wa) + _kernels.mean_distance(b, wb, b, wb)
+    return max(float(2 * across - within), 0.0)
+
+
+def wasserstein_distance(
+    x: ArrayLike,
+    y: ArrayLike,
+    x_weights: ArrayLike | None = None,
+    y_weights: ArrayLike | None = None,
+) -> float:
+    """Wasserstein-1 distance min_Γ Σ Γ_rs |x_r − y_s|₂ between two weighted clouds, by POT.
+
+    Parameters and errors as :func:`energy_distance`; exact (network simplex), O(n·m) memory.
+    """
+    a, b = _finite_rows(x, "x"), _finite_rows(y, "y")
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"x has {a.shape[1]} columns, y {b.shape[1]}; want equal.")
+    wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
+    if 1 in (len(a), len(b)):  # all mass goes to one point: nothing to optimise
+        return float(_kernels.mean_distance(a, wa, b, wb))
+    import ot
+
+    cost = ot.dist(a, b, metric="euclidean")
+    return float(np.asarray(ot.emd2(wa, wb, cost)))
+
+
+def _finite_rows(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    array = np.ascontiguousarray(values, dtype=float)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}; rows × columns, both ≥ 1, are wanted.")
+    if not np.all(np.isfinite(array)):
+        row = int(np.argmin(np.isfinite(array).all(axis=1)))
+        raise ValueError(f"{name} is not finite at row {row}; cut it where the run ends.")
+    return array
+
+
+def _probabilities(weights: ArrayLike | None, n: int, name: str) -> NDArray[np.float64]:
+    if weights is None:
+        return np.full(n, 1.0 / n)
+    array = np.asarray(weights, dtype=float)
+    if array.shape != (n,) or not np.all(array >= 0) or not 0 < array.sum() < np.inf:
+        raise ValueError(f"{name}_weights must be {n} non-negative numbers with a positive sum.")
+    return array / array.sum()
+
+
+def _euclidean(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    step = a - b
+    return float(np.sqrt(step @ step))

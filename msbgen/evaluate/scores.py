@@ -1,0 +1,305 @@
+"""Score methods on contexts they have not seen: against a truth file, or by leaving some out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    counter_names,
+    describe_context,
+    mean_duration,
+    replicate_dim,
+    resource_names,
+    sampling_interval,
+)
+from msbgen.errors import ProfileError
+from msbgen.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.evaluate.metrics import (
+    Warping,
+    energy_distance,
+    normalised_dtw,
+    relative_error,
+    wasserstein_distance,
+)
+from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
+from msbgen.machine import OnProgress
+
+_log = logging.getLogger("msbgen")
+
+Floats = NDArray[np.float64]
+Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
+
+# Fractions of the execution at which the clouds of generated and measured states are compared.
+CLOUD_TIMES = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+METRICS: dict[str, str] = {
+    "ndtw": "normalised DTW of raw counts, exact",
+    "ndtw_scaled": "normalised DTW, each counter divided by its training maximum, exact",
+    "fastdtw": "normalised DTW of raw counts by fastdtw (the paper's)",
+    "fastdtw_scaled": "normalised DTW of scaled counts by fastdtw",
+    "duration_error": "relative error of the mean duration",
+    "energy_distance": "energy distance of the scaled states, mean over times of the execution",
+    "wasserstein": "Wasserstein-1 distance of the scaled states, mean over the same times",
+}
+
+
+def methods() -> dict[str, Method]:
+    """Every method by name; the kinds of a preset that are called in a row share one fit."""
+    kinds = {
+        f"{preset}/{kind}": method
+        for preset in PRESETS
+        for kind, method in _generator(preset).items()
+    }
+    return {**kinds, **BASELINES}
+
+
+def _generator(preset: str) -> dict[Kind, Method]:
+    last: list[tuple[xr.Dataset, ProfileModel]] = []
+
+    def method(kind: Kind) -> Method:
+        def generate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+            if not last or last[0][0] is not train:
+                last[:] = [(train, fit_profiles(train, PRESETS[preset]))]
+            return last[0][1].generate(contexts, kind=kind, rng=0)
+
+        return generate
+
+    return {kind: method(kind) for kind in get_args(Kind)}
+
+
+METHODS = tuple(methods())
+
+
+def score_methods(
+    train: xr.Dataset,
+    truth: xr.Dataset,
+    methods: Mapping[str, Method] | Sequence[str] = METHODS,
+    *,
+    warping: Sequence[Warping] = ("exact",),
+    progress: OnProgress | None = None,
+) -> xr.Dataset:
+    """Score what methods generate from `train` for the contexts of `truth`.
+
+    Parameters
+    ----------
+    train, truth : xarray.Dataset
+        Measured profiles with the same resources and counters.  A method sees `train` and the
+        context table of `truth`, nothing else.
+    methods : mapping of name to method, or names out of :data:`METHODS`
+    warping : sequence of {"exact", "fastdtw"}
+        Which forms of DTW to report; fastdtw is slow.
+    progress : callable
+        Called with (done, total) methods.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variable ``score`` (method, context, metric), NaN where a method is not defined or a
+        metric was not asked for, with the contexts' resources as coordinates.  Select by
+        ``scores.sel({"method": name})``: as a keyword ``method`` means something else to xarray.
+
+    Raises
+    ------
+    ProfileError
+        The two files do not have the same resources, counters or interval.
+    ValueError
+        An unknown method.
+    """
+    chosen = _chosen(methods)
+    if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
+        raise ValueError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
+    validate_profiles(train, source="measured", part=True)
+    validate_profiles(truth, source="truth", part=True)
+    _check_same_labels(train, truth)
+    _warn_of_known_contexts(train, truth)
+    scores = []
+    for done, method in enumerate(chosen.values()):
+        if progress:
+            progress(done, len(chosen))
+        scores.append(_score(method(train, context_table(truth)), truth, train, warping))
+    if progress:
+        progress(len(chosen), len(chosen))
+    return _tidy(np.stack(scores), list(chosen), truth)
+
+
+def leave_contexts_out(
+    dataset: xr.Dataset,
+    size: int,
+    methods: Mapping[str, Method] | Sequence[str] = METHODS,
+    *,
+    rng: np.random.Generator | None = None,
+    warping: Sequence[Warping] = ("exact",),
+    progress: OnProgress | None = None,
+) -> xr.Dataset:
+    """Leave `size` contexts out at a time, in random groups, until each was left out once.
+
+    Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
+    the edge of the known ones are extrapolated when they are left out.
+    """
+    chosen = _chosen(methods)
+    n = dataset.sizes["context"]
+    if not 1 <= size < n:
+        raise ValueError(f"size is {size}; 1 to {n - 1} of the {n} contexts can be left out.")
+    rng = np.random.default_rng() if rng is None else rng
+    order = rng.permutation(n)
+    groups = [order[i : i + size] for i in range(0, n, size)]
+    scores = np.full((len(chosen), n, len(METRICS)), np.nan)
+    for done, group in enumerate(groups):
+        kept = np.setdiff1d(np.arange(n), group)
+
+        def step(part: int, parts: int, done: int = done) -> None:
+            if progress:
+                progress(done * parts + part, len(groups) * parts)
+
+        fold = score_methods(
+            dataset.isel(context=kept),
+            dataset.isel(context=group),
+            chosen,
+            warping=warping,
+            progress=step,
+        )
+        scores[:, group] = fold["score"].values
+    return _tidy(scores, list(chosen), dataset)
+
+
+def mean_scores(scores: xr.Dataset) -> xr.DataArray:
+    """Mean score over the contexts where every method is defined, (method, metric)."""
+    return scores["score"].where(_defined(scores)).mean("context")
+
+
+def improvement(scores: xr.Dataset, baseline: str = "bracketing") -> xr.DataArray:
+    """1 − mean score / mean score of the baseline, (method, metric); positive is better.
+
+    Means over the contexts where every method is defined.
+    """
+    if baseline not in scores["method"].values:
+        raise ValueError(f"baseline {baseline!r} was not evaluated; add it to the methods.")
+    mean = mean_scores(scores)
+    return 1 - mean / mean.sel({"method": baseline}, drop=True)
+
+
+def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any]:
+    """Means and improvements as plain numbers for JSON: method -> metric -> figure."""
+    mean = mean_scores(scores)
+    better = improvement(scores, baseline) if baseline in scores["method"].values else None
+    summary: dict[str, Any] = {
+        "n_contexts": int(_defined(scores).sum()),
+        "n_contexts_undefined": int((~_defined(scores)).sum()),
+        "baseline": baseline if better is not None else "",
+        "methods": {},
+    }
+    metrics = [m for m in METRICS if np.isfinite(mean.sel(metric=m)).any()]
+
+    def figures(table: xr.DataArray, method: str) -> dict[str, float]:
+        return {m: float(table.sel({"method": method, "metric": m})) for m in metrics}
+
+    for method in map(str, mean["method"].values):
+        summary["methods"][method] = figures(mean, method)
+        if better is not None:
+            summary["methods"][method]["improvement"] = figures(better, method)
+    return summary
+
+
+def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
+    if isinstance(wanted, str) or not wanted:
+        raise ValueError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
+    if isinstance(wanted, Mapping):
+        return dict(wanted)
+    unknown = [name for name in wanted if name not in METHODS]
+    if unknown:
+        raise ValueError(f"unknown method {unknown[0]!r}; there are: {', '.join(METHODS)}.")
+    every = methods()
+    return {name: every[name] for name in wanted}
+
+
+def _warn_of_known_contexts(train: xr.Dataset, truth: xr.Dataset) -> None:
+    known = {tuple(row) for row in context_table(train)}
+    seen = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
+    if seen:
+        _log.warning(
+            "%d contexts of the truth were measured too, first %s: their scores are not those "
+            "of unseen contexts.",
+            len(seen),
+            describe_context(truth, seen[0]),
+        )
+
+
+def _check_same_labels(train: xr.Dataset, truth: xr.Dataset) -> None:
+    for what, names in (("resources", resource_names), ("counters", counter_names)):
+        if names(train) != names(truth):
+            raise ProfileError(
+                f"the truth has {what} {', '.join(names(truth))}, the measured file "
+                f"{', '.join(names(train))}: compare files of one task and platform."
+            )
+    if not np.isclose(sampling_interval(train), sampling_interval(truth)):
+        raise ProfileError(
+            f"the truth is sampled every {sampling_interval(truth):g} s, the measured file every "
+            f"{sampling_interval(train):g} s: compare profiles of one interval."
+        )
+
+
+def _score(
+    generated: xr.Dataset, truth: xr.Dataset, train: xr.Dataset, warping: Sequence[Warping]
+) -> Floats:
+    """Every metric at every context of the truth, (context, metric)."""
+    largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+    largest = np.where(largest > 0, largest, 1.0)  # a counter that none of these contexts saw
+    profiles = mean_profiles(generated) if replicate_dim(generated) else generated
+    profile, reference = count_array(profiles)[:, 0], count_array(mean_profiles(truth))[:, 0]
+    end, wanted_end = mean_duration(profiles), mean_duration(truth)
+    clouds, wanted_clouds = count_array(generated) / largest, count_array(truth) / largest
+    interval = sampling_interval(truth)
+    scores = np.full((len(reference), len(METRICS)), np.nan)
+    column = {name: i for i, name in enumerate(METRICS)}
+    for c in np.flatnonzero(np.isfinite(end)):
+        mine, theirs = _running(profile[c]), _running(reference[c])
+        for method in warping:
+            name = {"exact": "ndtw", "fastdtw": "fastdtw"}[method]
+            scores[c, column[name]] = normalised_dtw(mine, theirs, method=method)
+            scores[c, column[f"{name}_scaled"]] = normalised_dtw(
+                mine, theirs, scale=largest, method=method
+            )
+        scores[c, column["duration_error"]] = relative_error(end[c], wanted_end[c])
+        rows = [int(share * wanted_end[c] / interval) for share in CLOUD_TIMES]
+        pairs = [(_cloud(clouds[c], r), _cloud(wanted_clouds[c], r)) for r in rows]
+        scores[c, column["energy_distance"]] = np.mean([energy_distance(*p) for p in pairs])
+        scores[c, column["wasserstein"]] = np.mean([wasserstein_distance(*p) for p in pairs])
+    return scores
+
+
+def _running(profile: Floats) -> Floats:
+    return profile[np.isfinite(profile).all(axis=1)]
+
+
+def _cloud(runs: Floats, row: int) -> Floats:
+    """States of all runs (run, time, counter) in one interval, zero where a run has ended."""
+    present = np.isfinite(runs[:, 0, 0])
+    if row >= runs.shape[1]:
+        return np.zeros((int(present.sum()), runs.shape[2]))
+    return np.nan_to_num(runs[present, row])
+
+
+def _tidy(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:
+    coords: dict[str, Any] = {name: truth[name] for name in resource_names(truth)}
+    coords["method"] = names
+    coords["metric"] = list(METRICS)
+    attrs = {"long_name": "score, lower is better", "units": "1"}
+    return xr.Dataset(
+        {"score": (("method", "context", "metric"), scores, attrs)},
+        coords=coords,
+        attrs={"task": str(truth.attrs.get("task", ""))},
+    )
+
+
+def _defined(scores: xr.Dataset) -> xr.DataArray:
+    """Contexts where every method has a duration, so that all are compared on the same ones."""
+    return scores["score"].sel(metric="duration_error").notnull().all("method")

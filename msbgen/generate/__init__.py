@@ -1,0 +1,1 @@
+"""Laws of profiles: fitted to measurements, asked for any context."""

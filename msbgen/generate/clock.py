@@ -1,0 +1,440 @@
+"""From wall time to progress and back: the same phase of every run under the same coordinate.
+
+A slower context stretches time, so equal times are different phases in different contexts.
+Re-parametrised by the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached
+of the run's own total, all runs are of one length and their states vary smoothly with the
+context at fixed p (Section 5.1 of the method).
+
+A run is a curve through the quantities
+
+    q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
+
+linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
+``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other
+quantities, in their order, that fall in the bin [s per bin, events per bin]; divided by the
+width of the bin they are the rates dt/dp, d counter/dp.  Amounts are what is conserved: they add
+up to the run's duration and totals, also where the clock stands still while time passes
+(a plateau is part of one bin) and where a bin has no width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.generate import _kernels
+
+Floats = NDArray[np.float64]
+
+# A duration this close to a whole number of intervals [intervals] has no partial one.
+_WHOLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Runs on the progress clock.
+
+    Attributes
+    ----------
+    state : ndarray, (..., bins, d)
+        Amounts per bin of the quantities that are not the clock, in the order time, counters
+        [s, events].  NaN for a missing run, for a run whose clock counted nothing, and in the
+        bins that overlap an interval in which that counter was not measured.
+    total : ndarray, (...)
+        What the clock counted in each run; [s] when the clock is wall time.
+    knots : ndarray, (bins + 1,)
+        Edges of the bins, from 0 to 1.
+    clock : int
+        Index of the clock among time and the counters.
+    """
+
+    state: Floats
+    total: Floats
+    knots: Floats
+    clock: int
+
+    @property
+    def spread(self) -> float:
+        """(largest − smallest) / median of the totals of all runs; NaN when there is none."""
+        known = self.total[np.isfinite(self.total)]
+        if known.size == 0 or np.median(known) == 0:
+            return float("nan")
+        return float(np.ptp(known) / np.median(known))
+
+
+def uniform_knots(n_bins: int) -> Floats:
+    """Edges of `n_bins` bins of equal progress, (n_bins + 1,)."""
+    if n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins}; at least 1 is wanted.")
+    return np.linspace(0.0, 1.0, n_bins + 1)
+
+
+def own_knots(counts: ArrayLike, duration: float, interval: float, *, clock: int = 1) -> Floats:
+    """Progress at the start and at every sampling time of one run, (samples + 1,).
+
+    With these knots :func:`to_progress` and :func:`to_wall_time` invert each other exactly.
+
+    Parameters
+    ----------
+    counts : array_like, (time, d)
+    duration : float
+        [s]
+    interval : float
+        [s]
+    clock : int
+        0 for wall time, 1 + k for counter k.
+    """
+    runs, ended = _checked_runs(np.asarray(counts)[None], [duration], interval, clock)
+    quantities, length = _quantities(runs, ended, interval)
+    position, total = _positions(quantities, clock)
+    if not total[0] > 0:
+        raise ValueError("the clock counted nothing in this run; choose another clock.")
+    return position[0, : length[0] + 1]
+
+
+def to_progress(
+    counts: ArrayLike,
+    duration: ArrayLike,
+    interval: float,
+    *,
+    knots: ArrayLike,
+    clock: int = 1,
+) -> Progress:
+    """Amounts of every quantity per bin of progress, for many runs at once.
+
+    Parameters
+    ----------
+    counts : array_like, (..., time, d)
+        Events per sampling interval; NaN after the end of a run, throughout for a missing run,
+        and where a counter was not measured.
+    duration : array_like, (...)
+        Execution time of each run [s]; the last interval of a run ends there.
+    interval : float
+        Sampling interval [s].
+    knots : array_like, (bins + 1,)
+        Edges of the bins of progress, from 0 to 1; a bin without width takes a plateau.
+    clock : int
+        0 for wall time, 1 + k for counter k.
+
+    Returns
+    -------
+    Progress
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, an unknown clock, an interval that is not positive, knots that
+        do not ascend from 0 to 1.
+
+    Notes
+    -----
+    O(runs · (time + bins) · d).  Exact for piecewise linear q: summing the bins gives the
+    cumulative counts at the knots.  Finer knots than samples are allowed; they interpolate.
+
+    Examples
+    --------
+    >>> run = [[4.0, 1.0], [4.0, 3.0], [2.0, 0.0]]  # two counters, the last interval is partial
+    >>> progress = to_progress(run, 0.25, 0.1, knots=[0.0, 0.5, 1.0])
+    >>> progress.state.round(4).tolist(), float(progress.total)
+    ([[0.125, 1.75], [0.125, 2.25]], 10.0)
+    """
+    runs, ended = _checked_runs(counts, duration, interval, clock)
+    edges = _checked_knots(knots)
+    batch = runs.shape[:-2]
+    position, total, amounts = _amounts(runs, ended, interval, clock)
+    state = np.empty((len(amounts), len(edges) - 1, amounts.shape[2]))
+    _kernels.rebin(position, amounts, edges, np.full(len(amounts), len(edges) - 2), state)
+    return Progress(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
+
+
+def sharpen(
+    counts: ArrayLike,
+    duration: ArrayLike,
+    interval: float,
+    prior: ArrayLike,
+    *,
+    knots: ArrayLike,
+    clock: int = 1,
+    shared_steps: int = 0,
+) -> Progress:
+    """As :func:`to_progress`, with a prior for what happens within a sampling interval.
+
+    A burst shorter than the sampling interval is smeared over the interval, differently in
+    every context, because the sampling times meet other phases there.  Given a first estimate
+    of the amounts per bin, each interval's counts are shared out over its bins in proportion to
+    that estimate instead of evenly: one step of Richardson-Lucy deconvolution.  What every
+    interval holds in all is kept.
+
+    Sampling intervals meet other phases in every run: what the sharpened runs hold more or less
+    of than the prior, all together, is structure that the prior has not resolved.  `shared_steps`
+    times the prior is multiplied by that ratio, bin by bin, before it is used.
+
+    Parameters
+    ----------
+    counts, duration, interval, knots, clock
+        As for :func:`to_progress`.
+    prior : array_like, broadcastable to (..., bins, d)
+        Expected amounts per bin, not negative; only ratios within an interval matter.  The
+        prediction of a trend at each run's context serves well; repeat two to four times.
+    shared_steps : int
+        Corrections of the prior by what all runs have in common; wants runs of one task.
+
+    Returns
+    -------
+    Progress
+
+    Raises
+    ------
+    ValueError
+        As :func:`to_progress`; a prior that is negative, not finite or of another shape.
+    """
+    runs, ended = _checked_runs(counts, duration, interval, clock)
+    edges = _checked_knots(knots)
+    batch = runs.shape[:-2]
+    shape = (*batch, len(edges) - 1, runs.shape[-1])
+    expected = np.asarray(prior, dtype=float)
+    if not np.all(np.isfinite(expected)) or np.any(expected < 0):
+        raise ValueError("prior must be finite and not negative.")
+    try:
+        expected = np.broadcast_to(expected, shape)
+    except ValueError:
+        raise ValueError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
+    position, total, amounts = _amounts(runs, ended, interval, clock)
+    state = np.empty((len(amounts), *shape[-2:]))
+    # a copy: broadcast arrays are read-only
+    expected = np.array(expected, order="C").reshape(state.shape)
+    _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
+    for _ in range(shared_steps):
+        had = expected.sum(axis=0)
+        ratio = np.divide(np.nansum(state, axis=0), had, out=np.ones_like(had), where=had > 0)
+        expected = expected * ratio
+        _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
+    return Progress(state.reshape(shape), total.reshape(batch), edges, clock)
+
+
+def to_wall_time(
+    state: ArrayLike,
+    total: ArrayLike,
+    interval: float,
+    *,
+    knots: ArrayLike,
+    clock: int = 1,
+) -> tuple[Floats, Floats]:
+    """Counts per sampling interval of wall time from amounts per bin of progress.
+
+    Parameters
+    ----------
+    state : array_like, (..., bins, d)
+        Amounts of the quantities that are not the clock, as :func:`to_progress` returns them.
+    total : array_like, (...)
+        What the clock counts in the whole run; a single number serves all runs.
+    interval, knots, clock
+        As for :func:`to_progress`.
+
+    Returns
+    -------
+    counts : ndarray, (..., time, d)
+        All counters in their order, the clock's own included; the last interval of a run may be
+        partial, NaN follows.
+    duration : ndarray, (...)
+        Sum of the time amounts [s].
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not fit, amounts that are negative, a run that takes no time.
+
+    Notes
+    -----
+    O(runs · (bins + time) · d).  A run with a NaN is NaN throughout.
+    """
+    amounts, totals = np.asarray(state, dtype=float), np.asarray(total, dtype=float)
+    edges = _checked_knots(knots)
+    if amounts.ndim < 2 or amounts.shape[-2] != len(edges) - 1:
+        raise ValueError(
+            f"state has shape {amounts.shape}; (..., {len(edges) - 1}, d) is wanted for "
+            f"{len(edges)} knots."
+        )
+    batch, (bins, d) = amounts.shape[:-2], amounts.shape[-2:]
+    if not 0 <= clock <= d:
+        raise ValueError(f"clock is {clock}; 0 (wall time) to {d} (last counter) is wanted.")
+    if not interval > 0:
+        raise ValueError(f"interval is {interval} s; a positive one is wanted.")
+    if np.any(amounts < 0) or np.any(totals < 0):
+        raise ValueError("state and total hold negative amounts; clocks and counters only ascend.")
+    flat = amounts.reshape(-1, bins, d)
+    totals = np.broadcast_to(totals, batch).reshape(-1)
+    own = totals[:, None] * np.diff(edges)
+    quantities = np.insert(flat, clock, own, axis=2)
+    quantities[~np.isfinite(quantities).all(axis=(1, 2))] = np.nan
+    position = _cumulative(quantities[:, :, 0])
+    duration = position[:, -1].copy()
+    if np.any(duration == 0):
+        raise ValueError(
+            f"run {int(np.argmin(duration))} takes no time; amounts of time > 0 wanted."
+        )
+    length = np.ceil(np.nan_to_num(duration) / interval - _WHOLE).astype(np.int64)
+    length = np.maximum(length, 1)
+    n_times = int(length.max()) if len(length) else 0
+    counts = np.empty((len(flat), n_times, d))
+    others = np.ascontiguousarray(quantities[:, :, 1:])
+    _kernels.rebin(position, others, interval * np.arange(n_times + 1.0), length - 1, counts)
+    return counts.reshape(*batch, n_times, d), duration.reshape(batch)
+
+
+def resample(
+    counts: ArrayLike, duration: ArrayLike, interval: float, new_interval: float
+) -> Floats:
+    """Counts per sampling interval of another length, events spread evenly inside the old ones.
+
+    Parameters
+    ----------
+    counts : array_like, (..., time, d)
+        NaN after the end of a run.
+    duration : array_like, (...)
+        [s]; the last interval of a run ends there.
+    interval, new_interval : float
+        [s]
+
+    Returns
+    -------
+    ndarray, (..., new time, d)
+        Totals are those of `counts`; NaN after the end.
+    """
+    runs, ended = _checked_runs(counts, duration, interval, 0)
+    batch = runs.shape[:-2]
+    quantities, _ = _quantities(runs.reshape(-1, *runs.shape[-2:]), ended.reshape(-1), interval)
+    length = np.maximum(np.ceil(ended.reshape(-1) / new_interval - _WHOLE), 1).astype(np.int64)
+    edges = new_interval * np.arange(length.max() + 1.0)
+    out = np.empty((len(quantities), len(edges) - 1, runs.shape[-1]))
+    _kernels.rebin(
+        _cumulative(quantities[:, :, 0]),
+        np.ascontiguousarray(quantities[:, :, 1:]),
+        edges,
+        length - 1,
+        out,
+    )
+    return out.reshape(*batch, *out.shape[1:])
+
+
+def lost_counts(
+    total: ArrayLike, *, tolerance: float = 0.03, factor: float = 5.0
+) -> NDArray[np.bool_]:
+    """Runs whose clock total departs robustly from that of the others: they lost counts.
+
+    A run is said to be bad when the logarithm of its total lies farther than the threshold
+
+        max(log(1 + tolerance), factor · 1.4826 · median |log total − median log total|)
+
+    from the median over all runs *and* from the median of the other runs of its context (where
+    there are any), so that work which truly depends on the context condemns nobody.
+
+    Parameters
+    ----------
+    total : array_like, (contexts, runs)
+        :attr:`Progress.total`; NaN for missing runs.
+    tolerance : float
+        Relative departure that is always accepted.
+    factor : float
+        Accepted departure in robust standard deviations.
+
+    Returns
+    -------
+    ndarray of bool, (contexts, runs)
+        True for bad runs and for those whose clock counted nothing; False for missing ones.
+    """
+    totals = np.asarray(total, dtype=float)
+    if totals.ndim != 2:
+        raise ValueError(f"total has shape {totals.shape}; (contexts, runs) is wanted.")
+    nothing = totals <= 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(nothing, np.nan, np.log(totals))
+    known = np.isfinite(value)
+    if not known.any():
+        return nothing
+    away = np.abs(value - np.median(value[known]))
+    threshold = max(np.log1p(tolerance), factor * 1.4826 * float(np.median(away[known])))
+    bad = nothing.copy()
+    for c, r in np.argwhere(known & (away > threshold)):
+        others = np.delete(value[c], r)
+        others = others[np.isfinite(others)]
+        bad[c, r] = others.size == 0 or abs(value[c, r] - np.median(others)) > threshold
+    return bad
+
+
+def _checked_runs(
+    counts: ArrayLike, duration: ArrayLike, interval: float, clock: int
+) -> tuple[Floats, Floats]:
+    runs, ended = np.asarray(counts, dtype=float), np.asarray(duration, dtype=float)
+    if runs.ndim < 2 or 0 in runs.shape[-2:]:
+        raise ValueError(f"counts has shape {runs.shape}; (..., time, d) is wanted.")
+    if ended.shape != runs.shape[:-2]:
+        raise ValueError(f"duration has shape {ended.shape}; {runs.shape[:-2]} is wanted.")
+    if not interval > 0:
+        raise ValueError(f"interval is {interval} s; a positive one is wanted.")
+    if not 0 <= clock <= runs.shape[-1]:
+        raise ValueError(
+            f"clock is {clock}; 0 (wall time) to {runs.shape[-1]} (last counter) is wanted."
+        )
+    return runs, ended
+
+
+def _checked_knots(knots: ArrayLike) -> Floats:
+    edges = np.ascontiguousarray(knots, dtype=float)
+    if (
+        edges.ndim != 1
+        or len(edges) < 2
+        or edges[0] != 0
+        or edges[-1] != 1
+        or np.any(np.diff(edges) < 0)
+    ):
+        raise ValueError("knots must ascend from 0 to 1, at least two of them.")
+    return edges
+
+
+def _quantities(runs: Floats, duration: Floats, interval: float) -> tuple[Floats, NDArray[np.intp]]:
+    """Seconds and counts of every interval (n, time, 1 + d), zero after the end; run lengths.
+
+    A missing run is NaN throughout and has length 0.
+    """
+    n_times = runs.shape[1]
+    measured = np.isfinite(runs).any(axis=2)
+    length = np.max(np.where(measured, np.arange(1, n_times + 1), 0), axis=1)
+    length = np.where(np.isfinite(duration), length, 0)
+    ends = np.minimum(interval * np.arange(1, n_times + 1.0), duration[:, None])
+    column = np.arange(n_times)
+    ends = np.where(column >= length[:, None] - 1, duration[:, None], ends)
+    quantities = np.concatenate([np.diff(ends, axis=1, prepend=0.0)[:, :, None], runs], axis=2)
+    quantities[column >= length[:, None]] = 0.0
+    quantities[length == 0] = np.nan
+    return quantities, length
+
+
+def _amounts(
+    runs: Floats, duration: Floats, interval: float, clock: int
+) -> tuple[Floats, Floats, Floats]:
+    """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d)."""
+    flat = runs.reshape(-1, *runs.shape[-2:])
+    quantities, _ = _quantities(flat, duration.reshape(-1), interval)
+    position, total = _positions(quantities, clock)
+    return position, total, np.ascontiguousarray(np.delete(quantities, clock, axis=2))
+
+
+def _positions(quantities: Floats, clock: int) -> tuple[Floats, Floats]:
+    """Fraction of its total that the clock has reached at all edges (n, time + 1), and totals.
+
+    NaN throughout where there is no fraction: no run, a total of zero, a hole in the clock.
+    """
+    position = _cumulative(quantities[:, :, clock])
+    total = position[:, -1].copy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        position /= np.where(total > 0, total, np.nan)[:, None]
+    return position, total
+
+
+def _cumulative(amounts: Floats) -> Floats:
+    position = np.zeros((len(amounts), amounts.shape[1] + 1))
+    np.cumsum(amounts, axis=1, out=position[:, 1:])
+    return position

@@ -1,0 +1,403 @@
+"""The law of profiles on the wall clock: the paper's conditional bridge between snapshots.
+
+Snapshot j is the cloud of augmented states (ξ, β) of every run at one time since the start.  The
+bridge between the snapshots, conditioned on a context by a kernel, gives the state at any time
+(Algorithm 1 of the paper).  Arrays only; labels are put on in :mod:`msbgen.generate.model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.bridge.condition import (
+    Segment,
+    conditional_mean,
+    conditional_mode,
+    conditional_sample,
+    make_segment,
+)
+from msbgen.bridge.solve import SolverConfig, solve_bridge
+from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
+from msbgen.machine import OnProgress, available_cores
+
+Floats = NDArray[np.float64]
+Kind = Literal["max_likelihood", "mean", "sample"]
+
+
+@dataclass(frozen=True)
+class ElapsedSettings:
+    """How profiles on the wall clock are turned into a bridge.
+
+    The defaults are the settings of the paper's authors, as far as they are known.
+
+    Attributes
+    ----------
+    epsilon : float
+        Weight of the entropy, in squared units of the scaled coordinates.
+    scaled_range : float
+        Every component of an augmented state (counters and resources) is moved to
+        [0, scaled_range], snapshot by snapshot.
+    snapshot_interval : float
+        Time between snapshots [s]; rounded to whole sampling intervals, at least one.
+    bandwidth : float
+        Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts.
+    method : {"pairwise", "multimarginal"}
+        Form of the solver (see :func:`msbgen.bridge.solve.solve_bridge`).
+    tol : float
+        Largest L1 error of the marginals.
+    hilbert_tol : float
+        Stopping distance of the multimarginal form in Hilbert's metric.
+    """
+
+    epsilon: float = 0.1
+    scaled_range: float = 0.1
+    snapshot_interval: float = 0.05
+    bandwidth: float = 1.0
+    method: Literal["pairwise", "multimarginal"] = "multimarginal"
+    tol: float = 1e-9
+    hilbert_tol: float = 1e-12
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "scaled_range", "snapshot_interval", "bandwidth"):
+            value = getattr(self, name)
+            if not 0 < value < np.inf:
+                raise ValueError(f"{name} is {value}; a positive number is wanted.")
+        if self.method not in ("pairwise", "multimarginal"):
+            raise ValueError(f"method is {self.method!r}; want 'pairwise' or 'multimarginal'.")
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """All states at one time.
+
+    Attributes
+    ----------
+    row : int
+        Sampling interval it was taken in.
+    context : ndarray of int, (n,)
+        Known context of each point, not decreasing.
+    states : ndarray, (n, n_counters)
+        Events per interval.
+    """
+
+    row: int
+    context: NDArray[np.int64]
+    states: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ElapsedLaw:
+    """The fitted bridge on the wall clock.
+
+    Attributes
+    ----------
+    settings : ElapsedSettings
+    contexts : ndarray, (n_known, n_resources)
+    duration : ndarray, (n_known, n_runs)
+        Measured execution times [s], NaN where a run is missing.
+    interval : float
+        Sampling interval [s].
+    snapshots : tuple of Snapshot
+    potentials : tuple of (f, g)
+        Dual potentials of each pair of neighbouring snapshots.
+    status : str
+        How the solver ended.
+    marginal_error : float
+        Largest L1 error of a marginal.
+    """
+
+    settings: ElapsedSettings
+    contexts: Floats
+    duration: Floats
+    interval: float
+    snapshots: tuple[Snapshot, ...]
+    potentials: tuple[tuple[Floats, Floats], ...]
+    status: str
+    marginal_error: float
+
+    @classmethod
+    def fit(
+        cls,
+        counts: Floats,
+        duration: Floats,
+        contexts: Floats,
+        interval: float,
+        settings: ElapsedSettings,
+        *,
+        rng: np.random.Generator | None = None,
+        progress: OnProgress | None = None,
+    ) -> ElapsedLaw:
+        """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
+
+        Snapshot j holds the state of every run that still has a whole interval there; finished
+        runs drop out, and a last interval that is only partly filled is no state.
+
+        Parameters
+        ----------
+        counts : ndarray, (n_known, n_runs, n_times, n_counters)
+            Events per interval, NaN once a run has ended.
+        duration : ndarray, (n_known, n_runs)
+            [s], NaN where a run is missing.
+        contexts : ndarray, (n_known, n_resources)
+        interval : float
+            [s]
+        settings : ElapsedSettings
+        rng : numpy.random.Generator
+            Random start of the multimarginal form; the answer does not depend on it beyond the
+            tolerance.
+        progress : callable
+            Called with (done, total) pairs or sweeps.
+
+        Raises
+        ------
+        ValueError
+            No run has two whole intervals.
+        msbgen.bridge.solve.NotConvergedError
+            The solver did not reach its tolerance.
+        """
+        snapshots = _snapshots(counts, duration, interval, settings)
+        bridge = solve_bridge(
+            [_scaled_points(s, contexts, settings) for s in snapshots],
+            epsilon=settings.epsilon,
+            method=settings.method,
+            config=SolverConfig(tol=settings.tol, hilbert_tol=settings.hilbert_tol),
+            rng=rng,
+            progress=progress,
+        )
+        error = float(bridge.marginal_error.max())
+        return cls(
+            settings,
+            contexts,
+            duration,
+            interval,
+            snapshots,
+            bridge.potentials,
+            str(bridge.status),
+            error,
+        )
+
+    def check(self, query: Floats) -> None:
+        """Every finite context can be answered."""
+
+    def profiles(
+        self,
+        query: Floats,
+        kind: Kind,
+        *,
+        n_samples: int = 1,
+        rng: np.random.Generator,
+        progress: OnProgress | None = None,
+    ) -> tuple[NDArray[np.float32], Floats]:
+        """Counts per interval and durations at contexts.
+
+        The state at each time comes from the bridge: the heaviest atom, the mean or draws.  The
+        profile lasts for the kernel-weighted median (heaviest), mean, or a draw of the measured
+        durations.  Samples come from one child of `rng` a context, in order: contexts may be asked
+        for in several calls.
+
+        Returns
+        -------
+        counts : ndarray, (n_query[, n_samples], n_times, n_counters)
+            NaN after the end; the last interval holds the share that the duration covers.
+        duration : ndarray, (n_query[, n_samples])
+            [s]
+        """
+        weights, ends = self._run_weights(query)
+        streams: list[np.random.Generator] = []
+        if kind == "mean":
+            duration = weights @ ends
+        elif kind == "max_likelihood":
+            duration = _weighted_quantile(ends, weights, np.full((len(query), 1), 0.5))[:, 0]
+        else:
+            streams = rng.spawn(len(query))
+            level = np.stack([stream.random(n_samples) for stream in streams])
+            duration = _weighted_quantile(ends, weights, level)
+        n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
+        rates = self._rates(query, kind, n_samples, n_rows, streams, progress)
+        share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
+        share[share < 1e-9] = np.nan  # no row for the rounding of duration / interval
+        rates *= share[..., None].astype(np.float32)
+        return rates, duration
+
+    def provenance(self) -> dict[str, Any]:
+        """What the attributes of a generated file say of the bridge."""
+        return {
+            "epsilon": self.settings.epsilon,
+            "scaling": f"components moved to [0, {self.settings.scaled_range:g}] per snapshot",
+            "solver_status": self.status,
+            "marginal_error": self.marginal_error,
+        }
+
+    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
+        """Everything but the contexts and durations, as named arrays with their dimensions."""
+        return {
+            "snapshot_row": (("snapshot",), [s.row for s in self.snapshots]),
+            "snapshot_size": (("snapshot",), [len(s.context) for s in self.snapshots]),
+            "context": (("point",), np.concatenate([s.context for s in self.snapshots])),
+            "states": (("point", "counter"), np.concatenate([s.states for s in self.snapshots])),
+            "start_potential": (("start",), np.concatenate([f for f, _ in self.potentials])),
+            "end_potential": (("end",), np.concatenate([g for _, g in self.potentials])),
+        }
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        contexts: Floats,
+        duration: Floats,
+        interval: float,
+        labels: Mapping[str, Any],
+    ) -> ElapsedLaw:
+        """Undo :meth:`to_arrays`; `labels` holds settings, status and marginal error."""
+        sizes = arrays["snapshot_size"]
+        stops = np.cumsum(sizes)[:-1]
+        snapshots = tuple(
+            Snapshot(int(row), context, states)
+            for row, context, states in zip(
+                arrays["snapshot_row"],
+                np.split(arrays["context"], stops),
+                np.split(arrays["states"], stops),
+            )
+        )
+        f = np.split(arrays["start_potential"], np.cumsum(sizes[:-1])[:-1])
+        g = np.split(arrays["end_potential"], np.cumsum(sizes[1:])[:-1])
+        return cls(
+            ElapsedSettings(**labels["settings"]),
+            contexts,
+            duration,
+            interval,
+            snapshots,
+            tuple(zip(f, g)),
+            labels["status"],
+            labels["marginal_error"],
+        )
+
+    def labels(self) -> dict[str, Any]:
+        """Settings and outcome as JSON knows them."""
+        return {
+            "settings": asdict(self.settings),
+            "status": self.status,
+            "marginal_error": self.marginal_error,
+        }
+
+    def _in_bandwidths(self, contexts: Floats) -> Floats:
+        known = to_unit_range(self.contexts, self.contexts)
+        bandwidth = self.settings.bandwidth * scott_bandwidth(known)
+        return to_unit_range(self.contexts, contexts) / bandwidth
+
+    def _run_weights(self, query: Floats) -> tuple[Floats, Floats]:
+        """Kernel weight of every measured run at each context, and the runs' durations."""
+        kernel = np.exp(
+            gaussian_log_weights(self._in_bandwidths(self.contexts), self._in_bandwidths(query))
+        )
+        present = np.isfinite(self.duration)
+        weights = (kernel[:, :, None] * present).reshape(len(query), -1)[:, present.ravel()]
+        return weights / weights.sum(axis=1, keepdims=True), self.duration[present]
+
+    def _rates(
+        self,
+        query: Floats,
+        kind: Kind,
+        n_samples: int,
+        n_rows: int,
+        streams: Sequence[np.random.Generator],
+        progress: OnProgress | None,
+    ) -> NDArray[np.float32]:
+        """Counts of a whole interval, (n_query[, n_samples], n_rows, n_counters).
+
+        Rows between two snapshots take the bridge's displacement atoms; rows after the last
+        snapshot, shorter than one snapshot interval, take its states.
+        """
+        shape = (len(query), n_samples) if kind == "sample" else (len(query),)
+        rates = np.full(
+            (*shape, n_rows, self.snapshots[0].states.shape[1]), np.nan, dtype=np.float32
+        )
+        scaled = self._in_bandwidths(query)
+        interior = [snapshot.row for snapshot in self.snapshots[1:-1]]
+        last = int(np.searchsorted(interior, n_rows - 1, side="right"))
+
+        def fill(segment: Segment, row: int, lam: float, uniform: Floats) -> None:
+            if kind == "mean":
+                rates[..., row, :] = conditional_mean(segment, lam, scaled)[0]
+            elif kind == "max_likelihood":
+                rates[..., row, :] = conditional_mode(segment, lam, scaled)
+            else:
+                rates[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
+
+        # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
+        # spreads over the cores itself: threads around them would only get in each other's way.
+        threads = available_cores()
+        with ThreadPoolExecutor(threads) as pool:
+            for first in range(0, last + 1, threads):
+                some = range(first, min(first + threads, last + 1))
+                places = [(j, row, lam) for j in some for row, lam in self._rows(j, n_rows)]
+                # row after row from each context's stream, however many rows there are in all
+                uniform = np.empty((len(places), *shape, 3 * (kind == "sample")))
+                for i, stream in enumerate(streams):
+                    uniform[:, i] = stream.random((len(places), n_samples, 3))
+                segments = dict(zip(some, pool.map(self._segment, some)))
+                jobs = [(segments[j], row, lam, u) for (j, row, lam), u in zip(places, uniform)]
+                list((map if kind == "mean" else pool.map)(lambda job: fill(*job), jobs))
+                if progress:
+                    progress(some[-1] + 1, last + 1)
+        return rates
+
+    def _rows(self, j: int, n_rows: int) -> list[tuple[int, float]]:
+        """Rows that segment j answers for, each with the share λ of its first snapshot."""
+        start, end = self.snapshots[j].row, self.snapshots[j + 1].row
+        stop = n_rows if j == len(self.potentials) - 1 else min(end, n_rows)
+        return [(row, max((end - row) / (end - start), 0.0)) for row in range(start, stop)]
+
+    def _segment(self, j: int) -> Segment:
+        first, second = self.snapshots[j], self.snapshots[j + 1]
+        return make_segment(
+            (self._points(first), self._points(second)),
+            self.potentials[j],
+            self.settings.epsilon,
+            (first.states, second.states),
+            (first.context, second.context),
+            self._in_bandwidths(self.contexts),
+        )
+
+    def _points(self, snapshot: Snapshot) -> Floats:
+        return _scaled_points(snapshot, self.contexts, self.settings)
+
+
+def _snapshots(
+    counts: Floats, duration: Floats, interval: float, settings: ElapsedSettings
+) -> tuple[Snapshot, ...]:
+    whole = np.floor(np.nan_to_num(duration) / interval * (1 + 1e-9)).astype(int)
+    whole = np.minimum(whole, np.isfinite(counts[..., 0]).sum(axis=-1))
+    longest = int(whole.max())
+    if longest < 2:
+        raise ValueError(
+            f"no run has two whole sampling intervals of {interval:g} s, which a bridge needs: "
+            f"sample more often."
+        )
+    step = min(max(round(settings.snapshot_interval / interval), 1), longest - 1)
+    snapshots = []
+    for row in range(0, longest, step):
+        context, run = map(np.ascontiguousarray, np.nonzero(whole > row))
+        snapshots.append(Snapshot(row, context, counts[context, run, row]))
+    return tuple(snapshots)
+
+
+def _scaled_points(snapshot: Snapshot, contexts: Floats, settings: ElapsedSettings) -> Floats:
+    """Augmented states (ξ, β), every component moved to [0, scaled_range]."""
+    eta = np.hstack([snapshot.states, contexts[snapshot.context]])
+    return settings.scaled_range * to_unit_range(eta, eta)
+
+
+def _weighted_quantile(values: Floats, weights: Floats, levels: Floats) -> Floats:
+    """Quantiles of weighted values: (n,), (n_query, n), (n_query, n_levels) -> levels' shape."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[:, order], axis=1)
+    # the lower one of two where the weights split evenly, whatever their last digits are
+    at = [np.searchsorted(c / c[-1], level - 1e-12) for c, level in zip(cumulative, levels)]
+    return values[order][np.minimum(at, len(values) - 1)]

@@ -1,0 +1,397 @@
+"""Which contexts to measure next, and how often: sequential design under a Gaussian process.
+
+The problem: a quantity f over the N contexts of a platform (a product of levels) has the prior of
+the trend (:mod:`msbgen.trend.covariance`): a smooth part of unit variance and a free line.  R runs
+of context x tell f(x) with variance δ + σ²/R: the misfit δ, which no repetition removes, and the
+run-to-run noise σ².  The expected squared error over all contexts, weighted by w, is Σ_t w_t v_t
+with v the posterior variance.  An observation of x with variance η lowers it by
+
+    S(x) / (v(x) + η),    S(x) = Σ_t w_t c(x, t)²,
+
+c the posterior covariance (active learning after Cohn, 1996; integrated mean squared error, Sacks
+et al., 1989): known before anything is measured, as the covariance does not depend on what will
+be seen.  The design takes the step of the highest gain per second, again and again.
+
+What it chooses from.  A design that trusts length scales learned from few contexts visits few
+levels, and never finds out where they are wrong; on real programs its profiles are worse than those
+of plain low-discrepancy points by a fifth.  So contexts are proposed by a low-discrepancy sequence
+over the ranks of the levels, thinned to a density that falls with the square root of the cost (the
+best allocation of a sum of independent errors), and each step takes the best of the next few.
+
+A further run of a context that has R of them is an observation of its own whose precision is the
+difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
+
+c itself, N × N, is never stored: with L the rows ℓ of all updates, c = k − LᵀL, and S follows by
+
+    S ← S − 2 ℓ∘(c·(w∘ℓ)) + ℓ∘ℓ·(ℓᵀ(w∘ℓ)),
+
+where k times a vector is one product of small matrices per resource.  A step takes
+O(N·(n + Σ levels)) after n observations, exactly what the update of c would give in O(N²).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.stats import qmc
+
+from msbgen.trend.covariance import LINEAR, line, matern, prior_covariance, prior_variance
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Runs at once of a context whose preparation costs something.
+_REPEATS = (1, 2, 3, 5, 8, 13, 20)
+# Updates of S leave its rounding behind: it is computed anew once it has fallen to this share.
+_CANCELLED = 1e-5
+# Draws of the low-discrepancy sequence for each context of the platform.
+_DRAWS = 8
+# Contexts whose covariances to all others are held at once.
+_BLOCK = 256
+
+
+class Posterior:
+    """Variance of one quantity over a product of levels, and what an observation would tell.
+
+    Parameters
+    ----------
+    axes : sequence of ndarray
+        Scaled coordinate of each level, one array a resource; contexts are their product, the
+        last resource fastest.
+    lengths : ndarray, (m,)
+    weight : ndarray, (N,)
+        How much the variance at each context counts.
+    points, noise : ndarray, (n, m) and (n,)
+        Scaled coordinates and variances of what was observed before; anywhere.
+
+    Attributes
+    ----------
+    variance : ndarray, (N,)
+    reach : ndarray, (N,)
+        S(x) = Σ_t w_t c(x, t)².
+
+    Notes
+    -----
+    O(N²) once, in blocks; O(N·(n + Σ levels)) an observation.
+    """
+
+    def __init__(
+        self,
+        axes: Sequence[Floats],
+        lengths: Floats,
+        weight: Floats,
+        points: Floats,
+        noise: Floats,
+    ) -> None:
+        self._factors = [matern(a[:, None] - a, length) for a, length in zip(axes, lengths)]
+        self._z = all_points(axes)
+        self._weight = weight
+        self._n = len(points)
+        self._rows = np.empty((max(64, 2 * self._n), len(self._z)))
+        if self._n:
+            self._rows[: self._n] = _updates(points, noise, self._z, lengths)
+        self.variance = np.empty(len(self._z))
+        self.reach = np.empty(len(self._z))
+        self._measure()
+
+    def _measure(self) -> None:
+        """Compute variance and reach anew, O(N²·n) in blocks."""
+        for start in range(0, len(self._z), _BLOCK):
+            rows = np.arange(start, min(start + _BLOCK, len(self._z)))
+            covariance = self.covariance(rows)
+            self.variance[rows] = np.maximum(covariance[np.arange(len(rows)), rows], 0.0)
+            self.reach[rows] = covariance**2 @ self._weight
+        self._largest = float(self.reach.max())
+
+    @property
+    def error(self) -> float:
+        """Weighted sum of the variances."""
+        return float(self._weight @ self.variance)
+
+    @property
+    def _seen(self) -> Floats:
+        return self._rows[: self._n]
+
+    def covariance(self, index: Indices) -> Floats:
+        """Posterior covariance of some contexts (q,) and all, (q, N)."""
+        levels = np.unravel_index(index, [len(factor) for factor in self._factors])
+        smooth = np.ones((len(index), 1))
+        for factor, level in zip(self._factors, levels):
+            smooth = (smooth[:, :, None] * factor[level][:, None, :]).reshape(len(index), -1)
+        smooth += line(self._z[index] @ self._z.T)
+        smooth -= self._seen[:, index].T @ self._seen
+        return smooth
+
+    def observe(self, index: int, noise: float) -> None:
+        """Take in an observation of a context with the variance `noise`."""
+        row = self.covariance(np.array([index]))[0]
+        row /= np.sqrt(max(row[index], 0.0) + noise)
+        weighted = self._weight * row
+        spread = self._times(weighted) - (self._seen @ weighted) @ self._seen
+        self.reach += row * (row * (row @ weighted) - 2.0 * spread)
+        np.maximum(self.reach, 0.0, out=self.reach)
+        self.variance = np.maximum(self.variance - row**2, 0.0)
+        if self._n == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[self._n] = row
+        self._n += 1
+        if self.reach.max() < _CANCELLED * self._largest:
+            self._measure()
+
+    def gain(self, noise: Floats) -> Floats:
+        """What the error would lose by an observation of each context, (N,)."""
+        return self.reach / (self.variance + noise)
+
+    def _times(self, vector: Floats) -> Floats:
+        """Prior covariance of all contexts times a vector."""
+        shape = [len(factor) for factor in self._factors]
+        smooth = vector.reshape(shape)
+        for r, factor in enumerate(self._factors):
+            smooth = np.moveaxis(np.tensordot(factor, smooth, axes=(1, r)), 0, r)
+        return smooth.ravel() + LINEAR * (vector.sum() + 12.0 * (self._z @ (vector @ self._z)))
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """What is known of one quantity before the plan.
+
+    Attributes
+    ----------
+    axes : tuple of ndarray
+        Scaled coordinate of each level of each resource.
+    lengths : ndarray, (m,)
+    importance : float
+        Squared error of a profile for unit variance of this quantity.
+    weight : ndarray, (N,)
+        Share of the variance that reaches the profile at each context; not negative.
+    misfit, noise : float
+        Variance that repetition does not remove, and that of one run.
+    points : ndarray, (n, m)
+        Scaled coordinates of the measured contexts.
+    runs : ndarray, (n,)
+        Runs of each of them.
+    sight : ndarray, (N,)
+        Variance of an observation of a context over the usual one, at least 1: where a cap binds,
+        the time tells little of the unthrottled time.
+    point_sight : ndarray, (n,)
+        The same of the measured contexts.
+    """
+
+    axes: tuple[Floats, ...]
+    lengths: Floats
+    importance: float
+    weight: Floats
+    misfit: float
+    noise: float
+    points: Floats
+    runs: Floats
+    sight: Floats
+    point_sight: Floats
+
+    @property
+    def measured_noise(self) -> Floats:
+        """Variance of what was measured before, (n,)."""
+        return self.point_sight * (self.misfit + self.noise / self.runs)
+
+    def posterior(self) -> Posterior:
+        """The variance that what was measured leaves."""
+        return Posterior(self.axes, self.lengths, self.weight, self.points, self.measured_noise)
+
+    def step_noise(self, before: Floats, runs: int) -> Floats:
+        """Variance of the observation that `runs` more of a context are, (N,)."""
+        after = 1.0 / (self.misfit + self.noise / (before + runs))
+        there = np.where(before > 0, before, 1.0)
+        known = np.where(before > 0, 1.0 / (self.misfit + self.noise / there), 0.0)
+        return self.sight / np.maximum(after - known, 1e-300)
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Contexts in the order to measure them.
+
+    Attributes
+    ----------
+    index : ndarray of int, (rows,)
+        Each context once.
+    runs : ndarray of int, (rows,)
+    seconds : ndarray, (rows,)
+        Cost of all runs of the context.
+    error : ndarray, (1 + rows,)
+        Expected error before, and after each row: root of the weighted mean square over all
+        contexts, misfit included.
+    """
+
+    index: Indices
+    runs: Indices
+    seconds: Floats
+    error: Floats
+
+
+def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.bool_]) -> Indices:
+    """The allowed contexts in a spread-out order, dear ones less often.
+
+    A Sobol sequence in one dimension a resource, over the ranks of its levels, and one more: a
+    context is passed over where that last coordinate exceeds √(least cost / cost).
+
+    Parameters
+    ----------
+    sizes : sequence of int, (m,)
+        Levels of each resource.
+    cost : ndarray, (N,)
+    allowed : ndarray of bool, (N,)
+
+    Returns
+    -------
+    ndarray of int
+        Each allowed context once; those never drawn come last, cheap ones first.
+    """
+    m = len(sizes)
+    # a power of two keeps the sequence balanced; its first point is the corner of the lowest levels
+    draws = (_DRAWS * len(cost)).bit_length()
+    place = qmc.Sobol(m + 1, scramble=False).random_base2(draws)[1:]
+    levels = (place[:, :m] * np.asarray(sizes)).astype(np.int64)
+    drawn = np.asarray(np.ravel_multi_index(tuple(levels.T), tuple(sizes)))
+    least = cost[allowed].min()
+    kept = allowed[drawn] & (place[:, m] ** 2 * cost[drawn] <= least)
+    rest = np.flatnonzero(allowed)
+    rest = rest[np.argsort(cost[rest], kind="stable")]
+    every = np.concatenate([drawn[kept], rest])
+    _, first = np.unique(every, return_index=True)
+    return every[np.sort(first)]
+
+
+def greedy_design(
+    quantities: Sequence[Quantity],
+    run_seconds: Floats,
+    before: Floats,
+    proposals: Indices,
+    *,
+    window: int = 0,
+    seconds: float = np.inf,
+    contexts: float = np.inf,
+    overhead: float = 0.0,
+    least_runs: int = 1,
+    most_runs: int = 20,
+) -> Design:
+    """The contexts whose measuring lowers the expected error most per second, one by one.
+
+    Parameters
+    ----------
+    quantities : sequence of Quantity
+        Over the same contexts; their errors add up.
+    run_seconds : ndarray, (N,)
+        Predicted cost of one run of each context [s].
+    before : ndarray, (N,)
+        Runs that each context has.
+    proposals : ndarray of int
+        The contexts that may be measured, in the order in which they come into view.
+    window : int
+        How many of them are in view at a time; 0 for all.
+    seconds : float
+        Budget [s], never exceeded.  It cuts the plan where the next step would exceed it: plans of
+        smaller budgets are the beginnings of those of larger ones.
+    contexts : float
+        The most new contexts to measure; once they are reached, time that is left goes to
+        repetitions.
+    overhead : float
+        Cost of preparing a context, whatever its runs [s].
+    least_runs, most_runs : int
+        Runs of each context of the plan.
+
+    Returns
+    -------
+    Design
+        Empty where the budget does not allow the first step.
+
+    Notes
+    -----
+    Runs are repeated where the overhead makes it pay, as √(overhead · σ² / (seconds · (v + δ))),
+    and where no new context may be measured; otherwise a new one is worth more nearly always.
+    """
+    posteriors = [quantity.posterior() for quantity in quantities]
+    planned = np.zeros(len(run_seconds), dtype=np.int64)
+    waiting = proposals[before[proposals] == 0]
+    order: list[int] = []
+    left = seconds
+    sizes = [n for n in _REPEATS if least_runs < n <= most_runs] if overhead > 0 else []
+    none = np.empty(0, dtype=np.int64)
+    while len(order) < contexts or seconds < np.inf:
+        fresh, again = waiting[: window or len(waiting)], none
+        if len(fresh) == 0 and seconds == np.inf:
+            break
+        new = np.count_nonzero((before == 0) & (planned > 0))
+        if new >= contexts or len(fresh) == 0:
+            fresh, again = none, proposals[(planned + before)[proposals] > 0]
+            again = again[planned[again] < most_runs]
+        best, chosen = 0.0, (0, 0, 0.0)
+        for runs, among, setup in [
+            *((n, fresh, overhead) for n in (least_runs, *sizes)),
+            (1, again, np.where(planned[again] > 0, 0.0, overhead)),
+        ]:
+            if len(among) == 0:
+                continue
+            cost = setup + runs * run_seconds[among]
+            gain = np.zeros(len(among))
+            for quantity, posterior in zip(quantities, posteriors):
+                noise = quantity.step_noise(before + planned, runs)
+                gain += quantity.importance * posterior.gain(noise)[among]
+            rate = gain / cost
+            i = int(rate.argmax())
+            if rate[i] > best * (1 + 1e-9):
+                best, chosen = float(rate[i]), (int(among[i]), runs, float(cost[i]))
+        i, runs, cost = chosen
+        if best <= 0.0 or cost > left:
+            break
+        for quantity, posterior in zip(quantities, posteriors):
+            posterior.observe(i, float(quantity.step_noise(before + planned, runs)[i]))
+        left -= cost
+        if planned[i] == 0:
+            order.append(i)
+            waiting = waiting[waiting != i]
+        planned[i] += runs
+    index = np.array(order, dtype=np.int64)
+    runs = planned[index]
+    return Design(
+        index,
+        runs,
+        overhead + runs * run_seconds[index],
+        _errors(quantities, before, index, runs),
+    )
+
+
+def _errors(
+    quantities: Sequence[Quantity], before: Floats, index: Indices, runs: Indices
+) -> Floats:
+    """Expected error before and after each row of a design, (1 + rows,)."""
+    square = np.zeros(1 + len(index))
+    for quantity in quantities:
+        z = all_points(quantity.axes)
+        noise = np.concatenate(
+            [
+                quantity.measured_noise,
+                [quantity.step_noise(before, int(n))[i] for i, n in zip(index, runs)],
+            ]
+        )
+        points = np.concatenate([quantity.points, z[index]])
+        told = _updates(points, noise, z, quantity.lengths) ** 2 @ quantity.weight
+        prior = prior_variance(z) @ quantity.weight
+        left = prior - np.cumsum(np.append(0.0, told))[len(quantity.points) :]
+        # an unseen context has a misfit of its own
+        square += quantity.importance * (np.maximum(left, 0.0) / len(z) + quantity.misfit)
+    return np.sqrt(square)
+
+
+def _updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Floats:
+    """Rows ℓ of the updates by observations of `points`, one after the other, (n, N)."""
+    among = prior_covariance(points, points, lengths) + np.diag(noise)
+    across = prior_covariance(points, z, lengths)
+    return solve_triangular(np.linalg.cholesky(among), across, lower=True)
+
+
+def all_points(axes: Sequence[Floats]) -> Floats:
+    """Product of the axes, (N, m), the last one fastest."""
+    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)

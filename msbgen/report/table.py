@@ -1,0 +1,51 @@
+"""The table of scores, as text for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Metrics that a table shows, in its order, with the heads of its columns.
+COLUMNS = {
+    "ndtw": "nDTW raw",
+    "ndtw_scaled": "nDTW scaled",
+    "fastdtw": "fastdtw raw",
+    "fastdtw_scaled": "fastdtw scaled",
+    "duration_error": "duration",
+    "energy_distance": "energy dist.",
+}
+
+
+def score_table(summary: Mapping[str, Any]) -> str:
+    """Method × metric as aligned text, each score with its improvement over the baseline.
+
+    Parameters
+    ----------
+    summary : mapping
+        As :func:`msbgen.evaluate.scores.summarise` returns it.
+    """
+    methods = summary["methods"]
+    metrics = [m for m in COLUMNS if any(m in row for row in methods.values())]
+    lines = [["method", *(COLUMNS[m] for m in metrics)]]
+    for name, row in methods.items():
+        cells = []
+        for metric in metrics:
+            better = row.get("improvement", {}).get(metric)
+            gain = "" if better is None else f" ({100 * better:+4.0f} %)"
+            is_share = metric == "duration_error"
+            cells.append(
+                (f"{100 * row[metric]:.1f} %" if is_share else f"{row[metric]:.4f}") + gain
+            )
+        lines.append([name, *cells])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    text = []
+    for line in lines:
+        first, rest = line[0].ljust(widths[0]), zip(line[1:], widths[1:])
+        text.append("  ".join([first, *(cell.rjust(width) for cell, width in rest)]))
+    text.insert(1, "-" * len(text[0]))
+    foot = f"Lower is better; means over {summary['n_contexts']} contexts"
+    if summary["n_contexts_undefined"]:
+        foot += f" ({summary['n_contexts_undefined']} where a method is not defined are left out)"
+    if summary["baseline"]:
+        foot += f"; in brackets the improvement over '{summary['baseline']}'"
+    return "\n".join([*text, foot + "."])

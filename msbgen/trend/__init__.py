@@ -1,0 +1,1 @@
+"""How the state depends on the resource context, learned from few contexts."""

@@ -1,0 +1,54 @@
+"""The pair solver by itself: what it leaves behind, and what it says of its errors."""
+
+import numpy as np
+import pytest
+
+from msbgen.bridge.pair import NO_COST, Workspace, ground_of, solve_pair
+from oracles import squared_distances
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(11)
+
+
+def clusters(rng, size):
+    """Groups of points far apart by the measure of a small epsilon, of unequal masses."""
+    centres = rng.random((12, 3))
+    return centres[rng.integers(12, size=size)] + 0.003 * rng.standard_normal((size, 3))
+
+
+def test_a_used_workspace_leaves_no_trace(rng):
+    worked = Workspace()
+    for n, m in ((90, 70), (30, 80), (90, 90)):
+        x, y = clusters(rng, n), clusters(rng, m)
+        a, b = np.full(n, 1 / n), np.full(m, 1 / m)
+        ground = ground_of(x, y, NO_COST)
+        again = solve_pair(ground, a, b, 0.001, 1e-9, 20_000, worked)
+        fresh = solve_pair(ground, a, b, 0.001, 1e-9, 20_000, Workspace())
+        np.testing.assert_array_equal(again.f, fresh.f)
+        np.testing.assert_array_equal(again.g, fresh.g)
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("tol", [1e-4, 1e-9])
+def test_the_error_is_that_of_the_potentials(rng, epsilon, tol):
+    # a loose tolerance descends by powers of the kernel, a strict one builds it at every rung
+    x, y = clusters(rng, 80), clusters(rng, 100)
+    a, b = np.full(80, 1 / 80), np.full(100, 1 / 100)
+    solved = solve_pair(ground_of(x, y, NO_COST), a, b, epsilon, tol, 20_000, Workspace())
+    plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / epsilon)
+    error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
+    assert solved.error <= tol
+    assert error == pytest.approx(solved.error, abs=0.02 * tol)
+
+
+def test_out_of_passes_keeps_what_was_reached(rng):
+    x, y = clusters(rng, 80), clusters(rng, 100)
+    a, b = np.full(80, 1 / 80), np.full(100, 1 / 100)
+    solved = solve_pair(ground_of(x, y, NO_COST), a, b, 1e-3, 1e-9, 6, Workspace())
+    assert solved.exhausted
+    assert solved.error > 1e-9
+    plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / 1e-3)
+    error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
+    assert error == pytest.approx(solved.error, rel=1e-6)

@@ -1,0 +1,566 @@
+"""Theorems about the bridge, and its behaviour at the edges."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import ot
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msbgen.bridge.solve import NotConvergedError, SolverConfig, Status, solve_bridge
+from oracles import bimarginal, bridge_tensor, squared_distances
+from strategies import epsilons, snapshots
+
+TIGHT = SolverConfig(tol=1e-12)
+few = settings(max_examples=25, deadline=None)
+both_forms = pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
+# from here on the sweeps of the message form always get there within its default limit
+SWEEPABLE = 0.05
+
+
+def clouds(rng, *sizes, dimension=3):
+    return [rng.random((size, dimension)) for size in sizes]
+
+
+def normalised(weights):
+    return [w / w.sum() for w in weights]
+
+
+def reachable(epsilon, method):
+    """An epsilon at which the form converges: sweeps alone need ages at small ones."""
+    return epsilon if method == "pairwise" else max(epsilon, SWEEPABLE)
+
+
+def costs_of(points):
+    return [squared_distances(x, y) for x, y in pairwise(points)]
+
+
+def couplings(bridge):
+    return [bridge.coupling(j) for j in range(len(bridge.potentials))]
+
+
+def assert_same_plans(first, second, atol=1e-10):
+    for one, other in zip(couplings(first), couplings(second), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=atol)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+# ---------------------------------------------------------------------------- the dense tensor
+
+
+@pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
+@pytest.mark.parametrize("epsilon", [10.0, 1.0, 0.1, 0.03])
+@pytest.mark.parametrize("sizes", [(4, 6), (3, 5, 2), (4, 1, 6, 3)])
+def test_both_forms_equal_the_dense_tensor(rng, sizes, epsilon, method):
+    points = clouds(rng, *sizes)
+    weights = normalised([rng.random(n) + 0.05 for n in sizes])
+    tensor = bridge_tensor(costs_of(points), weights, epsilon)
+    bridge = solve_bridge(points, weights, epsilon=epsilon, method=method, config=TIGHT)
+    for j, plan in enumerate(couplings(bridge)):
+        np.testing.assert_allclose(plan, bimarginal(tensor, j), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("free", [(1,), (2,), (1, 2), (0,), (3,), (0, 2)])
+def test_unconstrained_snapshots_equal_the_dense_tensor(rng, free):
+    points = clouds(rng, 4, 5, 3, 4)
+    weights = normalised([rng.random(len(x)) + 0.05 for x in points])
+    for j in free:
+        weights[j] = None
+    tensor = bridge_tensor(costs_of(points), weights, 0.1)
+    bridge = solve_bridge(points, weights, epsilon=0.1, method="multimarginal", config=TIGHT)
+    for j, plan in enumerate(couplings(bridge)):
+        np.testing.assert_allclose(plan, bimarginal(tensor, j), rtol=0, atol=1e-10)
+    for j in range(4):
+        held = tensor.sum(axis=tuple(k for k in range(4) if k != j))
+        np.testing.assert_allclose(bridge.weights[j], held, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(bridge.marginal(j), held, rtol=0, atol=1e-10)
+
+
+def test_path_law_is_the_markov_chain_of_the_tensor(rng):
+    points = clouds(rng, 3, 4, 2)
+    weights = normalised([rng.random(len(x)) + 0.1 for x in points])
+    tensor = bridge_tensor(costs_of(points), weights, 0.2)
+    paths = solve_bridge(points, weights, epsilon=0.2).sample_paths(40_000, rng)
+    counts = np.zeros(tensor.shape)
+    np.add.at(counts, tuple(paths.T), 1.0 / len(paths))
+    # five standard deviations of a frequency
+    assert np.all(abs(counts - tensor) < 5 * np.sqrt(tensor / len(paths)) + 1e-4)
+
+
+# ------------------------------------------------------------------------------------ theorems
+
+
+@given(snapshots(), epsilons)
+@few
+def test_marginals_hold_and_forms_agree(case, epsilon):
+    points, weights = case
+    bridge = solve_bridge(points, weights, epsilon=epsilon)
+    assert bridge.status is Status.CONVERGED
+    for j, plan in enumerate(couplings(bridge)):
+        error = abs(plan.sum(1) - bridge.weights[j]).sum()
+        error += abs(plan.sum(0) - bridge.weights[j + 1]).sum()
+        assert error <= 1e-9 + 1e-13
+        assert error == pytest.approx(bridge.marginal_error[j], abs=1e-12)
+    messages = solve_bridge(
+        points, weights, epsilon=epsilon, method="multimarginal", on_failure="return"
+    )
+    assert (messages.status is Status.CONVERGED) or epsilon < SWEEPABLE
+    for j, plan in enumerate(couplings(messages)):  # what it says of its error is true either way
+        error = abs(plan.sum(1) - messages.weights[j]).sum()
+        error += abs(plan.sum(0) - messages.weights[j + 1]).sum()
+        assert error == pytest.approx(messages.marginal_error[j], abs=1e-12)
+    if messages.status is Status.CONVERGED:
+        assert_same_plans(bridge, messages, atol=1e-7)
+    else:
+        assert messages.marginal_error.max() > 1e-9
+
+
+@given(snapshots(max_count=2), epsilons)
+@few
+def test_plan_is_the_gibbs_form_with_the_least_energy(case, epsilon):
+    # any plan of the form exp((f + g - C) / epsilon) with the right marginals is the optimum
+    points, weights = case
+    bridge = solve_bridge(points, weights, epsilon=epsilon, config=TIGHT, on_failure="return")
+    f, g = bridge.potentials[0]
+    plan = np.exp((f[:, None] + g[None] - squared_distances(*points)) / epsilon)
+    np.testing.assert_allclose(bridge.coupling(0), plan, rtol=1e-10, atol=1e-300)
+    assert bridge.marginal_error[0] <= 1e-11
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 0.1, 0.05])
+def test_two_snapshots_equal_pot(rng, epsilon):
+    x, y = clouds(rng, 30, 40)
+    a, b = normalised([rng.random(30), rng.random(40)])
+    plan = solve_bridge([x, y], [a, b], epsilon=epsilon, config=TIGHT).coupling(0)
+    peer = ot.sinkhorn(
+        a, b, ot.dist(x, y), epsilon, method="sinkhorn_log", stopThr=1e-13, numItermax=20_000
+    )
+    np.testing.assert_allclose(plan, peer, rtol=0, atol=1e-11)
+
+
+@both_forms
+@given(case=snapshots(), epsilon=epsilons)
+@few
+def test_time_reversal_transposes(method, case, epsilon):
+    points, weights = case
+    epsilon = reachable(epsilon, method)
+    forward = solve_bridge(points, weights, epsilon=epsilon, method=method)
+    backward = solve_bridge(points[::-1], weights[::-1], epsilon=epsilon, method=method)
+    for one, other in zip(couplings(forward), couplings(backward)[::-1]):
+        np.testing.assert_allclose(one, other.T, rtol=0, atol=3e-8)
+
+
+@both_forms
+@given(case=snapshots(), epsilon=epsilons, random=st.randoms(use_true_random=False))
+@few
+def test_permuting_points_permutes(method, case, epsilon, random):
+    points, weights = case
+    epsilon = reachable(epsilon, method)
+    orders = [np.array(random.sample(range(len(x)), len(x)), dtype=int) for x in points]
+    plain = solve_bridge(points, weights, epsilon=epsilon, method=method)
+    shuffled = solve_bridge(
+        [x[o] for x, o in zip(points, orders)],
+        [w[o] for w, o in zip(weights, orders)],
+        epsilon=epsilon,
+        method=method,
+    )
+    for j, plan in enumerate(couplings(plain)):
+        permuted = plan[np.ix_(orders[j], orders[j + 1])]
+        np.testing.assert_allclose(shuffled.coupling(j), permuted, rtol=0, atol=3e-8)
+
+
+@both_forms
+@given(case=snapshots(), epsilon=epsilons, exponent=st.floats(-3, 3))
+@few
+def test_scaling_space_by_c_and_epsilon_by_c_squared_leaves_the_plan(
+    method, case, epsilon, exponent
+):
+    points, weights = case
+    c, epsilon = 10.0**exponent, reachable(epsilon, method)
+    plain = solve_bridge(points, weights, epsilon=epsilon, method=method)
+    scaled = solve_bridge([c * x for x in points], weights, epsilon=c**2 * epsilon, method=method)
+    assert_same_plans(plain, scaled, atol=3e-8)
+
+
+@given(snapshots(), st.lists(st.floats(-100, 100), min_size=3, max_size=3))
+@few
+def test_moving_all_points_leaves_the_plan(case, shift):
+    points, weights = case
+    moved = [x + np.array(shift)[: x.shape[1]] for x in points]
+    plain = solve_bridge(points, weights, epsilon=0.1)
+    assert_same_plans(plain, solve_bridge(moved, weights, epsilon=0.1), atol=3e-8)
+
+
+@both_forms
+@given(case=snapshots())
+@few
+def test_large_epsilon_gives_the_product(method, case):
+    points, weights = case
+    bridge = solve_bridge(points, weights, epsilon=1e12, method=method)
+    for j, plan in enumerate(couplings(bridge)):
+        product = np.outer(bridge.weights[j], bridge.weights[j + 1])
+        np.testing.assert_allclose(plan, product, rtol=1e-8, atol=1e-10)
+
+
+def test_given_costs_are_used(rng):
+    points = clouds(rng, 5, 6, 4)
+    by_points = solve_bridge(points, epsilon=0.1)
+    by_costs = solve_bridge(points, epsilon=0.1, costs=costs_of(points))
+    assert_same_plans(by_points, by_costs, atol=1e-12)
+    # adding a function of one side to the cost leaves the plan
+    tilted = [cost + rng.random(cost.shape[1]) for cost in costs_of(points)]
+    assert_same_plans(by_points, solve_bridge(points, epsilon=0.1, costs=tilted), atol=1e-8)
+    for cost, plan in zip(tilted, couplings(solve_bridge(points, epsilon=0.1, costs=tilted))):
+        assert plan.shape == cost.shape
+
+
+# ---------------------------------------------------------------------------------- small epsilon
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-3, 1e-4, 2e-5])
+def test_underflow_everywhere_is_exact(rng, epsilon):
+    # every exp(-C / epsilon) is zero: the plan tends to the optimal assignment
+    x, y = clouds(rng, 20, 20)
+    y += 3.0
+    assert np.exp(-squared_distances(x, y) / epsilon).max() == 0.0
+    bridge = solve_bridge([x, y], epsilon=epsilon)
+    assert bridge.marginal_error[0] <= 1e-9
+    # optimality: the duality gap of entropic transport bounds the cost from both sides
+    cost = squared_distances(x, y)
+    best = ot.emd2(bridge.weights[0], bridge.weights[1], cost)
+    reached = (bridge.coupling(0) * cost).sum()
+    assert best - 1e-6 <= reached <= best + epsilon * np.log(400) + 1e-6
+
+
+def test_identical_snapshots_at_tiny_epsilon_stay_put(rng):
+    (x,) = clouds(rng, 50)
+    bridge = solve_bridge([x, x, x], epsilon=1e-5)
+    for plan in couplings(bridge):
+        np.testing.assert_allclose(plan, np.eye(50) / 50, atol=1e-12)
+
+
+def test_multimarginal_is_exact_where_the_kernel_underflows(rng):
+    points = clouds(rng, 4, 5, 3)
+    points = [x + 20.0 * j for j, x in enumerate(points)]
+    pairwise = solve_bridge(points, epsilon=0.05, config=TIGHT, on_failure="return")
+    messages = solve_bridge(points, epsilon=0.05, method="multimarginal")
+    assert_same_plans(pairwise, messages, atol=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
+def test_multimarginal_leaps_where_sweeps_crawl(rng, epsilon):
+    points = clouds(rng, 40, 25, 40)
+    weights = [rng.random(len(x)) for x in points]
+    weights[1][3] = 0.0
+    messages = solve_bridge(points, weights, epsilon=epsilon, method="multimarginal")
+    assert messages.iterations.max() < 100
+    assert_same_plans(solve_bridge(points, weights, epsilon=epsilon), messages, atol=3e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
+def test_separated_clusters_with_unequal_masses(rng, epsilon):
+    # mass must cross wide gaps: the entropic plan's null directions all but disappear
+    centres = rng.random((8, 3))
+    x = centres[rng.integers(8, size=70)] + 0.003 * rng.standard_normal((70, 3))
+    y = centres[rng.integers(8, size=90)] + 0.003 * rng.standard_normal((90, 3))
+    bridge = solve_bridge([x, y], epsilon=epsilon)
+    assert bridge.marginal_error[0] <= 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
+def test_weights_over_twelve_decades(rng, epsilon):
+    points = clouds(rng, 60, 80, 70)
+    weights = [10.0 ** (-12 * rng.random(len(x))) for x in points]
+    bridge = solve_bridge(points, weights, epsilon=epsilon)
+    assert bridge.marginal_error.max() <= 1e-9
+    assert all(np.isfinite(f).all() and np.isfinite(g).all() for f, g in bridge.potentials)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("ragged", [False, True])
+def test_large_clusters_with_weights_over_twelve_decades(rng, epsilon, ragged):
+    # all at once, and large enough for conjugate gradients, compressed plans and factors
+    centres = rng.random((20, 3))
+    labels = np.arange(240) % 20, rng.integers(20, size=170 if ragged else 240)
+    points = [
+        np.hstack([0.1 * rng.random((20, 3))[label], centres[label]])
+        + 0.003 * rng.standard_normal((label.size, 6))
+        for label in labels
+    ]
+    weights = [10.0 ** (-12 * rng.random(len(x))) for x in points]
+    bridge = solve_bridge(points, weights, epsilon=epsilon, config=SolverConfig(tol=1e-8))
+    assert bridge.status is Status.CONVERGED
+    plan = bridge.coupling(0)
+    assert abs(plan.sum(1) - bridge.weights[0]).sum() <= 1.1e-8
+    assert abs(plan.sum(0) - bridge.weights[1]).sum() <= 1.1e-8
+
+
+def test_beyond_float64_says_so(rng):
+    points = clouds(rng, 40, 40)
+    with pytest.raises(NotConvergedError, match=r"rounding stops.*epsilon") as caught:
+        solve_bridge(points, epsilon=1e-14)
+    bridge = caught.value.bridge
+    assert bridge.status is Status.STAGNATED
+    assert bridge.marginal_error[0] > 1e-9
+    error = abs(bridge.coupling(0).sum(0) - 1 / 40).sum()
+    error += abs(bridge.coupling(0).sum(1) - 1 / 40).sum()
+    assert error == pytest.approx(bridge.marginal_error[0])
+
+
+# ---------------------------------------------------------------------------------------- edges
+
+
+@pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
+def test_zero_weight_is_zero_mass(rng, method):
+    points = clouds(rng, 6, 7, 5)
+    weights = [rng.random(len(x)) for x in points]
+    weights[0][2] = weights[1][0] = weights[1][6] = weights[2][4] = 0.0
+    bridge = solve_bridge(points, weights, epsilon=0.1, method=method)
+    for j, plan in enumerate(couplings(bridge)):
+        assert (plan[weights[j] == 0.0] == 0.0).all()
+        assert (plan[:, weights[j + 1] == 0.0] == 0.0).all()
+    f, g = bridge.potentials[0]
+    assert np.array_equal(f == -np.inf, weights[0] == 0.0)
+    assert np.array_equal(g == -np.inf, weights[1] == 0.0)
+    kept = solve_bridge(
+        [x[w > 0] for x, w in zip(points, weights)],
+        [w[w > 0] for w in weights],
+        epsilon=0.1,
+        method=method,
+    )
+    for j, plan in enumerate(couplings(kept)):
+        whole = bridge.coupling(j)[np.ix_(weights[j] > 0, weights[j + 1] > 0)]
+        np.testing.assert_allclose(whole, plan, rtol=0, atol=1e-9)
+    paths = bridge.sample_paths(2000, rng)
+    for j, w in enumerate(weights):
+        assert (w[paths[:, j]] > 0).all()
+
+
+@pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0])
+def test_single_points_carry_everything(rng, method, epsilon):
+    points = clouds(rng, 1, 5, 1, 1)
+    weights = [np.array([3.0]), rng.random(5), np.ones(1), np.ones(1)]
+    bridge = solve_bridge(points, weights, epsilon=epsilon, method=method)
+    np.testing.assert_allclose(bridge.coupling(0)[0], weights[1] / weights[1].sum(), rtol=1e-8)
+    np.testing.assert_allclose(bridge.coupling(2), [[1.0]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
+def test_one_snapshot_is_its_own_bridge(rng, method):
+    (x,) = clouds(rng, 6)
+    bridge = solve_bridge([x], epsilon=0.1, method=method)
+    assert bridge.potentials == ()
+    assert bridge.marginal_error.shape == (0,)
+    np.testing.assert_allclose(bridge.marginal(0), np.full(6, 1 / 6))
+    np.testing.assert_allclose(bridge.moments(0)[0], x.mean(0))
+    assert bridge.sample_paths(3, rng).shape == (3, 1)
+
+
+@pytest.mark.parametrize("epsilon", [1e-4, 0.1])
+def test_duplicate_points_share_mass_by_weight(rng, epsilon):
+    x, y = clouds(rng, 6, 5)
+    weights = [rng.random(6), rng.random(5)]
+    split = [np.append(weights[0], 0.25 * weights[0][0]), weights[1]]
+    split[0][0] *= 0.75
+    merged = solve_bridge([x, y], weights, epsilon=epsilon).coupling(0)
+    doubled = solve_bridge([np.vstack([x, x[:1]]), y], split, epsilon=epsilon).coupling(0)
+    np.testing.assert_allclose(doubled[0] + doubled[6], merged[0], atol=1e-8)
+    np.testing.assert_allclose(doubled[6] * 3, doubled[0], atol=1e-8)
+
+
+def test_not_converged_raises_with_the_partial_result(rng):
+    points = clouds(rng, 30, 30)
+    short = SolverConfig(max_iter=2)
+    with pytest.raises(NotConvergedError, match="raise max_iter") as caught:
+        solve_bridge(points, epsilon=0.01, config=short)
+    partial = solve_bridge(points, epsilon=0.01, config=short, on_failure="return")
+    assert partial.status is caught.value.bridge.status is Status.MAX_ITERATIONS
+    assert partial.marginal_error[0] > short.tol
+    with pytest.raises(NotConvergedError):
+        solve_bridge(points, epsilon=0.01, config=short, method="multimarginal")
+
+
+def test_threads_do_not_change_the_result(rng):
+    points = clouds(rng, *[40] * 9)
+    serial = solve_bridge(points, epsilon=0.02, config=SolverConfig(threads=1))
+    seen = []
+    threaded = solve_bridge(
+        points,
+        epsilon=0.02,
+        config=SolverConfig(threads=4),
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(k, 8) for k in range(1, 9)]
+    for (f, g), (p, q) in zip(serial.potentials, threaded.potentials):
+        np.testing.assert_array_equal(f, p)
+        np.testing.assert_array_equal(g, q)
+
+
+def test_random_start_does_not_matter(rng):
+    points = clouds(rng, 5, 6, 4)
+    one = solve_bridge(points, epsilon=0.1, method="multimarginal", rng=np.random.default_rng(1))
+    two = solve_bridge(points, epsilon=0.1, method="multimarginal", rng=np.random.default_rng(2))
+    assert_same_plans(one, two, atol=1e-11)
+
+
+def test_dual_variables_start_at_random_in_the_unit_interval(rng):
+    points = clouds(rng, 5, 6, 4)
+    short = SolverConfig(max_iter=1)
+
+    def after_one_sweep(generator):
+        bridge = solve_bridge(
+            points, epsilon=0.1, method="multimarginal", config=short, rng=generator,
+            on_failure="return",
+        )  # fmt: skip
+        return np.concatenate([np.concatenate(pair) for pair in bridge.potentials])
+
+    first, again, other = (after_one_sweep(np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.ptp(first - other) > 1e-3  # not by a constant, which plans forget
+
+    class Recorder:
+        """Gives the ends of [0, 1) in turn, and counts what is drawn."""
+
+        drawn = 0
+
+        def random(self, size):
+            self.drawn += size
+            return np.where(np.arange(size) % 2, 0.0, np.nextafter(1.0, 0.0))
+
+    recorder = Recorder()
+    assert np.all(np.isfinite(after_one_sweep(recorder)))
+    assert recorder.drawn == 15  # every dual variable, and each once
+    extreme = solve_bridge(points, epsilon=0.1, method="multimarginal", rng=Recorder())
+    assert_same_plans(solve_bridge(points, epsilon=0.1), extreme, atol=1e-9)
+
+
+# --------------------------------------------------------------------------- between snapshots
+
+
+@given(snapshots(), epsilons, st.floats(0, 1))
+@few
+def test_moments_equal_those_of_the_displacement_atoms(case, epsilon, position):
+    points, weights = case
+    bridge = solve_bridge(points, weights, epsilon=epsilon)
+    t = position * (len(points) - 1)
+    cloud = bridge.interpolate(t)
+    assert cloud.variance == pytest.approx(0.5 * epsilon * (t % 1) * (1 - t % 1))
+    mean, covariance = bridge.moments(t)
+    centred = cloud.points - cloud.weights @ cloud.points
+    np.testing.assert_allclose(cloud.weights.sum(), 1.0, atol=1e-8)
+    np.testing.assert_allclose(mean, cloud.weights @ cloud.points, atol=1e-8)
+    np.testing.assert_allclose(covariance, (centred.T * cloud.weights) @ centred, atol=1e-8)
+
+
+def test_interpolation_at_a_snapshot_is_the_snapshot(rng):
+    points = clouds(rng, 4, 5, 3)
+    weights = [np.array([1.0, 0.0, 2.0, 1.0]), rng.random(5), rng.random(3)]
+    bridge = solve_bridge(points, weights, epsilon=0.1)
+    cloud = bridge.interpolate(0)
+    np.testing.assert_array_equal(cloud.points, points[0][[0, 2, 3]])
+    np.testing.assert_allclose(cloud.weights, [0.25, 0.5, 0.25])
+    np.testing.assert_array_equal(bridge.interpolate(2).points, points[2])
+
+
+def test_atoms_lie_on_the_segments_with_the_mass_of_the_plan(rng):
+    points = clouds(rng, 3, 4)
+    bridge = solve_bridge(points, epsilon=0.5)
+    cloud = bridge.interpolate(0.25)
+    wanted = 0.75 * points[0][:, None] + 0.25 * points[1][None]
+    np.testing.assert_allclose(cloud.points, wanted.reshape(-1, 3))
+    np.testing.assert_allclose(cloud.weights, bridge.coupling(0).ravel())
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_samples_have_the_moments(rng, spread):
+    points = clouds(rng, 6, 5, 7, dimension=2)
+    weights = [rng.random(len(x)) for x in points]
+    bridge = solve_bridge(points, weights, epsilon=0.3)
+    mean, covariance = bridge.moments(1.3, spread=spread)
+    draws = bridge.sample(1.3, 60_000, rng, spread=spread)
+    np.testing.assert_allclose(draws.mean(0), mean, atol=5 * np.sqrt(covariance.max() / 60_000))
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.02 * covariance.max())
+    added = bridge.moments(1.3, spread=True)[1] - bridge.moments(1.3)[1]
+    np.testing.assert_allclose(added, 0.15 * 0.3 * 0.7 * np.eye(2), atol=1e-15)
+
+
+# ---------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points": []}, "points is empty"),
+        ({"points": [np.zeros((2, 2)), np.zeros((2, 3))]}, r"points\[1\] has shape \(2, 3\)"),
+        ({"points": [np.zeros((2, 2)), np.zeros((0, 2))]}, r"points\[1\] has shape \(0, 2\)"),
+        ({"points": [np.zeros(2)]}, r"points\[0\] has shape"),
+        ({"points": [np.zeros((2, 2)), np.full((1, 2), np.nan)]}, r"points\[1\] holds NaN"),
+        ({"weights": [np.ones(3)]}, "weights has 1 entries; wanted 2"),
+        ({"weights": [np.ones(3), np.ones(3)]}, r"weights\[1\] has shape \(3,\); wanted \(4,\)"),
+        ({"weights": [np.ones(3), -np.ones(4)]}, r"weights\[1\] must be finite and non-negative"),
+        ({"weights": [np.ones(3), np.zeros(4)]}, "not all zero"),
+        ({"weights": [np.ones(3), None]}, 'weights.1. is None.*method="multimarginal"'),
+        ({"weights": [None, None], "method": "multimarginal"}, "at least one"),
+        ({"epsilon": 0.0}, "epsilon is 0.0; it must be positive"),
+        ({"epsilon": np.inf}, "epsilon is inf"),
+        ({"costs": []}, "costs has 0 entries; wanted 1"),
+        ({"costs": [np.zeros((4, 3))]}, r"costs\[0\] has shape \(4, 3\); wanted \(3, 4\)"),
+        ({"costs": [np.full((3, 4), np.inf)]}, r"costs\[0\] holds NaN or infinity"),
+        ({"method": "exact"}, "method is 'exact'"),
+        ({"on_failure": "warn"}, "on_failure is 'warn'"),
+    ],
+)
+def test_malformed_input_is_named(rng, change, message):
+    arguments = {"points": clouds(rng, 3, 4), "epsilon": 0.1} | change
+    with pytest.raises(ValueError, match=message):
+        solve_bridge(**arguments)
+
+
+@pytest.mark.parametrize(
+    "change", [{"tol": 0.0}, {"tol": 2.0}, {"max_iter": 0}, {"hilbert_tol": -1.0}, {"threads": 0}]
+)
+def test_malformed_configuration_is_named(change):
+    with pytest.raises(ValueError, match=f"{next(iter(change))} is "):
+        SolverConfig(**change)
+
+
+def test_positions_outside_the_path_are_refused(rng):
+    bridge = solve_bridge(clouds(rng, 3, 4), epsilon=0.1)
+    for t in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="it must lie between 0 and 1"):
+            bridge.moments(t)
+    with pytest.raises(ValueError, match="pair is 1"):
+        bridge.coupling(1)
+    with pytest.raises(ValueError, match="snapshot is 2"):
+        bridge.marginal(2)
+
+
+def test_the_result_is_frozen(rng):
+    bridge = solve_bridge(clouds(rng, 3, 4), epsilon=0.1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        bridge.epsilon = 1.0
+
+
+def test_small_workspaces_are_kept_for_the_next_call_and_large_ones_are_not(rng, monkeypatch):
+    kept = []
+    monkeypatch.setattr("msbgen.bridge.solve._SPARE", kept)
+    monkeypatch.setattr("msbgen.bridge.solve.available_cores", lambda: 2)
+    snapshots = [rng.random((20, 2)) for _ in range(9)]
+    first = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=3))
+    assert 1 <= len(kept) <= 2
+    before = set(map(id, kept))
+    again = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=1))
+    for one, other in zip(first.potentials, again.potentials):
+        np.testing.assert_array_equal(one, other)
+    assert before <= set(map(id, kept))  # taken up and laid down again, not made anew
+    kept.clear()
+    monkeypatch.setattr("msbgen.bridge.solve._SPARE_BYTES", 100)
+    solve_bridge(snapshots, epsilon=0.1)
+    assert kept == []

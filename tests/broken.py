@@ -1,0 +1,130 @@
+"""Changes that break a profile dataset in one way each, with a part of the sentence wanted."""
+
+import numpy as np
+import xarray as xr
+
+from msbgen.data.schema import counter_names
+
+
+def put(name, index, value):
+    def change(ds):
+        ds[name][index] = value
+        return ds
+
+    return change
+
+
+def attr(name, attribute, value):
+    def change(ds):
+        ds[name].attrs.pop(attribute, None)
+        if value is not None:
+            ds[name].attrs[attribute] = value
+        return ds
+
+    return change
+
+
+def in_time(change):
+    def apply(ds):
+        attrs = ds["time"].attrs
+        return ds.assign_coords(time=("time", change(ds["time"].values.copy()), attrs))
+
+    return apply
+
+
+def swap(values):
+    values[[3, 4]] = values[[4, 3]]
+    return values
+
+
+def stretch(values):
+    values[5:] += 0.003
+    return values
+
+
+def all_counters(index, value):
+    def change(ds):
+        for name in counter_names(ds):
+            ds[name][index] = value
+        return ds
+
+    return change
+
+
+BROKEN = {
+    "schema": (lambda ds: ds.assign_attrs(schema="other/1"), "'schema' is 'other/1'"),
+    "dimension": (lambda ds: ds.rename_dims(context="contexts"), "'context' is missing; rename"),
+    "no time dimension": (lambda ds: ds.rename(time="t"), "coordinate 'time' is missing"),
+    "no contexts": (lambda ds: ds.isel(context=slice(0)), "dimension 'context' is empty"),
+    "no rows": (lambda ds: ds.isel(time=slice(0)), "dimension 'time' is empty"),
+    "time coordinate": (lambda ds: ds.drop_vars("time"), "coordinate 'time' is missing"),
+    "time units": (attr("time", "units", "ms"), "'time' has units 'ms'"),
+    "interval text": (lambda ds: ds.assign_attrs(interval="10 ms"), "'interval' is '10 ms'"),
+    "interval nan": (lambda ds: ds.assign_attrs(interval=np.nan), "'interval' is nan"),
+    "levels text": (attr("frequency", "levels", "1,1.5"), "'frequency' has levels"),
+    "levels nan": (attr("frequency", "levels", [1.0, np.nan]), "'frequency' has levels"),
+    "levels empty": (attr("frequency", "levels", []), "'frequency' has an empty list"),
+    "replicate name": (lambda ds: ds.rename(run="repetition"), "rename repetitions to 'run'"),
+    "no runs": (lambda ds: ds.isel(run=slice(0)), "dimension 'run' is empty"),
+    "time order": (in_time(swap), "does not increase at row 4"),
+    "time spacing": (in_time(stretch), "at row 5, where an interval of 0.01 s wants 0.06 s"),
+    "clock": (lambda ds: ds.assign_attrs(progress="foo"), "'progress' is 'foo'; 'time' or"),
+    "counter name": (
+        lambda ds: ds.rename(instructions="extrapolated"),
+        "'extrapolated' is called as",
+    ),
+    "resource units": (attr("frequency", "units", None), "'frequency' has no units"),
+    "resource role": (
+        lambda ds: attr("frequency", "role", None)(attr("cache_ways", "role", None)(ds)),
+        "no resource found",
+    ),
+    "resource variable": (lambda ds: ds.reset_coords("frequency"), "is a data variable"),
+    "resource value": (
+        lambda ds: ds.assign_coords(
+            cache_ways=("context", ds["cache_ways"].values * np.nan, ds["cache_ways"].attrs)
+        ),
+        "'cache_ways' is nan at context 0",
+    ),
+    "counter role": (
+        lambda ds: ds.drop_vars(["cache_requests", "cache_misses"]).pipe(
+            attr("instructions", "role", None)
+        ),
+        "no counter found",
+    ),
+    "counter units": (attr("instructions", "units", "1/s"), "'instructions' has units '1/s'"),
+    "counter dims": (
+        lambda ds: ds.assign(instructions=ds["instructions"].isel(run=0)),
+        "'instructions' has dimensions ['context', 'time']",
+    ),
+    "counter type": (
+        lambda ds: ds.assign(
+            instructions=ds["instructions"].astype(str).assign_attrs(ds["instructions"].attrs)
+        ),
+        "not numbers",
+    ),
+    "duration": (lambda ds: ds.drop_vars("duration"), "'duration' is missing"),
+    "duration units": (attr("duration", "units", "ms"), "'duration' has units 'ms'"),
+    "duplicate context": (
+        lambda ds: xr.concat([ds, ds.isel(context=[1])], "context"),
+        "is listed again after context 1",
+    ),
+    "negative": (put("cache_misses", (1, 2, 3), -5.0), "'cache_misses' is negative in context 1"),
+    "infinite": (put("cache_misses", (1, 2, 3), np.inf), "run 2, row 3 (0.04 s)"),
+    "nan inside": (put("instructions", (0, 0, 2), np.nan), "'instructions' is NaN inside a run"),
+    "nan inside all": (all_counters((0, 0, 2), np.nan), "NaN inside a run"),
+    "unequal ends": (put("instructions", (0, 0, slice(8, None)), np.nan), "end at different"),
+    "zero length": (all_counters((4, 1), np.nan), "a run of zero length in context 4"),
+    "no duration": (put("duration", (4, 1), np.nan), "'duration' is missing in context 4"),
+    "zero duration": (put("duration", (4, 1), 0.0), "'duration' is not positive"),
+    "long duration": (put("duration", (4, 1), 9.0), "disagree by more than one interval"),
+    "no run": (
+        lambda ds: all_counters((4,), np.nan)(put("duration", (4,), np.nan)(ds)),
+        "no run at all in context 4",
+    ),
+    "zero counter": (
+        lambda ds: ds.assign(cache_misses=ds["cache_misses"] * 0).assign(
+            cache_misses=lambda d: d["cache_misses"].assign_attrs(ds["cache_misses"].attrs)
+        ),
+        "'cache_misses' is zero everywhere",
+    ),
+}

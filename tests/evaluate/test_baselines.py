@@ -1,0 +1,157 @@
+import numpy as np
+import pytest
+
+import oracles
+from msbgen.data.check import inspect_profiles
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    counter_names,
+    duration_array,
+)
+from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
+
+
+def profile(dataset, row):
+    counts = count_array(dataset)[row, 0]
+    return counts[np.isfinite(counts).all(axis=1)]
+
+
+def test_mean_profile_counts_a_finished_run_as_zero(measured):
+    mean = mean_profiles(measured)
+    assert inspect_profiles(mean).errors == []
+    counts = count_array(measured)
+    for c in range(measured.sizes["context"]):
+        # so that events are conserved: the mean profile sums to the mean total
+        total = np.nansum(counts[c], axis=1).mean(axis=0)
+        np.testing.assert_allclose(profile(mean, c).sum(axis=0), total, rtol=1e-6)
+        lengths = np.isfinite(counts[c, :, :, 0]).sum(axis=1)
+        assert len(profile(mean, c)) == lengths.max()
+    np.testing.assert_allclose(mean["duration"], measured["duration"].mean("run"))
+
+
+def test_missing_runs_do_not_enter_the_mean(measured):
+    fewer = measured.isel(run=[0, 1])
+    measured["duration"][:, 2] = np.nan
+    for name in counter_names(measured):
+        measured[name][:, 2] = np.nan
+    got, wanted = count_array(mean_profiles(measured)), count_array(mean_profiles(fewer))
+    np.testing.assert_array_equal(got[:, :, : wanted.shape[2]], wanted)
+    assert np.isnan(got[:, :, wanted.shape[2] :]).all()
+
+
+@pytest.mark.parametrize("name", ["bracketing", "nearest_context", "multilinear"])
+def test_a_known_context_gets_its_own_mean_profile(measured, name):
+    generated = BASELINES[name](measured, context_table(measured))
+    mean = mean_profiles(measured)
+    for row in range(measured.sizes["context"]):
+        np.testing.assert_allclose(profile(generated, row), profile(mean, row), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_gives_a_valid_profile_dataset(measured, truth, name):
+    generated = BASELINES[name](measured, context_table(truth))
+    assert inspect_profiles(generated).errors == []
+    np.testing.assert_array_equal(context_table(generated), context_table(truth))
+    known = duration_array(measured).mean(axis=1)
+    assert np.all((known.min() <= generated["duration"]) & (generated["duration"] <= known.max()))
+
+
+def test_bracketing_takes_the_tightest_pair(measured):
+    query = np.array([[5.0, 1.5]])
+    generated = bracketing(measured, query)
+    table = context_table(measured)
+    low = np.flatnonzero((table == [4.0, 1.0]).all(axis=1))[0]
+    high = np.flatnonzero((table == [8.0, 2.0]).all(axis=1))[0]
+    mean = np.nan_to_num(count_array(mean_profiles(measured))[[low, high], 0]).mean(axis=0)
+    np.testing.assert_allclose(profile(generated, 0), mean[: len(profile(generated, 0))], rtol=1e-5)
+    duration = duration_array(measured).mean(axis=1)[[low, high]].mean()
+    assert generated["duration"].item() == pytest.approx(duration)
+
+
+def test_bracketing_is_undefined_where_nothing_brackets(measured):
+    inner = measured.isel(context=slice(1, None))  # without the smallest context
+    generated = bracketing(inner, np.array([[2.0, 1.0], [4.0, 1.0]]))
+    assert np.isnan(generated["duration"].values).tolist() == [True, False]
+    assert np.isnan(count_array(generated)[0]).all()
+
+
+def test_multilinear_is_exact_for_what_is_linear_in_the_contexts(measured):
+    weights = multilinear(measured, np.array([[3.0, 1.25]]))
+    table = context_table(measured)
+    corners = [(2.0, 1.0), (2.0, 2.0), (4.0, 1.0), (4.0, 2.0)]
+    rows = [np.flatnonzero((table == c).all(axis=1))[0] for c in corners]
+    duration = duration_array(measured).mean(axis=1)[rows]
+    expected = np.average(duration, weights=[0.375, 0.125, 0.375, 0.125])
+    assert weights["duration"].item() == pytest.approx(expected)
+
+
+def test_multilinear_on_scattered_contexts_is_barycentric(measured):
+    scattered = measured.isel(context=[0, 1, 4, 3])
+    table = context_table(scattered)
+    duration = duration_array(scattered).mean(axis=1)
+    centre = table[[0, 1, 3]].mean(axis=0, keepdims=True)
+    inside = multilinear(scattered, centre)["duration"].item()
+    assert duration.min() < inside < duration.max()
+    at_vertex = multilinear(scattered, table[[2]])["duration"].item()
+    assert at_vertex == pytest.approx(duration[2])
+
+
+def by_kernel(known, profiles, query, factor):
+    weights = oracles.scott_weights(known, query, factor)
+    return np.tensordot(weights / weights.sum(), profiles, axes=1)
+
+
+def left_out_error(known, profiles, factor):
+    """Squared error of scaled mean profiles, every context predicted from the others.
+
+    The bandwidth is that of all contexts.
+    """
+    scaled, error = profiles / profiles.max(axis=(0, 1)), 0.0
+    for c, context in enumerate(known):
+        weights = oracles.scott_weights(known, context, factor)
+        weights[c] = 0.0
+        guess = np.tensordot(weights / weights.sum(), scaled, axes=1)
+        error += ((guess - scaled[c]) ** 2).sum()
+    return error
+
+
+@pytest.mark.parametrize("rough", [False, True])
+def test_kernel_mean_equals_a_plain_kernel_regression(measured, rough):
+    known = context_table(measured)
+    if rough:  # context and profile have nothing to do with each other: the widest kernel is best
+        order = [3, 0, 4, 1, 5, 2]
+        shuffled = measured.isel(context=order)
+        measured = shuffled.assign_coords(
+            {
+                n: ("context", measured[n].values, measured[n].attrs)
+                for n in ("cache_ways", "frequency")
+            }
+        )
+    profiles = np.nan_to_num(count_array(mean_profiles(measured))[:, 0])
+    errors = {f: left_out_error(known, profiles, f) for f in (0.25, 0.5, 1.0, 2.0)}
+    best = min(errors, key=errors.__getitem__)
+    assert (best == 2.0) == rough, errors
+    queries = np.array([[2.0, 1.0], [3.0, 1.7], [7.0, 1.1], [5.0, 1.5]])
+    generated = BASELINES["kernel_mean"](measured, queries)
+    duration = duration_array(measured).mean(axis=1)
+    for row, query in enumerate(queries):
+        got = profile(generated, row)
+        wanted = by_kernel(known, profiles, query, best)
+        np.testing.assert_allclose(got, wanted[: len(got)], rtol=1e-5)
+        assert wanted[len(got) :].sum() < 0.02 * wanted.sum()
+        assert generated["duration"].values[row] == pytest.approx(
+            by_kernel(known, duration, query, best), rel=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_one_context_serves_every_query(measured, name):
+    one = measured.isel(context=[2])
+    generated = BASELINES[name](one, context_table(one))
+    np.testing.assert_allclose(profile(generated, 0), profile(mean_profiles(one), 0), rtol=1e-5)
+
+
+def test_contexts_of_the_wrong_width_are_refused(measured):
+    with pytest.raises(ValueError, match=r"rows × 2 columns \(cache_ways, frequency\)"):
+        bracketing(measured, [[1.0, 2.0, 3.0]])

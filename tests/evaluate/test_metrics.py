@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import energy_distance as scipy_energy_distance
+from scipy.stats import wasserstein_distance as scipy_wasserstein_distance
+
+import oracles
+from msbgen.evaluate.metrics import (
+    dtw_distance,
+    energy_distance,
+    normalised_dtw,
+    relative_error,
+    wasserstein_distance,
+)
+from strategies import clouds
+
+
+@given(clouds(max_rows=7), st.data())
+def test_exact_dtw_equals_the_recursive_oracle(a, data):
+    b = data.draw(clouds(max_rows=7, columns=a.shape[1]))
+    assert dtw_distance(a, b) == pytest.approx(oracles.dtw(a, b), rel=1e-12, abs=1e-9)
+
+
+@given(clouds(max_rows=12))
+def test_dtw_of_a_profile_with_its_own_stretching_is_zero(a):
+    assert dtw_distance(np.repeat(a, 3, axis=0), a) == 0
+
+
+@given(clouds(max_rows=10), st.data())
+def test_fastdtw_is_never_below_exact_and_equal_at_full_radius(a, data):
+    b = data.draw(clouds(max_rows=10, columns=a.shape[1]))
+    exact = dtw_distance(a, b)
+    assert dtw_distance(a, b, method="fastdtw") >= exact - 1e-9 * (1 + exact)
+    full = dtw_distance(a, b, method="fastdtw", radius=12)
+    assert full == pytest.approx(exact, rel=1e-9, abs=1e-9)
+
+
+def test_normalised_dtw_is_per_row_and_relative_to_the_largest_row():
+    reference = np.array([[3.0, 4.0], [3.0, 4.0]])
+    assert normalised_dtw(reference + [0.0, 1.0], reference) == pytest.approx(1 / 5)
+    # the second counter counts four times as much once it is divided by a quarter
+    scaled = normalised_dtw(reference + [0.0, 1.0], reference, scale=[3.0, 4.0])
+    assert scaled == pytest.approx(0.25 / np.sqrt(2))
+
+
+@given(clouds(min_rows=2, max_rows=9, columns=1), st.data())
+def test_distances_equal_scipy_in_one_dimension(x, data):
+    y = data.draw(clouds(min_rows=2, max_rows=9, columns=1))
+    weights = data.draw(st.lists(st.floats(0.01, 10), min_size=len(x), max_size=len(x)))
+    expected = scipy_energy_distance(x[:, 0], y[:, 0], weights) ** 2
+    tolerance = 1e-9 * (1 + np.abs(x).max() + np.abs(y).max())
+    assert energy_distance(x, y, weights) == pytest.approx(expected, abs=tolerance)
+    expected = scipy_wasserstein_distance(x[:, 0], y[:, 0], weights)
+    assert wasserstein_distance(x, y, weights) == pytest.approx(expected, abs=tolerance)
+
+
+def test_distances_of_points_a_known_step_apart():
+    a, b = np.zeros((4, 2)), np.array([[3.0, 4.0]])
+    assert energy_distance(a, b) == pytest.approx(10.0)
+    assert wasserstein_distance(a, b) == pytest.approx(5.0)
+    assert energy_distance(a, a) == 0
+
+
+def test_relative_error():
+    assert relative_error([1.1, 0.9], [1.0, 1.0]) == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "sentence"),
+    [
+        (np.zeros((0, 2)), np.zeros((3, 2)), r"profile has shape \(0, 2\)"),
+        (np.zeros(3), np.zeros((3, 1)), "profile has shape"),
+        (np.zeros((3, 2)), np.zeros((3, 1)), "profile has 2 columns, reference 1"),
+        (np.zeros((2, 1)), np.array([[0.0], [np.nan]]), "reference is not finite at row 1"),
+    ],
+)
+def test_bad_profiles_are_refused(a, b, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        dtw_distance(a, b)
+
+
+def test_bad_settings_are_refused():
+    a = np.ones((2, 1))
+    with pytest.raises(ValueError, match="method is 'other'"):
+        dtw_distance(a, a, method="other")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="scale is"):
+        normalised_dtw(a, a, scale=0.0)
+    with pytest.raises(ValueError, match="zero throughout"):
+        normalised_dtw(a, 0 * a)
+    with pytest.raises(ValueError, match="x_weights must be 2"):
+        energy_distance(a, a, x_weights=[1.0])
+    with pytest.raises(ValueError, match="x has 1 columns"):
+        wasserstein_distance(a, np.ones((2, 2)))

@@ -1,0 +1,209 @@
+import numpy as np
+import pytest
+
+from msbgen.data.schema import context_table, make_profiles
+from msbgen.errors import ProfileError
+from msbgen.evaluate.baselines import mean_profiles, nearest_context
+from msbgen.evaluate.scores import (
+    METHODS,
+    METRICS,
+    improvement,
+    leave_contexts_out,
+    mean_scores,
+    score_methods,
+    summarise,
+)
+from msbgen.evaluate.scores import (
+    methods as evaluate_methods,
+)
+from msbgen.report.picture import plot_profiles, two_far_contexts
+from msbgen.report.table import score_table
+
+CHEAP = ("bracketing", "nearest_context", "multilinear")
+
+
+def test_a_perfect_method_scores_zero_and_a_known_error_its_size(measured, truth):
+    def perfect(train, contexts):
+        return mean_profiles(truth)
+
+    def slow(train, contexts):
+        late = mean_profiles(truth)
+        late["duration"] = late["duration"] * 1.25
+        return late
+
+    scores = score_methods(measured, truth, {"perfect": perfect, "slow": slow})["score"]
+    exact = scores.sel({"method": "perfect", "metric": ["ndtw", "ndtw_scaled", "duration_error"]})
+    np.testing.assert_allclose(exact, 0, atol=1e-12)
+    wrong = scores.sel({"method": "slow", "metric": "duration_error"})
+    np.testing.assert_allclose(wrong, 0.25)
+    assert np.isnan(scores.sel(metric="fastdtw")).all()
+
+
+def test_clouds_of_the_truth_itself_have_no_distance(measured, truth):
+    scores = score_methods(measured, truth, {"itself": lambda train, contexts: truth})["score"]
+    np.testing.assert_allclose(scores.sel(metric=["energy_distance", "wasserstein"]), 0, atol=1e-9)
+
+
+def two_counters(*runs):
+    """One context; runs are rows × (small, large) counts per interval of 10 ms."""
+    length = max(len(run) for run in runs)
+    counts = np.full((1, len(runs), length, 2), np.nan)
+    for r, run in enumerate(runs):
+        counts[0, r, : len(run)] = run
+    return make_profiles(
+        counts, [[0.01 * len(run) for run in runs]], [[4.0]], interval=0.01,
+        resources={"ways": {"units": "1"}}, counters={"small": {}, "large": {}},
+    )  # fmt: skip
+
+
+def scores_of(generated, truth, train):
+    scores = score_methods(train, truth, {"m": lambda train, contexts: generated})["score"]
+    return {m: float(scores.sel({"method": "m", "metric": m}).item()) for m in METRICS}
+
+
+ROWS = np.ones((25, 1))
+TRAIN = two_counters(ROWS * [10.0, 1.0], ROWS * [5.0, 1000.0])  # largest counts 10 and 1000
+
+
+def test_scores_of_constant_profiles_are_those_worked_out_by_hand():
+    got = scores_of(two_counters(ROWS * [7.0, 460.0]), two_counters(ROWS * [4.0, 500.0]), TRAIN)
+    # the diagonal is the cheapest path: 25 equal steps
+    assert got["ndtw"] == pytest.approx(np.hypot(3, 40) / np.hypot(4, 500), rel=1e-6)
+    assert got["ndtw_scaled"] == pytest.approx(np.hypot(0.3, 0.04) / np.hypot(0.4, 0.5), rel=1e-6)
+    assert got["duration_error"] == pytest.approx(0.0, abs=1e-9)
+    # between single points: Wasserstein-1 |x − y|, energy 2|x − y|
+    assert got["wasserstein"] == pytest.approx(np.hypot(0.3, 0.04), rel=1e-5)
+    assert got["energy_distance"] == pytest.approx(2 * np.hypot(0.3, 0.04), rel=1e-5)
+
+
+def test_clouds_are_compared_at_five_times_of_the_measured_execution():
+    row = np.arange(25.0)[:, None]
+    wanted = ROWS * [5.0, 500.0]
+    # off by row² in the large counter: rows 2, 7, 12, 17 and 22 are at 10, 30, ..., 90 %
+    got = scores_of(two_counters(wanted + row**2 * [0.0, 1.0]), two_counters(wanted), TRAIN)
+    expected = np.mean(np.array([2, 7, 12, 17, 22]) ** 2) / 1000
+    assert got["wasserstein"] == pytest.approx(expected, rel=1e-5)
+    assert got["energy_distance"] == pytest.approx(2 * expected, rel=1e-5)
+
+
+def test_clouds_of_several_runs_and_runs_that_have_ended():
+    # small counter: measured runs at 1 and 5, generated at 2 and 3 until row 10, then nothing
+    truth = two_counters(ROWS * [1.0, 100.0], ROWS * [5.0, 100.0])
+    until = ROWS[:10]
+    generated = two_counters(until * [2.0, 100.0], until * [3.0, 100.0])
+    got = scores_of(generated, truth, TRAIN)
+    # rows 2 and 7: sorted 1, 5 against 2, 3; rows 12, 17 and 22: both at zero events
+    alive, ended = (0.1 + 0.2) / 2, np.mean([np.hypot(0.1, 0.1), np.hypot(0.5, 0.1)])
+    assert got["wasserstein"] == pytest.approx((2 * alive + 3 * ended) / 5, rel=1e-5)
+    # 2 E|X − Y| − E|X − X'| − E|Y − Y'|
+    alive = 2 * np.mean([0.1, 0.2, 0.3, 0.2]) - 0.4 / 2 - 0.1 / 2
+    ended = 2 * ended - 0.4 / 2
+    assert got["energy_distance"] == pytest.approx((2 * alive + 3 * ended) / 5, rel=1e-5)
+
+
+def test_fastdtw_is_reported_beside_the_exact_distance(measured, truth):
+    scores = score_methods(measured, truth, ["nearest_context"], warping=("exact", "fastdtw"))[
+        "score"
+    ]
+    exact = scores.sel(metric=["ndtw", "ndtw_scaled"]).values
+    assert np.all(scores.sel(metric=["fastdtw", "fastdtw_scaled"]).values >= exact - 1e-12)
+
+
+def test_every_method_scores_every_context(measured, truth):
+    scores = score_methods(measured, truth)
+    assert list(scores["method"].values) == list(METHODS)
+    assert list(scores["metric"].values) == list(METRICS)
+    asked = scores["score"].sel(metric=[m for m in METRICS if "fastdtw" not in m])
+    assert np.isfinite(asked).all()
+    np.testing.assert_array_equal(scores["cache_ways"], truth["cache_ways"])
+
+
+def test_leaving_one_context_out_is_evaluating_on_it(measured):
+    scores = leave_contexts_out(measured, 1, ["nearest_context"], rng=np.random.default_rng(0))
+    keep = np.arange(6) != 2
+    alone = score_methods(
+        measured.isel(context=keep), measured.isel(context=[2]), {"n": nearest_context}
+    )
+    np.testing.assert_allclose(
+        scores["score"].values[0, 2], alone["score"].values[0, 0], equal_nan=True
+    )
+
+
+def test_contexts_where_a_method_is_undefined_count_for_none(measured):
+    scores = leave_contexts_out(measured, 1, CHEAP, rng=np.random.default_rng(0))
+    undefined = scores["score"].sel({"method": "bracketing", "metric": "ndtw"}).isnull()
+    assert 0 < undefined.sum() < 6  # the corners have nothing that brackets them
+    kept = scores["score"].sel({"method": "multilinear", "metric": "ndtw"})[~undefined.values]
+    got = mean_scores(scores).sel({"method": "multilinear", "metric": "ndtw"})
+    assert got == pytest.approx(float(kept.mean()))
+    assert summarise(scores)["n_contexts_undefined"] == int(undefined.sum())
+
+
+def test_improvement_is_relative_to_the_baseline(measured, truth):
+    scores = score_methods(measured, truth, CHEAP)
+    better = improvement(scores)
+    assert np.all(better.sel({"method": "bracketing"}).dropna("metric") == 0)
+    mean = mean_scores(scores).sel(metric="ndtw")
+    expected = 1 - mean.sel({"method": "multilinear"}) / mean.sel({"method": "bracketing"})
+    got = better.sel({"method": "multilinear", "metric": "ndtw"})
+    assert float(got) == pytest.approx(float(expected))
+    with pytest.raises(ValueError, match="was not evaluated"):
+        improvement(scores, "paper/mean")
+
+
+def test_a_changed_dataset_is_fitted_again(measured, truth):
+    methods = evaluate_methods()
+    first = methods["default/mean"](measured, context_table(truth))["instructions"]
+    other = measured.assign(instructions=measured["instructions"] * 3)
+    other["instructions"].attrs = measured["instructions"].attrs
+    again = methods["default/mean"](other, context_table(truth))["instructions"]
+    assert float(again.sum() / first.sum()) == pytest.approx(3, rel=1e-6)
+
+
+def test_known_contexts_in_the_truth_are_said(measured, caplog):
+    score_methods(measured, measured.isel(context=[1, 2]), ["nearest_context"])
+    assert "2 contexts of the truth were measured too" in caplog.text
+
+
+def test_files_that_do_not_belong_together_are_refused(measured, truth):
+    with pytest.raises(ProfileError, match="the truth has counters"):
+        score_methods(measured, truth.drop_vars("cache_misses"), CHEAP)
+    with pytest.raises(ProfileError, match="the truth has resources"):
+        score_methods(measured, truth.drop_vars("frequency"), CHEAP)
+    with pytest.raises(ValueError, match="unknown method 'best'"):
+        score_methods(measured, truth, ["best"])
+    with pytest.raises(ValueError, match="methods is 'bracketing'"):
+        score_methods(measured, truth, "bracketing")
+    with pytest.raises(ValueError, match="methods is \\[\\]"):
+        score_methods(measured, truth, [])
+    with pytest.raises(ValueError, match="warping is 'exact'"):
+        score_methods(measured, truth, CHEAP, warping="exact")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="1 to 5 of the 6 contexts"):
+        leave_contexts_out(measured, 6, CHEAP)
+    slower = make_profiles(
+        np.ones((1, 1, 3, 3)), [[0.06]], [[2.0, 1.0]], interval=0.02,
+        resources={n: measured[n].attrs for n in ("cache_ways", "frequency")},
+        counters={n: {} for n in ("instructions", "cache_requests", "cache_misses")},
+    )  # fmt: skip
+    with pytest.raises(ProfileError, match=r"sampled every 0\.02 s"):
+        score_methods(measured, slower, CHEAP)
+
+
+def test_the_table_shows_every_method_and_its_improvement(measured, truth):
+    text = score_table(summarise(score_methods(measured, truth, CHEAP)))
+    lines = text.splitlines()
+    assert [line.split()[0] for line in lines[2:5]] == list(CHEAP)
+    assert "nDTW raw" in lines[0]
+    assert "fastdtw" not in lines[0]
+    assert "(  +0 %)" in lines[2]
+    assert len({len(line) for line in lines[:5]}) == 1
+
+
+def test_the_picture_is_a_png_of_two_far_contexts(measured, truth, tmp_path):
+    rows = two_far_contexts(measured, truth)
+    assert sorted(rows) == [0, 1]
+    generated = {"nearest": nearest_context(measured, context_table(truth))}
+    plot_profiles(generated, truth, rows, tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(FileExistsError):
+        plot_profiles(generated, truth, rows, tmp_path / "p.png")

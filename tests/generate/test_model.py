@@ -1,0 +1,378 @@
+import dataclasses
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import oracles
+from conftest import synthetic_task
+from msbgen.bridge.solve import NotConvergedError
+from msbgen.data.check import inspect_profiles
+from msbgen.data.schema import (
+    all_contexts,
+    context_table,
+    count_array,
+    counter_names,
+    duration_array,
+)
+from msbgen.data.store import write_blocks, write_profiles
+from msbgen.errors import ProfileError
+from msbgen.generate.elapsed_law import ElapsedSettings
+from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
+
+KINDS = ("max_likelihood", "mean", "sample")
+COARSE = ElapsedSettings(snapshot_interval=0.03)
+
+
+def running(dataset, context):
+    counts = count_array(dataset)[context, 0]
+    return counts[np.isfinite(counts[:, 0])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
+    model = fit_profiles(measured, COARSE)
+    everything = all_contexts(measured)
+    generated = model.generate(everything, kind=kind, n_samples=4)
+    assert inspect_profiles(generated).errors == []
+    np.testing.assert_array_equal(context_table(generated), everything)
+    assert dict(generated.sizes)["context"] == 12
+    assert generated.sizes.get("sample", 4) == 4
+    known = duration_array(measured)
+    assert generated["duration"].min() >= known.min()
+    assert generated["duration"].max() <= known.max()
+    assert generated.attrs["kind"] == kind
+    assert generated.attrs["solver_status"].startswith("converged")
+
+
+def test_the_two_solver_forms_generate_the_same(measured):
+    query = np.array([[3.0, 1.5], [6.0, 1.2]])
+    pairwise = fit_profiles(measured, dataclasses.replace(PAPER, method="pairwise", tol=1e-12))
+    multimarginal = fit_profiles(measured, PAPER)
+    a = pairwise.generate(query, kind="mean")
+    b = multimarginal.generate(query, kind="mean")
+    for name in counter_names(measured):
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
+def test_states_equal_brute_force_over_all_atoms(measured, kind):
+    """The whole way from the file to a state, against all n² atoms of the paper's description."""
+    model = fit_profiles(measured, COARSE)
+    query = np.array([[5.0, 1.4]])
+    generated = running(model.generate(query, kind=kind), 0)
+    table, counts = context_table(measured), count_array(measured)
+    whole = np.floor(duration_array(measured) / 0.01 + 1e-9)
+
+    low, span = table.min(axis=0), np.ptp(table, axis=0)
+    unit = (table - low) / span
+    bandwidth = unit.std(axis=0) * len(unit) ** (-1 / 6)
+    target = (query[0] - low) / span / bandwidth
+    points, states, contexts = [], [], []
+    for row in (3, 6):
+        c, r = np.nonzero(whole > row)
+        eta = np.hstack([counts[c, r, row], table[c]])
+        smallest, largest = eta.min(axis=0), eta.max(axis=0)
+        points.append(0.1 * (eta - smallest) / np.where(largest > smallest, largest - smallest, 1))
+        states.append(counts[c, r, row])
+        contexts.append(unit[c] / bandwidth)
+    cost = oracles.squared_distances(*points)
+    marginals = [np.full(len(p), 1 / len(p)) for p in points]
+    plan = oracles.bridge_tensor([cost], marginals, 0.1)
+    for row, lam in ((3, 1.0), (4, 2 / 3), (5, 1 / 3)):
+        mass, value, context = oracles.atoms(plan, states, contexts, lam)
+        weight = mass * np.exp(oracles.log_kernel(target, context))
+        mean, heaviest = weight @ value / weight.sum(), value[weight.argmax()]
+        expected = mean if kind == "mean" else heaviest
+        np.testing.assert_allclose(generated[row], expected, rtol=2e-5)
+
+
+def test_sample_mean_converges_to_the_mean_of_the_conditional_law(measured):
+    model = fit_profiles(measured, COARSE)
+    query = np.array([[4.0, 2.0]])
+    mean = running(model.generate(query, kind="mean"), 0)[:8]
+    sample = model.generate(query, kind="sample", n_samples=4000, rng=np.random.default_rng(0))
+    counts = count_array(sample)[0, :, :8]
+    error = np.abs(counts.mean(axis=0) - mean)
+    assert np.all(error < 5 * counts.std(axis=0) / np.sqrt(4000) + 1e-3 * mean)
+
+
+def test_sampled_durations_follow_the_measured_ones(measured):
+    model = fit_profiles(measured, ElapsedSettings(bandwidth=0.02))
+    sample = model.generate(context_table(measured)[:1], kind="sample", n_samples=300)
+    seen, counts = np.unique(duration_array(sample), return_counts=True)
+    assert set(seen) == set(duration_array(measured)[0])
+    assert counts.min() > 60
+
+
+def test_equal_seeds_give_equal_profiles(measured):
+    model = fit_profiles(measured)
+    query = all_contexts(measured)
+    first, second, other = (
+        model.generate(query, kind="sample", rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
+    )
+    xr.testing.assert_identical(first, second)
+    assert not first["duration"].equals(other["duration"])
+
+
+@pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
+    measured, monkeypatch, settings, kind
+):
+    model = fit_profiles(measured, settings)
+    query = all_contexts(measured)
+    options = {"kind": kind, "n_samples": 3, "times": 0.004}
+    whole = model.generate(query, rng=3, **options)
+    assert len(list(model.stream(query, rng=3, **options))) == 1
+    for contexts_a_block, n_blocks in ((1, 12), (5, 3)):
+        each = 8 * 3 * np.ceil(np.nanmax(model.law.duration) / 0.004)
+        each *= 3 if kind == "sample" else 1
+        monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", (contexts_a_block + 0.5) * each)
+        assert len(list(model.stream(query, rng=3, **options))) == n_blocks
+        # beyond the rounding of matrix products of other shapes there is no difference
+        xr.testing.assert_allclose(model.generate(query, rng=3, **options), whole, rtol=1e-6)
+
+
+def test_contexts_may_be_asked_for_in_several_calls(measured):
+    model, query = fit_profiles(measured, COARSE), all_contexts(measured)
+    rng = np.random.default_rng(3)
+    parts = [
+        model.generate(query[rows], kind="sample", rng=rng) for rows in (slice(5), slice(5, 12))
+    ]
+    whole = model.generate(query, kind="sample", rng=3)
+    durations = np.concatenate([part["duration"].values for part in parts])
+    np.testing.assert_array_equal(durations, whole["duration"].values)
+
+
+def test_a_block_knows_no_contexts_but_its_own(measured):
+    """Bad arguments are found before the first block is asked for."""
+    model = fit_profiles(measured)
+    with pytest.raises(ValueError, match="not positive at row 1"):
+        model.stream([[2.0, 1.0], [0.0, 1.0]])
+    with pytest.raises(ValueError, match="times begin with"):
+        model.stream([[2.0, 1.0]], times=-1)
+
+
+def test_memory_does_not_grow_with_the_contexts(measured, monkeypatch, tmp_path):
+    monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", 4e5)
+    model = fit_profiles(measured, COARSE)
+    grid = [(w, f) for w in np.linspace(2, 8, 40) for f in np.linspace(1, 2, 50)]
+    # numba's and xarray's own lasting allocations
+    write_blocks(model.stream(grid[:60], kind="sample", n_samples=20, rng=0), tmp_path / "first.nc")
+
+    def peak(n):
+        tracemalloc.start()
+        write_blocks(
+            model.stream(grid[:n], kind="sample", n_samples=20, rng=0),
+            tmp_path / "big.nc",
+            overwrite=True,
+        )
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    few, many = peak(100), peak(1000)
+    written = xr.open_dataset(tmp_path / "big.nc")
+    assert written.sizes["context"] == 1000
+    size = sum(variable.nbytes for variable in written.variables.values())
+    assert many < size / 4
+    assert many - few < size / 20  # the list of contexts, nothing of their profiles
+
+
+def test_a_saved_model_answers_the_same(measured, tmp_path):
+    model = fit_profiles(measured)
+    model.save(tmp_path / "model.nc")
+    loaded = ProfileModel.load(tmp_path / "model.nc")
+    assert loaded.law.settings == model.law.settings
+    for kind in KINDS:
+        answers = [
+            m.generate([[3.0, 1.1]], kind=kind, rng=np.random.default_rng(5))
+            for m in (model, loaded)
+        ]
+        xr.testing.assert_identical(*answers)
+    with pytest.raises(FileExistsError):
+        model.save(tmp_path / "model.nc")
+
+
+def test_a_profile_file_is_no_model(measured, tmp_path):
+    measured.to_netcdf(tmp_path / "profiles.nc")
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/2'"):
+        ProfileModel.load(tmp_path / "profiles.nc")
+    xr.Dataset(attrs={"schema": "msbgen-model/2"}).to_netcdf(tmp_path / "half.nc")
+    with pytest.raises(ProfileError, match=r"half\.nc: the model is not whole"):
+        ProfileModel.load(tmp_path / "half.nc")
+
+
+def test_contexts_outside_the_hull_are_marked(measured):
+    model = fit_profiles(measured)
+    inside, outside = [[2.0, 1.0], [5.0, 1.5]], [[1.0, 1.5], [4.0, 2.5]]
+    generated = model.generate(inside + outside, kind="mean")
+    assert generated["extrapolated"].values.tolist() == [0, 0, 1, 1]
+    triangle = fit_profiles(measured.isel(context=[0, 1, 4]))  # not every corner is known
+    marked = triangle.generate([[3.0, 1.2], [7.5, 1.9]], kind="mean")["extrapolated"]
+    assert marked.values.tolist() == [0, 1]
+
+
+def test_the_hull_is_sharp():
+    # the hypotenuse joins (8 ways, 1 GHz) and (2 ways, 2 GHz); in units of the range x + y = 1
+    triangle = synthetic_task(np.array([(2.0, 1.0), (2.0, 2.0), (8.0, 1.0)]))
+    model = fit_profiles(triangle, COARSE)
+    beyond = np.array([-0.1, -1e-3, 0.0, 1e-3, 0.02, 0.1])
+    for x in (0.25, 0.6):
+        line = np.stack([2 + 6 * np.full(6, x), 2 - x + beyond], axis=1)
+        marked = model.generate(line, kind="mean")["extrapolated"]
+        assert marked.values.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_times_set_the_output_interval_and_conserve_events(measured):
+    model = fit_profiles(measured)
+    query = context_table(measured)
+    native = model.generate(query, kind="mean")
+    finer = model.generate(query, kind="mean", times=0.004)
+    assert finer.attrs["interval"] == 0.004
+    assert inspect_profiles(finer).errors == []
+    for name in counter_names(measured):
+        np.testing.assert_allclose(finer[name].sum("time"), native[name].sum("time"), rtol=1e-5)
+    longest = float(native["duration"].max())
+    explicit = model.generate(query, kind="mean", times=0.004 * np.arange(1, longest / 0.004 + 2))
+    np.testing.assert_array_equal(
+        explicit["instructions"].values[:, : finer.sizes["time"]], finer["instructions"].values
+    )
+    with pytest.raises(ValueError, match="a profile lasts"):
+        model.generate(query, times=[0.01, 0.02])
+    with pytest.raises(ValueError, match="equally spaced"):
+        model.generate(query, times=[0.01, 0.05, 1.0])
+    with pytest.raises(ValueError, match="times begin with"):
+        model.generate(query, times=-0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", [{"context": [2]}, {"run": [0]}, {"context": [2], "run": [1]}])
+def test_one_context_or_one_run_is_enough(measured, kind, part):
+    model = fit_profiles(measured.isel(part))
+    generated = model.generate(context_table(measured)[[2]], kind=kind)
+    assert inspect_profiles(generated).errors == []
+
+
+def test_missing_runs_and_constant_resources_are_no_obstacle(measured):
+    fewer = measured.isel(context=[0, 2, 4])  # one clock only
+    fewer["duration"][0, 1] = np.nan
+    for name in counter_names(fewer):
+        fewer[name][0, 1] = np.nan
+    generated = fit_profiles(fewer).generate([[3.0, 1.0], [3.0, 1.5]], kind="mean")
+    assert inspect_profiles(generated).errors == []
+    assert generated["extrapolated"].values.tolist() == [0, 1]
+
+
+def test_generation_knows_no_names(measured):
+    renamed = measured.rename(
+        cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
+    ).rename(cache_requests="plums")
+    renamed.attrs["progress"] = "apples"
+    a = fit_profiles(measured).generate([[3.0, 1.5]], kind="mean")
+    b = fit_profiles(renamed).generate([[3.0, 1.5]], kind="mean")
+    np.testing.assert_array_equal(a["instructions"], b["apples"])
+
+
+def test_short_runs_are_refused_with_a_remedy(measured):
+    coarse = synthetic_task(context_table(measured), interval=0.3)
+    with pytest.raises(ProfileError, match=r"two whole sampling intervals of 0\.3 s"):
+        fit_profiles(coarse, PAPER)
+
+
+def test_a_bridge_that_does_not_converge_raises(measured):
+    with pytest.raises(NotConvergedError):
+        fit_profiles(measured, ElapsedSettings(tol=1e-17))
+
+
+@pytest.mark.parametrize(
+    ("contexts", "sentence"),
+    [
+        ([[1.0]], r"rows × 2 columns \(cache_ways, frequency\)"),
+        ([], "contexts have shape"),
+        ([[2.0, 1.0], [np.nan, 1.0]], "not finite at row 1"),
+    ],
+)
+def test_bad_contexts_are_refused(measured, contexts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit_profiles(measured).generate(contexts)
+
+
+def test_bad_settings_are_refused(measured):
+    with pytest.raises(ValueError, match="epsilon is -1"):
+        ElapsedSettings(epsilon=-1)
+    with pytest.raises(ValueError, match="method is 'other'"):
+        ElapsedSettings(method="other")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="kind is 'best'"):
+        fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="settings is 'paper'"):
+        fit_profiles(measured, "paper")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="1000 times the measured range"):
+        fit_profiles(measured).generate([[1e9, 1.0]])
+    with pytest.raises(ValueError, match="n_samples is 0"):
+        fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
+
+
+def test_the_paper_preset_is_what_the_paper_states():
+    assert (PAPER.epsilon, PAPER.scaled_range, PAPER.snapshot_interval) == (0.1, 0.1, 0.05)
+    assert (PAPER.method, PAPER.hilbert_tol) == ("multimarginal", 1e-12)
+    assert DEFAULT.epsilon > 0
+
+
+def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
+    shifted = measured["cache_ways"].values - 2.0
+    attrs = {"units": "1", "role": "resource"}
+    idle = measured.assign_coords(cache_ways=("context", shifted, attrs))
+    generated = fit_profiles(idle).generate([[0.0, 1.5], [4.0, 1.5]], kind="mean")
+    assert inspect_profiles(generated).errors == []
+    assert generated["duration"].values[0] > generated["duration"].values[1]
+
+
+def test_contexts_without_a_logarithm_are_refused_where_one_is_needed(measured):
+    with pytest.raises(ValueError, match="not positive at row 1"):
+        fit_profiles(measured).generate([[2.0, 1.0], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
+def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind):
+    for step in (0.01, 0.02, 0.03, 0.05, 0.07):
+        settings = ElapsedSettings(method="pairwise", snapshot_interval=step)
+        model = fit_profiles(measured, settings)
+        generated = model.generate(all_contexts(measured), kind=kind)
+        for one in range(12):  # alone, so that the profile ends where it likes
+            alone = model.generate(all_contexts(measured)[[one]], kind=kind)
+            rows = int(np.ceil(float(alone["duration"][0]) / 0.01 * (1 - 1e-9)))
+            counts = count_array(alone)[0, 0]
+            assert np.isfinite(counts).all(axis=1).sum() == rows == len(counts)
+            np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
+
+
+def test_no_kernel_is_compiled_twice(measured, tmp_path):
+    """A second layout of an argument is a second compilation, of seconds on a first use."""
+    script = textwrap.dedent(
+        """
+        import sys
+        from msbgen import PRESETS, ProfileModel, fit_profiles, read_profiles
+        from msbgen.bridge import _kernels
+        measured = read_profiles(sys.argv[1])
+        for name, settings in PRESETS.items():
+            model = fit_profiles(measured, settings)
+            model.save(f"{sys.argv[1]}-{name}")
+            for model in (model, ProfileModel.load(f"{sys.argv[1]}-{name}")):
+                for kind in ("mean", "max_likelihood", "sample"):
+                    model.generate([[3.0, 1.1]], kind=kind, times=0.004)
+        used = {n: len(getattr(f, "signatures", [])) for n, f in vars(_kernels).items()}
+        print(sum(used.values()), *(n for n in used if used[n] > 1))
+        """
+    )
+    write_profiles(measured, tmp_path / "measured.nc")
+    command = [sys.executable, "-c", script, str(tmp_path / "measured.nc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    total, *twice = done.stdout.split()
+    assert int(total) > 10
+    assert twice == []

@@ -1,0 +1,379 @@
+import numpy as np
+import pytest
+from scipy.special import ndtri
+
+from msbgen.data.schema import count_array, make_profiles
+from msbgen.evaluate.metrics import normalised_dtw
+from msbgen.generate.clock import to_progress, to_wall_time, uniform_knots
+from msbgen.generate.model import fit_profiles
+from msbgen.generate.progress_law import ProgressSettings
+from msbgen.trend import _kernels
+from msbgen.trend.fit import Trend, fit_trend, throttled
+
+BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+
+
+def grid(*levels):
+    return np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
+
+
+def roofline(contexts, cap=True, bins=24):
+    """Four phases: computing, missing, computing, missing hard; misses capped by bandwidth.
+
+    Resources are bandwidth [level] and clock; unthrottled time a / clock + b · misses.
+    """
+    level, clock = contexts[:, :1], contexts[:, 1:]
+    phase = np.repeat(np.arange(4), bins // 4)
+    misses = np.array([20.0, 400.0, 5.0, 1500.0])[phase] * np.ones((len(contexts), 1))
+    free = (np.array([1.0, 0.6, 1.5, 0.5])[phase] / clock) + 2e-4 * misses
+    time = np.maximum(free, misses / (300.0 * level)) if cap else free
+    return np.stack([time, misses], axis=2)
+
+
+def log_log_multilinear(contexts, states, queries):
+    from scipy.interpolate import RegularGridInterpolator
+
+    axes = [np.unique(contexts[:, r]) for r in range(contexts.shape[1])]
+    values = np.log(states).reshape(*(len(a) for a in axes), *states.shape[1:])
+    return np.exp(RegularGridInterpolator([np.log(a) for a in axes], values)(np.log(queries)))
+
+
+def relative(prediction, truth):
+    """Error of time, weighted by the time itself."""
+    return np.abs(prediction - truth)[..., 0].sum() / truth[..., 0].sum()
+
+
+def noisy(states, scale=0.002, seed=0):
+    return states * np.exp(scale * np.random.default_rng(seed).standard_normal(states.shape))
+
+
+def test_a_throttled_time_is_the_mean_of_a_maximum():
+    rng = np.random.default_rng(0)
+    free, least = rng.random((6, 1)), np.append(rng.random(4), 0.0)
+    time, share = throttled(free, least, 0.3)
+    factor = np.exp(0.3 * ndtri((np.arange(200_000) + 0.5) / 200_000) - 0.045)
+    wanted = np.maximum(free[..., None], least[:, None] * factor).mean(axis=-1)
+    np.testing.assert_allclose(time, wanted, rtol=1e-4)
+    slope = (np.log(throttled(free * 1.0001, least, 0.3)[0]) - np.log(time)) / np.log(1.0001)
+    np.testing.assert_allclose(share, slope, rtol=1e-3, atol=1e-9)
+
+
+def test_a_cap_is_found_and_beats_multilinear_interpolation_threefold():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    states = noisy(roofline(known))
+    queries = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
+    trend = fit_trend(known, states)
+    (cap,) = trend.caps
+    assert (cap.counter, cap.resource) == (1, 0)
+    assert cap.rate == pytest.approx(300.0, rel=0.03)
+    truth = roofline(queries)
+    ours = relative(trend.predict(queries), truth)
+    assert ours <= relative(log_log_multilinear(known, states, queries), truth) / 3
+
+
+def misplaced(states, segments, scale=0.6):
+    """States whose bins, not their sums over segments, are wrong: in all quantities alike."""
+    shares = np.exp(scale * np.random.default_rng(1).standard_normal(states.shape[:2]))[..., None]
+    parts, jitter = (a.reshape(len(a), segments, -1, a.shape[2]) for a in (states, shares))
+    wrong = parts * jitter
+    return (wrong * (parts.sum(axis=2) / wrong.sum(axis=2))[:, :, None]).reshape(states.shape)
+
+
+def test_a_cap_is_seen_in_segments_where_the_noise_of_bins_hides_it():
+    known, segments = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0]), 4
+    states = misplaced(roofline(known), segments)
+    assert fit_trend(known, states).caps == ()
+    (cap,) = fit_trend(known, states, segments=segments).caps
+    assert (cap.counter, cap.resource) == (1, 0)
+    assert cap.rate == pytest.approx(300.0, rel=0.05)
+    free = misplaced(roofline(known, cap=False), segments)
+    assert fit_trend(known, free, segments=segments).caps == ()
+
+
+def test_a_wide_knee_and_the_better_of_two_caps_are_found():
+    known = grid(np.geomspace(1.0, 16.0, 7), [1.0, 1.5, 2.0])
+    states = roofline(known, cap=False)
+    least = states[..., 1] / (300.0 * known[:, :1])
+    soft = states.copy()
+    soft[..., 0] = throttled(states[..., 0], least, 0.6)[0]
+    (cap,) = fit_trend(known, soft).caps
+    assert 0.5 < cap.width < 0.7  # no width that the search starts from
+    states = roofline(known)
+    # another counter, that follows the capped one but not quite, explains the time nearly as well
+    waves = 0.03 * np.sin(np.arange(states.shape[1]))[:, None] * np.log(known)[:, None, :1]
+    both = np.concatenate([states, states[..., 1:] * np.exp(waves)], axis=2)
+    assert fit_trend(known, both[..., [0, 2]]).caps != ()
+    (cap,) = fit_trend(known, both).caps
+    assert cap.counter == 1
+
+
+def test_the_local_form_is_taken_for_its_error_with_the_cap_only(monkeypatch):
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    monkeypatch.setattr("msbgen.trend.fit._total", lambda choices: -1.0)  # it always seems better
+    trend = fit_trend(known, noisy(roofline(known)), coordinates="log")
+    assert trend.form == "gaussian-process"
+    monkeypatch.setattr("msbgen.trend.fit._FORM_GAIN", 1e6)
+    monkeypatch.setattr("msbgen.trend.fit._total", lambda choices: 1.0)
+    assert fit_trend(known, noisy(roofline(known)), coordinates="log").form == "local-linear"
+
+
+def test_segments_need_not_divide_the_bins_nor_states_vary():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    (cap,) = fit_trend(known, roofline(known), segments=7).caps
+    assert cap.rate == pytest.approx(300.0, rel=0.03)
+    with pytest.raises(ValueError, match="segments is 25; 0 to 24"):
+        fit_trend(known, roofline(known), segments=25)
+    same = fit_trend(known, np.full((len(known), 8, 2), 0.5), segments=2)
+    np.testing.assert_allclose(same.predict([[3.0, 1.2]]), 0.5, rtol=1e-6)
+
+
+def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    states = noisy(roofline(known, cap=False))
+    queries = grid([1.4, 2.8, 5.6], [1.2, 1.8])
+    truth = roofline(queries, cap=False)
+    with_search = relative(fit_trend(known, states).predict(queries), truth)
+    without = relative(fit_trend(known, states, find_caps=False).predict(queries), truth)
+    assert with_search <= 1.02 * without
+
+
+@pytest.mark.parametrize("form", ["gaussian-process", "local-linear"])
+def test_power_laws_are_met_at_unseen_contexts_of_a_scattered_design(form):
+    rng = np.random.default_rng(1)
+    known = np.exp(rng.uniform(0, 2, (60, 3)))
+    queries = np.exp(rng.uniform(0.2, 1.8, (40, 3)))
+
+    def state(contexts):
+        power = np.array([[-0.5, -0.2, -1.0], [0.3, 0.0, 0.0]])
+        return np.exp(np.log(contexts) @ power.T)[:, None, :] * np.ones((1, 6, 1))
+
+    trend = fit_trend(known, state(known), form=form, find_caps=False)
+    assert trend.form == form
+    np.testing.assert_allclose(trend.predict(queries), state(queries), rtol=0.05)
+
+
+@pytest.mark.parametrize("form", ["gaussian-process", "local-linear"])
+def test_leave_one_out_in_closed_form_equals_refitting(form):
+    rng = np.random.default_rng(2)
+    known = np.exp(rng.uniform(0, 2, (14, 2)))
+    states = np.exp(rng.normal(0, 0.3, (14, 5, 2)) - np.log(known[:, :1, None]))
+    trend = fit_trend(known, states, form=form, find_caps=False, coordinates="linear")
+    logs = np.log(states + trend.offset)
+    for i in (0, 7):
+        rest = np.delete(np.arange(14), i)
+        z, query = trend.scaled(known), trend.scaled(known[i : i + 1])
+        for k in range(2):
+            predicted = reference_prediction(
+                form, z[rest], query, logs[rest, :, k] - trend.mean[k], trend.lengths[k],
+                trend.nugget[k],
+            )  # fmt: skip
+            value = np.clip(predicted + trend.mean[k], trend.lowest[k], trend.highest[k])
+            np.testing.assert_allclose(
+                trend.loo[i, :, k], np.maximum(np.exp(value) - trend.offset[k], 0), rtol=1e-6
+            )
+
+
+def reference_prediction(form, z, query, values, lengths, nugget):
+    if form == "gaussian-process":
+
+        def covariance(a, b):
+            total = 100 * (1 + 12 * np.dot(a, b))
+            product = 1.0
+            for x, y, length in zip(a, b, lengths):
+                d = np.sqrt(5) * abs(x - y) / length
+                product *= (1 + d + d * d / 3) * np.exp(-d)
+            return total + product
+
+        gram = np.array([[covariance(a, b) for b in z] for a in z]) + nugget * np.eye(len(z))
+        cross = np.array([covariance(query[0], b) for b in z])
+        return cross @ np.linalg.solve(gram, values)
+    step = z - query[0]
+    squared = ((step / lengths) ** 2).sum(axis=1)
+    weight = np.exp(-0.5 * (squared - squared.min()))
+    design = np.column_stack([np.ones(len(z)), step])
+    ridge = nugget * weight.sum() * np.diag([0.0, *np.ones(z.shape[1])])
+    return np.linalg.solve(design.T @ (weight[:, None] * design) + ridge, design.T * weight)[0] @ (
+        values
+    )
+
+
+def test_the_learned_metric_discounts_a_resource_without_effect():
+    known = grid(BANDWIDTH, [1.0, 1.3, 1.6, 2.0, 2.5])
+    states = noisy(np.exp(np.sin(6 * np.log(known[:, 1:])))[:, None, :] * np.ones((1, 8, 1)), 0.001)
+    trend = fit_trend(known, states, coordinates="log", form="gaussian-process")
+    assert trend.metric[0] > 2 * trend.metric[1]
+
+
+def test_the_coordinate_is_chosen_by_the_data():
+    known = grid([1.0, 1.5, 2.2, 3.3, 5.0, 7.5], [1.0, 2.0])
+    # log time is a zigzag-free function of level itself, far from linear in its logarithm
+    states = np.exp(0.6 * known[:, :1, None] + 0.4 * np.sin(2 * known[:, :1, None]))
+    assert fit_trend(known, states * np.ones((1, 4, 1))).coordinates[0] == "linear"
+
+
+@pytest.mark.parametrize("known", [[[1.0]], [[1.0], [1.8]], [[1.0, 2.0], [2.0, 2.0], [1.5, 2.0]]])
+def test_few_contexts_are_interpolated_without_a_choice(known):
+    known = np.array(known)
+    states = np.stack([1.0 / known[:, :1], np.ones((len(known), 1))], axis=2) * np.ones((1, 3, 1))
+    trend = fit_trend(known, states)
+    np.testing.assert_allclose(trend.predict(known), states, rtol=5e-3)
+    middle = known.mean(axis=0, keepdims=True)
+    assert np.abs(trend.predict(middle)[0, :, 0] * middle[0, 0] - 1).max() < 0.02
+
+
+def test_far_extrapolation_stays_near_the_known_range_and_is_marked():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    states = roofline(known, cap=False)
+    trend = fit_trend(known, states)
+    far = np.array([[1000.0, 50.0], [4.0, 1.2], [1.0, 0.5]])
+    prediction = trend.predict(far)
+    assert np.all(np.isfinite(prediction) & (prediction >= 0))
+    assert prediction.max() < 5 * states.max()
+    np.testing.assert_array_equal(trend.outside(far) > 0, [True, False, True])
+
+
+def test_values_that_were_not_measured_are_left_out():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    full = roofline(known, cap=False)
+    holes = full.copy()
+    holes[3, :, 1] = np.nan
+    holes[7, :10, 0] = np.nan
+    with_holes, without = fit_trend(known, holes), fit_trend(known, full)
+    queries = grid([1.4, 5.6], [1.2])
+    np.testing.assert_allclose(with_holes.predict(queries), without.predict(queries), rtol=0.05)
+
+
+def test_a_counter_that_never_counted_stays_zero():
+    known = grid(BANDWIDTH, [1.0, 1.5])
+    states = roofline(known, cap=False)
+    states[..., 1] = 0.0
+    assert np.all(fit_trend(known, states).predict(known)[..., 1] == 0)
+
+
+def test_weights_say_whom_to_believe():
+    rng = np.random.default_rng(3)
+    known = np.linspace(1, 2, 20)[:, None]
+    noise = np.where(np.arange(20) % 2 == 0, 0.2, 0.001)[:, None, None]
+    states = np.exp(noise * rng.standard_normal((20, 30, 1)))
+    weighted = fit_trend(known, states, weights=1 / noise[:, 0, 0] ** 2).predict(known)
+    alike = fit_trend(known, states).predict(known)
+    assert np.abs(weighted - 1).mean() < 0.5 * np.abs(alike - 1).mean()
+
+
+@pytest.mark.parametrize("cap", [True, False])
+def test_a_trend_survives_as_plain_arrays(cap):
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    trend = fit_trend(known, noisy(roofline(known, cap=cap)))
+    assert len(trend.caps) == cap
+    arrays = trend.to_arrays()
+    assert all(a.dtype.kind in "fi" for a in arrays.values())
+    queries = grid([1.4, 5.6], [1.2, 3.0])
+    back = Trend.from_arrays(arrays)
+    np.testing.assert_array_equal(back.predict(queries), trend.predict(queries))
+    np.testing.assert_array_equal(back.loo, trend.loo)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"contexts": [[1.0], [np.inf], [3.0]]}, "contexts has shape"),
+        ({"contexts": [[1.0], [1.0], [3.0]]}, "twice"),
+        ({"states": np.ones((2, 4, 1))}, "states has shape"),
+        ({"states": -np.ones((3, 4, 1))}, "negative"),
+        ({"states": np.full((3, 4, 1), np.nan)}, "no context has measured"),
+        ({"weights": 0.0}, "weights must be positive"),
+        ({"form": "spline"}, "form is 'spline'"),
+        ({"coordinates": ("log", "log")}, "coordinates is"),
+    ],
+)
+def test_bad_arguments_are_named(change, message):
+    arguments = {"contexts": [[1.0], [2.0], [3.0]], "states": np.ones((3, 4, 1))} | change
+    with pytest.raises(ValueError, match=message):
+        fit_trend(**arguments)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_the_serial_inverse_is_the_inverse(n):
+    half = np.random.default_rng(n).standard_normal((n, n))
+    matrix = half @ half.T + np.eye(n)
+    inverse = np.empty_like(matrix)
+    assert _kernels.invert_positive(matrix, inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9, atol=1e-12)
+    assert not _kernels.invert_positive(-matrix, inverse)
+
+
+def test_refitting_to_the_same_states_is_the_same_trend():
+    contexts = np.array([[w, f] for w in (1.0, 2.0, 3.0, 5.0) for f in (1.0, 1.5, 2.0)])
+    states = (1 / contexts[:, 1] + 0.3 / contexts[:, 0])[:, None, None] * np.ones((1, 4, 2))
+    trend = fit_trend(contexts, states)
+    again = trend.refit(states)
+    short = trend.refit(states, held_out=False)
+    np.testing.assert_array_equal(short.predict(contexts), again.predict(contexts))
+    assert np.isnan(short.loo).all()
+    assert np.isfinite(again.loo).all()
+    np.testing.assert_array_equal(again.predict(contexts), trend.predict(contexts))
+    doubled = trend.refit(2 * states).predict(contexts)
+    np.testing.assert_allclose(doubled, 2 * trend.predict(contexts), rtol=1e-3)
+    with pytest.raises(ValueError, match="states has 1 quantities; the 2 of the trend"):
+        trend.refit(states[:, :, :1])
+
+
+# ------------------------------------------------------------- rooflines, seen in wall time
+
+INTERVAL = 0.01  # s
+KNOTS = uniform_knots(48)
+LEVELS = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+# on both sides of the knees; computing phases have none.  Both methods have the task's own bins.
+UNSEEN = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
+
+
+def wall_time(states):
+    """Counts of instructions and misses per interval, (q, time, 2), and durations [s]."""
+    total = np.full(len(states), 1e9)
+    return to_wall_time(states, total, INTERVAL, knots=KNOTS, clock=1)
+
+
+def slowed(contexts, cap=True):
+    """The roofline in bins of some 20 ms."""
+    return roofline(contexts, cap, bins=48) * [0.02, 1.0]
+
+
+def scaled_distances(profiles, truth):
+    """Normalised DTW of every context, each counter divided by its largest count."""
+    largest = np.nanmax(truth, axis=(0, 1))
+    running = [[p[np.isfinite(p).all(axis=1)] for p in both] for both in zip(profiles, truth)]
+    return np.array([normalised_dtw(ours, wanted, scale=largest) for ours, wanted in running])
+
+
+def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones():
+    runs = 3
+    states = slowed(np.repeat(LEVELS, runs, axis=0))
+    counts, duration = wall_time(noisy(states))
+    shape = (len(LEVELS), runs)
+    task = make_profiles(
+        counts.reshape(*shape, -1, 2), duration.reshape(shape), LEVELS, interval=INTERVAL,
+        resources={"bandwidth": {"units": "1"}, "clock": {"units": "GHz"}},
+        counters={"instructions": {}, "misses": {}},
+    )  # fmt: skip
+    model = fit_profiles(task, ProgressSettings(bins=48, segments=6))
+    ours = count_array(model.generate(UNSEEN, kind="mean"))[:, 0]
+    means = to_progress(counts, duration, INTERVAL, knots=KNOTS, clock=1).state
+    means = means.reshape(*shape, 48, 2).mean(axis=1)
+    theirs, _ = wall_time(log_log_multilinear(LEVELS, means, UNSEEN))
+    truth, _ = wall_time(slowed(UNSEEN))
+    mine, multilinear = scaled_distances(ours, truth), scaled_distances(theirs, truth)
+    low = UNSEEN[:, 0] < 3  # the knees lie at levels of about 2.5 and 7
+    for side in (low, ~low):
+        assert mine[side].mean() <= multilinear[side].mean() / 3, (mine, multilinear)
+
+
+def test_looking_for_a_cap_costs_nothing_where_there_is_none():
+    states = noisy(slowed(LEVELS, cap=False))
+    truth, _ = wall_time(slowed(UNSEEN, cap=False))
+    found, plain = (
+        scaled_distances(
+            wall_time(fit_trend(LEVELS, states, find_caps=look).predict(UNSEEN))[0], truth
+        ).mean()
+        for look in (True, False)
+    )
+    assert found <= 1.02 * plain
