@@ -1,0 +1,22 @@
+"""Cores and memory as the process may use them."""
+
+import os
+
+import pytest
+
+from msbgen.machine import available_cores, physical_memory
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux's affinities")
+def test_cores_are_those_of_the_affinity_not_of_the_machine():
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {min(before)})
+        assert available_cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
+    assert available_cores() == len(before)
+
+
+def test_memory_is_that_of_a_real_machine():
+    assert 2**27 < physical_memory() < 2**50
