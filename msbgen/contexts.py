@@ -44,6 +44,36 @@ def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
     return exponent - exponent.max(axis=1, keepdims=True)
 
 
+def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
+    """What is left out to see how well levels between measured ones are predicted.
+
+    On a grid the neighbours of a context left out alone give away its levels; a level that is
+    left out as a whole has to be met from those around it.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n, m)
+
+    Returns
+    -------
+    list of (resource, rows)
+        Each level but the lowest and the highest of each resource that has at least three, and on
+        average two contexts or more at each: the resource's column, and the contexts at the level.
+
+    Examples
+    --------
+    >>> clock = np.array([[1.0], [1.0], [1.5], [1.5], [2.0], [2.0]])
+    >>> [(resource, rows.tolist()) for resource, rows in inner_levels(clock)]
+    [(0, [2, 3])]
+    """
+    inner = []
+    for resource, column in enumerate(contexts.T):
+        levels = np.unique(column)
+        if 3 <= len(levels) <= len(contexts) // 2:
+            inner += [(resource, np.flatnonzero(column == level)) for level in levels[1:-1]]
+    return inner
+
+
 @dataclass(frozen=True, eq=False)
 class Hull:
     """Convex hull of known contexts, found once and asked often.

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from msbgen.contexts import Hull
+from msbgen.contexts import Hull, inner_levels
 
 
 def in_hull(known, query):
@@ -52,3 +52,20 @@ def test_a_grid_without_its_corners_is_no_box(missing):
     outside = hull.outside(np.vstack([grid, [[1.5, 385.0, 1.7]]]))
     np.testing.assert_array_equal(np.flatnonzero(outside), missing)
     assert hull.outside(np.array([[1.5, 701.0, 1.7], [1.5, 700.0, 1.7]])).tolist()[0]
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 2), max_size=16))
+def test_inner_levels_lie_between_others_and_are_left_out_whole(rows):
+    contexts = np.array(rows, dtype=float).reshape(-1, 2)
+    found = inner_levels(contexts)
+    for resource, members in found:
+        level = {rows[i][resource] for i in members}
+        others = [row[resource] for i, row in enumerate(rows) if i not in members]
+        assert len(level) == 1
+        assert min(others) < min(level) < max(others)
+        assert not level & set(others)
+    for resource in range(2):
+        distinct = {row[resource] for row in rows}
+        # a level of one context each is what leaving it out alone tests already
+        wanted = len(distinct) - 2 if 3 <= len(distinct) <= len(rows) / 2 else 0
+        assert sum(r == resource for r, _ in found) == wanted
