@@ -2,12 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.errors import ArgumentError
+
 Floats = NDArray[np.float64]
+
+
+def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
+    """Contexts of a grid, (n_contexts, n_resources): so many levels of each resource.
+
+    The levels are evenly spread from the lowest to the highest; one level is the highest.
+
+    Parameters
+    ----------
+    levels : mapping of str to sequence of float
+        Levels of each resource by name, in any order.
+    counts : sequence of int
+        How many of them are wanted, a number a resource.
+
+    Raises
+    ------
+    ArgumentError
+        Another number of counts than of resources, or one that is not from 1 to the number of
+        levels.
+
+    Examples
+    --------
+    >>> grid_contexts({"ways": [2, 4, 6, 8, 10], "clock": [1.5, 1.0]}, [3, 1])
+    array([[ 2. ,  1.5],
+           [ 6. ,  1.5],
+           [10. ,  1.5]])
+    """
+    if len(counts) != len(levels):
+        raise ArgumentError(
+            f"grid is {'x'.join(map(str, counts))}; a number of levels for each of "
+            f"{', '.join(levels)} is wanted."
+        )
+    chosen = []
+    for (name, given), n in zip(levels.items(), counts):
+        values = np.unique(np.asarray(given, dtype=float))
+        if not 1 <= n <= len(values):
+            raise ArgumentError(
+                f"grid is {n} levels of {name}, which has {len(values)}; a number from 1 to "
+                f"{len(values)} is wanted."
+            )
+        at = [round(i * (len(values) - 1) / max(n - 1, 1)) for i in range(n)]
+        chosen.append(values[at] if n > 1 else values[-1:])
+    return np.array(list(product(*chosen)))
+
+
+def grid_counts(text: str) -> tuple[int, ...]:
+    """Numbers of levels as the text of a grid gives them: ``"5x5x3"`` is (5, 5, 3).
+
+    Raises
+    ------
+    ArgumentError
+        The text is something else.
+    """
+    counts = text.split("x")
+    if not all(n.isascii() and n.isdigit() and len(n) < 10 for n in counts):
+        raise ArgumentError(
+            f"grid is '{text}'; a number of levels for each resource, as 5x5x3, is wanted."
+        )
+    return tuple(map(int, counts))
 
 
 def to_unit_range(known: Floats, contexts: Floats) -> Floats:

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from msbgen.contexts import Hull, inner_levels
+from msbgen.contexts import Hull, grid_contexts, grid_counts, inner_levels
+from msbgen.errors import ArgumentError
 
 
 def in_hull(known, query):
@@ -69,3 +70,45 @@ def test_inner_levels_lie_between_others_and_are_left_out_whole(rows):
         # a level of one context each is what leaving it out alone tests already
         wanted = len(distinct) - 2 if 3 <= len(distinct) <= len(rows) / 2 else 0
         assert sum(r == resource for r, _ in found) == wanted
+
+
+levels_of_resources = st.dictionaries(
+    st.sampled_from("abc"), st.lists(st.integers(1, 50), min_size=1, unique=True), min_size=1
+)
+
+
+@given(levels=levels_of_resources, data=st.data())
+def test_a_grid_has_so_many_levels_of_each_resource_spread_evenly(levels, data):
+    counts = [data.draw(st.integers(1, len(values))) for values in levels.values()]
+    grid = grid_contexts(levels, counts)
+    assert grid.shape == (np.prod(counts), len(levels))
+    assert len(np.unique(grid, axis=0)) == len(grid)
+    for column, n, values in zip(grid.T, counts, levels.values()):
+        chosen, known = np.unique(column), np.sort(values)
+        assert len(chosen) == n
+        assert chosen[-1] == known[-1]
+        if n > 1:
+            assert chosen[0] == known[0]
+            steps = np.diff(np.searchsorted(known, chosen))
+            assert steps.max() - steps.min() <= 2  # each place is rounded by half a level
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((2,), "grid is 2; a number of levels for each of ways, clock is wanted"),
+        ((2, 0), "grid is 0 levels of clock"),
+        ((4, 2), "grid is 4 levels of ways, which has 3; a number from 1 to 3"),
+    ],
+)
+def test_a_grid_of_other_sizes_is_refused(counts, message):
+    with pytest.raises(ArgumentError, match=message):
+        grid_contexts({"ways": [2, 4, 6], "clock": [1.0, 2.0]}, counts)
+
+
+def test_numbers_of_levels_are_read_from_text():
+    assert grid_counts("5x4x1") == (5, 4, 1)
+    assert grid_counts("7") == (7,)
+    for text in ("", "5x", "axb", "-1x2", "5,5", "1e3", "²x1", "9" * 30):
+        with pytest.raises(ArgumentError, match="grid is"):
+            grid_counts(text)
