@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.errors import ArgumentError
 
@@ -135,6 +135,40 @@ def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
         if 3 <= len(levels) <= len(contexts) // 2:
             inner += [(resource, np.flatnonzero(column == level)) for level in levels[1:-1]]
     return inner
+
+
+def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Floats:
+    """Smallest value whose share of the weights, with that of all smaller ones, reaches a level.
+
+    A share that misses the level by rounding, 1e-12, has reached it; a value without weight is
+    never the answer.
+
+    Parameters
+    ----------
+    values : ndarray, (n,)
+    weights : ndarray, (q, n)
+        Not negative, some of each row positive; each row is a question of its own.
+    levels : array_like, broadcastable to (q, n_levels)
+        From 0 to 1.
+
+    Returns
+    -------
+    ndarray, (q, n_levels)
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 2.0]]), [0.25, 0.5, 1.0])
+    array([[1., 2., 3.]])
+    """
+    wanted = np.atleast_1d(np.asarray(levels, dtype=float))
+    wanted = np.broadcast_to(wanted, (len(weights), wanted.shape[-1]))
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[:, order], axis=1)
+    place = np.empty(wanted.shape, dtype=np.intp)
+    for at, row, level in zip(place, reached, wanted):
+        first = np.searchsorted(row, 0.0, side="right")
+        at[:] = np.clip(np.searchsorted(row, (level - 1e-12) * row[-1]), first, len(row) - 1)
+    return values[order][place]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from msbgen.contexts import Hull, grid_contexts, grid_counts, inner_levels
+from msbgen.contexts import Hull, grid_contexts, grid_counts, inner_levels, weighted_quantile
 from msbgen.errors import ArgumentError
 
 
@@ -112,3 +112,17 @@ def test_numbers_of_levels_are_read_from_text():
     for text in ("", "5x", "axb", "-1x2", "5,5", "1e3", "²x1", "9" * 30):
         with pytest.raises(ArgumentError, match="grid is"):
             grid_counts(text)
+
+
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_a_weighted_quantile_is_the_smallest_value_whose_share_reaches_the_level(n, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 5, n) / 1.0  # ties
+    weights = rng.integers(0, 3, (2, n)) / 3.0
+    weights[:, rng.integers(n)] += 1 / 3
+    levels = np.append(np.linspace(0.0, 1.0, 13), rng.random(4))
+    for row, got in zip(weights, weighted_quantile(values, weights, levels)):
+        for level, value in zip(levels, got):
+            held = np.unique(values[row > 0])
+            reached = [row[values <= v].sum() >= level * row.sum() - 1e-9 for v in held]
+            assert value == held[np.argmax(reached)]

@@ -23,11 +23,23 @@ from msbgen.bridge.condition import (
     make_segment,
 )
 from msbgen.bridge.solve import SolverConfig, solve_bridge
-from msbgen.contexts import gaussian_log_weights, scott_bandwidth, to_unit_range
+from msbgen.contexts import (
+    gaussian_log_weights,
+    scott_bandwidth,
+    to_unit_range,
+    weighted_quantile,
+)
+from msbgen.errors import ArgumentError
+from msbgen.generate.centre import Centre, Residuals
+from msbgen.generate.law import Kind
 from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
-Kind = Literal["max_likelihood", "mean", "sample"]
+
+_NO_TREND = (
+    "the law is that of the paper's preset, on the wall clock and without a trend; a model that "
+    "was fitted with the default preset is wanted."
+)
 
 
 @dataclass(frozen=True)
@@ -182,8 +194,30 @@ class ElapsedLaw:
             error,
         )
 
+    @property
+    def centre(self) -> Centre:
+        """Refused: the wall clock has no bins of progress and no trend."""
+        raise ArgumentError(_NO_TREND)
+
+    @property
+    def residuals(self) -> Residuals:
+        """Refused as :attr:`centre`."""
+        raise ArgumentError(_NO_TREND)
+
+    def known_states(self) -> Floats:
+        """Refused as :attr:`centre`."""
+        raise ArgumentError(_NO_TREND)
+
     def check(self, query: Floats) -> None:
         """Every finite context can be answered."""
+
+    def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
+        """Nothing: the bridge is all that is fitted."""
+
+    def durations(self, query: Floats) -> Floats:
+        """Mean execution times at contexts (q, n_resources) [s], (q,)."""
+        weights, ends = self._run_weights(query)
+        return weights @ ends
 
     def profiles(
         self,
@@ -191,7 +225,7 @@ class ElapsedLaw:
         kind: Kind,
         *,
         n_samples: int = 1,
-        rng: np.random.Generator,
+        rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
@@ -213,11 +247,11 @@ class ElapsedLaw:
         if kind == "mean":
             duration = weights @ ends
         elif kind == "max_likelihood":
-            duration = _weighted_quantile(ends, weights, np.full((len(query), 1), 0.5))[:, 0]
+            duration = weighted_quantile(ends, weights, 0.5)[:, 0]
         else:
-            streams = rng.spawn(len(query))
+            streams = np.random.default_rng(rng).spawn(len(query))
             level = np.stack([stream.random(n_samples) for stream in streams])
-            duration = _weighted_quantile(ends, weights, level)
+            duration = weighted_quantile(ends, weights, level)
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
         rates = self._rates(query, kind, n_samples, n_rows, streams, progress)
         share = np.clip(duration[..., None] / self.interval - np.arange(n_rows), 0.0, 1.0)
@@ -225,8 +259,8 @@ class ElapsedLaw:
         rates *= share[..., None].astype(np.float32)
         return rates, duration
 
-    def provenance(self) -> dict[str, Any]:
-        """What the attributes of a generated file say of the bridge."""
+    def provenance(self, kind: Kind) -> dict[str, Any]:
+        """What the attributes of generated profiles say of the bridge, which every kind asks."""
         return {
             "epsilon": self.settings.epsilon,
             "scaling": f"components moved to [0, {self.settings.scaled_range:g}] per snapshot",
@@ -392,12 +426,3 @@ def _scaled_points(snapshot: Snapshot, contexts: Floats, settings: ElapsedSettin
     """Augmented states (ξ, β), every component moved to [0, scaled_range]."""
     eta = np.hstack([snapshot.states, contexts[snapshot.context]])
     return settings.scaled_range * to_unit_range(eta, eta)
-
-
-def _weighted_quantile(values: Floats, weights: Floats, levels: Floats) -> Floats:
-    """Quantiles of weighted values: (n,), (n_query, n), (n_query, n_levels) -> levels' shape."""
-    order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[:, order], axis=1)
-    # the lower one of two where the weights split evenly, whatever their last digits are
-    at = [np.searchsorted(c / c[-1], level - 1e-12) for c, level in zip(cumulative, levels)]
-    return values[order][np.minimum(at, len(values) - 1)]

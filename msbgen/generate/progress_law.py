@@ -29,8 +29,9 @@ from msbgen.bridge import _kernels as bridge_kernels
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.contexts import gaussian_log_weights, scott_bandwidth
 from msbgen.generate import _kernels
+from msbgen.generate.centre import Centre, Residuals
 from msbgen.generate.clock import lost_counts, sharpen, to_progress, uniform_knots
-from msbgen.generate.elapsed_law import Kind
+from msbgen.generate.law import Kind
 from msbgen.machine import OnProgress, available_cores
 from msbgen.trend.fit import Trend, fit_trend
 
@@ -291,6 +292,35 @@ class ProgressLaw:
             float(bridge.marginal_error.max(initial=0.0)),
         )
 
+    @cached_property
+    def centre(self) -> Centre:
+        """Where the profiles of a context lie."""
+        return Centre(
+            self.clock,
+            self.settings.segments,
+            self.total,
+            self.trend,
+            self.total_trend,
+            self.departure,
+            self.trust,
+        )
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How the measured runs depart from the centre."""
+        return Residuals(self.run_context, self.residual, self.lag, self.total_residual)
+
+    def known_states(self) -> Floats:
+        """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
+        return self.centre.known_states()
+
+    def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
+        """Nothing: the bridge is solved by the fit."""
+
+    def durations(self, query: Floats) -> Floats:
+        """Mean execution times at contexts (q, n_resources) [s], (q,)."""
+        return self.profiles(query, "mean", rng=np.random.default_rng(0))[1]
+
     def check(self, query: Floats) -> None:
         """Raise ValueError where a context has no place in the coordinates of the trends."""
         for trend in (self.trend, self.total_trend):
@@ -302,7 +332,7 @@ class ProgressLaw:
         kind: Kind,
         *,
         n_samples: int = 1,
-        rng: np.random.Generator,
+        rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
@@ -321,7 +351,7 @@ class ProgressLaw:
         """
         block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
         blocks = [slice(i, i + block) for i in range(0, len(query), block)]
-        streams = rng.spawn(len(query)) if kind == "sample" else []
+        streams = np.random.default_rng(rng).spawn(len(query)) if kind == "sample" else []
         done = 0
 
         def answer(rows: slice) -> tuple[NDArray[np.float32], Floats]:
@@ -531,7 +561,7 @@ class ProgressLaw:
             **{name: arrays[name] for name in own},
         )
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self, kind: Kind) -> dict[str, Any]:
         """What the attributes of a generated file say of the bridge."""
         return {
             "epsilon": self.settings.epsilon,

@@ -1,0 +1,1 @@
+"""Where the profiles of a context lie."""
