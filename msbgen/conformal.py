@@ -20,7 +20,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+from msbgen.contexts import weighted_quantile
+from msbgen.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -32,7 +35,9 @@ _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 def contexts_needed(miscoverage: float) -> int:
     """Fewest contexts, of one run or more each, whose runs can support a rate: 1/α − 1."""
     if not 1e-15 <= miscoverage < 1:
-        raise ValueError(f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted.")
+        raise ArgumentError(
+            f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted."
+        )
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
 
@@ -41,59 +46,18 @@ def check_rate(miscoverage: float, n_contexts: int, n_runs: int) -> None:
 
     Raises
     ------
-    ValueError
-        The rate is not in (0, 1), or too small.
+    ArgumentError
+        The rate is not in (0, 1).
+    MeasurementError
+        The rate is too small.
     """
     needed = contexts_needed(miscoverage)
     if n_contexts < needed:
-        raise ValueError(
-            f"miscoverage is {miscoverage:g}: it needs at least {needed:.6g} runs of as many "
-            f"different contexts; there are {n_runs} runs of {n_contexts} contexts, which support "
-            f"{np.ceil(1e4 / (n_contexts + 1)) / 1e4:g}."
+        raise MeasurementError(
+            f"miscoverage is {miscoverage:g}; at least {needed:.6g} runs of as many different "
+            f"contexts are wanted, and there are {n_runs} runs of {n_contexts} contexts, which "
+            f"support {np.ceil(1e4 / (n_contexts + 1)) / 1e4:g}."
         )
-
-
-def conformal_quantile(
-    score: ArrayLike, context: ArrayLike, miscoverage: float, *, weight: ArrayLike = 1.0
-) -> float:
-    """Score that a new run of a new context exceeds with probability at most `miscoverage`.
-
-    Parameters
-    ----------
-    score : array_like, (runs,)
-    context : array_like of int, (runs,)
-        The context that each run belongs to: the exchangeable unit.
-    miscoverage : float
-        α in (0, 1).
-    weight : array_like, broadcastable to (runs,)
-        How much a run counts; the default counts every run alike, 1/n_c makes contexts alike.
-
-    Returns
-    -------
-    float
-        Smallest score whose weighted distribution function, with the share 1/(n+1) of the new
-        context at infinity, reaches 1 − α.
-
-    Raises
-    ------
-    ValueError
-        The rate is not in (0, 1), or the n contexts cannot support it.
-    """
-    value = np.asarray(score, dtype=float)
-    n = len(np.unique(np.asarray(context)))
-    check_rate(miscoverage, n, value.size)
-    share = np.broadcast_to(np.asarray(weight, dtype=float), value.shape)
-    return _quantile(value, share, miscoverage, n)
-
-
-def _quantile(value: Floats, share: Floats, miscoverage: float, n: int) -> float:
-    """Smallest value whose share reaches (1 − α)·(1 + 1/n); the largest where none does."""
-    order = np.argsort(value, kind="stable")
-    reached = np.cumsum(share[order])
-    wanted = (1.0 - miscoverage) * (1.0 + 1.0 / n) * reached[-1]
-    # equal weights add up with rounding: a hair less than wanted is enough
-    place = int(np.searchsorted(reached, wanted - 1e-9 * reached[-1]))
-    return float(value[order[min(place, value.size - 1)]])
 
 
 def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
@@ -168,5 +132,9 @@ class Pools:
         pool, context = self.place(self.doubt, rate)[row], self.context[row]
         n = len(np.unique(context))
         check_rate(asked, n, score.size)
+        # the new context is one of n + 1, at infinity, for which the largest score stands
+        level = min((1.0 - asked) * (1.0 + 1.0 / n), 1.0)
         sides = [pool == i for i in np.unique(pool)]
-        return np.array([_quantile(score[side], share[side], asked, n) for side in sides])
+        return np.array(
+            [weighted_quantile(score[side], share[None, side], level).item() for side in sides]
+        )

@@ -213,6 +213,38 @@ def hierarchical_quantile(scores, rate):
     raise ValueError("the contexts cannot support the rate")
 
 
+def weighted_quantile(values, weights, level):
+    """Smallest value whose share of whole-number weights reaches a level, else the largest."""
+    total, reached = sum(weights), 0
+    for value, weight in sorted(zip(values, weights)):
+        reached += weight
+        if Fraction(reached, total) >= level:
+            return value
+    return max(values)
+
+
+def pooled_quantiles(rows, rate, asked):
+    """Conformal quantile for each left-out row (doubt, whole weight, context, scores of its runs).
+
+    Rows farther than the weighted median doubt have a quantile of their own where each side has
+    the 1/rate − 1 contexts that the rate needs.
+    """
+    cut = weighted_quantile([row[0] for row in rows], [row[1] for row in rows], Fraction(1, 2))
+    sides = [[row for row in rows if (row[0] > cut) == far] for far in (False, True)]
+    if min(len({row[2] for row in side}) for side in sides) < 1 / rate - 1:
+        sides = [rows, rows]
+    n = len({row[2] for row in rows})
+    level = (1 - asked) * Fraction(n + 1, n)
+    found = []
+    for row in rows:
+        many = sides[row[0] > cut]
+        common = np.lcm.reduce([len(r[3]) for r in many])
+        scores = [score for r in many for score in r[3]]
+        shares = [int(r[1] * common // len(r[3])) for r in many for _ in r[3]]
+        found.append(weighted_quantile(scores, shares, level))
+    return found
+
+
 def kriging_deviation(known, z, lengths, nugget):
     """Deviation of a Gaussian process at z given known places: Matérn-5/2 plus a free line."""
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bounds.heldout import HeldOut
+from msbgen.contexts import weighted_quantile
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +75,7 @@ class DurationHeads:
         if name in _QUANTILES:
             away, _ = self._noise
             weight = (repeated / np.maximum(runs, 1))[:, self.held.run_context]
-            return centre + _weighted_quantile(away, weight, _QUANTILES[name]), one
+            return centre + weighted_quantile(away, weight, _QUANTILES[name])[:, 0], one
         square = np.divide(
             repeated @ self._noise[1], total, out=np.zeros(len(centre)), where=total > 0
         )
@@ -186,11 +187,3 @@ def tightest(names: tuple[str, ...], margins: list[float]) -> str:
     """The plainest of those within _GAIN of the least margin."""
     least = min(margins)
     return next(n for n, margin in zip(names, margins) if margin <= least + _GAIN * abs(least))
-
-
-def _weighted_quantile(values: Floats, weight: Floats, level: float) -> Floats:
-    """Smallest of the values (n,) whose share of each row of weights (q, n) reaches `level`."""
-    order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weight[:, order], axis=1)
-    place = (reached < level * (1 - 1e-12) * reached[:, -1:]).sum(axis=1)
-    return values[order[np.minimum(place, len(values) - 1)]]

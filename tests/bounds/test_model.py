@@ -3,8 +3,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import oracles
 from conftest import synthetic_task
@@ -12,7 +10,6 @@ from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heads import BAND_HEADS, HEADS
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.model import CalibratedModel, calibrate_model
-from msbgen.conformal import conformal_quantile, contexts_needed
 from msbgen.data.schema import count_array, duration_array
 from msbgen.errors import ProfileError
 from msbgen.generate.clock import sharpen, uniform_knots
@@ -72,35 +69,6 @@ def drawn(rng, *, n=40, runs=3, noise=None, error=0.0, bins=1):
     return Calibration(held, ("duration",))
 
 
-scores = st.lists(
-    st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=4), min_size=4, max_size=12
-)
-
-
-@given(scores, st.sampled_from([0.2, 0.25, 0.31, 0.5, 0.9]))
-def test_the_quantile_equals_the_definition(runs_of, rate):
-    score = np.concatenate(runs_of)
-    context = np.repeat(np.arange(len(runs_of)), [len(r) for r in runs_of])
-    weight = np.concatenate([np.full(len(r), 1 / len(r)) for r in runs_of])
-    got = conformal_quantile(score, context, rate, weight=weight)
-    assert got == oracles.hierarchical_quantile(runs_of, rate)
-
-
-@pytest.mark.parametrize("error", [0.0, 3.0], ids=["runs apart", "runs of a context together"])
-@pytest.mark.parametrize("rate", [0.2, 0.05])
-def test_a_new_run_of_an_exchangeable_context_is_covered_exactly(rate, error):
-    rng = np.random.default_rng(3)
-    n, runs, trials = 39, 4, 4000
-    context = np.repeat(np.arange(n), runs)
-    covered = 0
-    for _ in range(trials):
-        score = error * np.repeat(rng.standard_normal(n), runs) + rng.standard_normal(n * runs)
-        new = error * rng.standard_normal() + rng.standard_normal()
-        covered += new <= conformal_quantile(score, context, rate)
-    slack = 4 * np.sqrt(rate * (1 - rate) / trials)
-    assert 1 - rate - slack <= covered / trials <= 1 - rate + 1 / (n + 1) + slack
-
-
 def test_bounds_with_a_chosen_head_cover_new_runs():
     rng = np.random.default_rng(4)
     rate, trials, covered = 0.1, 200, []
@@ -129,7 +97,6 @@ def test_bounds_with_a_chosen_head_cover_new_runs():
 
 
 def test_a_rate_that_the_contexts_cannot_support_is_refused(calibration):
-    assert [contexts_needed(a) for a in (0.5, 0.1, 0.05, 0.01, 0.001)] == [1, 9, 19, 99, 999]
     calibration.duration_bound(BETWEEN, 1 / 26)
     with pytest.raises(ValueError, match=r"at least 99 runs .* 100 runs of 25 contexts"):
         calibration.duration_bound(BETWEEN, 0.01)
@@ -321,7 +288,7 @@ def test_what_is_asked_twice_is_not_worked_out_twice(calibrated, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a quantile was taken again")
 
-    monkeypatch.setattr("msbgen.conformal._quantile", refuse)
+    monkeypatch.setattr("msbgen.conformal.weighted_quantile", refuse)
     np.testing.assert_array_equal(calibrated.duration_bound(BETWEEN[:1], 0.07), first)
 
 

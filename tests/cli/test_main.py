@@ -118,7 +118,7 @@ BOUND_ERRORS = [
     (["--miscoverage", "1.5"], 2, "'1.5' is not between 0 and 1"),
     (["-o", "o.txt"], 2, "o.txt: name a file that ends in .nc or .csv"),
     (["-o", "truth.nc"], 2, "exists already"),
-    (["--miscoverage", "0.05"], 3, "measured.nc: miscoverage is 0.05: it needs at least 19 runs"),
+    (["--miscoverage", "0.05"], 3, "measured.nc: miscoverage is 0.05; at least 19 runs"),
 ]
 
 
