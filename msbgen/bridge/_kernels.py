@@ -117,22 +117,13 @@ _exp = _plain_exp if config.DISABLE_JIT else _vector_exp  # pyright: ignore
 
 
 @_kernel
-def _cost_row(x, yt, cost, i, row):
-    """Row i of the cost matrix."""
-    m = row.size
-    if cost.size:
-        given = cost[i]
-        for j in range(m):
-            row[j] = given[j]
-        return
-    dimension = yt.shape[0]
+def _add_squares(x, yt, i, dimension, row):
+    """Add the squared distances of x[i] to all points in the first `dimension` coordinates."""
     odd = dimension % 3
-    for j in range(m):
-        row[j] = 0.0
     for k in range(odd):
         xk = x[i, k]
         yk = yt[k]
-        for j in range(m):
+        for j in range(row.size):
             t = xk - yk[j]
             row[j] += t * t
     for k in range(odd, dimension, 3):  # by threes, to spare loads and stores of the row
@@ -142,7 +133,7 @@ def _cost_row(x, yt, cost, i, row):
         y0 = yt[k]
         y1 = yt[k + 1]
         y2 = yt[k + 2]
-        for j in range(m):
+        for j in range(row.size):
             t0 = x0 - y0[j]
             t1 = x1 - y1[j]
             t2 = x2 - y2[j]
@@ -150,14 +141,55 @@ def _cost_row(x, yt, cost, i, row):
 
 
 @_kernel
-def _plan_row(x, yt, cost, i, fi, g, scale, row):
-    """exp((f_i + g_j - C_ij) / epsilon) for all j, with scale = 1 / epsilon.
+def _cost_row(x, yt, cost, i, row):
+    """Row i of the cost matrix."""
+    if cost.size:
+        row[:] = cost[i]
+    else:
+        row[:] = 0.0
+        _add_squares(x, yt, i, yt.shape[0], row)
+
+
+@_kernel
+def _plan_row(x, yt, cost, i, fi, g, scale, scratch, row):
+    """exp((f_i + g_j - C_ij) / epsilon) for all j, with scale = 1 / epsilon; scratch (m,).
 
     The sum is taken before the scaling: at small epsilon its terms are large and cancel.
     """
-    _cost_row(x, yt, cost, i, row)
+    rest = yt.shape[0] - 6
+    if cost.size or rest < 0:
+        _cost_row(x, yt, cost, i, scratch)
+        for j in range(row.size):
+            row[j] = _exp(((fi - scratch[j]) + g[j]) * scale)
+        return
+    # six coordinates go with the exponential: a row out of the caches is touched once
+    if rest:
+        scratch[:] = 0.0
+        _add_squares(x, yt, i, rest, scratch)
+        for j in range(row.size):
+            scratch[j] = g[j] - scratch[j]
+        g = scratch
+    x0 = x[i, rest]
+    x1 = x[i, rest + 1]
+    x2 = x[i, rest + 2]
+    x3 = x[i, rest + 3]
+    x4 = x[i, rest + 4]
+    x5 = x[i, rest + 5]
+    y0 = yt[rest]
+    y1 = yt[rest + 1]
+    y2 = yt[rest + 2]
+    y3 = yt[rest + 3]
+    y4 = yt[rest + 4]
+    y5 = yt[rest + 5]
     for j in range(row.size):
-        row[j] = _exp(((fi - row[j]) + g[j]) * scale)
+        t0 = x0 - y0[j]
+        t1 = x1 - y1[j]
+        t2 = x2 - y2[j]
+        t3 = x3 - y3[j]
+        t4 = x4 - y4[j]
+        t5 = x5 - y5[j]
+        c = ((t0 * t0 + t1 * t1) + t2 * t2) + ((t3 * t3 + t4 * t4) + t5 * t5)
+        row[j] = _exp(((fi - c) + g[j]) * scale)
 
 
 @_kernel
@@ -221,9 +253,10 @@ def soft_nearest(ground, g, epsilon, out):
 def gibbs(ground, f, g, epsilon, out):
     """out_ij = exp((f_i + g_j - C_ij) / epsilon), shape (n, m)."""
     x, yt, cost = ground
+    scratch = np.empty(g.size)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, out[i])
+        _plan_row(x, yt, cost, i, f[i], g, scale, scratch, out[i])
 
 
 @_kernel
@@ -251,61 +284,39 @@ def _dot(row, v):
 def sweep(kernel, v, a, divide, u, t):
     """t = K^T u with u = a / (K v), a Sinkhorn update and its check, or u = a * (K v).
 
-    A single pass over memory: eight rows at a time are read for their products with v and are
-    still in the cache when they are added to t.
+    A single pass over memory: four rows at a time are read for their products with v and are
+    still in the first cache when they are added to t.
     """
     n = kernel.shape[0]
     m = kernel.shape[1]
-    whole = n - n % 8
+    whole = n - n % 4
     t[:] = 0.0
     # invariant: u holds the products of the rows before i, and t their sum weighted by u
-    for i in range(0, whole, 8):
+    for i in range(0, whole, 4):
         r0 = kernel[i]
         r1 = kernel[i + 1]
         r2 = kernel[i + 2]
         r3 = kernel[i + 3]
-        r4 = kernel[i + 4]
-        r5 = kernel[i + 5]
-        r6 = kernel[i + 6]
-        r7 = kernel[i + 7]
         s0 = 0.0
         s1 = 0.0
         s2 = 0.0
         s3 = 0.0
-        s4 = 0.0
-        s5 = 0.0
-        s6 = 0.0
-        s7 = 0.0
         for j in range(m):
             vj = v[j]
             s0 += r0[j] * vj
             s1 += r1[j] * vj
             s2 += r2[j] * vj
             s3 += r3[j] * vj
-            s4 += r4[j] * vj
-            s5 += r5[j] * vj
-            s6 += r6[j] * vj
-            s7 += r7[j] * vj
         u0 = a[i] / s0 if divide else a[i] * s0
         u1 = a[i + 1] / s1 if divide else a[i + 1] * s1
         u2 = a[i + 2] / s2 if divide else a[i + 2] * s2
         u3 = a[i + 3] / s3 if divide else a[i + 3] * s3
-        u4 = a[i + 4] / s4 if divide else a[i + 4] * s4
-        u5 = a[i + 5] / s5 if divide else a[i + 5] * s5
-        u6 = a[i + 6] / s6 if divide else a[i + 6] * s6
-        u7 = a[i + 7] / s7 if divide else a[i + 7] * s7
         u[i] = u0
         u[i + 1] = u1
         u[i + 2] = u2
         u[i + 3] = u3
-        u[i + 4] = u4
-        u[i + 5] = u5
-        u[i + 6] = u6
-        u[i + 7] = u7
         for j in range(m):
-            t[j] += ((u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])) + (
-                (u4 * r4[j] + u5 * r5[j]) + (u6 * r6[j] + u7 * r7[j])
-            )
+            t[j] += (u0 * r0[j] + u1 * r1[j]) + (u2 * r2[j] + u3 * r3[j])
     for i in range(whole, n):
         row = kernel[i]
         s0 = _dot(row, v)
@@ -337,12 +348,12 @@ def _mix(weight, changes, steps, step, corrected, gram, share):
         gram[i, i] *= 1.0 + _INDEPENDENT
     if not cholesky_solve(gram, share):
         return False
+    corrected[:] = step
+    for i in range(share.size):
+        for j in range(step.size):
+            corrected[j] -= share[i] * (changes[i, j] + steps[i, j])
     longest = 0.0
     for j in range(step.size):
-        correction = 0.0
-        for i in range(share.size):
-            correction += share[i] * (changes[i, j] + steps[i, j])
-        corrected[j] = step[j] - correction
         longest = max(longest, abs(corrected[j]))
     if not longest <= _REACH:
         return False
@@ -661,10 +672,11 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
     """Row and column sums of the plan, never storing it."""
     x, yt, cost = ground
     row = np.empty(g.size)
+    scratch = np.empty(g.size)
     scale = 1.0 / epsilon
     columns[:] = 0.0
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, row)
+        _plan_row(x, yt, cost, i, f[i], g, scale, scratch, row)
         rows[i] = _sum(row)
         for j in range(g.size):
             columns[j] += row[j]
@@ -676,9 +688,10 @@ def plan_times(ground, f, g, epsilon, values, out):
     x, yt, cost = ground
     row = np.empty(g.size)
     product = np.empty(g.size)
+    scratch = np.empty(g.size)
     scale = 1.0 / epsilon
     for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, row)
+        _plan_row(x, yt, cost, i, f[i], g, scale, scratch, row)
         for k in range(values.shape[0]):
             value = values[k]
             for j in range(g.size):
@@ -695,12 +708,13 @@ def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
     x, yt, cost = ground
     m = g.size
     row = np.empty(m)
+    scratch = np.empty(m)
     scale = 1.0 / epsilon
     current = -1
     for q in range(rows.size):
         i = rows[q]
         if i != current:
-            _plan_row(x, yt, cost, i, f[i], g, scale, row)
+            _plan_row(x, yt, cost, i, f[i], g, scale, scratch, row)
             for j in range(1, m):
                 row[j] += row[j - 1]
             current = i
