@@ -1,0 +1,43 @@
+"""Profiles and traces that ship, to start from without measuring anything."""
+
+from pathlib import Path
+
+from msbgen.errors import ArgumentError
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def shipped_folder() -> Path:
+    """Folder of what ships: inside an installed package, beside the package in a checkout."""
+    places = (_PACKAGE / "profiles", _PACKAGE.parent / "profiles")
+    return next((place for place in places if place.is_dir()), places[0])
+
+
+def shipped_file(name: str) -> Path:
+    """Find a file that ships.
+
+    Parameters
+    ----------
+    name : str
+        As ``gzip.nc`` (measured profiles of gzip), ``gzip-truth.nc`` (other contexts, held back),
+        or ``traces/gzip.nc`` (a recorded trace for the virtual platform).
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    ArgumentError
+        No such file ships; the message names those that do.
+
+    Examples
+    --------
+    >>> shipped_file("gzip.nc").name
+    'gzip.nc'
+    """
+    folder = shipped_folder()
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.nc"))
+    if name not in files:
+        raise ArgumentError(f"name is {name!r}; one of {', '.join(files)} is wanted.")
+    return folder / name
