@@ -1,17 +1,25 @@
 """Generative profiles for every resource context from measurements in a few.
 
 The public names; each is imported from its module when it is first used, so that importing the
-package, and the command line's ``--help``, cost nothing.
+package, and the command line's ``--help``, cost nothing.  Type checkers read ``__init__.pyi``.
 """
 
 from importlib import import_module
 
 _MODULES = {
     "bounds.calibration": ("Calibration",),
-    "bounds.model": ("CalibratedModel", "calibrate_model"),
-    "bridge.solve": ("Bridge", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
+    "bounds.model": ("Answer", "CalibratedModel", "calibrate_model"),
+    "bridge.solve": (
+        "Bridge",
+        "Cloud",
+        "NotConvergedError",
+        "SolverConfig",
+        "Status",
+        "solve_bridge",
+    ),
     "data.check": ("validate_profiles",),
     "data.schema": ("all_contexts", "make_profiles"),
+    "data.shipped": ("shipped_file",),
     "data.store": ("read_profiles", "write_blocks", "write_profiles"),
     "errors": ("ArgumentError", "MeasurementError", "ProfileError"),
     "evaluate.baselines": ("BASELINES", "mean_profiles"),
@@ -31,6 +39,7 @@ _MODULES = {
     "generate.elapsed_law": ("ElapsedSettings",),
     "generate.model": ("DEFAULT", "PAPER", "PRESETS", "ProfileModel", "fit_profiles"),
     "generate.progress_law": ("ProgressSettings",),
+    "machine": ("OnProgress",),
     "plan.plan": ("Plan", "plan_contexts"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -1,0 +1,87 @@
+"""The public names for type checkers; at run time ``__init__.py`` finds them."""
+
+from msbgen.bounds.calibration import Calibration as Calibration
+from msbgen.bounds.model import Answer as Answer
+from msbgen.bounds.model import CalibratedModel as CalibratedModel
+from msbgen.bounds.model import calibrate_model as calibrate_model
+from msbgen.bridge.solve import Bridge as Bridge
+from msbgen.bridge.solve import Cloud as Cloud
+from msbgen.bridge.solve import NotConvergedError as NotConvergedError
+from msbgen.bridge.solve import SolverConfig as SolverConfig
+from msbgen.bridge.solve import Status as Status
+from msbgen.bridge.solve import solve_bridge as solve_bridge
+from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.schema import all_contexts as all_contexts
+from msbgen.data.schema import make_profiles as make_profiles
+from msbgen.data.shipped import shipped_file as shipped_file
+from msbgen.data.store import read_profiles as read_profiles
+from msbgen.data.store import write_blocks as write_blocks
+from msbgen.data.store import write_profiles as write_profiles
+from msbgen.errors import ArgumentError as ArgumentError
+from msbgen.errors import MeasurementError as MeasurementError
+from msbgen.errors import ProfileError as ProfileError
+from msbgen.evaluate.baselines import BASELINES as BASELINES
+from msbgen.evaluate.baselines import mean_profiles as mean_profiles
+from msbgen.evaluate.metrics import dtw_distance as dtw_distance
+from msbgen.evaluate.metrics import energy_distance as energy_distance
+from msbgen.evaluate.metrics import normalised_dtw as normalised_dtw
+from msbgen.evaluate.metrics import wasserstein_distance as wasserstein_distance
+from msbgen.evaluate.scores import METHODS as METHODS
+from msbgen.evaluate.scores import improvement as improvement
+from msbgen.evaluate.scores import leave_contexts_out as leave_contexts_out
+from msbgen.evaluate.scores import score_methods as score_methods
+from msbgen.evaluate.scores import summarise as summarise
+from msbgen.generate.elapsed_law import ElapsedSettings as ElapsedSettings
+from msbgen.generate.model import DEFAULT as DEFAULT
+from msbgen.generate.model import PAPER as PAPER
+from msbgen.generate.model import PRESETS as PRESETS
+from msbgen.generate.model import ProfileModel as ProfileModel
+from msbgen.generate.model import fit_profiles as fit_profiles
+from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
+from msbgen.machine import OnProgress as OnProgress
+from msbgen.plan.plan import Plan as Plan
+from msbgen.plan.plan import plan_contexts as plan_contexts
+
+__all__ = [
+    "BASELINES",
+    "DEFAULT",
+    "METHODS",
+    "PAPER",
+    "PRESETS",
+    "Answer",
+    "ArgumentError",
+    "Bridge",
+    "CalibratedModel",
+    "Calibration",
+    "Cloud",
+    "ElapsedSettings",
+    "MeasurementError",
+    "NotConvergedError",
+    "OnProgress",
+    "Plan",
+    "ProfileError",
+    "ProfileModel",
+    "ProgressSettings",
+    "SolverConfig",
+    "Status",
+    "all_contexts",
+    "calibrate_model",
+    "dtw_distance",
+    "energy_distance",
+    "fit_profiles",
+    "improvement",
+    "leave_contexts_out",
+    "make_profiles",
+    "mean_profiles",
+    "normalised_dtw",
+    "plan_contexts",
+    "read_profiles",
+    "score_methods",
+    "shipped_file",
+    "solve_bridge",
+    "summarise",
+    "validate_profiles",
+    "wasserstein_distance",
+    "write_blocks",
+    "write_profiles",
+]

@@ -1,0 +1,185 @@
+"""A user's script in full: every public name, with the types that a checker must see.
+
+    python tests/public_names.py FOLDER
+
+``tests/test_public.py`` runs it and has pyright read it in strict mode: it fails where a public
+function takes or gives what is not known to the last type argument.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, assert_type
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import msbgen
+
+Floats = NDArray[np.float64]
+DONE: list[tuple[int, int]] = []
+
+
+def step(done: int, total: int) -> None:
+    """What long work tells of itself."""
+    DONE.append((done, total))
+
+
+def ways_and_clock() -> xr.Dataset:
+    """A task that waits for memory, which more cache ways spare it, and computes at the clock."""
+    contexts = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.5, 2.0)])
+    rng = np.random.default_rng(0)
+    counts = np.full((len(contexts), 3, 60, 2), np.nan)
+    duration = np.empty((len(contexts), 3))
+    for c, (ways, clock) in enumerate(contexts):
+        for run in range(3):
+            seconds = float((0.2 / clock + 0.4 / ways) * (1 + 0.01 * rng.standard_normal()))
+            full = int(seconds / 0.01)
+            share = np.append(np.full(full, 0.01), seconds - 0.01 * full) / seconds
+            counts[c, run, : full + 1, 0] = 1e8 * share
+            counts[c, run, : full + 1, 1] = 1e6 / ways * share
+            duration[c, run] = seconds
+    made = msbgen.make_profiles(
+        counts,
+        duration,
+        contexts,
+        interval=0.01,
+        resources={
+            "cache_ways": {"units": "1", "levels": [2.0, 4.0, 6.0, 8.0]},
+            "frequency": {"units": "GHz", "levels": [1.0, 1.5, 2.0]},
+        },
+        counters={"instructions": {}, "cache_misses": {}},
+        attrs={"task": "ways and clock"},
+    )
+    return assert_type(made, xr.Dataset)
+
+
+def files(folder: Path) -> xr.Dataset:
+    """Write and read measurements."""
+    path = folder / "measured.nc"
+    msbgen.write_profiles(ways_and_clock(), path)
+    measured = assert_type(msbgen.read_profiles(path), xr.Dataset)
+    msbgen.validate_profiles(measured)
+    assert_type(msbgen.all_contexts(measured), Floats)
+    assert_type(msbgen.mean_profiles(measured), xr.Dataset)
+    shipped = assert_type(msbgen.shipped_file("gzip.nc"), Path)
+    assert shipped.is_file()
+    return measured
+
+
+def generate(folder: Path, measured: xr.Dataset) -> msbgen.ProfileModel:
+    """Fit, generate, save."""
+    settings = msbgen.ProgressSettings(bins=40, segments=10)
+    report: msbgen.OnProgress = step
+    model = msbgen.fit_profiles(measured, settings, rng=np.random.default_rng(0), progress=report)
+    assert_type(model, msbgen.ProfileModel)
+    profiles = model.generate([[3.0, 1.2]], kind="sample", n_samples=4, rng=1, progress=report)
+    assert_type(profiles, xr.Dataset)
+    blocks = model.stream(msbgen.all_contexts(measured), kind="mean", times=0.02)
+    assert_type(blocks, Iterator[xr.Dataset])
+    msbgen.write_blocks(blocks, folder / "generated.nc", overwrite=True)
+    model.save(folder / "model.nc", overwrite=True)
+    assert_type(msbgen.ProfileModel.load(folder / "model.nc"), msbgen.ProfileModel)
+    return model
+
+
+def bound(folder: Path, model: msbgen.ProfileModel, measured: xr.Dataset) -> None:
+    """Bounds on arrays, with labels, and of one context."""
+    calibrated = msbgen.calibrate_model(model, measured, progress=step)
+    assert_type(calibrated, msbgen.CalibratedModel)
+    assert_type(calibrated.duration_bound([[3.0, 1.2]], miscoverage=0.2), Floats)
+    assert_type(calibrated.bounds([[3.0, 1.2]], miscoverage=0.2), xr.Dataset)
+    answer = assert_type(calibrated.answer([3.0, 1.2], miscoverage=0.2), msbgen.Answer)
+    assert_type(answer.counts, NDArray[np.float32])
+    assert_type(answer.duration, float)
+    assert_type(answer.bound, float)
+    calibration = assert_type(calibrated.calibration, msbgen.Calibration)
+    lower, upper = calibration.bands([[3.0, 1.2]], 0.2, holds="segment")
+    assert_type(lower, Floats)
+    assert_type(upper, Floats)
+    assert_type(calibration.beyond([[3.0, 1.2]]), NDArray[np.bool_])
+    calibrated.save(folder / "calibrated.nc", overwrite=True)
+    loaded = msbgen.CalibratedModel.load(folder / "calibrated.nc")
+    assert_type(loaded, msbgen.CalibratedModel)
+
+
+def plan(folder: Path, model: msbgen.ProfileModel) -> None:
+    """What to measure next, from a model and from nothing."""
+    planned = assert_type(msbgen.plan_contexts(model, "10s"), msbgen.Plan)
+    assert_type(planned.contexts, Floats)
+    assert_type(planned.runs, NDArray[np.int64])
+    assert_type(planned.error, Floats)
+    planned.write(folder / "plan.csv", overwrite=True)
+    levels: dict[str, list[float]] = {"cache_ways": [2, 4, 8], "frequency": [1.0, 2.0]}
+    assert_type(msbgen.plan_contexts(levels, 4).describe(), str)
+
+
+def score(measured: xr.Dataset) -> None:
+    """Methods beside one another, and single distances."""
+    known = measured.isel(context=slice(0, None, 2))
+    truth = measured.isel(context=slice(1, None, 2))
+    some = [name for name in msbgen.METHODS if name in msbgen.BASELINES]
+    scores = assert_type(msbgen.score_methods(known, truth, some, progress=step), xr.Dataset)
+    assert_type(msbgen.improvement(scores), xr.DataArray)
+    assert_type(msbgen.summarise(scores), dict[str, Any])
+    left_out = msbgen.leave_contexts_out(measured, 4, ["kernel_mean"], rng=np.random.default_rng(0))
+    assert_type(left_out, xr.Dataset)
+    a, b = np.eye(3), np.ones((4, 3))
+    assert_type(msbgen.dtw_distance(a, b), float)
+    assert_type(msbgen.normalised_dtw(a, b, scale=[1.0, 2.0, 3.0], method="fastdtw"), float)
+    assert_type(msbgen.energy_distance(a, b), float)
+    assert_type(msbgen.wasserstein_distance(a, b), float)
+
+
+def solve() -> None:
+    """The Schrödinger bridge itself, on arrays."""
+    rng = np.random.default_rng(0)
+    points = [rng.random((n, 2)) for n in (4, 5, 6)]
+    config = msbgen.SolverConfig(tol=1e-8, threads=1)
+    bridge = msbgen.solve_bridge(points, epsilon=0.1, config=config, progress=step)
+    assert_type(bridge, msbgen.Bridge)
+    assert_type(bridge.interpolate(0.5), msbgen.Cloud)
+    assert bridge.status is msbgen.Status.CONVERGED
+
+
+def fail(folder: Path, model: msbgen.ProfileModel) -> list[str]:
+    """The ways to fail, each with one sentence."""
+    said: list[str] = []
+    try:
+        model.generate([[3.0, 1.2, 5.0]])
+    except (msbgen.ArgumentError, ValueError) as error:
+        said.append(str(error))
+    try:
+        paper: msbgen.ElapsedSettings = msbgen.PAPER
+        settings = (msbgen.DEFAULT, paper, msbgen.PRESETS["paper"])[2]
+        msbgen.fit_profiles(ways_and_clock().isel(time=slice(0, 1)), settings)
+    except (msbgen.MeasurementError, msbgen.ProfileError) as error:
+        said.append(str(error))
+    try:
+        msbgen.read_profiles(folder / "plan.csv")
+    except msbgen.ProfileError as error:
+        said.extend(assert_type(error.problems, tuple[str, ...]))
+    try:
+        config = msbgen.SolverConfig(tol=1e-12, max_iter=1)
+        points = [np.eye(3), 2 * np.eye(3)]
+        weights = [np.array([1.0, 2.0, 3.0]), np.ones(3)]
+        msbgen.solve_bridge(points, weights, epsilon=0.01, config=config)
+    except msbgen.NotConvergedError as error:
+        said.append(str(error.bridge.status))
+    return said
+
+
+def main(folder: Path) -> list[str]:
+    """Everything; what failures said."""
+    measured = files(folder)
+    model = generate(folder, measured)
+    bound(folder, model, measured)
+    plan(folder, model)
+    score(measured)
+    solve()
+    return fail(folder, model)
+
+
+if __name__ == "__main__":
+    print(*main(Path(sys.argv[1])), sep="\n")
