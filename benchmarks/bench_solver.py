@@ -327,7 +327,7 @@ def bench_pass(n, repeats, rng):
     u, t = np.empty(n), np.empty(n)
     flat = kernel.reshape(-1)
     contenders = {
-        "pass": lambda: _kernels.sweep(kernel, a, a, True, u, t),
+        "pass": lambda: _kernels.sinkhorn_pass(kernel, a, a, True, u, t),
         "read": lambda: read_all(flat),
     }
     interleaved(contenders, 3)
@@ -349,7 +349,7 @@ def bench_threads(n, pairs, epsilon, repeats, rng):
         def work(count):
             u, t = np.empty(n), np.empty(n)
             for _ in range(count):
-                _kernels.sweep(kernel, a, a, True, u, t)
+                _kernels.sinkhorn_pass(kernel, a, a, True, u, t)
 
         def call():
             workers = [

@@ -260,7 +260,7 @@ def gibbs(ground, f, g, epsilon, out):
 
 
 @_kernel
-def sharpen(kernel, left, right):
+def quarter_epsilon(kernel, left, right):
     """K_ij = (left_i K_ij right_j)^4 in place: the kernel at a quarter of epsilon, absorbed."""
     n = kernel.shape[0]
     m = kernel.shape[1]
@@ -281,7 +281,7 @@ def _dot(row, v):
 
 
 @_reduction
-def sweep(kernel, v, a, divide, u, t):
+def sinkhorn_pass(kernel, v, a, divide, u, t):
     """t = K^T u with u = a / (K v), a Sinkhorn update and its check, or u = a * (K v).
 
     A single pass over memory: four rows at a time are read for their products with v and are
@@ -363,14 +363,14 @@ def _mix(weight, changes, steps, step, corrected, gram, share):
 
 
 @_kernel
-def scale(kernel, a, b, v, tol, limit, u, t):
+def sinkhorn(kernel, a, b, v, tol, limit, u, t):
     """Sinkhorn updates of v in place, while they pay: number of passes, L1 error of the columns.
 
-    u and t are left as `sweep` gives them at v.  The updates of log v are mixed after Anderson
-    (1965; Walker and Ni, 2011, algorithm AA): it takes about as many passes as conjugate gradients
-    would, the root of what plain updates take.  A mixed update that raises the error is taken back
-    for a plain one.  Once updates leave more than _PAYS of the error on the mean of the last
-    _LEAST, a Newton step does better for the price of a few passes.
+    u and t are left as `sinkhorn_pass` gives them at v.  The updates of log v are mixed after
+    Anderson (1965; Walker and Ni, 2011, algorithm AA): it takes about as many passes as conjugate
+    gradients would, the root of what plain updates take.  A mixed update that raises the error is
+    taken back for a plain one.  Once updates leave more than _PAYS of the error on the mean of the
+    last _LEAST, a Newton step does better for the price of a few passes.
     """
     m = b.size
     before = np.empty(m)  # v before the last update
@@ -388,7 +388,7 @@ def scale(kernel, a, b, v, tol, limit, u, t):
     place = 0  # of the next one there
     mixed = False
     while True:
-        sweep(kernel, v, a, np.bool_(True), u, t)
+        sinkhorn_pass(kernel, v, a, np.bool_(True), u, t)
         passes += 1
         error = 0.0
         for j in range(m):
@@ -474,7 +474,7 @@ def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, ou
     while done < max_iter and rz > goal:
         for j in range(m):
             vp[j] = v[j] * p[j]
-        sweep(kernel, vp, w, np.bool_(False), carried, hp)
+        sinkhorn_pass(kernel, vp, w, np.bool_(False), carried, hp)
         done += 1
         for j in range(m):
             hp[j] = (1.0 + damping) * c[j] * p[j] - v[j] * hp[j]
@@ -680,23 +680,6 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
         rows[i] = _sum(row)
         for j in range(g.size):
             columns[j] += row[j]
-
-
-@_kernel
-def plan_times(ground, f, g, epsilon, values, out):
-    """out (n, k) = plan @ values^T for values (k, m), never storing the plan."""
-    x, yt, cost = ground
-    row = np.empty(g.size)
-    product = np.empty(g.size)
-    scratch = np.empty(g.size)
-    scale = 1.0 / epsilon
-    for i in range(f.size):
-        _plan_row(x, yt, cost, i, f[i], g, scale, scratch, row)
-        for k in range(values.shape[0]):
-            value = values[k]
-            for j in range(g.size):
-                product[j] = row[j] * value[j]
-            out[i, k] = _sum(product)
 
 
 @_kernel

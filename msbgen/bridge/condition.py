@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from msbgen.bridge import _kernels
 from msbgen.contexts import squared_distances
+from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -87,12 +88,12 @@ def make_segment(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         Labels that decrease.
     """
     for name, several in zip(("start", "end"), labels):
         if np.any(np.diff(several) < 0):
-            raise ValueError(f"labels at the {name} decrease; sort the points by context.")
+            raise ArgumentError(f"labels decrease at the {name}; points by context are wanted.")
     n_known, k = len(known), values[0].shape[1]
     mass = np.empty((n_known, n_known))
     moments = np.empty((2, k, n_known, n_known))

@@ -23,10 +23,10 @@ Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, 
 NO_COST = np.zeros((0, 0))
 ROUNDING = 16 * np.finfo(np.float64).eps  # relative error of a potential after some sums
 _MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows
-_LADDER = 4.0  # epsilon shrinks so from one rung of the ladder to the next; `sharpen` knows it
+_LADDER = 4.0  # epsilon shrinks so from rung to rung of the ladder, as in `quarter_epsilon`
 _LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
 _RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
-_SWEEPS = 40  # Sinkhorn updates at most before Newton
+_UPDATES = 40  # Sinkhorn updates at most before Newton
 _REACH = 8.0  # longest Newton step to begin with, as a change of a log dual variable
 _REACH_MAX = 160.0  # two clusters that barely exchange mass may have far to go
 _ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
@@ -263,7 +263,7 @@ class _PairSolver:
         largest = np.abs(self.f0).max() + np.abs(self.g0).max()
         self.built = ROUNDING * largest / self.epsilon < 0.01 * self.wanted
         if self.built:
-            _kernels.sharpen(self.kernel, left, right)
+            _kernels.quarter_epsilon(self.kernel, left, right)
             self.passes += 1
 
     def _rebuild(self) -> None:
@@ -280,7 +280,7 @@ class _PairSolver:
 
     def _evaluate(self, v: Array) -> tuple[Array, float]:
         """Column sums of the plan at v and their L1 error; sets u, t and v."""
-        _kernels.sweep(self.kernel, v, self.a, True, self.u, self.t)
+        _kernels.sinkhorn_pass(self.kernel, v, self.a, True, self.u, self.t)
         self.passes += 1
         self.v = v
         with np.errstate(all="ignore"):  # a trial step may leave the range; its error then says so
@@ -315,8 +315,8 @@ class _PairSolver:
         columns, error = self._start()
         if error > tol:
             self.v = self.b / self.t
-            passes, error = _kernels.scale(
-                self.kernel, self.a, self.b, self.v, tol, _SWEEPS, self.u, self.t
+            passes, error = _kernels.sinkhorn(
+                self.kernel, self.a, self.b, self.v, tol, _UPDATES, self.u, self.t
             )
             self.passes += passes
             columns = self.v * self.t

@@ -15,7 +15,7 @@ whole path. Potentials are stored, plans never.
 """
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -31,13 +31,13 @@ from msbgen.bridge.pair import (
     Workspace,
     ground_of,
     marginal_error,
-    marginals,
     restricted,
     solve_pair,
     spread_out,
     transposed,
 )
-from msbgen.machine import available_cores
+from msbgen.errors import ArgumentError, check_whole
+from msbgen.machine import OnProgress, available_cores
 
 Array = np.ndarray
 
@@ -80,11 +80,8 @@ class SolverConfig:
         for name in ("tol", "hilbert_tol"):
             value = getattr(self, name)
             if not 0.0 < value < 1.0:
-                raise ValueError(f"{name} is {value!r}; it must lie between 0 and 1")
-        for name in ("max_iter", "threads"):
-            value = getattr(self, name)
-            if value != int(value) or value < 1:
-                raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+                raise ArgumentError(f"{name} is {value!r}; a number between 0 and 1 is wanted.")
+        check_whole(self, "max_iter", "threads")
 
 
 class NotConvergedError(RuntimeError):
@@ -155,27 +152,34 @@ class Bridge:
     iterations: Array
 
     def coupling(self, pair: int) -> Array:
-        """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1})."""
-        pair = self._checked("pair", pair, len(self.potentials))
+        """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1}).
+
+        Raises
+        ------
+        ArgumentError
+            This bridge has no such pair.
+        """
+        if not 0 <= pair < len(self.potentials):
+            raise ArgumentError(
+                f"pair is {pair!r}; one of the {len(self.potentials)} of this bridge, from 0 on, "
+                f"is wanted."
+            )
         f, g = self.potentials[pair]
         plan = np.empty((f.size, g.size))
         _kernels.gibbs(self._ground(pair), f, g, self.epsilon, plan)
         return plan
-
-    def marginal(self, snapshot: int) -> Array:
-        """Marginal (n_j,) that the potentials imply; differs from ``weights`` by the error."""
-        snapshot = self._checked("snapshot", snapshot, len(self.points))
-        if not self.potentials:
-            return self.weights[0].copy()
-        pair = min(snapshot, len(self.potentials) - 1)
-        return marginals(self._ground(pair), *self.potentials[pair], self.epsilon)[snapshot - pair]
 
     def interpolate(self, t: float) -> Cloud:
         r"""Displacement interpolation at position ``t``.
 
         Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
         the plan, :math:`\lambda = j + 1 - t`; atoms without mass are dropped. Up to
-        ``n_j * n_{j+1}`` atoms: prefer `moments` or `sample` where they do.
+        ``n_j * n_{j+1}`` atoms.
+
+        Raises
+        ------
+        ArgumentError
+            A position outside the path.
         """
         pair, lam = self._locate(t)
         if lam == 1.0:
@@ -186,55 +190,9 @@ class Bridge:
         atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
         return Cloud(atoms, plan[rows, columns], 0.5 * self.epsilon * lam * (1.0 - lam))
 
-    def moments(self, t: float, *, spread: bool = False) -> tuple[Array, Array]:
-        r"""Mean (d,) and covariance (d, d) at position ``t``, in memory linear in the points.
-
-        ``spread`` adds what the exact bridge has beyond the displacement atoms: a Brownian bridge
-        around each, of variance :math:`(\varepsilon / 2) \lambda (1 - \lambda)` per coordinate.
-        """
-        pair, lam = self._locate(t)
-        x, a = self.points[pair], self.weights[pair]
-        mean_x = a @ x
-        x = x - mean_x
-        if lam == 1.0:
-            return mean_x, (x.T * a) @ x
-        y, b = self.points[pair + 1], self.weights[pair + 1]
-        mean_y = b @ y
-        y = y - mean_y
-        carried = np.empty((x.shape[0], y.shape[1]))
-        _kernels.plan_times(
-            self._ground(pair),
-            *self.potentials[pair],
-            self.epsilon,
-            np.ascontiguousarray(y.T),
-            carried,
-        )
-        cross = x.T @ carried
-        covariance = (
-            lam**2 * (x.T * a) @ x
-            + (1.0 - lam) ** 2 * (y.T * b) @ y
-            + lam * (1.0 - lam) * (cross + cross.T)
-        )
-        if spread:
-            covariance.flat[:: x.shape[1] + 1] += 0.5 * self.epsilon * lam * (1.0 - lam)
-        return lam * mean_x + (1.0 - lam) * mean_y, covariance
-
-    def sample(
-        self, t: float, size: int, rng: np.random.Generator, *, spread: bool = False
-    ) -> Array:
-        """Independent draws (size, d) at position ``t``; ``spread`` as in `moments`."""
-        pair, lam = self._locate(t)
-        rows = _draw(self.weights[pair], size, rng)
-        if lam == 1.0:
-            return self.points[pair][rows]
-        columns = self._successors(pair, rows, rng)
-        draws = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
-        if spread:
-            draws += rng.normal(0.0, np.sqrt(0.5 * self.epsilon * lam * (1.0 - lam)), draws.shape)
-        return draws
-
-    def sample_paths(self, size: int, rng: np.random.Generator) -> Array:
+    def sample_paths(self, size: int, rng: np.random.Generator | int = 0) -> Array:
         """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
+        rng = np.random.default_rng(rng)
         paths = np.empty((size, len(self.points)), dtype=np.intp)
         paths[:, 0] = _draw(self.weights[0], size, rng)
         for pair in range(len(self.potentials)):
@@ -264,15 +222,9 @@ class Bridge:
         """Pair and weight of its first snapshot; the weight is 1 exactly at a snapshot."""
         last = len(self.points) - 1
         if not 0.0 <= t <= last:
-            raise ValueError(f"t is {t!r}; it must lie between 0 and {last}, the last snapshot")
+            raise ArgumentError(f"t is {t!r}; 0 to {last}, the last snapshot, is wanted.")
         pair = int(np.floor(t))
         return pair, pair + 1.0 - t
-
-    @staticmethod
-    def _checked(name: str, index: int, count: int) -> int:
-        if not 0 <= index < count:
-            raise ValueError(f"{name} is {index!r}; this bridge has {count} (from 0)")
-        return index
 
 
 def solve_bridge(
@@ -283,9 +235,9 @@ def solve_bridge(
     costs: Sequence[Array] | None = None,
     method: Literal["pairwise", "multimarginal"] = "pairwise",
     config: SolverConfig | None = None,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int = 0,
     on_failure: Literal["raise", "return"] = "raise",
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> Bridge:
     r"""Solve the path-structured multi-marginal Schrödinger bridge (problem in the module).
 
@@ -307,9 +259,8 @@ def solve_bridge(
         epsilon is for ever, and every snapshot is constrained, the dual variables are taken from
         the pairs; the sweep that follows confirms them.
     config : SolverConfig
-    rng : numpy Generator
-        For the random start of ``multimarginal`` (the solution does not depend on it); by default
-        seeded with 0.
+    rng : numpy Generator or int
+        For the random start of ``multimarginal``, or its seed; the solution does not depend on it.
     on_failure : {"raise", "return"}
         What to do when the tolerance was not reached.
     progress : callable (done, total)
@@ -321,7 +272,7 @@ def solve_bridge(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         For malformed input, or an unconstrained snapshot with ``method="pairwise"``.
     NotConvergedError
         Unless ``on_failure="return"``.
@@ -353,19 +304,19 @@ def solve_bridge(
     masses = _checked_weights(weights, clouds)
     given = _checked_costs(costs, clouds)
     if not (np.isfinite(epsilon) and epsilon > 0.0):
-        raise ValueError(f"epsilon is {epsilon!r}; it must be positive and finite")
+        raise ArgumentError(f"epsilon is {epsilon!r}; a positive number is wanted.")
     if method not in ("pairwise", "multimarginal"):
-        raise ValueError(f'method is {method!r}; it must be "pairwise" or "multimarginal"')
+        raise ArgumentError(f"method is {method!r}; 'pairwise' or 'multimarginal' is wanted.")
     if on_failure not in ("raise", "return"):
-        raise ValueError(f'on_failure is {on_failure!r}; it must be "raise" or "return"')
+        raise ArgumentError(f"on_failure is {on_failure!r}; 'raise' or 'return' is wanted.")
     free = [j for j, mass in enumerate(masses) if mass is None]
     if free and method == "pairwise":
-        raise ValueError(
-            f"weights[{free[0]}] is None, an unconstrained snapshot; pairs are independent only "
-            'between constrained ones: use method="multimarginal"'
+        raise ArgumentError(
+            f"weights[{free[0]}] is None, an unconstrained snapshot, which couples its neighbours; "
+            f"method 'multimarginal' is wanted."
         )
     if len(free) == len(masses):
-        raise ValueError("weights are None for every snapshot; at least one must be constrained")
+        raise ArgumentError("weights are None for every snapshot; at least one array is wanted.")
 
     epsilon = float(epsilon)
     grounds = [
@@ -380,9 +331,9 @@ def solve_bridge(
         iterations = np.array([o.iterations for o in outcomes], dtype=np.int64)
         exhausted = any(o.exhausted and o.error > config.tol for o in outcomes)
     else:
-        rng = np.random.default_rng(0) if rng is None else rng
+        sizes, start = [len(cloud) for cloud in clouds], np.random.default_rng(rng)
         potentials, constrained, sweeps, exhausted = _solve_multimarginal(
-            grounds, masses, [len(cloud) for cloud in clouds], epsilon, config, rng, progress
+            grounds, masses, sizes, epsilon, config, start, progress
         )
         error = np.array(
             [
@@ -409,14 +360,13 @@ def solve_bridge(
 def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
     clouds = tuple(np.ascontiguousarray(cloud, dtype=np.float64) for cloud in points)
     if not clouds:
-        raise ValueError("points is empty; at least one snapshot is wanted")
+        raise ArgumentError("points is empty; at least one snapshot is wanted.")
     for j, cloud in enumerate(clouds):
         if cloud.ndim != 2 or cloud.shape[0] == 0 or cloud.shape[1] != clouds[0].shape[-1]:
-            raise ValueError(
-                f"points[{j}] has shape {cloud.shape}; wanted (n, {clouds[0].shape[-1]}), n >= 1"
-            )
+            wanted = f"(n ≥ 1, {clouds[0].shape[-1] if clouds[0].ndim else 'd'})"
+            raise ArgumentError(f"points[{j}] has shape {cloud.shape}; {wanted} is wanted.")
         if not np.isfinite(cloud).all():
-            raise ValueError(f"points[{j}] holds NaN or infinity; all coordinates must be finite")
+            raise ArgumentError(f"points[{j}] holds NaN or infinity; finite numbers are wanted.")
     return clouds
 
 
@@ -426,8 +376,8 @@ def _checked_weights(
     if weights is None:
         return [np.full(len(cloud), 1.0 / len(cloud)) for cloud in clouds]
     if len(weights) != len(clouds):
-        raise ValueError(
-            f"weights has {len(weights)} entries; wanted {len(clouds)}, one a snapshot"
+        raise ArgumentError(
+            f"weights has {len(weights)} entries; {len(clouds)}, one a snapshot, are wanted."
         )
     masses: list[Array | None] = []
     for j, (given, cloud) in enumerate(zip(weights, clouds)):
@@ -436,11 +386,11 @@ def _checked_weights(
             continue
         mass = np.asarray(given, dtype=np.float64)
         if mass.shape != (len(cloud),):
-            raise ValueError(f"weights[{j}] has shape {mass.shape}; wanted ({len(cloud)},)")
+            raise ArgumentError(f"weights[{j}] has shape {mass.shape}; ({len(cloud)},) is wanted.")
         if not (np.isfinite(mass).all() and (mass >= 0.0).all() and mass.any()):
-            raise ValueError(
-                f"weights[{j}] must be finite and non-negative, and not all zero; "
-                f"got values from {mass.min()!r} to {mass.max()!r}"
+            raise ArgumentError(
+                f"weights[{j}] goes from {mass.min():g} to {mass.max():g}; finite numbers ≥ 0, not "
+                f"all 0, are wanted."
             )
         mass = mass / mass.max()  # first, so that the sum of huge weights does not overflow
         masses.append(mass / mass.sum())
@@ -451,14 +401,16 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
     if costs is None:
         return ()
     if len(costs) != len(clouds) - 1:
-        raise ValueError(f"costs has {len(costs)} entries; wanted {len(clouds) - 1}, one a pair")
+        raise ArgumentError(
+            f"costs has {len(costs)} entries; {len(clouds) - 1}, one a pair, are wanted."
+        )
     given = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
     for j, cost in enumerate(given):
         wanted = (len(clouds[j]), len(clouds[j + 1]))
         if cost.shape != wanted:
-            raise ValueError(f"costs[{j}] has shape {cost.shape}; wanted {wanted}")
+            raise ArgumentError(f"costs[{j}] has shape {cost.shape}; {wanted} is wanted.")
         if not np.isfinite(cost).all():
-            raise ValueError(f"costs[{j}] holds NaN or infinity; all costs must be finite")
+            raise ArgumentError(f"costs[{j}] holds NaN or infinity; finite numbers are wanted.")
     return given
 
 
@@ -480,7 +432,7 @@ def _solve_pairwise(
     masses: list[Array],
     epsilon: float,
     config: SolverConfig,
-    progress: Callable[[int, int], None] | None,
+    progress: OnProgress | None,
 ) -> list[Outcome]:
     """Every pair by itself, side by side in threads: the kernels release the lock."""
     idle: list[Workspace] = []
@@ -562,7 +514,7 @@ def _solve_multimarginal(
     epsilon: float,
     config: SolverConfig,
     rng: np.random.Generator,
-    progress: Callable[[int, int], None] | None,
+    progress: OnProgress | None,
 ) -> tuple[tuple[tuple[Array, Array], ...], list[Array], int, bool]:
     r"""Sinkhorn iterations over the whole path by message passing, in the log domain.
 

@@ -97,7 +97,7 @@ def test_points_without_mass_are_never_used():
 def test_labels_must_be_sorted():
     x = np.zeros((2, 1))
     labels = np.array([1, 0])
-    with pytest.raises(ValueError, match="labels at the start decrease"):
+    with pytest.raises(ValueError, match="labels decrease at the start"):
         make_segment((x, x), (x[:, 0], x[:, 0]), 1.0, (x, x), (labels, labels), x)
 
 

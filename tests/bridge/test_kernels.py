@@ -29,13 +29,13 @@ def test_exponential_is_exact_to_rounding_and_underflows_to_zero():
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 31), (8, 32), (9, 33), (41, 70)])
-def test_sweep_is_two_products(rng, shape):
+def test_a_pass_is_two_products(rng, shape):
     kernel, v, a = rng.random(shape), rng.random(shape[1]), rng.random(shape[0])
     u, t = np.empty(shape[0]), np.empty(shape[1])
-    _kernels.sweep(kernel, v, a, True, u, t)
+    _kernels.sinkhorn_pass(kernel, v, a, True, u, t)
     np.testing.assert_allclose(u, a / (kernel @ v), rtol=1e-13)
     np.testing.assert_allclose(t, kernel.T @ u, rtol=1e-13)
-    _kernels.sweep(kernel, v, a, False, u, t)
+    _kernels.sinkhorn_pass(kernel, v, a, False, u, t)
     np.testing.assert_allclose(u, a * (kernel @ v), rtol=1e-13)
     np.testing.assert_allclose(t, kernel.T @ u, rtol=1e-13)
 
@@ -46,31 +46,31 @@ def test_sums_keep_infinity_and_nan(rng):
         for i in (3, 8):  # among eight rows, and in what is left over
             spoilt = kernel.copy()
             spoilt[i, 5] = value
-            _kernels.sweep(spoilt, np.ones(40), np.ones(9), False, u, t)
+            _kernels.sinkhorn_pass(spoilt, np.ones(40), np.ones(9), False, u, t)
             np.testing.assert_array_equal(u[i], value)
             np.testing.assert_array_equal(t, np.full(40, value))
             assert np.isfinite(np.delete(u, i)).all()
 
 
-def test_sharpened_kernel_is_that_of_a_quarter_of_epsilon(rng):
+def test_a_kernel_goes_to_that_of_a_quarter_of_epsilon(rng):
     x, y, f, g = rng.random((9, 2)), rng.random((6, 2)), rng.random(9), rng.random(6)
     ground = (x, np.ascontiguousarray(y.T), NO_COST)
     left, right = 0.5 + rng.random(9), 0.5 + rng.random(6)
     kernel, wanted = np.empty((9, 6)), np.empty((9, 6))
     _kernels.gibbs(ground, f, g, 0.4, kernel)
-    _kernels.sharpen(kernel, left, right)
+    _kernels.quarter_epsilon(kernel, left, right)
     _kernels.gibbs(ground, f + 0.4 * np.log(left), g + 0.4 * np.log(right), 0.1, wanted)
     np.testing.assert_allclose(kernel, wanted, rtol=1e-12)
 
 
-def test_scale_stops_at_the_tolerance_the_limit_or_when_it_crawls(rng):
+def test_sinkhorn_updates_stop_at_the_tolerance_the_limit_or_when_it_crawls(rng):
     a, b = np.full(30, 1 / 30), np.full(20, 1 / 20)
     cost = ((rng.random((30, 1, 3)) - rng.random((20, 3))) ** 2).sum(-1)
 
     def solved(epsilon, tol, limit):
         kernel, v = np.exp(-cost / epsilon), b.copy()
         u, t = np.empty(30), np.empty(20)
-        passes, error = _kernels.scale(kernel, a, b, v, tol, limit, u, t)
+        passes, error = _kernels.sinkhorn(kernel, a, b, v, tol, limit, u, t)
         np.testing.assert_allclose(u * (kernel @ v), a, rtol=1e-12)
         assert error == pytest.approx(abs(v * (kernel.T @ u) - b).sum(), rel=1e-6)
         return passes, error
@@ -94,7 +94,7 @@ def test_mixed_updates_take_less_than_half_of_the_passes_of_plain_ones(rng):
         plain += 1
     wanted = a[:, None] * kernel * v / (kernel @ v)[:, None]
     u, t, v = np.empty(200), np.empty(150), b.copy()
-    passes, error = _kernels.scale(kernel, a, b, v, 1e-7, 100, u, t)
+    passes, error = _kernels.sinkhorn(kernel, a, b, v, 1e-7, 100, u, t)
     assert error <= 1e-7
     assert passes < plain / 2
     np.testing.assert_allclose(u[:, None] * kernel * v, wanted, atol=1e-7)
@@ -110,7 +110,7 @@ def test_mixed_updates_that_do_harm_are_not_made(seed):
     a, b = rng.dirichlet(np.full(n, 0.1)) + 1e-12, rng.dirichlet(np.full(m, 0.1)) + 1e-12
 
     def error(limit):
-        return _kernels.scale(kernel, a, b, b.copy(), 1e-12, limit, np.empty(n), np.empty(m))[1]
+        return _kernels.sinkhorn(kernel, a, b, b.copy(), 1e-12, limit, np.empty(n), np.empty(m))[1]
 
     assert error(40) <= error(2)
 
@@ -131,7 +131,7 @@ def test_newton_directions_agree(rng, threshold):
     n, m = 30, 20
     kernel, v = rng.random((n, m)) ** 4, np.full(m, 1.0 / m)
     a, u, t = np.full(n, 1.0 / n), np.empty(n), np.empty(m)
-    _kernels.sweep(kernel, v, a, True, u, t)
+    _kernels.sinkhorn_pass(kernel, v, a, True, u, t)
     c = v * t
     residual = 1.0 / m - c
     plan = u[:, None] * kernel * v
