@@ -1,18 +1,28 @@
 """Small profile datasets that every test file may ask for."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import xarray as xr
 from hypothesis import settings
 
 from msbgen.data.schema import make_profiles
+from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
+from msbgen.machine import available_cores
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("msbgen")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """The whole suite runs on all cores that this process may use, a part of it in this process.
+
+    More than four workers would do little but compile the same kernels side by side.
+    """
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return min(available_cores(), 4) if whole else 0
+
 
 RESOURCES = {
     "cache_ways": {"units": "1", "long_name": "cache ways", "levels": [2.0, 4.0, 6.0, 8.0]},
@@ -86,11 +96,10 @@ def truth() -> xr.Dataset:
 @pytest.fixture
 def thinned(tmp_path):
     """A folder like ``profiles/`` with a part of gzip: all known contexts, few runs, few unseen."""
-    shipped = Path(__file__).resolve().parent.parent / "profiles"
     folder = tmp_path / "profiles"
     folder.mkdir()
-    train = read_profiles(shipped / "gzip.nc").isel(run=slice(0, 2))
-    truth = read_profiles(shipped / "gzip-truth.nc").isel(context=slice(0, None, 10))
+    train = read_profiles(shipped_file("gzip.nc")).isel(run=slice(0, 2))
+    truth = read_profiles(shipped_file("gzip-truth.nc")).isel(context=slice(0, None, 10))
     write_profiles(train, folder / "gzip.nc")
     write_profiles(truth, folder / "gzip-truth.nc")
     return folder
