@@ -22,7 +22,9 @@ Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, 
 
 NO_COST = np.zeros((0, 0))
 ROUNDING = 16 * np.finfo(np.float64).eps  # relative error of a potential after some sums
-_MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows
+_MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows, single or double
+_SINGLE = 2.0**-23  # L1 error of both marginals at most where the kernel is of single precision
+_SINGLE_TOL = 1e-6  # the strictest tolerance for which that is little
 _LADDER = 4.0  # epsilon shrinks so from rung to rung of the ladder, as in `quarter_epsilon`
 _LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
 _RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
@@ -123,6 +125,10 @@ class Workspace:
             self._kernel = np.empty(n * m)
         return self._kernel[: n * m].reshape(n, m)
 
+    def single_kernel(self, n: int, m: int) -> Array:
+        """The same of single precision, in the same place."""
+        return self.kernel(n, m).reshape(-1).view(np.float32)[: n * m].reshape(n, m)
+
     def entries(self, size: int) -> tuple[Array, Array]:
         """Room for the values and columns of a compressed plan, as above."""
         if self._values.size < size:
@@ -214,6 +220,11 @@ class _PairSolver:
         largest = _largest_cost(self.ground)
         if largest > _MILD * self.target:
             self.epsilon = self._top()
+        elif self.wanted >= _SINGLE_TOL and self.b.size > _DENSE:
+            error = self._open()
+            if error <= self.wanted:
+                return *self._potentials(), error
+            self._absorb()
         if largest > _MILD * self.epsilon:
             # hard c-transforms on both sides: every row and column of K then holds a one,
             # however small epsilon is
@@ -227,9 +238,26 @@ class _PairSolver:
             if last:
                 break
             self._descend()
+        return *self._potentials(), float(np.abs(self.v * self.t - self.b).sum())
+
+    def _open(self) -> float:
+        """Sinkhorn updates while they pay, on a kernel of half the bytes; the L1 error at most.
+
+        Its entries are rounded to single precision, sums are not.  What is left to do, in double
+        precision, starts from the potentials that this ends with.
+        """
+        kernel = self.workspace.single_kernel(self.a.size, self.b.size)
+        _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, kernel)
+        self.v = self.b.copy()
+        limit = min(_UPDATES, self.max_iter)
+        self.passes, error = _kernels.sinkhorn(
+            kernel, self.a, self.b, self.v, self.wanted - _SINGLE, limit, self.u, self.t
+        )
+        return error + _SINGLE
+
+    def _potentials(self) -> tuple[Array, Array]:
         f = self.f0 + self.epsilon * np.log(self.u)
-        g = self.g0 + self.epsilon * np.log(self.v)
-        return f, g, float(np.abs(self.v * self.t - self.b).sum())
+        return f, self.g0 + self.epsilon * np.log(self.v)
 
     def _top(self) -> float:
         """First rung: target * _LADDER**k, up to about the mean reduced cost of some points."""

@@ -52,3 +52,32 @@ def test_out_of_passes_keeps_what_was_reached(rng):
     plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / 1e-3)
     error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
     assert error == pytest.approx(solved.error, rel=1e-6)
+
+
+def test_single_precision_stays_within_the_tolerance_and_leaves_no_trace(rng):
+    """A loose tolerance opens with a kernel of single precision: every error is still a bound."""
+    workspace = Workspace()
+    for epsilon in (0.05, 0.1, 1.0, 30.0):
+        x, y = rng.random((150, 4)), rng.random((130, 4))
+        a, b = rng.random(150), rng.random(130)
+        a, b = a / a.sum(), b / b.sum()
+        ground = ground_of(x, y, NO_COST)
+        loose = solve_pair(ground, a, b, epsilon, 1e-6, 20_000, workspace)
+        strict = solve_pair(ground, a, b, epsilon, 1e-12, 20_000, workspace)
+        plan = np.exp((loose.f[:, None] + loose.g - squared_distances(x, y)) / epsilon)
+        error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
+        assert error <= loose.error <= 1e-6
+        exact = np.exp((strict.f[:, None] + strict.g - squared_distances(x, y)) / epsilon)
+        assert abs(plan - exact).sum() <= 2e-6  # what the marginals' error allows, about
+
+
+def test_what_crawls_in_single_precision_is_finished_in_double(rng):
+    # two groups that hardly exchange mass, of masses that do not match
+    x = np.concatenate([rng.random((70, 2)), 1.0 + rng.random((70, 2))]) * 3.0
+    y = np.concatenate([rng.random((60, 2)), 1.0 + rng.random((80, 2))]) * 3.0
+    a = b = np.full(140, 1 / 140)
+    epsilon = 1.1  # the largest cost is 72: mild, so that the opening is tried
+    solved = solve_pair(ground_of(x, y, NO_COST), a, b, epsilon, 1e-6, 20_000, Workspace())
+    plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / epsilon)
+    assert abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum() <= 1e-6
+    assert solved.error <= 1e-6
