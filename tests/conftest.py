@@ -9,6 +9,7 @@ from msbgen.data.schema import make_profiles
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.machine import available_cores
+from msbgen.platform.trace import make_trace
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
@@ -77,6 +78,18 @@ def synthetic_task(contexts: np.ndarray, n_runs: int = 3, interval: float = 0.01
         resources=RESOURCES,
         counters=COUNTERS,
         attrs={"task": "synthetic"},
+    )
+
+
+def small_trace(n: int = 300, seed: int = 3) -> xr.Dataset:
+    """A program of a few hundred milliseconds whose phases differ in misses."""
+    rng = np.random.default_rng(seed)
+    instructions = np.full(n, 400_000)
+    busy = np.sin(np.arange(n) / 20) > 0
+    first = rng.poisson(np.where(busy, 900, 40), (21, 2, n)).transpose(0, 2, 1)
+    histogram = np.stack([first, np.roll(first, 1, axis=0)], axis=2)
+    return make_trace(
+        instructions, 0.7 * instructions, 100.0 * busy, histogram, attrs={"program": "small"}
     )
 
 

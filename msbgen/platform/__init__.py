@@ -1,7 +1,8 @@
 """The virtual platform: real programs' traces, simulated caches, bandwidth and clock."""
 
+from msbgen.platform.config import RESOURCES, PlatformConfig, platform_contexts
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
-from msbgen.platform.replay import RESOURCES, PlatformConfig, platform_contexts, replay
+from msbgen.platform.replay import replay
 from msbgen.platform.trace import (
     TraceError,
     make_trace,

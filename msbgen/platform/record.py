@@ -27,22 +27,19 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
-from msbgen.platform._kernels import stack_distances
+from msbgen.data.files import check_output
+from msbgen.errors import ArgumentError
+from msbgen.platform.caches import stack_histogram
 from msbgen.platform.trace import make_trace, write_trace
 
 _log = logging.getLogger("msbgen")
 
-# 20 MiB: 16,384 sets of 64 B lines, 20 ways.  A page has 64 lines, so that its colour gives the
-# upper 8 of the 14 bits of the set.
-_LINES_PER_PAGE, _COLOURS, _WAYS = 64, 256, 20
 _PLATFORM = (
     "32K L1I+L1D 8-way, 256K L2 8-way, 20 MiB 20-way last level (16384 sets), "
     "random page colourings"
 )
 _SUMMARY = 4  # instructions, hundredths of core cycles, fixed time [ns], requests
-_CHUNK = 1 << 20
 _X86_64 = 62
 
 
@@ -57,9 +54,9 @@ def record_trace(
     stdin: str | os.PathLike[str] = os.devnull,
     interval: int = 400_000,
     colourings: int = 3,
-    rng: int | np.random.Generator = 0,
+    rng: np.random.Generator | int = 0,
     overwrite: bool = False,
-    progress: Callable[[int], None] = lambda instructions: None,
+    progress: Callable[[int], None] | None = None,
 ) -> xr.Dataset:
     """Record a run of a program and write its trace.
 
@@ -79,12 +76,13 @@ def record_trace(
         Instructions in an interval of the trace.
     colourings : int
         Random assignments of physical pages; a replayed run draws one of them.
-    rng : int or numpy.random.Generator
+    rng : numpy.random.Generator or int
         Draws the assignments.
     overwrite : bool
         Whether an existing `output` may be replaced.
-    progress : callable
-        Called a few times a second with the number of instructions recorded so far.
+    progress : callable, optional
+        Called a few times a second with the number of instructions recorded so far; how many
+        there will be, nobody knows.
 
     Returns
     -------
@@ -96,19 +94,26 @@ def record_trace(
     RecordError
         A package is missing, the program cannot run under emulation, or what it printed or
         returned differs from its native run.
+    ArgumentError
+        No command, an input that is no file, or a number out of range.
     FileExistsError
         `output` exists and `overwrite` is False.
+    OSError
+        `output` cannot be written.
 
     Notes
     -----
     40 to 200 million instructions a second, and 8 B of temporary storage a request.
     """
     for name, value in (("interval", interval), ("colourings", colourings)):
-        if value < 1:
-            raise ValueError(f"{name}: got {value}, want at least 1")
+        if value != value // 1 or value < 1:
+            raise ArgumentError(f"{name} is {value}; a whole number ≥ 1 is wanted.")
+    if not command:
+        raise ArgumentError("command is empty; a program and its arguments are wanted.")
+    if os.fspath(stdin) != os.devnull and not Path(stdin).is_file():  # it is read twice
+        raise ArgumentError(f"stdin is '{stdin}'; an existing file is wanted, no pipe.")
     output = Path(output)
-    if output.exists() and not overwrite:
-        raise FileExistsError(f"{output}: exists already; remove it or allow overwriting.")
+    check_output(output, overwrite=overwrite)
     check_recording_needs()
     program = [_executable(command), *command[1:]]
     with tempfile.TemporaryDirectory(prefix="msbgen-record-") as folder:
@@ -118,8 +123,15 @@ def record_trace(
         options = _plugin_options(plugin, prefix, interval)
         emulated = ["qemu-x86_64", "-cpu", "max", "-plugin", options, *program]
         native_code = _run(program, scratch / "native", stdin, lambda: None)
-        code = _run(emulated, scratch / "emulated", stdin, lambda: progress(_recorded(prefix)))
-        name = shlex.join([Path(command[0]).name, *command[1:]])
+
+        def poll() -> None:
+            if progress:
+                progress(_recorded(prefix))
+
+        code = _run(emulated, scratch / "emulated", stdin, poll)
+        said = shlex.join([Path(command[0]).name, *command[1:]])
+        # arguments are bytes; what is no text is shown as the file can hold it
+        name = said.encode("utf-8", "backslashreplace").decode()
         if not prefix.with_suffix(".end").exists():
             raise RecordError(
                 f"'{name}' did not end by itself under emulation (exit code {code}, native run "
@@ -167,8 +179,6 @@ def check_recording_needs() -> None:
 
 def _executable(command: Sequence[str]) -> str:
     """Path of the program, which must be an x86-64 executable."""
-    if not command:
-        raise ValueError("command: got nothing, want a program and its arguments")
     path = shutil.which(command[0])
     if path is None:
         raise RecordError(f"'{command[0]}': no such program.")
@@ -279,8 +289,15 @@ def _last_words(scratch: Path) -> str:
 
 def _summarise(prefix: Path, colourings: int, rng: np.random.Generator, name: str) -> xr.Dataset:
     summaries = np.fromfile(prefix.with_suffix(".summaries"), np.uint64).reshape(-1, _SUMMARY)
-    requests = np.memmap(prefix.with_suffix(".requests"), np.uint64, mode="r")
+    stored = prefix.with_suffix(".requests")
+    empty = stored.stat().st_size == 0  # which cannot be mapped
+    requests = np.empty(0, np.uint64) if empty else np.memmap(stored, np.uint64, mode="r")
     counts = summaries[:, 3].astype(np.int64)
+    if counts.sum() != len(requests):
+        raise RecordError(
+            f"the recording of '{name}' holds {len(requests)} requests where its intervals had "
+            f"{counts.sum()}; more room in '{prefix.parent.parent}' is wanted."
+        )
     keys = rng.integers(2**63, size=colourings, dtype=np.uint64)
     version = subprocess.run(["qemu-x86_64", "--version"], capture_output=True, check=False)
     return make_trace(
@@ -294,50 +311,3 @@ def _summarise(prefix: Path, colourings: int, rng: np.random.Generator, name: st
             "recorder": version.stdout.decode(errors="replace").splitlines()[0],
         },
     )
-
-
-def stack_histogram(
-    requests: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-) -> NDArray[np.uint32]:
-    """Histogram of LRU stack distances in a last-level cache of 16,384 sets and 20 ways.
-
-    Parameters
-    ----------
-    requests : ndarray, (n_requests,)
-        Twice the virtual line number (address / 64), plus one for a prefetched line, in order.
-    counts : ndarray, (n_intervals,)
-        Requests in each interval.
-    keys : ndarray, (n_colourings,)
-        Each key assigns a random colour to every page.
-
-    Returns
-    -------
-    ndarray, (21, n_intervals, n_colourings, 2)
-    """
-    histogram = np.zeros((len(keys), _WAYS + 1, len(counts), 2), dtype=np.uint32)
-    ends = np.cumsum(counts)
-    for c, key in enumerate(keys):
-        stacks = np.full((_LINES_PER_PAGE * _COLOURS, _WAYS), -1, dtype=np.int64)
-        for start in range(0, len(requests), _CHUNK):
-            chunk = np.asarray(requests[start : start + _CHUNK])
-            stack_distances(
-                (chunk // 2).astype(np.int64),
-                cache_sets(chunk // 2, key).astype(np.int64),
-                np.searchsorted(ends, np.arange(start, start + len(chunk)), side="right"),
-                (chunk % 2).astype(np.int64),
-                stacks,
-                histogram[c],
-            )
-    return histogram.transpose(1, 2, 0, 3)
-
-
-def cache_sets(lines: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
-    """Set of each line: its place in its page, and the page's random colour, given by the key."""
-    # the finaliser of splitmix64 (Steele et al., 2014)
-    z = np.bitwise_xor(lines // _LINES_PER_PAGE, key)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    colours = (z ^ (z >> np.uint64(31))) % np.uint64(_COLOURS)
-    return lines % _LINES_PER_PAGE + _LINES_PER_PAGE * colours

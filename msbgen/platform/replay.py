@@ -35,24 +35,21 @@ Not modelled: TLB, DRAM banks, write-back traffic, co-runners, input-dependent v
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import product
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import make_profiles
-from msbgen.data.tables import read_contexts
-from msbgen.machine import available_cores, physical_memory
+from msbgen.errors import ArgumentError
+from msbgen.machine import OnProgress, available_cores, physical_memory
 from msbgen.platform._kernels import correlated_noise, replay_run
+from msbgen.platform.config import RESOURCES, PlatformConfig, exact_contexts
 from msbgen.platform.trace import validate_trace
-
-RESOURCES = ("cache_ways", "bandwidth", "frequency")
 
 _RESOURCE_LABELS = {
     "cache_ways": {"units": "1", "long_name": "last-level cache ways given"},
@@ -68,119 +65,9 @@ _COUNTER_LABELS = {
 _RUN, _READINGS, _PREEMPTIONS = range(3)
 _FIRST_CAPACITY = 256
 _LONGEST_INTERVAL = 3600.0  # [s]
-
-
-@dataclass(frozen=True)
-class PlatformConfig:
-    """Constants of the virtual platform; the cache geometry is fixed by the trace.
-
-    Attributes
-    ----------
-    cache_ways : tuple of float
-        Ways that can be given [1].
-    bandwidths : tuple of float
-        Bandwidth budgets that can be given [MB/s].
-    frequencies : tuple of float
-        Core clocks that can be set [GHz].
-    hit_time : tuple of float, (2,)
-        Cost of a last-level hit, demand and prefetched [ns].
-    miss_time : tuple of float, (2,)
-        Cost of a last-level miss, demand and prefetched [ns].
-    line_size : float
-        Bytes that a miss moves [B].
-    regulator_period : float
-        Period of the bandwidth regulator [s].
-    speed_noise : float
-        Standard deviation of a run's core speed [1].
-    memory_noise : float
-        Standard deviation of a run's cost of a miss [1].
-    phase_noise : float
-        Standard deviation of the fluctuation inside a run [1].
-    phase_correlation : float
-        Its correlation from one step to the next [1].
-    phase_step : float
-        Length of its steps [instructions].
-    tick_rate : float
-        Timer interrupts [1/s]; 0 for none.
-    tick_time : float
-        Cost of a timer interrupt [s].
-    preemption_rate : float
-        Preemptions [1/s]; 0 for none.
-    preemption_time : float
-        Mean length of a preemption [s].
-    start_offset : float
-        Largest time between the sampler's start and the program's [s].
-    reading_jitter : float
-        Standard deviation of the instants at which counters are read [s].
-    random_phases : bool
-        Whether regulator and timer start at a random point of their periods, or at the first.
-    """
-
-    cache_ways: tuple[float, ...] = tuple(float(w) for w in range(2, 21))
-    bandwidths: tuple[float, ...] = tuple(70.0 * p for p in range(1, 21))
-    frequencies: tuple[float, ...] = tuple(round(1.2 + 0.1 * i, 1) for i in range(12))
-    hit_time: tuple[float, float] = (14.0, 3.5)
-    miss_time: tuple[float, float] = (55.0, 9.0)
-    line_size: float = 64.0
-    regulator_period: float = 1e-3
-    speed_noise: float = 0.008
-    memory_noise: float = 0.02
-    phase_noise: float = 0.015
-    phase_correlation: float = 0.9
-    phase_step: float = 200_000.0
-    tick_rate: float = 250.0
-    tick_time: float = 3e-6
-    preemption_rate: float = 0.5
-    preemption_time: float = 0.4e-3
-    start_offset: float = 0.8e-3
-    reading_jitter: float = 30e-6
-    random_phases: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("cache_ways", "bandwidths", "frequencies"):
-            levels = np.asarray(getattr(self, name), dtype=float)
-            if levels.ndim != 1 or levels.size == 0 or not np.all(levels > 0):
-                raise ValueError(f"{name}: got {levels}, want a list of levels above 0")
-        if any(w != int(w) for w in self.cache_ways):
-            raise ValueError(f"cache_ways: got {self.cache_ways}, want whole ways")
-        for name in ("hit_time", "miss_time"):
-            costs = getattr(self, name)
-            if len(costs) != 2 or not all(math.isfinite(c) and c >= 0 for c in costs):
-                raise ValueError(f"{name}: got {costs}, want two times >= 0 [ns]")
-        for name in ("line_size", "regulator_period", "phase_step"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise ValueError(f"{name}: got {getattr(self, name)}, want a number above 0")
-        for name in (
-            *("speed_noise", "memory_noise", "phase_noise", "tick_rate", "tick_time"),
-            *("preemption_rate", "preemption_time", "start_offset", "reading_jitter"),
-        ):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise ValueError(f"{name}: got {getattr(self, name)}, want a number >= 0")
-        if max(self.speed_noise, self.memory_noise, self.phase_noise) > 0.1:
-            raise ValueError("noise above 10 % would give intervals of negative length")
-        if not 0 <= self.phase_correlation < 1:
-            raise ValueError(
-                f"phase_correlation: got {self.phase_correlation}, want a number in [0, 1)"
-            )
-
-    @property
-    def levels(self) -> dict[str, tuple[float, ...]]:
-        """Levels of each resource by name."""
-        return dict(zip(RESOURCES, (self.cache_ways, self.bandwidths, self.frequencies)))
-
-    def without_noise(self) -> PlatformConfig:
-        """Return the platform on which only the page colouring differs from run to run."""
-        return replace(
-            self,
-            speed_noise=0.0,
-            memory_noise=0.0,
-            phase_noise=0.0,
-            tick_rate=0.0,
-            preemption_rate=0.0,
-            start_offset=0.0,
-            reading_jitter=0.0,
-            random_phases=False,
-        )
+_LONGEST_RUN = 1e9  # steps of the loop that plays it: about ten seconds
+_LARGEST_SEED = 2**128
+_PLATFORM = PlatformConfig()
 
 
 @dataclass(frozen=True)
@@ -218,11 +105,11 @@ def replay(
     contexts: ArrayLike,
     runs: ArrayLike = 10,
     interval: float = 0.01,
-    rng: int | np.random.Generator = 0,
-    config: PlatformConfig = PlatformConfig(),
+    rng: np.random.Generator | int = 0,
+    config: PlatformConfig = _PLATFORM,
     *,
-    threads: int = 0,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    threads: int | None = None,
+    progress: OnProgress | None = None,
 ) -> xr.Dataset:
     """Profiles of a recorded program in the contexts given, as a measurement would return them.
 
@@ -240,14 +127,14 @@ def replay(
         Runs of each context; where one has fewer than another, the rest is missing (NaN).
     interval : float
         Sampling interval [s].
-    rng : int or numpy.random.Generator
+    rng : numpy.random.Generator or int
         The seed; a generator gives one, so that the same generator gives other runs next time.
     config : PlatformConfig
         Constants of the platform.
-    threads : int
-        Threads that replay; 0 for one a core.
-    progress : callable
-        Called as ``progress(done, total)`` with numbers of contexts, in the calling thread.
+    threads : int, optional
+        Threads that replay: one for each core that this process may use.
+    progress : callable, optional
+        Called with (done, total) contexts, in the calling thread.
 
     Returns
     -------
@@ -256,40 +143,35 @@ def replay(
 
     Raises
     ------
-    ValueError
-        A context that the platform or the trace does not have, or an argument out of range.
+    TraceError
+        The dataset is no trace.
+    ArgumentError
+        A context that the platform or the trace does not have, an argument out of range, runs
+        that would take longer or a result that would be larger than this machine can bear.
 
     Notes
     -----
-    About 1 ms for a program of 1 s.  Memory: twice the result, which has 12 B a reading.
+    About 1 ms for a program of 1 s.  Memory: twice the result, which has 12 B a reading, as many
+    readings as the longest run for every run.
     """
     validate_trace(trace)
-    table = _context_rows(contexts, config)
+    table = exact_contexts(contexts, config)
     n_ways = trace.sizes["depth"] - 1
     if table[:, 0].max() > n_ways:
-        raise ValueError(
-            f"contexts: got {table[:, 0].max():g} ways, want at most the {n_ways} of the trace"
+        raise ArgumentError(
+            f"cache_ways is {table[:, 0].max():g}; at most the {n_ways} of the trace are wanted."
         )
-    repeats = np.asarray(runs)
-    if repeats.shape not in ((), (len(table),)):
-        raise ValueError(f"runs: got shape {repeats.shape}, want a number or ({len(table)},)")
-    if not np.all(repeats == repeats.astype(np.int64)) or repeats.min() < 1:
-        raise ValueError(f"runs: got {repeats.min()}, want at least 1 whole run")
-    repeats = np.broadcast_to(repeats.astype(np.int64), len(table))
+    repeats = _checked_runs(runs, len(table))
     if not 0 < interval <= _LONGEST_INTERVAL:
-        raise ValueError(f"interval: got {interval}, want a time above 0, up to an hour [s]")
-    if threads < 0:
-        raise ValueError(f"threads: got {threads}, want 0 (one a core) or more")
-    seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else int(rng)
-    program = _prepare(trace, config)
-    # no run is shorter than its cycles; 12 B a reading, held twice
-    readings_each = 1 + program.cycles.sum() / (table[:, 2] * 1e9) / interval
-    size = 24.0 * float(repeats @ readings_each)
-    if size > 0.5 * (memory := physical_memory()):
-        raise ValueError(
-            f"runs: {repeats.sum()} of them would take {size / 1e9:.3g} GB or more, this machine "
-            f"has {memory / 1e9:.3g} GB of memory; want fewer runs, contexts, or a longer interval"
+        raise ArgumentError(
+            f"interval is {interval} s; more than 0 s and at most {_LONGEST_INTERVAL:g} s is "
+            f"wanted."
         )
+    if threads is not None and threads < 1:
+        raise ArgumentError(f"threads is {threads}; a whole number ≥ 1 is wanted.")
+    seed = _seed(rng)
+    program = _prepare(trace, config)
+    _check_size(program, table, repeats, interval, config)
     duration = np.full((len(table), repeats.max()), np.nan)
     readings: list[list[NDArray[np.float32]]] = [[] for _ in table]
 
@@ -298,42 +180,90 @@ def replay(
             duration[c, r], counts = _one_run(program, table[c], r, seed, interval, config)
             readings[c].append(counts)
 
-    pool = ThreadPoolExecutor(threads or available_cores())
+    pool = ThreadPoolExecutor(threads if threads is not None else available_cores())
     try:
         futures = [pool.submit(one_context, c) for c in range(len(table))]
         for done, future in enumerate(as_completed(futures), start=1):
             future.result()
-            progress(done, len(table))
+            if progress:
+                progress(done, len(table))
     finally:
         # an interrupt or a failure ends the work after the contexts under way
         pool.shutdown(cancel_futures=True)
     return _assemble(trace, table, readings, duration, interval, seed, config)
 
 
-def _context_rows(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.float64]:
-    """Contexts as exact levels of the platform, (n, 3)."""
-    table = np.array(contexts, dtype=float)
-    if table.ndim != 2 or table.shape[1] != 3 or len(table) == 0:
-        raise ValueError(f"contexts: got shape {table.shape}, want (n, 3): {', '.join(RESOURCES)}")
-    for i, levels in enumerate((config.cache_ways, config.bandwidths, config.frequencies)):
-        # the level itself, so that 1.7000000000000002 and 1.7 are the same run
-        nearest = np.abs(table[:, i, None] - np.array(levels)).argmin(axis=1)
-        exact = np.array(levels)[nearest]
-        off = ~np.isclose(table[:, i], exact, rtol=1e-6, atol=0)
-        if off.any():
-            raise ValueError(
-                f"contexts: got {RESOURCES[i]} {table[off, i][0]:g}, want one of "
-                f"{', '.join(f'{v:g}' for v in levels)}"
-            )
-        table[:, i] = exact
-    rows, counts = np.unique(table, axis=0, return_counts=True)
-    if counts.max() > 1:
-        ways, bandwidth, frequency = rows[counts.argmax()]
-        raise ValueError(
-            f"contexts: got {ways:g} ways, {bandwidth:g} MB/s, {frequency:g} GHz "
-            f"{counts.max()} times, want each context once"
+def _checked_runs(runs: ArrayLike, n_contexts: int) -> NDArray[np.int64]:
+    """Runs of every context, (n_contexts,)."""
+    repeats = np.asarray(runs)
+    if repeats.shape not in ((), (n_contexts,)):
+        raise ArgumentError(
+            f"runs have shape {repeats.shape}; a number, or one for each of the {n_contexts} "
+            f"contexts, is wanted."
         )
-    return table
+    good = repeats.dtype.kind in "iuf" and np.all((repeats >= 1) & (repeats < 2**31))
+    if not good or np.any(repeats != np.floor(repeats)):
+        raise ArgumentError(f"runs is {runs}; a whole number ≥ 1 (and below 2³¹) is wanted.")
+    return np.broadcast_to(repeats.astype(np.int64), n_contexts)
+
+
+def _seed(rng: np.random.Generator | int) -> int:
+    """Return the number that decides all runs."""
+    if isinstance(rng, np.random.Generator):
+        return int(rng.integers(2**63))
+    try:
+        seed = operator.index(rng)
+    except TypeError:
+        seed = -1
+    if not 0 <= seed < _LARGEST_SEED:
+        shown = rng if not isinstance(rng, int) or abs(rng) < _LARGEST_SEED else "too large"
+        raise ArgumentError(
+            f"rng is {shown}; a generator or a whole number from 0 to below 2¹²⁸ is wanted."
+        )
+    return seed
+
+
+def _check_size(
+    program: _Program,
+    table: NDArray[np.float64],
+    repeats: NDArray[np.int64],
+    interval: float,
+    config: PlatformConfig,
+) -> None:
+    """Refuse runs that would not end in reasonable time, and results that no memory holds."""
+    requests = program.histogram[0].sum(axis=2, dtype=np.int64).astype(float)  # (2, n_depths)
+    ways = table[:, 0].astype(int)
+    # (2, n_contexts): demand and prefetched
+    hits, misses = (
+        np.array([requests[:, part(w)].sum(axis=1) for w in ways]).T
+        for part in (lambda w: slice(w), lambda w: slice(w, None))
+    )
+    bandwidth, frequency = table[:, 1] * 1e6, table[:, 2] * 1e9
+    # as if the regulator let the core wait for every line: an upper bound, up to noise
+    duration = (
+        program.cycles.sum() / frequency
+        + program.fixed.sum()
+        + 1e-9 * (np.array(config.hit_time) @ hits + np.array(config.miss_time) @ misses)
+        + misses.sum(axis=0) * config.line_size / bandwidth
+        + config.start_offset
+    )
+    readings = 1 + duration / interval
+    rates = 1 / config.regulator_period + config.tick_rate + config.preemption_rate
+    steps = float(program.steps.sum()) + readings + duration * rates
+    if steps.max() > _LONGEST_RUN:
+        raise ArgumentError(
+            f"a run is about {duration[steps.argmax()]:.3g} s long, sampled every {interval:g} s: "
+            f"{steps.max():.3g} steps to play; at most {_LONGEST_RUN:.0e} are wanted, by a longer "
+            f"interval or a shorter program."
+        )
+    # 12 B a reading, held twice; what a thread holds while it plays the longest run
+    size = 24.0 * len(table) * float(repeats.max()) * readings.max() + 256.0 * readings.max()
+    if size > 0.5 * (memory := physical_memory()):
+        raise ArgumentError(
+            f"the result of {repeats.sum()} runs is about {size / 1e9:.3g} GB where this machine "
+            f"has {memory / 1e9:.3g} GB of memory; fewer runs or contexts, or a longer interval, "
+            f"is wanted."
+        )
 
 
 def _prepare(trace: xr.Dataset, config: PlatformConfig) -> _Program:
@@ -455,54 +385,3 @@ def _assemble(
             "seed": str(seed),
         },
     )
-
-
-def platform_contexts(
-    selection: str,
-    config: PlatformConfig = PlatformConfig(),
-) -> NDArray[np.float64]:
-    """Contexts of the platform by description.
-
-    Parameters
-    ----------
-    selection : str
-        ``"all"``: the product of all levels.  ``"grid:5x5x5"``: as many levels of ways, bandwidth
-        and clock, evenly spread from the lowest to the highest.  Otherwise the path of a CSV file
-        with columns ``cache_ways``, ``bandwidth`` [MB/s] and ``frequency`` [GHz].
-    config : PlatformConfig
-
-    Returns
-    -------
-    ndarray, (n_contexts, 3)
-
-    Raises
-    ------
-    ValueError
-        The description is not understood, or names a level that the platform does not have.
-    ProfileError
-        The CSV file cannot be read as contexts.
-    """
-    levels = [sorted(v) for v in (config.cache_ways, config.bandwidths, config.frequencies)]
-    if selection == "all":
-        return np.array(list(product(*levels)))
-    if selection.startswith("grid:"):
-        counts = selection.removeprefix("grid:").split("x")
-        if len(counts) != 3 or not all(n.isdigit() and int(n) >= 1 for n in counts):
-            raise ValueError(f"contexts: got '{selection}', want three numbers: grid:5x5x5")
-        for n, values, name in zip(map(int, counts), levels, RESOURCES):
-            if n > len(values):
-                raise ValueError(f"contexts: got {n} levels of {name}, which has {len(values)}")
-        return np.array(list(product(*(_spread(v, int(n)) for v, n in zip(levels, counts)))))
-    path = Path(selection)
-    if not path.is_file():
-        raise ValueError(
-            f"contexts: got '{selection}', want 'all', 'grid:5x5x5' or the path of a CSV file"
-        )
-    return _context_rows(read_contexts(path, RESOURCES), config)
-
-
-def _spread(values: list[float], n: int) -> list[float]:
-    """`n` of the values, evenly spread with both ends; the highest where one is wanted."""
-    if n == 1:
-        return values[-1:]
-    return [values[round(i * (len(values) - 1) / (n - 1))] for i in range(n)]

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ProfileError
@@ -42,6 +42,13 @@ _DIMS = {
     "core_cycles": ("interval",),
     "fixed_time": ("interval",),
     "distance_histogram": ("depth", "interval", "colouring", "stream"),
+}
+# The types that a trace is kept in; counts are whole.
+_TYPES = {
+    "instructions": np.uint32,
+    "core_cycles": np.float32,
+    "fixed_time": np.float32,
+    "distance_histogram": np.uint32,
 }
 _UNITS = {"instructions": "1", "core_cycles": "1", "fixed_time": "ns", "distance_histogram": "1"}
 _LONG_NAMES = {
@@ -90,21 +97,41 @@ def make_trace(
     TraceError
         The arrays do not make a trace.
     """
-    arrays = {
-        "instructions": np.asarray(instructions).astype(np.uint32),
-        "core_cycles": np.asarray(core_cycles).astype(np.float32),
-        "fixed_time": np.asarray(fixed_time).astype(np.float32),
-        "distance_histogram": np.asarray(distance_histogram).astype(np.uint32),
+    given = (instructions, core_cycles, fixed_time, distance_histogram)
+    variables = {}
+    for (name, dims), value in zip(_DIMS.items(), given):
+        array = _numbers(value, name)
+        if array.ndim != len(dims):
+            raise TraceError(
+                f"variable '{name}' has shape {array.shape}; {len(dims)} dimensions, "
+                f"{', '.join(dims)}, are wanted."
+            )
+        variables[name] = dims, array, {"units": _UNITS[name], "long_name": _LONG_NAMES[name]}
+    sizes = {
+        name: array.shape[dims.index("interval")] for name, (dims, array, _) in variables.items()
     }
+    if len(set(sizes.values())) > 1:
+        raise TraceError(f"variables have {sizes} intervals; one number of them is wanted.")
+    n_streams = variables["distance_histogram"][1].shape[-1]
+    if n_streams != len(STREAMS):
+        raise TraceError(f"dimension 'stream' has {n_streams} entries; {list(STREAMS)} is wanted.")
     trace = xr.Dataset(
-        {
-            name: (_DIMS[name], values, {"units": _UNITS[name], "long_name": _LONG_NAMES[name]})
-            for name, values in arrays.items()
-        },
+        variables,
         coords={"stream": ("stream", list(STREAMS))},
         attrs={"schema": TRACE_SCHEMA, **attrs},
     )
-    return validate_trace(trace)
+    # the values are looked at before a narrower type could wrap them
+    validate_trace(trace)
+    return trace.assign(
+        {name: trace[name].astype(kind, keep_attrs=True) for name, kind in _TYPES.items()}
+    )
+
+
+def _numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TraceError(f"variable '{name}' holds other things than numbers.") from None
 
 
 def validate_trace(trace: xr.Dataset, *, source: str = "trace") -> xr.Dataset:
@@ -122,7 +149,7 @@ def validate_trace(trace: xr.Dataset, *, source: str = "trace") -> xr.Dataset:
 
 
 def _layout_problems(trace: xr.Dataset) -> Iterator[str]:
-    schema = trace.attrs.get("schema")
+    schema = _plain(trace.attrs.get("schema"))
     if schema != TRACE_SCHEMA:
         remedy = "record or download a trace" if schema is None else "this is another kind of file"
         yield f"attribute 'schema' is {schema!r}; a trace says '{TRACE_SCHEMA}': {remedy}."
@@ -130,34 +157,53 @@ def _layout_problems(trace: xr.Dataset) -> Iterator[str]:
         if name not in trace:
             yield f"variable '{name}' is missing: record the trace again."
         elif set(trace[name].dims) != set(dims):
-            yield f"variable '{name}' has dimensions {list(trace[name].dims)}; {list(dims)} wanted."
-        elif not np.issubdtype(trace[name].dtype, np.number):
-            yield f"variable '{name}' holds {trace[name].dtype}, not numbers."
-        elif trace[name].attrs.get("units") != _UNITS[name]:
-            got = trace[name].attrs.get("units")
+            got = list(map(str, trace[name].dims))
+            yield f"variable '{name}' has dimensions {got}; {list(dims)} are wanted."
+        elif trace[name].dtype.kind not in "iuf":
+            yield f"variable '{name}' holds {trace[name].dtype}; numbers are wanted."
+        elif _plain(trace[name].attrs.get("units")) != _UNITS[name]:
+            got = _plain(trace[name].attrs.get("units"))
             yield f"variable '{name}' has units {got!r}; '{_UNITS[name]}' is wanted."
         elif trace[name].size == 0:
             yield f"variable '{name}' is empty: the program executed nothing."
     if trace.sizes.get("depth", 2) < 2:
-        yield "dimension 'depth' has one entry: at least one way and the misses are wanted."
-    streams = tuple(np.atleast_1d(trace["stream"].values)) if "stream" in trace.coords else ()
-    if streams != STREAMS:
-        yield f"coordinate 'stream' is {list(streams)}; {list(STREAMS)} is wanted."
+        yield "dimension 'depth' has one entry; at least one way and the misses are wanted."
+    known = "stream" in trace.coords and trace["stream"].dims == ("stream",)
+    streams = trace["stream"].values.tolist() if known else []
+    if streams != list(STREAMS):
+        yield f"coordinate 'stream' is {streams}; {list(STREAMS)} is wanted."
+
+
+def _plain(attribute: object) -> object:
+    """What a file says, arrays as lists, so that it can be compared and shown."""
+    return attribute.tolist() if isinstance(attribute, (np.ndarray, np.generic)) else attribute
 
 
 def _value_problems(trace: xr.Dataset) -> Iterator[str]:
-    for name in _DIMS:
-        values = np.asarray(trace[name].transpose("interval", ...).values, dtype=float)
-        bad = ~np.isfinite(values) | (values < 0)
-        if name in ("instructions", "core_cycles"):
-            bad |= values == 0
-        if bad.any():
-            index = np.unravel_index(int(np.argmax(bad)), bad.shape)
+    whole = True
+    for name, kind in _TYPES.items():
+        # in the order of _DIMS but for the interval, which comes first
+        order = ("interval", *(dim for dim in _DIMS[name] if dim != "interval"))
+        values = trace[name].transpose(*order).values
+        least = 1 if name == "instructions" else 0
+        good = np.isfinite(values) & (values >= least)
+        wanted = f"a finite number ≥ {least}"
+        if kind == np.uint32:
+            most = np.iinfo(np.uint32).max
+            good &= (values <= most) & (values == np.floor(values))
+            wanted = f"a whole number from {least} to {most}"
+        elif name == "core_cycles":
+            good &= values > 0
+            wanted = "a finite number above 0"
+        if not good.all():
+            whole = False
+            index = np.unravel_index(int(np.argmin(good)), good.shape)
             yield (
-                f"variable '{name}' is {values[index]:g} in interval {index[0]}; a finite number "
-                f"above {'0' if values[index] == 0 else 'or equal to 0'} is wanted."
+                f"variable '{name}' is {values[index]} in interval {index[0]}; {wanted} is wanted."
             )
-    requests = trace["distance_histogram"].sum("depth", dtype=np.int64)
+    if not whole:
+        return
+    requests = trace["distance_histogram"].astype(np.int64).sum("depth")
     differ = (requests != requests.isel(colouring=0)).any(["colouring", "stream"]).values
     if differ.any():
         yield (

@@ -1,10 +1,10 @@
-"""The virtual platform: traces, replay, recording."""
+"""Replay: beside a slow one, what it conserves, its noise, and what it refuses."""
 
-import logging
-import subprocess
+import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
-from pydoc_data import topics
 
 import numpy as np
 import pytest
@@ -13,23 +13,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracles
+from conftest import small_trace
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ProfileError
-from msbgen.platform import (
-    PlatformConfig,
-    RecordError,
-    TraceError,
-    check_recording_needs,
-    make_trace,
-    platform_contexts,
-    read_trace,
-    record_trace,
-    replay,
-    validate_trace,
-    write_trace,
-)
-from msbgen.platform.record import cache_sets, stack_histogram
+from msbgen.errors import ArgumentError
+from msbgen.platform.config import PlatformConfig, platform_contexts
+from msbgen.platform.replay import replay
+from msbgen.platform.trace import make_trace, read_trace
 from strategies import recorded_runs
 
 PROFILES = Path(__file__).parents[2] / "profiles"
@@ -37,23 +27,8 @@ SMALL = PlatformConfig(cache_ways=(1.0, 2.0, 3.0, 4.0), bandwidths=(7.0, 70.0, 7
 COUNTERS = ("instructions", "cache_requests", "cache_misses")
 
 
-def small_trace(n: int = 300, seed: int = 3) -> xr.Dataset:
-    """A program of a few hundred milliseconds whose phases differ in misses."""
-    rng = np.random.default_rng(seed)
-    instructions = np.full(n, 400_000)
-    busy = np.sin(np.arange(n) / 20) > 0
-    first = rng.poisson(np.where(busy, 900, 40), (21, 2, n)).transpose(0, 2, 1)
-    histogram = np.stack([first, np.roll(first, 1, axis=0)], axis=2)
-    return make_trace(
-        instructions, 0.7 * instructions, 100.0 * busy, histogram, attrs={"program": "small"}
-    )
-
-
 def counts_of(profiles: xr.Dataset) -> np.ndarray:
     return np.stack([profiles[name].values for name in COUNTERS], axis=-1)
-
-
-# --------------------------------------------------------------------------- replay
 
 
 @given(
@@ -262,389 +237,93 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
     [
         ({"contexts": [[2.0, 70.0]]}, "shape"),
         ({"contexts": np.empty((0, 3))}, "shape"),
-        ({"contexts": [[2.5, 70.0, 1.2]]}, "cache_ways 2.5"),
-        ({"contexts": [[2.0, 75.0, 1.2]]}, "bandwidth 75"),
-        ({"contexts": [[2.0, 70.0, np.nan]]}, "frequency nan"),
-        ({"contexts": [[2.0, 70.0, 1.2]] * 2}, "2 times, want each context once"),
-        ({"runs": 0}, "runs: got 0"),
-        ({"interval": 0.0}, "interval: got 0"),
-        ({"interval": np.inf}, "interval: got inf"),
-        ({"threads": -1}, "threads: got -1"),
+        ({"contexts": [[2.5, 70.0, 1.2]]}, "cache_ways is 2.5 in context 0; one of 2, 3"),
+        ({"contexts": [[2.0, 70.0, 1.2], [2.0, 75.0, 1.2]]}, "bandwidth is 75 in context 1"),
+        ({"contexts": [[2.0, 70.0, np.nan]]}, "not finite"),
+        ({"contexts": [[1e300, 70.0, 1.2]]}, "cache_ways is 1e"),
+        ({"contexts": [[2.0, 70.0, 1.2]] * 2}, "listed 2 times; each context once"),
+        ({"runs": 0}, "runs is 0; a whole number ≥ 1"),
+        ({"runs": 1.5}, "runs is 1.5"),
+        ({"runs": 1e300}, "runs is 1e"),
+        ({"runs": np.nan}, "runs is nan"),
+        ({"runs": "ten"}, "runs is ten"),
+        ({"runs": [1, 2]}, r"runs have shape \(2,\)"),
+        ({"runs": 2**30}, "fewer runs or contexts, or a longer interval, is wanted"),
+        ({"interval": 0.0}, "interval is 0.0 s"),
+        ({"interval": -0.01}, "interval is -0.01 s"),
+        ({"interval": np.nan}, "interval is nan s"),
+        ({"interval": np.inf}, "interval is inf s"),
+        ({"interval": 1e-12}, "steps to play; at most"),
+        ({"interval": 1e-300}, "steps to play; at most"),
+        ({"threads": -1}, "threads is -1; a whole number ≥ 1"),
+        ({"threads": 0}, "threads is 0"),
+        ({"rng": -1}, "rng is -1"),
+        ({"rng": 1.5}, "rng is 1.5"),
+        ({"rng": None}, "rng is None"),
+        ({"rng": 10**5000}, "rng is too large"),
     ],
 )
 def test_replay_refuses(change, message):
     arguments = {"contexts": [[2.0, 70.0, 1.2]], "runs": 1, **change}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         replay(small_trace(20), **arguments)
+
+
+def test_seeds_may_be_large_and_of_any_whole_type():
+    trace, context = small_trace(20), [[2.0, 70.0, 1.2]]
+    runs = [replay(trace, context, 1, rng=seed) for seed in (7, np.int64(7), 2**100)]
+    assert runs[0].duration.item() == runs[1].duration.item() != runs[2].duration.item()
+    assert runs[2].attrs["seed"] == str(2**100)
+
+
+def test_runs_that_would_never_end_are_refused():
+    ones = np.ones(5)
+    for cycles, fixed in ((1e38, 0.0), (1.0, 1e38), (1e25, 1e30)):
+        trace = make_trace(4e5 * ones, cycles * ones, fixed * ones, np.ones((9, 5, 1, 2)), attrs={})
+        with pytest.raises(ArgumentError, match="a run is about .* steps to play"):
+            replay(trace, [[2.0, 70.0, 1.2]], 1, 3600.0)
+    # as where the regulator grants hardly anything
+    slow = replace(PlatformConfig(), bandwidths=(1e-9,))
+    with pytest.raises(ArgumentError, match="steps to play"):
+        replay(small_trace(20), [[2.0, 1e-9, 1.2]], 1, 3600.0, config=slow)
+
+
+def test_as_many_contexts_at_a_time_as_cores_that_the_process_may_use(monkeypatch):
+    """Not as the machine has: a container or a batch job is given some of them."""
+    at_work, most, lock = 0, 0, threading.Lock()
+
+    def slow_run(*arguments):
+        nonlocal at_work, most
+        with lock:
+            at_work += 1
+            most = max(most, at_work)
+        time.sleep(0.01)
+        with lock:
+            at_work -= 1
+        return played(*arguments)
+
+    module = sys.modules[replay.__module__]
+    played = module._one_run
+    monkeypatch.setattr(module, "_one_run", slow_run)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    for cores, threads, wanted in ((3, None, 3), (1, None, 1), (1, 5, 5)):
+        monkeypatch.setattr(
+            "os.sched_getaffinity", lambda pid, n=cores: set(range(n)), raising=False
+        )
+        most = 0
+        replay(small_trace(20), platform_contexts("grid:5x4x1"), 1, threads=threads)
+        assert most == wanted
 
 
 def test_replay_refuses_more_ways_than_the_trace_has():
     ones = np.ones(5)
     trace = make_trace(4e5 * ones, 4e5 * ones, ones, np.ones((9, 5, 1, 2)), attrs={})
     assert replay(trace, [[8.0, 70.0, 1.2]], 1).duration.item() > 0
-    with pytest.raises(ValueError, match="at most the 8 of the trace"):
+    with pytest.raises(ArgumentError, match="cache_ways is 9; at most the 8 of the trace"):
         replay(trace, [[9.0, 70.0, 1.2]], 1)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cache_ways": (2.5,)},
-        {"frequencies": ()},
-        {"bandwidths": (0.0,)},
-        {"hit_time": (1.0, -1.0)},
-        {"regulator_period": 0.0},
-        {"tick_rate": -1.0},
-        {"start_offset": np.nan},
-        {"phase_correlation": 1.0},
-        {"speed_noise": 0.5},
-    ],
-)
-def test_configuration_refuses(change):
-    with pytest.raises(ValueError, match=r"want|noise"):
-        PlatformConfig(**change)
-
-
-def test_contexts_by_description(tmp_path):
-    everything = platform_contexts("all")
-    assert everything.shape == (4560, 3)
-    assert len(np.unique(everything, axis=0)) == 4560
-    grid = platform_contexts("grid:5x4x1")
-    assert grid.shape == (20, 3)
-    assert set(grid[:, 0]) == {2.0, 6.0, 11.0, 16.0, 20.0}
-    assert set(grid[:, 1]) == {70.0, 490.0, 980.0, 1400.0}
-    assert np.all(grid[:, 2] == 2.3)
-    path = tmp_path / "some.csv"
-    path.write_text("frequency,cache_ways,bandwidth\n1.7000000000000002,3,140\n")
-    np.testing.assert_array_equal(platform_contexts(str(path)), [[3.0, 140.0, 1.7]])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("cache_ways,bandwidth\n2,70\n", "row 1 is 'cache_ways,bandwidth'"),
-        ("cache_ways,bandwidth,frequency\n2,70,fast\n", "row 2 is '2,70,fast'"),
-        ("cache_ways,bandwidth,frequency\n1,70,1.2\n", "cache_ways 1, want one of 2, 3"),
-    ],
-)
-def test_context_table_is_checked(tmp_path, text, message):
-    path = tmp_path / "some.csv"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=message):
-        platform_contexts(str(path))
-
-
-@pytest.mark.parametrize("selection", ["grid:5x5", "grid:axbxc", "grid:0x1x1", "grid:20x1x1", "no"])
-def test_unknown_descriptions_are_refused(selection):
-    with pytest.raises(ValueError, match="contexts: got"):
-        platform_contexts(selection)
-
-
-# --------------------------------------------------------------------------- traces
-
-
-@settings(max_examples=20)
-@given(arrays=recorded_runs())
-def test_a_trace_survives_its_file(arrays, tmp_path_factory):
-    path = tmp_path_factory.mktemp("traces") / "a.nc"
-    trace = make_trace(*arrays, attrs={"program": "p"})
-    write_trace(trace, path)
-    xr.testing.assert_identical(read_trace(path), trace)
-    with pytest.raises(FileExistsError):
-        write_trace(trace, path)
-    write_trace(trace, path, overwrite=True)
-
-
-def test_shipped_traces_are_valid_and_small():
-    paths = sorted((PROFILES / "traces").glob("*.nc"))
-    assert len(paths) >= 11
-    for path in paths:
-        trace = read_trace(path)
-        assert path.stat().st_size < 1_000_000
-        assert trace.attrs["program"]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        (lambda t: t.assign_attrs(schema="msbgen-profile/1"), "another kind of file"),
-        (lambda t: t.drop_vars("core_cycles"), "'core_cycles' is missing"),
-        (lambda t: t.drop_vars("stream"), "'stream'"),
-        (lambda t: t.isel(depth=slice(1)), "'depth' has one entry"),
-        (lambda t: t.isel(interval=slice(0)), "empty"),
-        (lambda t: t.assign(instructions=0 * t.instructions), "'instructions'"),
-        (lambda t: t.assign(fixed_time=t.fixed_time.assign_attrs(units="s")), "units 's'"),
-        (
-            lambda t: t.assign(
-                core_cycles=t.core_cycles.where(t.interval_number != 3).assign_attrs(units="1")
-            ),
-            "'core_cycles' is nan in interval 3",
-        ),
-        (
-            lambda t: t.assign(
-                distance_histogram=(t.distance_histogram * (t.colouring_number + 1)).assign_attrs(
-                    units="1"
-                )
-            ),
-            "differ between colourings",
-        ),
-    ],
-)
-def test_bad_traces_are_refused(spoil, message):
-    trace = small_trace(10)
-    numbered = trace.assign_coords(
-        interval_number=("interval", np.arange(10)), colouring_number=("colouring", [0, 1])
-    )
-    with pytest.raises(TraceError, match=message):
-        validate_trace(spoil(numbered))
-
-
-def test_a_profile_is_no_trace():
-    with pytest.raises(ProfileError, match=r"gzip\.nc: attribute 'schema'"):
-        read_trace(PROFILES / "gzip.nc")
-
-
-# --------------------------------------------------------------------------- recording
-
-
-@settings(max_examples=30)
-@given(
-    lines=st.lists(st.integers(0, 3000).map(lambda i: i * 64 + i % 2), min_size=1, max_size=300),
-    seed=st.integers(0, 2**32),
-)
-def test_stack_distances_give_the_misses_of_every_lru_cache(lines, seed):
-    rng = np.random.default_rng(seed)
-    # small caches fill only where many lines share a set: draw most lines from few pages
-    lines = [line % (64 * 40) if rng.random() < 0.8 else line for line in lines]
-    streams = rng.integers(0, 2, len(lines))
-    cut = int(rng.integers(0, len(lines) + 1))
-    keys = rng.integers(2**63, size=2, dtype=np.uint64)
-    requests = (2 * np.array(lines) + streams).astype(np.uint64)
-    histogram = stack_histogram(requests, np.array([cut, len(lines) - cut]), keys)
-    assert histogram.shape == (21, 2, 2, 2)
-    for c, key in enumerate(keys):
-        sets = cache_sets(requests // 2, key).tolist()
-        for w in (1, 2, 3, 20):
-            assert histogram[w:, :, c].sum() == oracles.lru_misses(lines, sets, w)
-    by_interval = histogram.sum(axis=(0, 3))
-    assert np.all(by_interval == np.array([[cut], [len(lines) - cut]]))
-    assert np.all(histogram.sum(axis=(0, 1))[:, 1] == streams.sum())
-
-
-def test_stack_distances_in_a_set_that_overflows():
-    # 30 lines of one set, cyclically: LRU never hits, whatever the ways
-    page = np.arange(200_000, dtype=np.uint64) * 64
-    key = np.uint64(12345)
-    sets = cache_sets(page, key)
-    np.testing.assert_allclose(np.bincount(sets.astype(int) // 64), 200_000 / 256, rtol=0.2)
-    lines = np.tile(page[sets == sets[0]][:30], 4)
-    histogram = stack_histogram(2 * lines, np.array([len(lines)]), np.array([key]))
-    assert histogram[20].sum() == 120
-    few = np.tile(lines[:7], 4)
-    histogram = stack_histogram(2 * few, np.array([len(few)]), np.array([key]))
-    assert histogram[:, 0, 0, 0].tolist() == [0] * 6 + [21] + [0] * 13 + [7]
-
-
-def test_stack_distances_in_one_full_set():
-    page = np.arange(20_000, dtype=np.uint64) * 64
-    key = np.uint64(99)
-    sets = cache_sets(page, key)
-    rng = np.random.default_rng(0)
-    lines = rng.choice(page[sets == sets[0]][:26], 3000)
-    histogram = stack_histogram(2 * lines, np.array([len(lines)]), np.array([key]))
-    for w in (1, 10, 18, 19, 20):
-        assert histogram[w:].sum() == oracles.lru_misses(lines.tolist(), [0] * len(lines), w)
-
-
-def recorder_missing() -> str:
-    try:
-        check_recording_needs()
-    except RecordError as error:
-        return str(error)
-    return ""
-
-
-needs_recorder = pytest.mark.skipif(bool(recorder_missing()), reason=recorder_missing())
-
-
-def compiled(source: str, folder: Path) -> list[str]:
-    program = folder / "program"
-    options = ["-O1", "-pthread", "-x", "c", "-", "-o", str(program)]
-    subprocess.run(["gcc", *options], input=source.encode(), check=True)
-    return [str(program)]
-
-
-@needs_recorder
-def test_record_a_real_compressor(tmp_path):
-    seen = []
-    text = Path(topics.__file__)
-    command = ["gzip", "-9", "-c", str(text)]
-    trace = record_trace(command, tmp_path / "gzip.nc", progress=seen.append)
-    xr.testing.assert_identical(read_trace(tmp_path / "gzip.nc"), trace)
-    instructions = float(trace.instructions.sum())
-    assert instructions > 50 * text.stat().st_size
-    assert 0 < seen[-1] <= instructions
-    assert trace.instructions.values[:-1].min() >= 400_000
-    assert trace.instructions.values.max() < 401_000
-    assert 0.4 < float(trace.core_cycles.sum()) / instructions < 2
-    misses = trace.distance_histogram.isel(colouring=0).sum(["interval", "stream"]).values
-    assert misses[20] > text.stat().st_size / 64  # the text is read once
-    profiles = replay(trace, platform_contexts("grid:2x2x2"), 2)
-    slow = profiles.duration.values[profiles.frequency.values == 1.2]
-    fast = profiles.duration.values[profiles.frequency.values == 2.3]
-    assert fast.max() < slow.min()
-
-
-@needs_recorder
-def test_recorded_instructions_and_misses_are_those_of_a_known_program(tmp_path):
-    """Loops of two instructions, ten million for each argument, then eight sweeps over 4 MiB."""
-    source = """
-        #include <stdio.h>
-        static char data[4 << 20];
-        int main(int count, char **arguments)
-        {
-            long n = 10000000L * count, sum = 0;
-            __asm__ volatile("1: decq %0; jnz 1b" : "+r"(n));
-            for (int k = 0; k < 8; k++)
-                for (unsigned i = 0; i < sizeof data; i += 64)
-                    sum += ++data[i];
-            printf("%ld\\n", sum);
-            return 0;
-        }
-    """
-    program = compiled(source, tmp_path)
-    trace = record_trace(program, tmp_path / "one.nc")
-    more = record_trace([*program, "x"], tmp_path / "two.nc")
-    executed = [float(t.instructions.sum()) for t in (trace, more)]
-    assert executed[1] - executed[0] == pytest.approx(2e7, abs=1000)
-    sweeps = 8 * 65536
-    histogram = trace.distance_histogram.sum("interval").transpose("colouring", "stream", ...)
-    demand, prefetched = histogram.values[:, 0], histogram.values[:, 1]
-    requests = (demand + prefetched).sum(axis=1)
-    assert np.all((sweeps <= requests) & (requests < 1.02 * sweeps))
-    assert np.all(prefetched.sum(axis=1) > 0.97 * requests)
-    misses = {w: (demand + prefetched)[:, w:].sum(axis=1) for w in (2, 20)}
-    assert np.all(misses[20] < 1.05 * sweeps / 8)  # 4 MiB stay in 20 MiB
-    assert np.all(misses[2] > 0.8 * sweeps)  # but not in 2
-    assert len(set(misses[2])) == 3  # colourings differ
-
-
-@needs_recorder
-def test_mispredicted_branches_cost_cycles(tmp_path):
-    source = """
-        #include <stdio.h>
-        int main(void)
-        {
-            unsigned x = 1, taken = 0;
-            for (int i = 0; i < 1000000; i++) {
-                x = x * 1664525 + 1013904223;
-                if ((x >> BIT) & 1)
-                    __asm__ volatile("incl %0" : "+r"(taken));
-            }
-            printf("%u\\n", taken);
-            return 0;
-        }
-    """
-    cycles = []
-    for bit in ("0", "31"):  # the lowest bit alternates, the highest one looks random
-        folder = tmp_path / bit
-        folder.mkdir()
-        trace = record_trace(compiled(source.replace("BIT", bit), folder), folder / "t.nc")
-        cycles.append(float(trace.core_cycles.sum()))
-    assert 0.4e6 * 15 < cycles[1] - cycles[0] < 0.6e6 * 15
-
-
-@needs_recorder
-def test_children_and_closed_descriptors_do_not_disturb_the_recording(tmp_path):
-    work = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; echo $i"
-    alone = record_trace(["sh", "-c", "exec 2>&-; (:); echo a"], tmp_path / "a.nc")
-    parent = record_trace(["sh", "-c", f"exec 2>&-; ({work}); echo a"], tmp_path / "b.nc")
-    itself = record_trace(["sh", "-c", f"exec 2>&-; {work}"], tmp_path / "c.nc")
-    counts = [float(t.instructions.sum()) for t in (alone, parent, itself)]
-    assert counts[1] < counts[0] + 0.1 * (counts[2] - counts[0])
-
-
-@needs_recorder
-def test_an_access_across_two_lines_touches_both(tmp_path):
-    source = """
-        static char data[8 << 20];
-        int main(int count, char **arguments)
-        {
-            for (unsigned i = count == 1 ? 32 : 60; i + 128 < sizeof data; i += 128)
-                *(volatile long *)(data + i) = 1;
-            return 0;
-        }
-    """
-    program = compiled(source, tmp_path)
-    requests = [
-        float(record_trace(command, tmp_path / name, colourings=1).distance_histogram.sum())
-        for command, name in ((program, "inside.nc"), ([*program, "x"], "across.nc"))
-    ]
-    assert requests[1] - requests[0] == pytest.approx(65536, rel=0.01)
-
-
-@needs_recorder
-def test_only_the_first_thread_is_recorded_and_that_is_said(tmp_path, caplog):
-    source = """
-        #include <pthread.h>
-        static void *work(void *unused)
-        {
-            long n = 50000000;
-            __asm__ volatile("1: decq %0; jnz 1b" : "+r"(n));
-            return unused;
-        }
-        int main(void)
-        {
-            pthread_t thread;
-            pthread_create(&thread, 0, work, 0);
-            return pthread_join(thread, 0);
-        }
-    """
-    with caplog.at_level(logging.WARNING, logger="msbgen"):
-        trace = record_trace(compiled(source, tmp_path), tmp_path / "t.nc")
-    assert float(trace.instructions.sum()) < 10e6
-    assert "several threads" in caplog.text
-
-
-@needs_recorder
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["sh", "-c", "echo $$"], "printed something else"),
-        (["sh", "-c", "exec true"], "did not end by itself"),
-        (["sh", "-c", "kill -9 $$"], "did not end by itself"),
-        (["no-such-program"], "no such program"),
-        (["SCRIPT"], "is a script .*/bin/sh"),
-        (["TEXT"], "is no x86-64 executable"),
-    ],
-)
-def test_what_cannot_be_recorded_is_refused(tmp_path, command, message):
-    script = tmp_path / "script"
-    script.write_text("#!/bin/sh\ntrue\n")
-    text = tmp_path / "text"
-    text.write_text("text")
-    for path in (script, text):
-        path.chmod(0o755)
-    names = {"SCRIPT": str(script), "TEXT": str(text)}
-    with pytest.raises(RecordError, match=message):
-        record_trace([names.get(word, word) for word in command], tmp_path / "t.nc")
-    assert not (tmp_path / "t.nc").exists()
-
-
-def test_recording_names_the_packages_that_are_missing(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("platform.machine", lambda: "x86_64")
-    monkeypatch.setattr("sys.platform", "linux")
-    with pytest.raises(RecordError, match="apt install qemu-user gcc"):
-        record_trace(["gzip"], tmp_path / "t.nc")
-    monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    with pytest.raises(RecordError, match="needs Linux on x86-64"):
-        record_trace(["gzip"], tmp_path / "t.nc")
-
-
-def test_recording_does_not_replace_a_file_unasked(tmp_path):
-    path = tmp_path / "t.nc"
-    path.write_text("precious")
-    with pytest.raises(FileExistsError):
-        record_trace(["gzip"], path)
-    assert path.read_text() == "precious"
+def test_contexts_with_fewer_runs_than_others_lack_the_rest():
+    got = replay(small_trace(40), [[2.0, 70.0, 1.2], [9.0, 700.0, 2.0]], [3, 1])
+    assert got.duration.notnull().sum("run").values.tolist() == [3, 1]
+    assert got.instructions.notnull().any("time").sum("run").values.tolist() == [3, 1]

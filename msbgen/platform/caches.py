@@ -1,0 +1,76 @@
+"""The last-level cache of the virtual platform: misses for every number of ways in one pass.
+
+A cache of W ways with least-recently-used replacement holds the W lines that a set saw last, so
+a request hits when its line is among the first W of the set's stack: one histogram of stack
+distances gives the misses for every W at once (Mattson et al., 1970).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.errors import ArgumentError
+from msbgen.platform._kernels import stack_distances
+
+# 20 MiB: 16,384 sets of 64 B lines, 20 ways.  A page has 64 lines, so that its colour gives the
+# upper 8 of the 14 bits of the set.
+_LINES_PER_PAGE, _COLOURS, _WAYS = 64, 256, 20
+_CHUNK = 1 << 20
+
+
+def stack_histogram(
+    requests: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+) -> NDArray[np.uint32]:
+    """Histogram of LRU stack distances in a last-level cache of 16,384 sets and 20 ways.
+
+    Parameters
+    ----------
+    requests : ndarray, (n_requests,)
+        Twice the virtual line number (address / 64), plus one for a prefetched line, in order.
+    counts : ndarray, (n_intervals,)
+        Requests in each interval.
+    keys : ndarray, (n_colourings,)
+        Each key assigns a random colour to every page.
+
+    Returns
+    -------
+    ndarray, (21, n_intervals, n_colourings, 2)
+
+    Raises
+    ------
+    ArgumentError
+        The intervals do not have as many requests as there are.
+    """
+    if counts.min(initial=0) < 0 or counts.sum() != len(requests):
+        raise ArgumentError(
+            f"counts have a sum of {counts.sum()}; the number of requests, {len(requests)}, is "
+            f"wanted, and no count below 0."
+        )
+    histogram = np.zeros((len(keys), _WAYS + 1, len(counts), 2), dtype=np.uint32)
+    ends = np.cumsum(counts)
+    for c, key in enumerate(keys):
+        stacks = np.full((_LINES_PER_PAGE * _COLOURS, _WAYS), -1, dtype=np.int64)
+        for start in range(0, len(requests), _CHUNK):
+            chunk = np.asarray(requests[start : start + _CHUNK])
+            stack_distances(
+                (chunk // 2).astype(np.int64),
+                cache_sets(chunk // 2, key).astype(np.int64),
+                np.searchsorted(ends, np.arange(start, start + len(chunk)), side="right"),
+                (chunk % 2).astype(np.int64),
+                stacks,
+                histogram[c],
+            )
+    return histogram.transpose(1, 2, 0, 3)
+
+
+def cache_sets(lines: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
+    """Set of each line: its place in its page, and the page's random colour, given by the key."""
+    # the finaliser of splitmix64 (Steele et al., 2014)
+    z = np.bitwise_xor(lines // _LINES_PER_PAGE, key)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    colours = (z ^ (z >> np.uint64(31))) % np.uint64(_COLOURS)
+    return lines % _LINES_PER_PAGE + _LINES_PER_PAGE * colours
