@@ -122,6 +122,33 @@ def replay(instructions, hits, misses, lengths, grant, period, interval):
     return duration, np.stack([steps[0], steps[1] + steps[2], steps[2]], axis=1)
 
 
+def replay_by_ticks(lengths, misses, grant, period, interrupts, start, readings):
+    """Play a run one unit of time after another; everything is whole, misses 0 or 1 a unit.
+
+    `misses` (n,) tells which of the intervals of `lengths` miss once a unit; the first `grant`
+    misses of a period are granted, then the core stops for the rest of it.  `interrupts` are
+    (arrival, length), which overlap.  Returns the end, and at each of `readings` before it the
+    units that every interval has run.
+    """
+    work = [i for i, length in enumerate(lengths) for _ in range(length)]
+    done = np.zeros(len(lengths), dtype=int)
+    t, held_until, left, seen = 0, start, grant, {}
+    while work:
+        if t in readings:
+            seen[t] = done.copy()
+        if t > 0 and t % period == 0:
+            left = grant
+        held_until = max([held_until, *(t + length for at, length in interrupts if at == t)])
+        if t >= held_until:
+            i = work.pop(0)
+            done[i] += 1
+            left -= misses[i]
+            if left == 0 and misses[i]:
+                held_until = max(held_until, (t // period + 1) * period)
+        t += 1
+    return t, seen
+
+
 def lru_misses(lines, sets, ways):
     """Misses of a cache with least-recently-used replacement, simulated for one size."""
     contents = {}

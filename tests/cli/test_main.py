@@ -192,7 +192,7 @@ def test_platform_replays_a_trace(tmp_path):
 PLATFORM_ERRORS = [
     (["replay", "no.nc", "-o", "o.nc", "--contexts", "all"], 3, "no.nc: no such file"),
     (["replay", "measured.nc", "-o", "o.nc", "--contexts", "all"], 3, "measured.nc: "),
-    (["replay", GZIP, "-o", "o.nc", "--contexts", "grid:3x3"], 2, "want three numbers"),
+    (["replay", GZIP, "-o", "o.nc", "--contexts", "grid:3x3"], 2, "grid is 3x3"),
     (["replay", GZIP, "-o", "truth.nc", "--contexts", "all"], 2, "exists already"),
     (["record", "-o", "o.nc"], 2, "no command to record"),
 ]
@@ -414,9 +414,9 @@ def test_a_replay_does_not_overwrite_its_contexts(tmp_path):
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("--interval", "1e-12", "this machine has"),
+        ("--interval", "1e-12", "steps to play"),
         ("--runs", "1000000000", "this machine has"),
-        ("--interval", "1e9", "up to an hour"),
+        ("--interval", "1e9", "at most 3600 s"),
     ],
 )
 def test_replays_that_no_memory_holds_are_refused(tmp_path, option, value, sentence):

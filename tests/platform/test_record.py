@@ -1,6 +1,7 @@
 """Recording of real programs, where the packages that it needs are installed."""
 
 import logging
+import os
 import subprocess
 from pathlib import Path
 from pydoc_data import topics
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from msbgen.errors import ArgumentError
 from msbgen.platform.config import platform_contexts
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
 from msbgen.platform.replay import replay
@@ -207,3 +209,36 @@ def test_recording_does_not_replace_a_file_unasked(tmp_path):
     with pytest.raises(FileExistsError):
         record_trace(["gzip"], path)
     assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize("folder", ["missing", "file"])
+def test_where_nothing_can_be_written_no_program_runs(tmp_path, folder):
+    (tmp_path / "file").write_text("no folder")
+    mark = tmp_path / "mark"
+    with pytest.raises(OSError, match="there is no folder"):
+        record_trace(["touch", str(mark)], tmp_path / folder / "t.nc")
+    assert not mark.exists()
+
+
+def test_arguments_out_of_range_are_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))  # nor is a recorder looked for
+    path, pipe = tmp_path / "t.nc", tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for change, message in (
+        ({"interval": 0}, "interval is 0; a whole number ≥ 1"),
+        ({"colourings": 1.5}, "colourings is 1.5"),
+        ({"interval": float("nan")}, "interval is nan"),
+        ({"command": []}, "command is empty"),
+        ({"stdin": tmp_path / "no"}, "stdin is '.*no'; an existing file is wanted"),
+        ({"stdin": pipe}, "an existing file is wanted, no pipe"),
+    ):
+        with pytest.raises(ArgumentError, match=message):
+            record_trace(**{"command": ["gzip"], "output": path, **change})
+    assert not path.exists()
+
+
+@needs_recorder
+def test_arguments_that_are_no_text_are_kept_in_a_form_that_is(tmp_path):
+    trace = record_trace(["echo", os.fsdecode(b"caf\xe9")], tmp_path / "t.nc")
+    assert read_trace(tmp_path / "t.nc").attrs["program"] == trace.attrs["program"]
+    assert "udce9" in trace.attrs["program"]

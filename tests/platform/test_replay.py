@@ -265,7 +265,7 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
 )
 def test_replay_refuses(change, message):
     arguments = {"contexts": [[2.0, 70.0, 1.2]], "runs": 1, **change}
-    with pytest.raises(ArgumentError, match=message):
+    with pytest.raises(ValueError, match=message):
         replay(small_trace(20), **arguments)
 
 
@@ -280,7 +280,7 @@ def test_runs_that_would_never_end_are_refused():
     ones = np.ones(5)
     for cycles, fixed in ((1e38, 0.0), (1.0, 1e38), (1e25, 1e30)):
         trace = make_trace(4e5 * ones, cycles * ones, fixed * ones, np.ones((9, 5, 1, 2)), attrs={})
-        with pytest.raises(ArgumentError, match="a run is about .* steps to play"):
+        with pytest.raises(ArgumentError, match="steps to play; at most"):
             replay(trace, [[2.0, 70.0, 1.2]], 1, 3600.0)
     # as where the regulator grants hardly anything
     slow = replace(PlatformConfig(), bandwidths=(1e-9,))

@@ -1,0 +1,120 @@
+"""The kernels of the virtual platform beside slow references."""
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import oracles
+from msbgen.platform import _kernels
+
+
+@given(
+    steps=st.lists(st.integers(1, 5), min_size=1, max_size=8),
+    rho=st.floats(0.0, 0.99),
+    seed=st.integers(0, 1000),
+)
+def test_noise_is_the_mean_of_a_stationary_autoregression(steps, rho, seed):
+    draws = np.random.default_rng(seed).standard_normal(sum(steps))
+    noise = np.empty(len(steps))
+    _kernels.correlated_noise(draws, np.array(steps), 0.3, rho, noise)
+    # the state as a sum over all innovations before it, none of them lost
+    lag = np.arange(len(draws))[:, None] - np.arange(len(draws))
+    response = np.where(lag >= 0, rho ** np.maximum(lag, 0) * np.sqrt(1 - rho**2), 0.0)
+    response[:, 0] = rho ** np.arange(len(draws))
+    first = np.cumsum([0, *steps[:-1]])
+    wanted = 0.3 * np.add.reduceat(response @ draws, first) / steps
+    np.testing.assert_allclose(noise, wanted, atol=1e-12)
+    # stationary: every state has variance 1
+    np.testing.assert_allclose((response**2).sum(axis=1), 1.0, atol=1e-9)
+
+
+# lengths and misses of intervals, in units of time
+programs = st.lists(st.tuples(st.integers(1, 30), st.booleans()), min_size=1, max_size=8)
+arrivals = st.lists(st.tuples(st.integers(0, 150), st.integers(1, 9)), max_size=5)
+
+
+@given(
+    program=programs,
+    grant=st.integers(1, 12),
+    period=st.integers(1, 25),
+    ticks=st.tuples(st.integers(11, 60), st.integers(1, 60), st.integers(0, 5)),
+    preemptions=arrivals,
+    start=st.integers(0, 9),
+    interval=st.integers(1, 40),
+)
+@example([(5, True), (5, True)], 5, 5, (60, 60, 0), [], 0, 5)  # everything at one instant
+@example([(1, True)], 1, 1, (11, 1, 5), [(0, 9), (0, 3)], 9, 1)
+def test_a_run_is_what_playing_it_unit_by_unit_gives(
+    program, grant, period, ticks, preemptions, start, interval
+):
+    lengths, missing = (np.array(column, dtype=int) for column in zip(*program))
+    tick_period, first_tick, cost = ticks
+    horizon = 40 * (lengths.sum() + 10)
+    every = range(first_tick, horizon, tick_period)
+    interrupts = [(t, cost) for t in every] + preemptions
+    ends = np.arange(1, 50_000) * interval
+    end, seen = oracles.replay_by_ticks(
+        *(lengths, missing, grant, period, interrupts, start, set(ends[ends < horizon].tolist()))
+    )
+    arrival = np.array([*sorted(preemptions), (np.inf, 0.0)], dtype=float)
+    readings = np.zeros((end // interval + 2, 4))
+    readings[:, 0] = ends[: len(readings)]
+    events = np.stack([7 * lengths, 2 * lengths, missing * lengths], axis=1).astype(float)
+    got, n = _kernels.replay_run(
+        lengths.astype(float),
+        events,
+        np.array([period, period, grant], dtype=float),
+        np.array([tick_period, first_tick, cost], dtype=float),
+        arrival,
+        float(start),
+        float(interval),
+        readings,
+    )
+    assert got == end
+    assert n == -(-end // interval)
+    at = np.array([seen[t] for t in ends[: n - 1]] + [lengths]).reshape(n, -1)
+    # shares of an interval are rounded down, by floating point once too far
+    cumulated = readings[:n, 1:].cumsum(axis=0)
+    np.testing.assert_allclose(cumulated[:, 0], at @ np.full(len(lengths), 7), atol=1)
+    np.testing.assert_allclose(cumulated[:, 2], at @ missing, atol=1)
+    np.testing.assert_allclose(cumulated[:, 1], at @ (2 + missing), atol=2)
+    np.testing.assert_array_equal(
+        cumulated[-1], [7 * lengths.sum(), lengths @ (2 + missing), lengths @ missing]
+    )
+
+
+def test_too_little_room_is_said_and_nothing_is_written_outside():
+    run = (np.ones(5), np.ones((5, 3)), np.array([1.0, 1.0, 9.0]), np.array([np.inf, np.inf, 0.0]))
+    never, guard = np.array([[np.inf, 0.0]]), -7.0
+    for room, wanted in ((1, -1), (3, -1), (6, 5)):
+        memory = np.full((10, 4), guard)
+        memory[:room, 0] = np.arange(1, room + 1)
+        assert _kernels.replay_run(*run, never, 0.0, 1.0, memory[:room])[1] == wanted
+        assert np.all(memory[room:] == guard)
+    soon = np.array([[0.5, 0.1], [0.7, 0.1]])
+    readings = np.zeros((9, 4))
+    readings[:, 0] = np.arange(1, 10)
+    assert _kernels.replay_run(*run, soon, 0.0, 1.0, readings)[1] == -1
+
+
+@given(
+    lines=st.lists(st.integers(0, 11), min_size=1, max_size=60),
+    cut=st.integers(0, 60),
+    seed=st.integers(0, 99),
+)
+def test_stack_distances_are_the_misses_of_caches_of_every_size(lines, cut, seed):
+    """Few ways and sets, so that stacks overflow; and they are carried from call to call."""
+    lines = np.array(lines)
+    streams = np.random.default_rng(seed).integers(0, 2, len(lines))
+    stacks = np.full((3, 4), -1)
+    histogram = np.zeros((5, 2, 2), dtype=np.uint32)
+    for part, interval in ((slice(cut), 0), (slice(cut, None), 1)):
+        where = np.full(len(lines[part]), interval)
+        _kernels.stack_distances(
+            *(lines[part], lines[part] % 3, where, streams[part], stacks, histogram)
+        )
+    for ways in (1, 2, 3, 4):
+        wanted = oracles.lru_misses(lines.tolist(), (lines % 3).tolist(), ways)
+        assert histogram[ways:].sum() == wanted
+    assert histogram.sum(axis=(0, 2)).tolist() == [len(lines[:cut]), len(lines[cut:])]
+    assert histogram[..., 1].sum() == streams.sum()
