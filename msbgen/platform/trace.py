@@ -184,7 +184,7 @@ def _value_problems(trace: xr.Dataset) -> Iterator[str]:
     for name, kind in _TYPES.items():
         # in the order of _DIMS but for the interval, which comes first
         order = ("interval", *(dim for dim in _DIMS[name] if dim != "interval"))
-        values = trace[name].transpose(*order).values
+        values = trace[name].transpose(*order).values.astype(float)
         least = 1 if name == "instructions" else 0
         good = np.isfinite(values) & (values >= least)
         wanted = f"a finite number ≥ {least}"
