@@ -1,4 +1,4 @@
-"""Speed of whole jobs: fit and generate, single contexts, the start of the command.
+"""Speed of whole jobs: fit and generate, single contexts, growth, the start of the command.
 
     python benchmarks/bench_generate.py [--quick] [--output benchmarks/results/generate.json]
 
@@ -16,8 +16,8 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from tables import PROFILES, store
-from timing import CORES, interleaved, on_cores, run_python
+from timing import CORES, interleaved, on_cores, run_python, slope, standing_in
 
 KINDS = ("max_likelihood", "mean", "sample")
+PARTS = ("job", "model", "growth", "start")
 HERE = Path(__file__).resolve()
 
 
@@ -87,24 +88,27 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
     stages = Stages()
     with stages.of("import"):
         import msbgen
-        from msbgen import progress
-        from msbgen.trend.fit import Trend
+        from msbgen.bridge.solve import solve_bridge
+        from msbgen.generate.clock import sharpen
+        from msbgen.trend.fit import Trend, fit_trend
     with stages.of("read"):
         measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
-    parts = {"fit_trend": "trend", "sharpen": "sharpening", "solve_bridge": "bridge"}
-    for name, stage in parts.items():
-        setattr(progress, name, stages.calls(stage, getattr(progress, name)))
-    refit = Trend.refit
-    Trend.refit = stages.calls("trend", refit)
-    with stages.of("rest of the fit"):
-        model = msbgen.fit_profiles(measured)
-    Trend.refit = refit
-    contexts = msbgen.all_contexts(measured)
-    contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
-    for kind in KINDS:
-        with stages.of(f"write {kind}"):
-            blocks = stages.each(f"generate {kind}", model.stream(contexts, kind=kind, rng=0))
-            msbgen.write_blocks(blocks, folder / f"{kind}.nc")
+    Trend.refit = stages.calls("trend", Trend.refit)
+    with ExitStack() as stack:
+        for part, stage in (
+            (fit_trend, "trend"),
+            (sharpen, "sharpening"),
+            (solve_bridge, "bridge"),
+        ):
+            stack.enter_context(standing_in(part, stages.calls(stage, part)))
+        with stages.of("rest of the fit"):
+            model = msbgen.fit_profiles(measured)
+        contexts = msbgen.all_contexts(measured)
+        contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
+        for kind in KINDS:
+            with stages.of(f"write {kind}"):
+                blocks = stages.each(f"generate {kind}", model.stream(contexts, kind=kind, rng=0))
+                msbgen.write_blocks(blocks, folder / f"{kind}.nc")
     return {
         "seconds": time.perf_counter() - start,
         "stages": dict(stages.seconds),
@@ -143,6 +147,7 @@ def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
 
     measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
     model = msbgen.fit_profiles(measured)
+    fit = interleaved({"fit": partial(msbgen.fit_profiles, measured)}, repeats)["fit"]
     contexts = msbgen.all_contexts(measured)
     contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
     some = np.random.default_rng(0).permutation(contexts)[:100]
@@ -158,6 +163,7 @@ def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
     return {
         "task": task,
         "n_contexts": len(contexts),
+        "fit_seconds": fit,
         "one_context_seconds": one,
         "answer_seconds": _each(answer, some),
         "seconds": {f"{kind}, {cores} cores": s for (kind, cores), s in seconds.items()},
@@ -183,11 +189,38 @@ def _each(call: Callable[[Any], object], contexts: Any) -> float:
 
 def report_model(row: dict[str, Any]) -> None:
     cells = [f"{kind} {1e3 * s:.1f}" for kind, s in row["one_context_seconds"].items()]
-    print("\none context from a fitted model [ms]:", ", ".join(cells))
+    print(f"\na fit for means, bounds and plans: {row['fit_seconds']:.2f} s")
+    print("one context from a fitted model [ms]:", ", ".join(cells))
     print(f"mean profile and duration bound of one context [ms]: {1e3 * row['answer_seconds']:.1f}")
     cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
     print(f"{row['n_contexts']} contexts in one call [s]:", ", ".join(cells))
     print("two threads:", ", ".join(f"{kind} {s:.2f}x" for kind, s in row["speedup"].items()))
+
+
+# ---------------------------------------------------------------------------------------- growth
+
+
+def bench_growth(task: str, sizes: Sequence[int], repeats: int) -> dict[str, Any]:
+    """Profiles of so many contexts from one fitted model, kind by kind."""
+    import msbgen
+
+    measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    model = msbgen.fit_profiles(measured)
+    every = np.random.default_rng(0).permutation(msbgen.all_contexts(measured))
+    result: dict[str, Any] = {"task": task, "sizes": list(sizes)}
+    for kind in KINDS:
+        calls = {n: partial(model.generate, every[:n], kind=kind, rng=0) for n in sizes}
+        with on_cores(1):
+            seconds = list(interleaved(calls, repeats).values())
+        result[kind] = {"seconds": seconds, "slope": slope(sizes, seconds)}
+    return result
+
+
+def report_growth(row: dict[str, Any]) -> None:
+    for kind in KINDS:
+        pairs = zip(row["sizes"], row[kind]["seconds"])
+        cells = ", ".join(f"{n} {s:.3g} s" for n, s in pairs)
+        print(f"growth with the contexts, {kind}: exponent {row[kind]['slope']:.2f} ({cells})")
 
 
 # ------------------------------------------------------------------------------------- the start
@@ -240,11 +273,12 @@ def bench_start(task: str, repeats: int) -> dict[str, Any]:
     helped = [run_python([*command, "--help"]).seconds for _ in range(repeats + 1)][1:]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        fresh = {"NUMBA_CACHE_DIR": str(folder / "cache")}
-        job = [*command, "generate", PROFILES / f"{task}.nc", "--contexts", "all", "--kind", "mean"]
-        first, second = (
-            run_python([*job, "-o", folder / f"{i}.nc"], **fresh).seconds for i in range(2)
-        )
+        job = [*command, "generate", PROFILES / f"{task}.nc", "--contexts", "all"]
+        first, second = {}, {}
+        for kind in ("max_likelihood", "mean"):
+            fresh = {"NUMBA_CACHE_DIR": str(folder / kind)}
+            one = [*job, "--kind", kind, "--force", "-o", folder / "o.nc"]
+            first[kind], second[kind] = (run_python(one, **fresh).seconds for _ in range(2))
         kernels = run_python(
             [HERE, "--kernels", task, folder], NUMBA_CACHE_DIR=str(folder / "another")
         )
@@ -264,11 +298,15 @@ def bench_start(task: str, repeats: int) -> dict[str, Any]:
     }
 
 
+def _kinds(seconds: dict[str, float]) -> str:
+    return ", ".join(f"{kind} {s:.1f} s" for kind, s in seconds.items())
+
+
 def report_start(row: dict[str, Any]) -> None:
     print(f"\nmsbgen --help: {row['help_seconds']:.2f} s")
     print(
-        f"generate, all contexts: {row['first_generate_seconds']:.1f} s the first time, "
-        f"{row['second_generate_seconds']:.1f} s then; a job with little to do starts and ends "
+        f"generate, all contexts: {_kinds(row['first_generate_seconds'])} the first time, "
+        f"{_kinds(row['second_generate_seconds'])} then; a job with little to do starts and ends "
         f"within {row['later_start_seconds']:.2f} s; the demo of a fresh install takes "
         f"{row['demo_seconds']:.1f} s"
     )
@@ -292,13 +330,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few contexts, for a trial")
     parser.add_argument("--task", default="zstd")
-    parser.add_argument("--parts", nargs="+", default=["job", "model", "start"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
     options = parser.parse_args()
     n, repeats = (300, 1) if options.quick else (4560, 3)
+    asked = (128, 256, 512) if options.quick else (285, 570, 1140, 2280, 4560)
     parts = {
         "job": partial(bench_job, options.task, n, repeats),
         "model": partial(bench_model, options.task, n, repeats),
+        "growth": partial(bench_growth, options.task, asked, 2 if options.quick else 3),
         "start": partial(bench_start, options.task, 3 if options.quick else 9),
     }
     results = {}

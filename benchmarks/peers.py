@@ -16,13 +16,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
+from msbgen.contexts import inner_levels
 from msbgen.data.schema import (
     context_table,
     count_array,
@@ -264,10 +265,8 @@ def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
     z = known.coordinates(known.contexts)
     third = np.random.default_rng(0).permutation(np.arange(len(z)) % 3)
     left_out = [third == k for k in range(3)]
-    for column in known.contexts.T:
-        levels = np.unique(column)
-        if 3 <= len(levels) <= len(z) // 2:
-            left_out.append(column == levels[len(levels) // 2])
+    for _, levels in _by_resource(known.contexts):
+        left_out.append(np.isin(np.arange(len(z)), levels[len(levels) // 2]))
     some = np.argsort(-worth, kind="stable")[:: max(1, len(worth) // 24)]
     rounds = (15, 50, 100, 200)
     errors = {option: 0.0 for option in product((2, 3, 5), (False, True), rounds)}
@@ -349,16 +348,20 @@ def _tests(known: Measured) -> list[tuple[NDArray[np.int64], Bools]]:
     Each context alone; and, because a grid's neighbours give away the levels of a resource, each
     inner level of a resource as a whole.
     """
-    n = len(known.contexts)
-    if n < 2:
+    contexts = known.contexts
+    if len(contexts) < 2:
         return []
-    tests = [(np.arange(n), np.eye(n, dtype=bool))]
-    for column in known.contexts.T:
-        levels = np.unique(column)
-        if 3 <= len(levels) <= n // 2:
-            rows = np.flatnonzero((column > levels[0]) & (column < levels[-1]))
-            tests.append((rows, column[rows, None] == column))
+    tests = [(np.arange(len(contexts)), np.eye(len(contexts), dtype=bool))]
+    for resource, levels in _by_resource(contexts):
+        rows, column = np.sort(np.concatenate(levels)), contexts[:, resource]
+        tests.append((rows, column[rows, None] == column))
     return tests
+
+
+def _by_resource(contexts: Floats) -> list[tuple[int, list[NDArray[np.intp]]]]:
+    """Inner levels (the rows at each) of each resource that has any."""
+    levels = groupby(inner_levels(contexts), key=lambda level: level[0])
+    return [(resource, [rows for _, rows in group]) for resource, group in levels]
 
 
 def _error(difference: Floats, worth: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Accuracy, from the profiles that ship: writes the JSON that the README's tables come from.
+"""What the tables of ``benchmarks/README.md`` come from: writes their JSON and the tables.
 
 ``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
 ``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
@@ -6,6 +6,9 @@ beside their noise floors; little data; parts removed; error against the number 
 programs replayed from their traces, thirty runs a test context.
 ``python benchmarks/reproduce.py real --data FOLDER``: the middle clock of programs measured at
 three clocks.  The last two need ``pip install msbgen[bench]``.
+``python benchmarks/reproduce.py speed [--quick] [--only bridge generate] [--no-run]``: speed,
+every figure beside its target; on an idle machine, or the figures mean nothing.  ``--quick`` takes
+small sizes, for a trial, and writes into a folder of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +16,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +30,8 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
 import numpy as np
-from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
+from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
+from targets import figures
 
 import msbgen
 from msbgen.evaluate.scores import METHODS
@@ -59,7 +67,7 @@ def tasks() -> None:
 
 
 def fidelity_scores() -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     results = _each_task(fidelity.scores)
     of_all = {task: result["all"] for task, result in results.items()}
@@ -78,7 +86,7 @@ def fidelity_scores() -> None:
 
 
 def fidelity_samples() -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     results = _each_task(fidelity.samples)
     methods = list(results[TASKS[0]])
@@ -111,7 +119,7 @@ def fidelity_samples() -> None:
 
 
 def fidelity_little() -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     results = _each_task(fidelity.little)
     content: dict[str, Any] = {"mean_over_tasks": {}, "tasks": results}
@@ -125,7 +133,7 @@ def fidelity_little() -> None:
 
 
 def fidelity_ablation() -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     results = _each_task(fidelity.ablation)
     mean = {}
@@ -154,7 +162,7 @@ def fidelity_ablation() -> None:
 
 def fidelity_curve() -> None:
     """Needs the scores: the three best peers are those of ``fidelity.json``."""
-    import fidelity
+    import bench_evaluate as fidelity
 
     found = json.loads((RESULTS / "fidelity.json").read_text())["mean_over_tasks"]
     others = [*fidelity.PEERS, *fidelity.BASELINES]
@@ -199,7 +207,7 @@ def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
 
 
 def fidelity_replays() -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     results = _each_task(fidelity.replays, fidelity.PROGRAMS)
     unseen = {p: results[p] for p in fidelity.UNSEEN_PROGRAMS}
@@ -236,7 +244,7 @@ FIDELITY: dict[str, Callable[[], None]] = {
 
 
 def real(folder: Path) -> None:
-    import fidelity
+    import bench_evaluate as fidelity
 
     paths = sorted(folder.glob("*.nc"))
     if not paths:
@@ -252,6 +260,45 @@ def real(folder: Path) -> None:
         rows.append([name, *cells, " ".join(result["warnings"])])
     header = ["program", "scaled (exact)", "duration error", "said of it"]
     put_into_readme("real-programs", markdown(header, rows))
+
+
+# ----------------------------------------------------------------------------------------- speed
+
+SPEED = ("bridge", "generate")
+
+
+def speed(names: Sequence[str], quick: bool) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="msbgen-speed-")) if quick else RESULTS
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for name in names:
+        script = ROOT / "benchmarks" / f"bench_{name}.py"
+        command = [sys.executable, script, "--output", folder / f"{name}.json"]
+        command += ["--quick"] if quick else []
+        subprocess.run(list(map(str, command)), env=environment, check=True)
+    paths = {name: folder / f"{name}.json" for name in SPEED}
+    results = {n: json.loads(path.read_text()) for n, path in paths.items() if path.exists()}
+    found = figures(results)
+    rows = [{**asdict(f), "verdict": f.verdict} for f in found]
+    for row in rows:
+        row["value"] = None if row["value"] != row["value"] else row["value"]  # JSON has no NaN
+    store(folder / "speed.json", {"machine": machine(), "figures": rows})
+    text = markdown(["figure", "measured", "asked", ""], [figure.cells() for figure in found])
+    if quick:
+        print(f"\n{text}\n\n{folder}")
+    else:
+        put_into_readme("speed", f"{machine()}\n\n{text}")
+
+
+def machine() -> str:
+    """Processor and cores, in words."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores"
 
 
 # ------------------------------------------------------------------------------ numbers and tables
@@ -322,8 +369,14 @@ def main() -> None:
     part.add_argument("--only", nargs="+", choices=list(FIDELITY), default=list(FIDELITY))
     part = parts.add_parser("real", help="measured programs: the middle clock from the others")
     part.add_argument("--data", type=Path, required=True, help="folder of profiles, one a program")
+    part = parts.add_parser("speed", help="every figure of speed beside its target")
+    part.add_argument("--quick", action="store_true", help="small sizes, for a trial")
+    part.add_argument("--only", nargs="+", choices=SPEED, default=SPEED)
+    part.add_argument("--no-run", action="store_true", help="take the results that are stored")
     arguments = parser.parse_args()
-    if arguments.part == "tasks":
+    if arguments.part == "speed":
+        speed(() if arguments.no_run else arguments.only, arguments.quick)
+    elif arguments.part == "tasks":
         tasks()
     elif arguments.part == "real":
         real(arguments.data)

@@ -1,6 +1,7 @@
 """What the benchmarks make of their figures; the figures themselves are no test's business."""
 
 import dataclasses
+import json
 import math
 import sys
 import time
@@ -14,11 +15,18 @@ from conftest import synthetic_task
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-import fidelity
+import bench_bounds
+import bench_bridge
+import bench_evaluate
+import bench_generate
+import bench_plan
+import bench_platform
+import peers
+import reproduce
 from bench_generate import Stages
-from run_all import Figure, figures
-from tables import markdown, put_into_readme
-from timing import interleaved, run_python, slope
+from tables import RESULTS, markdown, put_into_readme
+from targets import Figure, figures
+from timing import interleaved, run_python, slope, standing_in
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 PAIR = {"n": 1000, "epsilon": 0.1, "notes": {"pot sinkhorn": "does not reach the target"}}
@@ -33,11 +41,11 @@ def test_a_target_is_met_from_its_own_side_only():
 
 def test_the_fastest_variant_of_a_peer_counts_and_a_missing_peer_is_said():
     rows = [{**PAIR, "ratio": {"msbgen": 1.0, "ott kernel": 30.0, "ott lse": 20.0}}]
-    pot, ott = figures({"solver": {"pair": rows}})
+    pot, ott = figures({"bridge": {"pair": rows}})
     assert math.isnan(pot.value)
-    assert pot.cells()[1:] == ["—", "≥ 5 ×", "pot sinkhorn does not reach the target"]
+    assert pot.cells()[1:] == ["—", "≥ 6 ×", "pot sinkhorn does not reach the target"]
     assert (ott.value, ott.target, ott.verdict) == (20.0, 15.0, "met")
-    (_, missing) = figures({"solver": {"pair": [{**PAIR, "ratio": {"msbgen": 1.0}}]}})
+    (_, missing) = figures({"bridge": {"pair": [{**PAIR, "ratio": {"msbgen": 1.0}}]}})
     assert missing.verdict == "peer not installed"
 
 
@@ -71,9 +79,9 @@ def test_a_process_tells_its_peak_memory_and_its_failure():
         run_python(["-c", "raise SystemExit(3)"])
 
 
-@pytest.mark.parametrize("name", list(fidelity.ABLATIONS))
+@pytest.mark.parametrize("name", list(bench_evaluate.ABLATIONS))
 def test_what_stands_in_for_a_part_takes_what_the_generator_passes(name, monkeypatch):
-    settings, stand_ins = fidelity.ABLATIONS[name]
+    settings, stand_ins = bench_evaluate.ABLATIONS[name]
     for place, stand_in in stand_ins.items():
         monkeypatch.setattr(place, stand_in)
     train = synthetic_task(GRID, n_runs=2)
@@ -92,3 +100,126 @@ def test_a_table_replaces_the_one_between_its_markers(tmp_path):
         "before\n<!-- results: speed -->\n| a | b |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n"
     )
     assert second == text.format("tasks").removesuffix("after\n")
+
+
+def test_the_stored_results_have_every_figure():
+    results = {n: json.loads((RESULTS / f"{n}.json").read_text()) for n in reproduce.SPEED}
+    found = figures(results)
+    assert len(found) > 25
+    assert len({figure.what for figure in found}) == len(found)
+    assert all(figure.value > 0 for figure in found)
+    assert [f"{f.value:.6g}" for f in found] == [
+        f"{row['value']:.6g}" for row in json.loads((RESULTS / "speed.json").read_text())["figures"]
+    ]
+
+
+def test_what_stands_in_for_a_part_does_so_wherever_it_was_imported_and_no_longer():
+    from msbgen.generate import clock, model
+
+    def stand_in():
+        raise AssertionError
+
+    part = clock.resample
+    with standing_in(part, stand_in):
+        assert clock.resample is model.resample is stand_in
+    assert clock.resample is model.resample is part
+    with pytest.raises(LookupError, match="nowhere"), standing_in(stand_in, part):
+        pass
+
+
+# ------------------------------------------------------------------- each benchmark, in small
+
+
+def test_the_bridge_is_as_good_as_what_it_is_compared_with():
+    rng = np.random.default_rng(0)
+    pair = bench_bridge.bench_pair(30, 0.1, 1, rng)
+    assert all(error <= 1.1e-6 for error in pair["l1_error"].values())
+    assert pair["ratio"]["msbgen"] == 1.0
+    assert pair["seconds"].keys() >= {"msbgen", "pot sinkhorn", "pot sinkhorn_log"}
+    chain = bench_bridge.bench_chain(20, 3, 0.1, 1, rng)
+    assert max(chain["l1_error"].values()) <= 1e-6
+    assert all(row["converged"] for row in bench_bridge.bench_hard(2, (1.0, 0.1), True, rng))
+    assert bench_bridge.bench_pass(50, 2, rng)["ratio"] > 0
+    assert bench_bridge.bench_points((20, 40), 0.1, 1)["sizes"] == [20, 40]
+    assert bench_bridge.bench_snapshots((2, 3), 20, 0.1, 1)["sizes"] == [1, 2]
+    assert list(bench_bridge.parts(quick=True)) == list(bench_bridge.PARTS)
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """A small task where the benchmarks look for what ships."""
+    ways, clock = np.meshgrid([2.0, 3.0, 4.0, 6.0, 8.0], [1.0, 1.25, 1.5, 1.75, 2.0])
+    known = np.stack([ways.ravel(), clock.ravel()], axis=1)
+    folder = tmp_path / "profiles"
+    folder.mkdir()
+    msbgen.write_profiles(synthetic_task(known), folder / "small.nc")
+    others = synthetic_task(np.array([(2.5, 1.1), (5.0, 1.6), (7.0, 1.9)]), n_runs=20)
+    msbgen.write_profiles(others, folder / "small-truth.nc")
+    for module in (bench_bounds, bench_generate):
+        monkeypatch.setattr(module, "PROFILES", folder)
+    return folder
+
+
+def test_a_whole_job_tells_where_its_time_goes(shipped, tmp_path):
+    row = bench_generate.whole_job("small", 5, tmp_path)
+    assert row["stages"].keys() >= {"read", "trend", "sharpening", "bridge", "generate sample"}
+    assert sum(row["stages"].values()) == pytest.approx(row["seconds"], rel=0.1)
+    for kind in bench_generate.KINDS:
+        assert msbgen.read_profiles(tmp_path / f"{kind}.nc").sizes["context"] == 5
+
+
+def test_bounds_are_scored_on_what_the_calibration_never_saw(shipped, monkeypatch):
+    monkeypatch.setattr(bench_bounds, "RATES", (0.3, 0.1))
+    scored = bench_bounds.score_bounds("small")
+    for rate, row in scored["rates"].items():
+        assert 1 - float(rate) - 0.1 <= row["conformal"]["coverage"] <= 1
+        for name in ("conformal", "gaussian"):
+            assert -0.05 < row[name]["margin"] < 0.2
+    wider = [row["conformal"]["margin"] for row in scored["rates"].values()]
+    assert wider == sorted(wider)
+
+
+def test_a_plan_is_as_dear_as_the_time_by_which_it_reaches_the_best_others_error():
+    # errors fall with the time's square root; the plan needs twice the time of the best other
+    share = {"plan": 2.0, "random": 1.0, "sobol": 1.5, "factorial": 4.0}
+    cells = {
+        f"gzip/{design}/1/0/{budget}": {"error": (factor / budget) ** 0.5}
+        for design, factor in share.items()
+        for budget in bench_plan.BATCHES
+    }
+    found = bench_plan.compare(cells)["tasks"]["gzip"]
+    assert found["best_other"] == "random"
+    # the last one lies beyond the plan's last budget, and counts as a lower bound
+    assert found["not_reached"] == [600]
+    inside = [found["ratios"][b] for b in bench_plan.BUDGETS[:-1]]
+    np.testing.assert_allclose(inside, 2.0, rtol=1e-9)
+
+
+def test_a_replayed_trace_agrees_with_the_shipped_truth():
+    trace = bench_platform.read_trace(msbgen.shipped_file("traces/gzip.nc"))
+    truth = msbgen.read_profiles(msbgen.shipped_file("gzip-truth.nc"))
+    found = bench_platform.agreement(trace, truth.isel(context=slice(None, None, 20)))
+    assert found["duration_error_max"] < 3  # [%]
+    assert abs(found["instructions_bias"]) < 0.1
+
+
+NEEDS = {"progress/gaussian_process": "sklearn", "progress/boosting": "xgboost"}
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
+    pytest.importorskip(NEEDS.get(name, "numpy"))
+    monkeypatch.setattr(peers, "BINS", 20)
+    monkeypatch.setattr(peers, "SEGMENTS", 10)
+    train = synthetic_task(GRID, n_runs=2)
+    made = peers.PEERS[name](train, GRID[[0, 4]])
+    wanted = msbgen.mean_profiles(train)["duration"].values[[0, 4]]
+    np.testing.assert_allclose(made["duration"].values, wanted, rtol=0.1)
+
+
+def test_samples_that_are_the_measured_runs_are_as_near_as_the_floor():
+    train = synthetic_task(GRID, n_runs=8)
+    drawn = train.isel(run=np.arange(40) % 8).rename(run="sample")
+    found = bench_evaluate.against_floor({"same": drawn}, train, train, 4)
+    assert found["same"]["kolmogorov"] <= found["floor"]["kolmogorov"]
+    assert found["same"]["energy"] <= 1.5 * found["floor"]["energy"]

@@ -1,22 +1,20 @@
 """Speed of the bridge solver beside its peers, at the same true L1 error of the marginals.
 
-    python benchmarks/bench_solver.py [--quick] [--output benchmarks/results/solver.json]
+    python benchmarks/bench_bridge.py [--quick] [--output benchmarks/results/bridge.json]
 
 Every error is computed here in float64 from the plan or the potentials that a solver returns; a
 peer gets the loosest threshold of its own that reaches the target, so none pays for a stricter
 norm. POT looks at its error every ten iterations only: beside that as it ships, it also runs for
 exactly the iterations that the target takes, which no user can know beforehand.
 Contenders run interleaved in one process on one core; medians and ratios are reported. Peers
-that are not installed are left out (``pip install msbgen[bench]``).
+that are not installed are left out (``pip install msbgen[bench]``).  Growth is the exponent of
+medians in log-log: of the time in the points of a snapshot, and in the pairs of a path.
 """
 
 import argparse
 import functools
 import json
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -24,18 +22,17 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
-CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 # before numpy and jax start their thread pools: one thread for everyone
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-if CORES:
-    os.sched_setaffinity(0, {CORES[-1]})
 
-import numpy as np  # noqa: E402
-from numba import njit  # noqa: E402
+import numpy as np
+from numba import njit
+from tables import store
+from timing import CORES, interleaved, on_cores, run_python, slope
 
-from msbgen.bridge import _kernels  # noqa: E402
-from msbgen.bridge.solve import SolverConfig, Status, solve_bridge  # noqa: E402
+from msbgen.bridge import _kernels
+from msbgen.bridge.solve import SolverConfig, Status, solve_bridge
 
 TARGET = 1e-6
 
@@ -48,17 +45,6 @@ def l1_error(plan, a, b):
     """True L1 error of both marginals; infinite where the plan is not a number."""
     error = np.abs(plan.sum(1) - a).sum() + np.abs(plan.sum(0) - b).sum()
     return float(error) if np.isfinite(error) else float("inf")
-
-
-def interleaved(contenders, repeats):
-    """Median seconds of each callable, called in turn."""
-    seconds = {name: [] for name in contenders}
-    for _ in range(repeats):
-        for name, call in contenders.items():
-            start = time.perf_counter()
-            call()
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 # ------------------------------------------------------------------------------------ contenders
@@ -368,13 +354,8 @@ def bench_threads(n, pairs, epsilon, repeats, rng):
         f"{k} threads": functools.partial(solve_bridge, points, epsilon=epsilon, config=config)
         for k, config in configs.items()
     } | {f"{k} threads, bare passes": passes(k) for k in (1, 2)}
-    if CORES:
-        os.sched_setaffinity(0, CORES)
-    try:
+    with on_cores(2):
         seconds = interleaved(contenders, repeats)
-    finally:
-        if CORES:
-            os.sched_setaffinity(0, {CORES[-1]})
     return {
         "n": n,
         "pairs": pairs,
@@ -388,31 +369,30 @@ def bench_threads(n, pairs, epsilon, repeats, rng):
     }
 
 
-def bench_growth(epsilon, repeats, rng, sizes, counts):
-    """Log-log slopes of the time in the points per snapshot and in the snapshots."""
-    config = SolverConfig(tol=TARGET, threads=1)
+def bench_points(sizes, epsilon, repeats):
+    """One pair of snapshots of so many points."""
+    seconds = _solves([(n, 2) for n in sizes], epsilon, repeats)
+    return {"epsilon": epsilon, **_series(sizes, seconds)}
 
-    def times(cases):
-        clouds = {c: [rng.random((c[0], 6)) for _ in range(c[1])] for c in cases}
-        calls = {
-            c: functools.partial(solve_bridge, clouds[c], epsilon=epsilon, config=config)
-            for c in cases
-        }
-        return interleaved(calls, repeats)
 
-    def slope(values, seconds):
-        return float(np.polyfit(np.log(values), np.log(seconds), 1)[0])
+def bench_snapshots(counts, n, epsilon, repeats):
+    """Bridges of so many snapshots of n points; the work is in the pairs, one less."""
+    seconds = _solves([(n, s) for s in counts], epsilon, repeats)
+    return {"n": n, "epsilon": epsilon, **_series([s - 1 for s in counts], seconds)}
 
-    in_n = times([(n, 2) for n in sizes])
-    in_s = times([(sizes[0], s) for s in counts])
-    return {
-        "points": list(sizes),
-        "seconds_by_points": list(in_n.values()),
-        "slope_in_points": slope(sizes, list(in_n.values())),
-        "snapshots": list(counts),
-        "seconds_by_snapshots": list(in_s.values()),
-        "slope_in_snapshots": slope([s - 1 for s in counts], list(in_s.values())),
-    }
+
+def _solves(cases, epsilon, repeats):
+    rng, config = np.random.default_rng(0), SolverConfig(tol=TARGET, threads=1)
+    calls = {}
+    for n, s in cases:
+        points = [rng.random((n, 6)) for _ in range(s)]
+        calls[n, s] = functools.partial(solve_bridge, points, epsilon=epsilon, config=config)
+    seconds = interleaved(calls, repeats)
+    return [seconds[case] for case in cases]
+
+
+def _series(sizes, seconds):
+    return {"sizes": list(sizes), "seconds": list(seconds), "slope": slope(sizes, seconds)}
 
 
 def bench_cold():
@@ -425,20 +405,9 @@ def bench_cold():
         "    solve_bridge([r.random((n, 3)), r.random((n, 3))], epsilon=e)\n"
         "print(time.perf_counter() - t)"
     )
-    root = str(Path(__file__).resolve().parent.parent)
     with tempfile.TemporaryDirectory() as cache:
-        environment = os.environ | {"NUMBA_CACHE_DIR": cache, "PYTHONPATH": root}
         cold, warm = (
-            float(
-                subprocess.run(
-                    [sys.executable, "-c", code],
-                    env=environment,
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                ).stdout
-            )
-            for _ in range(2)
+            float(run_python(["-c", code], NUMBA_CACHE_DIR=cache).output) for _ in range(2)
         )
     return {"cold_seconds": cold, "warm_seconds": warm}
 
@@ -534,11 +503,17 @@ def report_threads(row):
     )
 
 
-def report_growth(row):
-    print(
-        f"log-log slope in points {row['slope_in_points']:.2f}, "
-        f"in snapshots {row['slope_in_snapshots']:.2f}"
-    )
+def report_points(row):
+    _report_growth("points of a snapshot", row)
+
+
+def report_snapshots(row):
+    _report_growth("pairs of a path", row)
+
+
+def _report_growth(what, row):
+    cells = ", ".join(f"{size} {s:.3g} s" for size, s in zip(row["sizes"], row["seconds"]))
+    print(f"growth with the {what}: exponent {row['slope']:.2f} ({cells})")
 
 
 def report_cold(row):
@@ -569,42 +544,51 @@ def report_hard(rows):
 
 
 def main():
-    quick = "--quick" in sys.argv
-    n, repeats = (300, 3) if quick else (1000, 9)
-    growth = ((200, 400), (2, 5)) if quick else ((500, 1000, 2000, 4000), (2, 5, 9, 17, 33))
-    chain = (300, 6, 1) if quick else (1250, 50, 3)
-    parts = {
-        "pair": lambda rng: [bench_pair(n, e, repeats, rng) for e in (0.1, 0.05, 0.01)],
-        "chain": lambda rng: [
-            bench_chain(chain[0], chain[1], e, chain[2], rng) for e in (0.1, 0.05)
-        ],
-        "pass": lambda rng: [bench_pass(k, 50, rng) for k in ((300,) if quick else (1000, 1250))],
-        "threads": lambda rng: bench_threads(n, 16, 0.05, 3 if quick else 5, rng),
-        "growth": lambda rng: bench_growth(0.05, 3, rng, *growth),
-        "cold": lambda rng: bench_cold(),
-        "hard": lambda rng: [
-            row
-            for size in ((2, 60) if quick else (2, 60, 200, 1000, 5000))
-            for row in bench_hard(size, (1.0, 0.1, 0.01, 1e-3, 1e-4), size == 200, rng)
-        ],
-    }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
-    parser.add_argument("--parts", nargs="+", choices=list(parts), default=list(parts))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
     arguments = parser.parse_args()
-    rng = np.random.default_rng(0)
-    for size, epsilon in ((99, 0.01), (300, 0.1), (300, 0.001)):  # compile
-        solve_bridge([rng.random((size, 6)), rng.random((size, 6))], epsilon=epsilon)
     results = {}
     if arguments.output and arguments.output.exists():
         results = json.loads(arguments.output.read_text())
-    for part in arguments.parts:
-        results[part] = parts[part](np.random.default_rng(0))
-        globals()[f"report_{part}"](results[part])
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+    with on_cores(1):
+        compile_kernels()
+        for part in arguments.parts:
+            results[part] = parts(arguments.quick)[part](np.random.default_rng(0))
+            globals()[f"report_{part}"](results[part])
+            if arguments.output:
+                store(arguments.output, results)
+
+
+PARTS = ("pair", "chain", "pass", "threads", "points", "snapshots", "cold", "hard")
+
+
+def parts(quick):
+    """Each part's name and what it measures."""
+    n, repeats = (300, 3) if quick else (1000, 9)
+    pairs, sizes = (300, 6, 1) if quick else (1250, 50, 3), (300,) if quick else (1000, 1250)
+    points = (250, 500, 1000) if quick else (500, 1000, 2000, 4000)
+    snapshots = (3, 5, 9) if quick else (3, 5, 9, 17, 33, 65)
+    hard = (2, 60) if quick else (2, 60, 200, 1000, 5000)
+    epsilons = (1.0, 0.1, 0.01, 1e-3, 1e-4)
+    calls = (
+        lambda rng: [bench_pair(n, e, repeats, rng) for e in (0.1, 0.05, 0.01)],
+        lambda rng: [bench_chain(*pairs[:2], e, pairs[2], rng) for e in (0.1, 0.05)],
+        lambda rng: [bench_pass(size, 50, rng) for size in sizes],
+        lambda rng: bench_threads(n, 16, 0.05, 3 if quick else 5, rng),
+        lambda rng: bench_points(points, 0.05, 2 if quick else 5),
+        lambda rng: bench_snapshots(snapshots, 300 if quick else 500, 0.05, 2 if quick else 5),
+        lambda rng: bench_cold(),
+        lambda rng: [row for k in hard for row in bench_hard(k, epsilons, k == 200, rng)],
+    )
+    return dict(zip(PARTS, calls))
+
+
+def compile_kernels():
+    rng = np.random.default_rng(0)
+    for size, epsilon in ((99, 0.01), (300, 0.1), (300, 0.001)):
+        solve_bridge([rng.random((size, 6)), rng.random((size, 6))], epsilon=epsilon)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Replay of the shipped traces: speed, and agreement with the shipped truth.
 
-    python benchmarks/bench_replay.py [-o results.json] [--tasks gzip zstd ...]
+    python benchmarks/bench_platform.py [-o FILE.json] [--tasks gzip zstd ...]
 
 For each task: milliseconds a run, the whole platform (4,560 contexts × 3 runs), and 30 runs of
 every truth context against the truth's own runs.  The truth's runs come from four or
@@ -10,13 +10,13 @@ colouring.
 
 import argparse
 import json
-import os
 import resource
 import time
 from pathlib import Path
 
 import numpy as np
-from tables import PROFILES, TASKS
+from tables import PROFILES, RESULTS, TASKS, store
+from timing import CORES
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
@@ -68,7 +68,7 @@ def same_colouring(trace, table, totals, values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS / "platform.json")
     parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     arguments = parser.parse_args()
     contexts = platform_contexts("all")
@@ -92,13 +92,12 @@ def main():
             "ms_a_run_one_thread": 1e3 * each,
             "ms_a_simulated_second": 1e3 * each / float(profiles.duration.mean()),
             "grid_of_4560_by_3_s": grid,
-            "cores": os.cpu_count(),
+            "cores": len(CORES),
             "peak_memory_MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             **agreement(trace, read_profiles(PROFILES / f"{task}-truth.nc")),
         }
         print(task, json.dumps({k: round(v, 4) for k, v in results[task].items()}), flush=True)
-    if arguments.output:
-        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+    store(arguments.output, results)
 
 
 if __name__ == "__main__":

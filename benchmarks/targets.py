@@ -1,0 +1,132 @@
+"""What is asked of the speed: every measured figure beside its target.
+
+The benchmarks of a wing (``bench_bridge.py``, ``bench_generate.py``) store what they measure;
+``python benchmarks/reproduce.py speed`` runs them and prints these figures.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number beside what is asked of it.
+
+    Attributes
+    ----------
+    what : str
+    value : float
+        NaN where it was not measured.
+    target : float
+    at_least : bool
+        The target is a lower bound; an upper one otherwise.
+    unit : str
+    note : str
+        Why there is no value.
+    """
+
+    what: str
+    value: float
+    target: float
+    at_least: bool
+    unit: str
+    note: str = ""
+
+    @property
+    def verdict(self) -> str:
+        if self.value != self.value:
+            return self.note or "not measured"
+        met = self.value >= self.target if self.at_least else self.value <= self.target
+        return "met" if met else "missed"
+
+    def cells(self) -> list[str]:
+        sign = "≥" if self.at_least else "≤"
+        value = "—" if self.value != self.value else f"{self.value:.3g} {self.unit}".strip()
+        return [self.what, value, f"{sign} {self.target:g} {self.unit}".strip(), self.verdict]
+
+
+def figures(results: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
+    """Every figure with a target, from the JSON of the benchmarks; in the order of a job."""
+    makers: dict[str, Callable[[Any], Iterator[Figure]]] = {
+        "bridge": _bridge_figures,
+        "generate": _generate_figures,
+    }
+    return [figure for name in makers if name in results for figure in makers[name](results[name])]
+
+
+def _bridge_figures(bridge: Mapping[str, Any]) -> Iterator[Figure]:
+    targets = {0.1: {"pot": 6.0, "ott": 15.0}, 0.01: {"pot": 20.0, "ott": 40.0}}
+    for row in bridge.get("pair", []):
+        for peer, target in targets.get(row["epsilon"], {}).items():
+            # the fastest of the peer's variants that reached the accuracy
+            ratios = [ratio for name, ratio in row["ratio"].items() if name.startswith(peer)]
+            notes = [f"{n} {t}" for n, t in row["notes"].items() if n.startswith(peer)]
+            yield Figure(
+                f"one pair, n = {row['n']}, ε = {row['epsilon']:g}: faster than {peer.upper()}",
+                min(ratios, default=float("nan")),
+                target,
+                True,
+                "×",
+                "; ".join(notes) or "peer not installed",
+            )
+    for row in bridge.get("chain", []):
+        yield Figure(
+            f"chain, n = {row['n']}, s = {row['s']}, ε = {row['epsilon']:g}: faster than the "
+            f"paper-like one",
+            row["ratio"]["paper-like numpy"],
+            100.0,
+            True,
+            "×",
+        )
+    for row in bridge.get("pass", []):
+        what = f"pass over the kernel, n = {row['n']}, against reading it"
+        yield Figure(what, row["ratio"], 2.0, False, "×")
+    if bridge.get("hard"):
+        share = sum(row["converged"] for row in bridge["hard"]) / len(bridge["hard"])
+        what = f"hard cases solved, of {len(bridge['hard'])}"
+        yield Figure(what, 100 * share, 100.0, True, "%")
+    if "threads" in bridge:
+        yield Figure("two threads, solving", bridge["threads"]["speedup"], 1.6, True, "×")
+    growth = {"points": ("points of a snapshot", 2.1), "snapshots": ("snapshots", 1.1)}
+    for part, (what, target) in growth.items():
+        if part in bridge:
+            slope = bridge[part]["slope"]
+            yield Figure(f"growth with the {what}, exponent", slope, target, False, "")
+
+
+def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
+    if "job" in generate:
+        job = generate["job"]
+        what = f"whole job, {job['task']}, {job['n_contexts']} contexts, every kind"
+        yield Figure(what, job["seconds"], 14.0, False, "s")
+        yield Figure(f"{what}: peak memory", job["peak_bytes"] / 1e9, 2.0, False, "GB")
+    if "model" in generate:
+        model = generate["model"]
+        if "fit_seconds" in model:
+            what = "a fit for means, bounds and plans"
+            yield Figure(what, model["fit_seconds"], 3.5, False, "s")
+        for kind, seconds in model["one_context_seconds"].items():
+            what = f"one context from a fitted model, {kind}"
+            yield Figure(what, 1e3 * seconds, 1.5 if kind == "mean" else 5.0, False, "ms")
+        what = "one context's mean profile and duration bound"
+        yield Figure(what, 1e3 * model["answer_seconds"], 1.5, False, "ms")
+        what = f"{model['n_contexts']} mean profiles"
+        yield Figure(what, model["seconds"]["mean, 2 cores"], 3.0, False, "s")
+        for kind, speedup in model["speedup"].items():
+            yield Figure(f"two threads, generating {kind}", speedup, 1.6, True, "×")
+    if "growth" in generate:
+        for kind, row in generate["growth"].items():
+            if isinstance(row, dict):
+                what = f"growth with the contexts, {kind}, exponent"
+                yield Figure(what, row["slope"], 1.1, False, "")
+    if "start" in generate:
+        start = generate["start"]
+        yield Figure("`msbgen --help`", start["help_seconds"], 0.15, False, "s")
+        for kind, seconds in start["first_generate_seconds"].items():
+            what = f"first `generate` of a fresh install, {kind}"
+            yield Figure(what, seconds, 10.0 if kind == "mean" else 15.0, False, "s")
+        what = "later `generate` with little to do"
+        yield Figure(what, start["later_start_seconds"], 1.3, False, "s")
+        what = "`msbgen demo` of a fresh install, all contexts generated"
+        yield Figure(what, start["demo_seconds"], 40.0, False, "s")
