@@ -109,16 +109,16 @@ class Pools:
         far = self.doubt > self.cut
         return min(len(np.unique(self.context[side])) for side in (~far, far))
 
-    def place(self, doubt: Floats, rate: float) -> Indices:
-        """0 for near and 1 for far contexts; 0 for all where a pool cannot support the rate."""
-        if self._smaller < contexts_needed(rate):
-            return np.zeros(len(doubt), dtype=np.int64)
+    def far(self, doubt: Floats) -> Indices:
+        """0 for contexts as near as the nearer half of the left-out ones, 1 for others."""
         return (doubt > self.cut).astype(np.int64)
 
     def quantiles(
         self, score: Floats, row: Indices, share: Floats, rate: float, asked: float
     ) -> Floats:
-        """Conformal quantile of every pool, (pools,).
+        """Conformal quantiles of the near and the far pool, (2,).
+
+        They are equal, that of all together, where a pool has too few contexts for the rate.
 
         Parameters
         ----------
@@ -128,13 +128,18 @@ class Pools:
         share : ndarray, (pairs,)
         rate, asked : float
             The rate at which pools are formed, and that of the quantile.
+
+        Raises
+        ------
+        MeasurementError
+            All contexts together are too few for the rate asked.
         """
-        pool, context = self.place(self.doubt, rate)[row], self.context[row]
-        n = len(np.unique(context))
+        n = len(np.unique(self.context[row]))
         check_rate(asked, n, score.size)
         # the new context is one of n + 1, at infinity, for which the largest score stands
         level = min((1.0 - asked) * (1.0 + 1.0 / n), 1.0)
-        sides = [pool == i for i in np.unique(pool)]
-        return np.array(
-            [weighted_quantile(score[side], share[None, side], level).item() for side in sides]
-        )
+        if self._smaller < contexts_needed(rate):
+            return np.repeat(weighted_quantile(score, share[None], level)[0], 2)
+        far = self.far(self.doubt)[row]
+        sides = np.stack([np.where(far == 0, share, 0.0), np.where(far == 1, share, 0.0)])
+        return weighted_quantile(score, sides, level)[:, 0]

@@ -272,8 +272,8 @@ def pooled_quantiles(rows, rate, asked):
     return found
 
 
-def kriging_deviation(known, z, lengths, nugget):
-    """Deviation of a Gaussian process at z given known places: Matérn-5/2 plus a free line."""
+def prior(lengths):
+    """Covariance of two places: Matérn-5/2 plus a nearly free line."""
 
     def covariance(a, b):
         value = 1.0
@@ -282,7 +282,82 @@ def kriging_deviation(known, z, lengths, nugget):
             value *= (1 + step + step**2 / 3) * np.exp(-step)
         return value + 100 * (1 + 12 * float(a @ b))
 
+    return covariance
+
+
+def kriging_deviation(known, z, lengths, nugget):
+    """Deviation of a Gaussian process at z given known places."""
+    covariance = prior(lengths)
     matrix = np.array([[covariance(a, b) for b in known] for a in known])
     across = np.array([covariance(a, z) for a in known])
     solved = np.linalg.solve(matrix + nugget * np.eye(len(known)), across)
     return np.sqrt(covariance(z, z) - across @ solved)
+
+
+def kriging_mean(known, z, lengths, nugget, values):
+    """Mean of a Gaussian process at z given values (n, columns) at known places."""
+    covariance = prior(lengths)
+    matrix = np.array([[covariance(a, b) for b in known] for a in known])
+    across = np.array([covariance(a, z) for a in known])
+    weights = np.linalg.solve(matrix + nugget * np.eye(len(known)), across)
+    return values.mean(axis=0) + weights @ (values - values.mean(axis=0))
+
+
+def head(name, near, log_time, doubt, runs, rows):
+    """Location and width of one head at one context.
+
+    near: weight of each known context; runs: its execution times; rows: left-out predictions
+    (context, weight, doubt, log predicted time).
+    """
+    spread = []  # of each context's log times about its mean, corrected for the mean being known
+    for times in runs:
+        n = len(times)
+        log = [np.log(t / (sum(times) / n)) * np.sqrt(n / max(n - 1, 1)) for t in times]
+        spread.append(log)
+    if name == "mean":
+        return log_time, 1.0
+    if name in ("median", "quantile 0.9", "quantile 0.99"):
+        level = {"median": 0.5, "quantile 0.9": 0.9, "quantile 0.99": 0.99}[name]
+        pairs = [
+            (x, near[c] / len(log)) for c, log in enumerate(spread) if len(log) > 1 for x in log
+        ]
+        total, reached = sum(w for _, w in pairs), 0.0
+        for x, w in sorted(pairs):
+            reached += w
+            if reached >= level * total - 1e-9 * total:
+                return log_time + x, 1.0
+    squares = []  # mean squared error of each left-out prediction
+    for c, _, _, log_predicted in rows:
+        errors = [(np.log(t) - log_predicted) ** 2 for t in runs[c]]
+        squares.append(sum(errors) / len(errors))
+    if name == "local":
+        weights = [near[c] * weight for c, weight, _, _ in rows]
+        total = sum(w * square for w, square in zip(weights, squares))
+        return log_time, np.sqrt(total / sum(weights))
+    variance = [sum(x * x for x in log) / len(log) for log in spread]
+    known = [c for c, times in enumerate(runs) if len(times) > 1]
+    noise = 0.0
+    if known and sum(near[c] for c in known) > 0:
+        noise = sum(near[c] * variance[c] for c in known) / sum(near[c] for c in known)
+    if name == "spread":
+        return log_time, np.sqrt(noise)
+    bias = sum(row[1] * max(square - variance[row[0]], 0.0) for row, square in zip(rows, squares))
+    per_doubt = np.sqrt(bias / sum(row[1] * row[2] ** 2 for row in rows))
+    return log_time, np.sqrt(noise + (per_doubt * doubt) ** 2)
+
+
+def band_width(near, runs, rows, errors, segment):
+    """Width of a band in one segment of one quantity.
+
+    rows: left-out predictions (context, weight); errors: of each row, of each run, the log of
+    measured over predicted in each segment.
+    """
+    segments = len(errors[0][0])
+    square = []
+    for s in range(segments):
+        total = weights = 0.0
+        for (c, weight), of_runs in zip(rows, errors):
+            total += near[c] * weight * sum(e[s] ** 2 for e in of_runs) / len(runs[c])
+            weights += near[c] * weight
+        square.append(total / weights)
+    return np.sqrt(square[segment] + 0.3 * sum(square) / segments)

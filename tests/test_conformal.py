@@ -42,7 +42,7 @@ def test_pooled_quantiles_equal_those_of_exact_fractions(rows, rate, asked):
             found.quantiles(score, which, share, float(rate), float(asked))
         return
     offsets = found.quantiles(score, which, share, float(rate), float(asked))
-    got = offsets[found.place(found.doubt, float(rate))]
+    got = offsets[found.far(found.doubt)]
     assert got.tolist() == oracles.pooled_quantiles(rows, rate, asked)
 
 
@@ -52,16 +52,19 @@ def test_pooled_quantiles_equal_those_of_exact_fractions(rows, rate, asked):
 )
 def test_one_pool_gives_the_hierarchical_quantile_of_the_literature(runs_of, rate):
     found, score, which, share = pools([(1, 1, c, runs) for c, runs in enumerate(runs_of)])
-    (got,) = found.quantiles(score, which, share, rate, rate)
-    assert got == oracles.hierarchical_quantile(runs_of, rate)
+    near, far = found.quantiles(score, which, share, rate, rate)
+    assert near == far == oracles.hierarchical_quantile(runs_of, rate)
 
 
 def test_near_and_far_are_parted_where_both_sides_support_the_rate():
     doubt = np.repeat([0.1, 2.0], 20)
     found = Pools(doubt, np.full(40, 1 / 40), np.arange(40))
     assert found.cut == 0.1
-    assert found.place(np.array([0.0, 0.1, 0.2, 9.0]), 0.05).tolist() == [0, 0, 1, 1]
-    assert found.place(np.array([0.0, 9.0]), 0.03).tolist() == [0, 0]  # needs 33 contexts a side
+    assert found.far(np.array([0.0, 0.1, 0.2, 9.0])).tolist() == [0, 0, 1, 1]
+    score, share = doubt.copy(), np.full(40, 1 / 40)
+    assert found.quantiles(score, np.arange(40), share, 0.05, 0.05).tolist() == [0.1, 2.0]
+    # a rate that needs 33 contexts a side
+    assert found.quantiles(score, np.arange(40), share, 0.03, 0.05).tolist() == [2.0, 2.0]
 
 
 @pytest.mark.parametrize("error", [0.0, 3.0], ids=["runs apart", "runs of a context together"])
@@ -82,7 +85,7 @@ def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error, parted):
         new = loud[n] * (error * rng.standard_normal() + rng.standard_normal())
         found = Pools(doubt[:n], np.full(n, 1 / n), np.arange(n))
         offsets = found.quantiles(score, context, share, rate, rate)
-        covered += new <= offsets[found.place(doubt[n:], rate)].item()
+        covered += new <= offsets[found.far(doubt[n:])].item()
     slack = 4 * np.sqrt(rate * (1 - rate) / trials)
     # every pool rounds up to its next run's share
     excess = (2 if parted else 1) / (n + 1)

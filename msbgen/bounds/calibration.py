@@ -10,9 +10,10 @@ Choice"); with few heads the optimism is of the order of 1/n.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.heads import NARROW, BandHeads, DurationHeads, tightest
 from msbgen.bounds.heldout import HeldOut
 from msbgen.conformal import Pools, check_rate, rungs
+from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 
@@ -56,18 +58,17 @@ class Calibration:
 
         Raises
         ------
-        ValueError
-            Contexts of the wrong form; a rate that the known contexts cannot support, with the
-            number of runs that it needs.
+        ArgumentError
+            Contexts of the wrong form; a rate that is none.
+        MeasurementError
+            A rate that the known contexts cannot support, with the number of runs that it needs.
         """
-        steps = self._duration_steps(miscoverage)
-        near, doubt = self.held.near(contexts), self.held.doubt_at(contexts)
-        centre = np.log(self.held.trend.predict(contexts)[..., 0].sum(axis=1))
-        log_bound = np.full(len(centre), -np.inf)
-        for rate, head, offsets in steps:
-            location, width = self._heads.at(head, near, centre, doubt)
-            offset = offsets[self._pools.place(doubt, rate)]
-            log_bound = np.maximum(log_bound, location + offset * width)
+        steps, places = self._duration_steps(miscoverage), self.held.at(contexts)
+        far = self._pools.far(places.doubt)
+        log_bound = np.full(len(far), -np.inf)
+        for head, offsets in steps.items():
+            location, width = self._heads.at(head, places)
+            log_bound = np.maximum(log_bound, location + offsets[far] * width)
         return np.exp(log_bound)
 
     def bands(
@@ -92,24 +93,26 @@ class Calibration:
             Amounts per segment, in the order of `quantities` [s, events].
         """
         if holds not in get_args(Holds):
-            raise ValueError(f"holds is {holds!r}; one of {', '.join(get_args(Holds))} is wanted.")
-        self._check(miscoverage)
-        near, doubt = self.held.near(contexts), self.held.doubt_at(contexts)
-        centre = np.log(self.held.in_segments(contexts) + self.held.floor)
-        widths = {name: self._band_heads.at(name, near) for name in self._band_heads.names}
+            wanted = " or ".join(get_args(Holds))
+            raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
+        places, floor = self.held.at(contexts), self.held.floor
+        far, centre = self._pools.far(places.doubt), np.log(places.predicted + floor)
         half = np.full_like(centre, NARROW)  # what is never seen must not fail by rounding
-        for rate, asked in rungs(miscoverage, self.held.n_contexts):
-            pool = self._pools.place(doubt, rate)
-            for k in range(len(self.quantities)):
-                head = self.band_head(rate, k, holds=holds)
-                offset = self._band_offsets(head, k, holds, rate, asked)[pool]
-                half[..., k] = np.maximum(half[..., k], offset * widths[head][..., k])
-        lower = np.maximum(np.exp(centre - half) - self.held.floor, 0.0)
-        return lower, np.exp(centre + half) - self.held.floor
+        for k in range(len(self.quantities)):
+            for head, offsets in self._band_steps(miscoverage, k, holds).items():
+                width = self._band_heads.at(head, places)[..., k]
+                half[..., k] = np.maximum(half[..., k], offsets[far] * width)
+        lower = np.maximum(np.exp(centre - half) - floor, 0.0)
+        return lower, np.exp(centre + half) - floor
 
     def beyond(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Where contexts are farther away than any left-out one: bounds are guesses there."""
-        return self.held.doubt_at(contexts) > self.held.doubt.max()
+        """Where bounds are guesses: no left-out prediction had to reach as far.
+
+        Contexts that are farther from the known ones than any that was left out, and those at
+        levels of a resource that are new where no such step was tried (`HeldOut.untried`).
+        """
+        far = self.held.at(contexts).doubt > self.held.doubt.max()
+        return far | self.held.untried(contexts)
 
     def head(self, miscoverage: float) -> str:
         """The head whose calibrated bounds are the tightest over the left-out runs.
@@ -123,22 +126,20 @@ class Calibration:
     def band_head(self, miscoverage: float, quantity: int, *, holds: Holds = "run") -> str:
         """The head of the narrowest bands of a quantity over the left-out runs, mean of logs."""
         self._check(miscoverage)
-        key = ("band", miscoverage, quantity, holds)
-        if key not in self._memory:
-            pool = self._pools.place(self.held.doubt, miscoverage)
-            widths = []
-            for name in self._band_heads.names:
-                offset = self._band_offsets(name, quantity, holds, miscoverage, miscoverage)[pool]
-                half = offset * self._band_heads.left_out(name)[..., quantity]
-                widths.append(float(self.held.weight @ half.mean(axis=1)))
-            self._memory[key] = tightest(self._band_heads.names, widths)
-        return self._memory[key]
+        return self._chosen_band_head(miscoverage, quantity, holds)
 
     # What does not depend on the contexts asked for is found once and kept.
 
     @cached_property
-    def _memory(self) -> dict:
+    def _memory(self) -> dict[tuple[object, ...], Any]:
         return {}
+
+    def _once(self, find: Callable[..., Any], *about: object) -> Any:
+        """What `find` says of these arguments, from memory where it was asked before."""
+        key = (find.__name__, *about)
+        if key not in self._memory:
+            self._memory[key] = find(*about)
+        return self._memory[key]
 
     @cached_property
     def _heads(self) -> DurationHeads:
@@ -152,39 +153,69 @@ class Calibration:
     def _pools(self) -> Pools:
         return Pools(self.held.doubt, self.held.weight, self.held.context)
 
-    def _duration_steps(self, miscoverage: float) -> list[tuple[float, str, Floats]]:
-        """For every rung: its rate, its head, and the quantile of every pool."""
+    def _check(self, miscoverage: float) -> None:
+        check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))
+
+    def _duration_steps(self, miscoverage: float) -> dict[str, Floats]:
+        """The heads of all rungs, each with its largest quantiles, near and far."""
+        return self._once(self._find_duration_steps, miscoverage)
+
+    def _find_duration_steps(self, miscoverage: float) -> dict[str, Floats]:
         self._check(miscoverage)
-        key = ("duration", miscoverage)
-        if key not in self._memory:
-            steps = []
-            for rate, asked in rungs(miscoverage, self.held.n_contexts):
-                head = self._chosen_head(rate)
-                steps.append((rate, head, self._offsets(head, rate, asked)))
-            self._memory[key] = steps
-        return self._memory[key]
+        steps: dict[str, Floats] = {}
+        for rate, asked in rungs(miscoverage, self.held.n_contexts):
+            head = self._chosen_head(rate)
+            offsets = self._offsets(head, rate, asked)
+            steps[head] = np.maximum(steps.get(head, -np.inf), offsets)
+        return steps
 
     def _chosen_head(self, rate: float) -> str:
-        key = ("head", rate)
-        if key not in self._memory:
-            held, margins = self.held, []
-            pool = self._pools.place(held.doubt, rate)
-            for name in self._heads.names:
-                location, width = self._heads.left_out(name)
-                bound = location + self._offsets(name, rate, rate)[pool] * width
-                margins.append(float(held.share @ np.expm1(bound[held.row] - held.log_time)))
-            self._memory[key] = tightest(self._heads.names, margins)
-        return self._memory[key]
+        return self._once(self._find_head, rate)
+
+    def _find_head(self, rate: float) -> str:
+        held, margins = self.held, []
+        far = self._pools.far(held.doubt)
+        for name in self._heads.names:
+            location, width = self._heads.at(name, held.rows)
+            bound = location + self._offsets(name, rate, rate)[far] * width
+            margins.append(float(held.share @ np.expm1(bound[held.row] - held.log_time)))
+        return tightest(self._heads.names, margins)
 
     def _offsets(self, head: str, rate: float, asked: float) -> Floats:
-        """Conformal quantile of a duration head's scores in every pool, (pools,)."""
+        """Conformal quantiles of a duration head's scores, near and far, (2,)."""
         held = self.held
         return self._pools.quantiles(self._heads.scores(head), held.row, held.share, rate, asked)
+
+    def _band_steps(self, miscoverage: float, quantity: int, holds: Holds) -> dict[str, Floats]:
+        """The band heads of all rungs, each with its largest quantiles, (2, segments or 1)."""
+        return self._once(self._find_band_steps, miscoverage, quantity, holds)
+
+    def _find_band_steps(
+        self, miscoverage: float, quantity: int, holds: Holds
+    ) -> dict[str, Floats]:
+        self._check(miscoverage)
+        steps: dict[str, Floats] = {}
+        for rate, asked in rungs(miscoverage, self.held.n_contexts):
+            head = self._chosen_band_head(rate, quantity, holds)
+            offsets = self._band_offsets(head, quantity, holds, rate, asked)
+            steps[head] = np.maximum(steps.get(head, -np.inf), offsets)
+        return steps
+
+    def _chosen_band_head(self, rate: float, quantity: int, holds: Holds) -> str:
+        return self._once(self._find_band_head, rate, quantity, holds)
+
+    def _find_band_head(self, rate: float, quantity: int, holds: Holds) -> str:
+        far, widths = self._pools.far(self.held.doubt), []
+        for name in self._band_heads.names:
+            offset = self._band_offsets(name, quantity, holds, rate, rate)[far]
+            half = offset * self._band_heads.left_out(name)[..., quantity]
+            widths.append(float(self.held.weight @ half.mean(axis=1)))
+        return tightest(self._band_heads.names, widths)
 
     def _band_offsets(
         self, head: str, quantity: int, holds: Holds, rate: float, asked: float
     ) -> Floats:
-        """Conformal quantiles of a band head's scores, (pools, segments or 1)."""
+        """Conformal quantiles of a band head's scores, near and far, (2, segments or 1)."""
         held, score = self.held, self._band_heads.scores(head, quantity)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
@@ -192,6 +223,3 @@ class Calibration:
             self._pools.quantiles(column, held.row, held.share, rate, asked) for column in score.T
         ]
         return np.stack(columns, axis=1)
-
-    def _check(self, miscoverage: float) -> None:
-        check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))

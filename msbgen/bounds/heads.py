@@ -2,6 +2,7 @@
 
 A conformal bound is a head's location plus a quantile of scores times its width.  Any head gives
 a valid bound, a good one a tight bound; all are learned from the contexts that were not left out.
+Users meet them as the shape of the margin between prediction and bound.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.bounds.heldout import HeldOut
+from msbgen.bounds.heldout import HeldOut, Places
 from msbgen.contexts import weighted_quantile
 
 Floats = NDArray[np.float64]
@@ -49,80 +50,76 @@ class DurationHeads:
         repeated = bool((self.held.n_runs > 1).any())
         return tuple(name for name in HEADS if repeated or name not in noisy)
 
-    def at(self, name: str, near: Floats, centre: Floats, doubt: Floats) -> tuple[Floats, Floats]:
-        """Location and width of one head.
-
-        Parameters
-        ----------
-        name : str
-            One of :attr:`names`.
-        near : ndarray, (q, n_known)
-            Weights of the known contexts around each context.
-        centre : ndarray, (q,)
-            Log of the predicted execution time.
-        doubt : ndarray, (q,)
-        """
-        one = np.ones(len(centre))
+    def at(self, name: str, places: Places) -> tuple[Floats, Floats]:
+        """Location and width of one head, one of :attr:`names`."""
+        location = places.log_time
+        one = np.ones(len(location))
         if name == "mean":
-            return centre, one
+            return location, one
         if name == "local":
-            local = near[:, self.held.context] * self.held.weight
-            local = np.sqrt(local @ self._row_square / local.sum(axis=1))
-            return centre, np.maximum(local, NARROW)
-        runs = self.held.n_runs
-        repeated = near * (runs > 1)
-        total = repeated.sum(axis=1)
+            error, weight = self._error
+            local = np.sqrt((places.near @ error) / (places.near @ weight))
+            return location, np.maximum(local, NARROW)
         if name in _QUANTILES:
-            away, _ = self._noise
-            weight = (repeated / np.maximum(runs, 1))[:, self.held.run_context]
-            return centre + weighted_quantile(away, weight, _QUANTILES[name])[:, 0], one
+            away, context, weight = self._away
+            near = places.near[:, context] * weight
+            return location + weighted_quantile(away, near, _QUANTILES[name])[:, 0], one
+        variance, repeated = self._noise
+        total = places.near @ repeated
         square = np.divide(
-            repeated @ self._noise[1], total, out=np.zeros(len(centre)), where=total > 0
+            places.near @ variance, total, out=np.zeros(len(location)), where=total > 0
         )
         if name == "spread":
-            return centre, np.sqrt(np.maximum(square, NARROW**2))
-        return centre, np.sqrt(square + (self._per_doubt * doubt) ** 2 + NARROW**2)
-
-    def left_out(self, name: str) -> tuple[Floats, Floats]:
-        """Location and width of one head at the left-out contexts, (rows,)."""
-        return self.at(name, self.held.near_left_out, self._left_out_centre, self.held.doubt)
+            return location, np.sqrt(np.maximum(square, NARROW**2))
+        return location, np.sqrt(square + (self._per_doubt * places.doubt) ** 2 + NARROW**2)
 
     def scores(self, name: str) -> Floats:
         """How many widths each left-out run lies beyond the location, (pairs,)."""
-        location, width = self.left_out(name)
+        location, width = self.at(name, self.held.rows)
         return (self.held.log_time - location[self.held.row]) / width[self.held.row]
 
     @cached_property
-    def _left_out_centre(self) -> Floats:
-        return np.log(self.held.predicted[..., 0].sum(axis=1))
+    def _away(self) -> tuple[Floats, NDArray[np.int64], Floats]:
+        """Runs' log distance from their context's mean, growing; their context; what each counts.
+
+        Corrected for the mean being estimated; a context's runs count as much as one run of
+        another, and a context of one run nothing.
+        """
+        held, context = self.held, self.held.run_context
+        n = held.n_runs[context]
+        mean = np.bincount(context, held.duration, minlength=len(held.n_runs))[context] / n
+        away = np.log(held.duration / mean) * np.sqrt(n / np.maximum(n - 1, 1))
+        order = np.argsort(away, kind="stable")
+        return away[order], context[order], ((n > 1) / n)[order]
 
     @cached_property
     def _noise(self) -> tuple[Floats, Floats]:
-        """Runs' log distance from their context's mean (runs,), and its variance (n_known,).
-
-        Both corrected for the mean being estimated; 0 for a context of one run.
-        """
-        held, count = self.held, self.held.n_runs
-        n = count[held.run_context]
-        total = np.bincount(held.run_context, held.duration, minlength=len(count))
-        away = np.log(held.duration * n / total[held.run_context])
-        away *= np.sqrt(n / np.maximum(n - 1, 1))
-        square = np.bincount(held.run_context, away**2, minlength=len(count))
-        return away, square / np.maximum(count, 1)
+        """Variance of the runs of each context, and 1 where it has several; 0 elsewhere."""
+        away, context, weight = self._away
+        n_known = len(self.held.n_runs)
+        variance = np.bincount(context, weight * away**2, minlength=n_known)
+        return variance, (self.held.n_runs > 1).astype(float)
 
     @cached_property
     def _row_square(self) -> Floats:
         """Mean squared log error of the left-out prediction over the runs, (rows,)."""
         held = self.held
-        error = held.log_time - self._left_out_centre[held.row]
+        error = held.log_time - held.rows.log_time[held.row]
         total = np.bincount(held.row, error**2, minlength=len(held.context))
         return total / held.n_runs[held.context]
+
+    @cached_property
+    def _error(self) -> tuple[Floats, Floats]:
+        """Weighted sums over the rows of each known context: squared errors, ones; (n_known,)."""
+        held, n_known = self.held, len(self.held.n_runs)
+        error = np.bincount(held.context, held.weight * self._row_square, minlength=n_known)
+        return error, np.bincount(held.context, held.weight, minlength=n_known)
 
     @cached_property
     def _per_doubt(self) -> float:
         """Error of the trend per unit of doubt, from the left-out contexts."""
         held = self.held
-        bias = np.maximum(self._row_square - self._noise[1][held.context], 0.0)
+        bias = np.maximum(self._row_square - self._noise[0][held.context], 0.0)
         return float(np.sqrt(held.weight @ bias / max(held.weight @ held.doubt**2, NARROW**2)))
 
 
@@ -143,15 +140,12 @@ class BandHeads:
         """In the order of :data:`BAND_HEADS`."""
         return BAND_HEADS
 
-    def at(self, name: str, near: Floats) -> Floats:
-        """Width of one head around contexts with these neighbours, (q, segments, k)."""
-        flat = self._square.reshape(len(self.held.context), -1)
-        if name == "even":
-            square = np.broadcast_to(self.held.weight @ flat, (len(near), flat.shape[1]))
-        else:
-            local = near[:, self.held.context] * self.held.weight
-            square = (local / local.sum(axis=1, keepdims=True)) @ flat
-        square = square.reshape(len(near), *self._square.shape[1:])
+    def at(self, name: str, places: Places) -> Floats:
+        """Width of one head, (q, segments, k)."""
+        error, weight = self._error
+        near = np.ones((len(places.near), len(weight))) if name == "even" else places.near
+        square = (near @ error.reshape(len(error), -1)) / (near @ weight)[:, None]
+        square = square.reshape(len(near), *error.shape[1:])
         return np.sqrt(square + _SHRINKAGE * square.mean(axis=1, keepdims=True)) + NARROW
 
     def left_out(self, name: str) -> Floats:
@@ -165,7 +159,7 @@ class BandHeads:
 
     @cached_property
     def _left_out(self) -> dict[str, Floats]:
-        return {name: self.at(name, self.held.near_left_out) for name in self.names}
+        return {name: self.at(name, self.held.rows) for name in self.names}
 
     @cached_property
     def _log_ratio(self) -> Floats:
@@ -176,11 +170,16 @@ class BandHeads:
         return np.where(np.isfinite(ratio), ratio, 0.0)  # a hole in a counter says nothing
 
     @cached_property
-    def _square(self) -> Floats:
-        held = self.held
-        first = np.searchsorted(held.row, np.arange(len(held.context)))
-        total = np.add.reduceat(self._log_ratio**2, first, axis=0)
-        return total / held.n_runs[held.context][:, None, None]
+    def _error(self) -> tuple[Floats, Floats]:
+        """Weighted sums over the left-out runs of each known context: squared errors, ones.
+
+        (n_known, segments, k) and (n_known,).
+        """
+        held, n_known = self.held, len(self.held.n_runs)
+        error = np.zeros((n_known, *self._log_ratio.shape[1:]))
+        square = held.share[:, None, None] * self._log_ratio**2
+        np.add.at(error, held.context[held.row], square)
+        return error, np.bincount(held.context, held.weight, minlength=n_known)
 
 
 def tightest(names: tuple[str, ...], margins: list[float]) -> str:

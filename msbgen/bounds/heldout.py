@@ -9,31 +9,56 @@ geometry of the neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.contexts import inner_levels
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.generate.law import Law
+from msbgen.machine import OnProgress
 from msbgen.trend.covariance import prior_covariance, prior_variance
-from msbgen.trend.fit import Trend
+from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+# Weight of the whole levels among what is left out: new contexts mostly lie between levels.
+_LEVELS = 0.75
 # Radius of neighbourhoods, in median distances of a known context to its nearest.
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all are alike.
 _FAR = 1e-6
+# Levels of a resource that differ by less than this share of the largest are one.
+_SAME_LEVEL = 1e-9
 
-_ARRAYS = (
-    "context", "left_out", "weight", "doubt", "predicted", "run_context", "duration", "state",
-)  # fmt: skip
+
+class Places(Protocol):
+    """Contexts to be bounded, and what the heads ask of them."""
+
+    @property
+    def near(self) -> Floats:
+        """Weights of the known contexts around each, (q, n_known)."""
+        ...
+
+    @property
+    def doubt(self) -> Floats:
+        """How far each is from the known contexts, (q,)."""
+        ...
+
+    @property
+    def log_time(self) -> Floats:
+        """Log of the predicted execution time, (q,)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Left-out predictions beside the measured runs.
+    """Left-out predictions beside the measured runs; made by :func:`leave_out`.
 
     Attributes
     ----------
@@ -109,64 +134,338 @@ class HeldOut:
         """Amounts per segment (k,) below which the trend is additive."""
         return self.trend.offset * (self.trend.mean.shape[1] // self.segments)
 
-    def in_segments(self, contexts: ArrayLike) -> Floats:
-        """Predicted amounts at (q, n_resources) contexts, (q, segments, k)."""
-        return in_segments(self.trend.predict(contexts), self.segments)
+    # What is asked, and what was left out, in the same terms.
 
-    # Neighbourhoods: weights of the known contexts around others.
+    def at(self, contexts: ArrayLike) -> Asked:
+        """What there is to know of (q, n_resources) contexts."""
+        return Asked(self, np.asarray(contexts, dtype=np.float64))
 
     @cached_property
-    def _radius(self) -> float:
+    def rows(self) -> LeftOut:
+        """What there was to know of the left-out contexts."""
+        return LeftOut(self)
+
+    @cached_property
+    def known(self) -> Floats:
+        """Known contexts in the coordinates of the trend, (n_known, n_resources)."""
+        return self.trend.scaled(self.trend.contexts)
+
+    @cached_property
+    def radius(self) -> float:
+        """Of a neighbourhood, in the learned metric."""
         apart = self.trend.distance(self.trend.contexts)
         np.fill_diagonal(apart, np.inf)
         return _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
 
-    def near(self, contexts: ArrayLike) -> Floats:
-        """Weights of the known contexts around others, (q, n_known)."""
-        return np.exp(-0.5 * (self.trend.distance(contexts) / self._radius) ** 2) + _FAR
-
     @cached_property
-    def near_left_out(self) -> Floats:
-        """The same around left-out contexts, 0 for those left out together, (rows, n_known)."""
-        return np.where(self.left_out, 0.0, self.near(self.trend.contexts)[self.context])
-
-    # Doubt.
-
-    @cached_property
-    def _inverse(self) -> Floats:
+    def precision(self) -> Floats:
+        """Inverse covariance of the known contexts, (n_known, n_known)."""
         return np.asarray(np.linalg.inv(_prior(self.trend)), dtype=np.float64)
 
-    def doubt_at(self, contexts: ArrayLike) -> Floats:
-        """How far (q, n_resources) contexts are from the known ones, (q,).
+    # What was never tried: left-out predictions tell nothing of it.
+
+    def untried(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+        """Where (q, n_resources) contexts want a step that no left-out prediction had to make.
+
+        A level of a resource is new to the known contexts, yet none that was left out had a level
+        of that resource that was new to the rest; or it lies farther outside their range than any
+        left-out one lay outside that of the rest.  (On a grid the neighbours of a context left out
+        alone share its levels.)  Not so at a known level, whatever its resource.
+
+        Returns
+        -------
+        ndarray of bool, (q,)
+        """
+        values, known = np.asarray(contexts, dtype=np.float64), self.trend.contexts
+        outside = np.maximum(np.abs(self.trend.scaled(values)) - 0.5, 0.0)
+        tried, reach = self._tried
+        untried = np.zeros(len(values), dtype=bool)
+        for r, column in enumerate(known.T):
+            levels = np.unique(column)
+            apart = np.abs(values[:, r, None] - levels).min(axis=1)
+            new = apart > _SAME_LEVEL * np.abs(levels).max()
+            untried |= new & (~tried[r] | (outside[:, r] > reach[r] * (1 + 1e-9)))
+        return untried
+
+    @cached_property
+    def _tried(self) -> tuple[NDArray[np.bool_], Floats]:
+        """Whether a left-out level was new to the rest, and how far out one lay, (n_resources,)."""
+        kept = ~self.left_out
+        tried, reach = np.zeros(self.known.shape[1], dtype=bool), np.zeros(self.known.shape[1])
+        for r, column in enumerate(self.trend.contexts.T):
+            same = np.abs(column[:, None] - column) <= _SAME_LEVEL * np.abs(column).max()
+            tried[r] = not (kept & same[self.context]).any(axis=1).all()
+            z = self.known[:, r]
+            lowest = np.where(kept, z, np.inf).min(axis=1)
+            highest = np.where(kept, z, -np.inf).max(axis=1)
+            mine = z[self.context]
+            reach[r] = np.maximum(lowest - mine, mine - highest).max(initial=0.0)
+        return tried, reach
+
+    # In a file, beside the law.
+
+    def to_arrays(self) -> dict[str, tuple[tuple[str, ...], NDArray]]:
+        """What the law does not hold, as named arrays with their dimensions."""
+        own = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
+        own["left_out"] = self.left_out.astype(np.int8)
+        return {name: (_ARRAYS[name][0], array) for name, array in own.items()}
+
+    @classmethod
+    def from_arrays(cls, law: Law, arrays: Mapping[str, NDArray]) -> HeldOut:
+        """What :meth:`to_arrays` described, beside the law that was calibrated.
+
+        Raises
+        ------
+        ArgumentError
+            A law without a trend.
+        ProfileError
+            A name, shape, type or value that no left-out predictions of this law have.
+        """
+        centre, n = law.centre, len(law.contexts)
+        used = np.isfinite(centre.total)
+        n_runs = used.sum(axis=1)
+        for name in sorted({*arrays} ^ {*_ARRAYS}):
+            raise _wrong(name, "unknown" if name in arrays else "missing", ", ".join(_ARRAYS))
+        sizes = {
+            "known": n,
+            "segment": centre.segments,
+            "quantity": len(centre.trend.offset),
+            "row": arrays["context"].size,
+        }
+        for name, (dims, dtype, highest) in _ARRAYS.items():
+            array = arrays[name]
+            if name == "state":
+                sizes["pair"] = int(n_runs[arrays["context"]].sum())
+            shape = tuple(sizes[dim] for dim in dims)
+            if array.shape != shape or array.dtype != dtype:
+                got, wanted = f"{array.dtype} {array.shape}", f"{np.dtype(dtype)} {shape}"
+                raise _wrong(name, got, wanted)
+            top = n - 1 if name == "context" else highest
+            known = array[~np.isnan(array)] if name == "state" else array
+            if not np.all((known >= 0) & (known <= top)):
+                raise _wrong(name, "out of range", f"0 to {top:g} everywhere")
+        own = {**arrays, "left_out": arrays["left_out"].astype(bool)}
+        context, left_out = own["context"], own["left_out"]
+        rows = np.arange(len(context))
+        if not left_out[rows, context].all() or left_out.all(axis=1).any():
+            raise _wrong("left_out", "all or not the own one", "a context and some others")
+        if len(context) == 0 or abs(own["weight"].sum() - 1) > 1e-6:
+            raise _wrong("weight", f"{own['weight'].sum():g} in all", "1")
+        if not n_runs[context].all():
+            raise _wrong("context", "one without runs", "one with some")
+        if not np.all(own["predicted"][..., 0].sum(axis=1) > 0):
+            raise _wrong("predicted", "no time", "a positive one")
+        if np.isnan(own["state"][..., 0]).any():
+            raise _wrong("state", "a time that is no number", "a number")
+        return cls(
+            trend=centre.trend, run_context=np.nonzero(used)[0], duration=law.duration[used], **own
+        )
+
+
+# Of each array in a file: dimensions, type, and the largest value; the least is 0.  Amounts are
+# seconds and events in a part of a run, doubts lengths of the metric: beyond these they are none.
+_MOST_AMOUNT, _MOST_DOUBT = 1e18, 1e6
+_ARRAYS: dict[str, tuple[tuple[str, ...], type, float]] = {
+    "context": (("row",), np.int64, np.inf),
+    "left_out": (("row", "known"), np.int8, 1),
+    "weight": (("row",), np.float64, 1.0),
+    "doubt": (("row",), np.float64, _MOST_DOUBT),
+    "predicted": (("row", "segment", "quantity"), np.float64, _MOST_AMOUNT),
+    "state": (("pair", "segment", "quantity"), np.float64, _MOST_AMOUNT),
+}
+
+
+def _wrong(name: str, got: str, wanted: str) -> ProfileError:
+    return ProfileError(f"calibration_{name} is {got}; {wanted} is wanted: calibrate again.")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Contexts that bounds are asked for; each answer is worked out where it is wanted.
+
+    Attributes
+    ----------
+    held : HeldOut
+    contexts : ndarray, (q, n_resources)
+    """
+
+    held: HeldOut
+    contexts: Floats
+
+    @cached_property
+    def near(self) -> Floats:
+        """Weights of the known contexts around each, (q, n_known)."""
+        apart = self.held.trend.distance(self.contexts) / self.held.radius
+        return np.exp(-0.5 * apart**2) + _FAR
+
+    @cached_property
+    def doubt(self) -> Floats:
+        """How far each is from the known contexts, (q,).
 
         The deviation of the trend's Gaussian process, relative to that of its smooth part: a
         distance in the learned metric to all known contexts together.
         """
-        z, known = self.trend.scaled(contexts), self.trend.scaled(self.trend.contexts)
-        across = prior_covariance(z, known, self.trend.lengths[0])
-        return np.sqrt(
-            np.maximum(prior_variance(z) - ((across @ self._inverse) * across).sum(axis=1), 0.0)
+        held, z = self.held, self.held.trend.scaled(self.contexts)
+        across = prior_covariance(z, held.known, held.trend.lengths[0])
+        told = np.einsum("qn,qn->q", across @ held.precision, across)
+        return np.sqrt(np.maximum(prior_variance(z) - told, 0.0))
+
+    @cached_property
+    def _state(self) -> Floats:
+        return self.held.trend.predict(self.contexts)
+
+    @cached_property
+    def log_time(self) -> Floats:
+        """Log of the predicted execution time, (q,)."""
+        return np.log(self._state[..., 0].sum(axis=1))
+
+    @cached_property
+    def predicted(self) -> Floats:
+        """Predicted amounts per segment of progress, (q, segments, k)."""
+        return _in_segments(self._state, self.held.segments)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """The contexts that were left out, as they looked from the rest.
+
+    Attributes
+    ----------
+    held : HeldOut
+    """
+
+    held: HeldOut
+
+    @cached_property
+    def near(self) -> Floats:
+        """Weights of the known contexts around each, 0 for those left out with it, (rows, n)."""
+        near = self.held.at(self.held.trend.contexts).near[self.held.context]
+        return np.where(self.held.left_out, 0.0, near)
+
+    @property
+    def doubt(self) -> Floats:
+        """How far each is from the contexts that were left, (rows,)."""
+        return self.held.doubt
+
+    @cached_property
+    def log_time(self) -> Floats:
+        """Log of the predicted execution time, (rows,)."""
+        return np.log(self.held.predicted[..., 0].sum(axis=1))
+
+
+def leave_out(
+    law: Law,
+    counts: Floats,
+    *,
+    folds: int | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+) -> HeldOut:
+    """Predict the known contexts of a law from one another.
+
+    Parameters
+    ----------
+    law : Law
+        With a trend over contexts, on a progress clock.
+    counts : ndarray, (n_known, n_runs, n_times, n_counters)
+        Events per interval, that it was fitted to.
+    folds : int, optional
+        K ≥ 2: K random groups of contexts, with every choice of the trend made anew without them.
+        Otherwise each context alone in closed form, and each inner level of a resource, with the
+        parameters of the trend kept.
+    rng : numpy.random.Generator or int
+        Forms the groups.
+    progress : callable
+        Called with (done, total) groups.
+
+    Raises
+    ------
+    ArgumentError
+        A law without a trend; a number of folds that the contexts do not make.
+    MeasurementError
+        The clock is wall time; a single context.
+    """
+    centre, n = law.centre, len(law.contexts)
+    if centre.clock == 0:
+        raise MeasurementError(
+            "the clock is wall time; bounds want a counter that counts work: name one in the "
+            "attribute 'progress'."
         )
+    if n == 1:
+        raise MeasurementError(
+            "there is 1 context; bounds want at least 2, as each is predicted from the others."
+        )
+    if folds is not None and not (folds == folds // 1 and 2 <= folds <= n):
+        raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
+    if folds is None:
+        groups, weight = _singles_and_levels(law.contexts)
+    else:
+        groups, weight = _random_groups(n, int(folds), np.random.default_rng(rng))
+    used, means = np.isfinite(centre.total), law.known_states()
+    predicted, state = [], []
+    for done, group in enumerate(groups):
+        prior = _left_out_prediction(law, means, used, group, anew=folds is not None)
+        predicted.append(_in_segments(prior, centre.segments))
+        place, run = np.nonzero(used[group])
+        runs = (counts[group[place], run], law.duration[group[place], run], law.interval)
+        own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=centre.clock)
+        state.append(_in_segments(own.state, centre.segments))
+        if progress:
+            progress(done + 1, len(groups))
+    left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
+    return HeldOut(
+        trend=centre.trend,
+        context=np.concatenate(groups),
+        left_out=left_out,
+        weight=weight,
+        doubt=_doubt(centre.trend, groups),
+        predicted=np.concatenate(predicted),
+        run_context=np.nonzero(used)[0],
+        duration=law.duration[used],
+        state=np.concatenate(state),
+    )
 
-    def to_arrays(self) -> dict[str, NDArray]:
-        """Everything but the trend as plain arrays, for :meth:`from_arrays`."""
-        return {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
 
-    @classmethod
-    def from_arrays(cls, trend: Trend, arrays: Mapping[str, NDArray]) -> HeldOut:
-        """What :meth:`to_arrays` described; whole numbers may stand for truth values."""
-        own = {name: np.asarray(arrays[name]) for name in _ARRAYS}
-        return cls(trend, **{**own, "left_out": own["left_out"].astype(bool)})
+def _left_out_prediction(
+    law: Law, means: Floats, used: NDArray[np.bool_], group: Indices, *, anew: bool
+) -> Floats:
+    """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
+    trend = law.centre.trend
+    if len(group) == 1 and not anew:
+        return trend.loo[group]
+    kept = np.setdiff1d(np.arange(len(law.contexts)), group)
+    worth = used.sum(axis=1)[kept]
+    if anew:
+        segments = law.centre.segments
+        trend = fit_trend(law.contexts[kept], means[kept], weights=worth, segments=segments)
+    else:
+        trend = replace(trend, contexts=law.contexts[kept])
+        trend = trend.refit(means[kept], weights=worth, held_out=False)
+    return trend.predict(law.contexts[group])
 
 
-def doubt_of(trend: Trend, groups: Sequence[Indices]) -> Floats:
-    """`HeldOut.doubt_at` of every context in every group, given the contexts outside it."""
+def _random_groups(n: int, folds: int, rng: np.random.Generator) -> tuple[list[Indices], Floats]:
+    groups = [np.sort(group) for group in np.array_split(rng.permutation(n), folds)]
+    return groups, np.full(n, 1.0 / n)
+
+
+def _singles_and_levels(contexts: Floats) -> tuple[list[Indices], Floats]:
+    """Each context alone and each level of a resource that lies between others; their weights."""
+    n, levels = len(contexts), [rows for _, rows in inner_levels(contexts)]
+    count = sum(map(len, levels))
+    share = _LEVELS if levels else 0.0
+    weight = np.repeat([(1.0 - share) / n, share / max(count, 1)], [n, count])
+    return [np.array([i]) for i in range(n)] + levels, weight
+
+
+def _doubt(trend: Trend, groups: Sequence[Indices]) -> Floats:
+    """`Asked.doubt` of every context in every group, given the contexts outside it."""
     inverse, nugget = np.linalg.inv(_prior(trend)), trend.nugget[0]
     variance = [np.diag(np.linalg.inv(inverse[np.ix_(g, g)])) - nugget for g in groups]
     return np.sqrt(np.maximum(np.concatenate(variance), 0.0))
 
 
-def in_segments(state: Floats, segments: int) -> Floats:
+def _in_segments(state: Floats, segments: int) -> Floats:
     """Amounts per bin (n, bins, k) as amounts per segment, (n, segments, k)."""
     return state.reshape(len(state), segments, -1, state.shape[2]).sum(axis=2)
 

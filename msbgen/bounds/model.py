@@ -26,31 +26,24 @@ is done:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.calibration import Calibration
-from msbgen.bounds.heldout import HeldOut, doubt_of, in_segments
+from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.data.schema import count_array, counter_names
-from msbgen.errors import ProfileError
-from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel
-from msbgen.generate.progress_law import ProgressLaw
-from msbgen.trend.fit import fit_trend
+from msbgen.machine import OnProgress
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 BOUNDS_SCHEMA = "msbgen-bounds/1"
 
-# Weight of the whole levels among what is left out: new contexts mostly lie between levels.
-_LEVELS = 0.75
-
+# Of the names of its arrays in a file.
 _PREFIX = "calibration_"
 
 
@@ -100,9 +93,10 @@ class CalibratedModel(ProfileModel):
 
         Raises
         ------
-        ValueError
-            Contexts of the wrong form; a rate that the known contexts cannot support, with the
-            number of runs that it needs.
+        ArgumentError
+            Contexts of the wrong form; a rate that is none.
+        MeasurementError
+            A rate that the known contexts cannot support, with the number of runs that it needs.
         """
         return self.calibration.duration_bound(self.checked(contexts), miscoverage)
 
@@ -118,8 +112,7 @@ class CalibratedModel(ProfileModel):
         miscoverage : float
         """
         query = self.checked(np.asarray(context, dtype=float)[None])
-        rng = np.random.default_rng(0)  # a mean is not drawn
-        counts, duration = self.law.profiles(query, "mean", rng=rng)
+        counts, duration = self.law.profiles(query, "mean")
         bound = self.calibration.duration_bound(query, miscoverage)
         return Answer(counts[0], float(duration[0]), float(bound[0]))
 
@@ -130,16 +123,18 @@ class CalibratedModel(ProfileModel):
         -------
         xarray.Dataset
             Over ``context``: ``duration_bound`` [s]; ``extrapolated``, 1 outside the hull of the
-            known contexts; ``beyond``, 1 where a context is farther from the known ones than any
-            that was left out, so that its bound is a guess.  The attributes name the
-            miscoverage and the head.
+            known contexts; ``beyond``, 1 where its bound is a guess, as no left-out prediction had
+            to reach as far: the context is farther from the known ones than any that was left out,
+            or at a new level of a resource of which none was tried (one that was measured at two
+            levels, say, or at one).  The attributes name the miscoverage and the shape of the
+            margin (:data:`msbgen.bounds.heads.HEADS`).
         """
         query = self.checked(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
         outside = self._hull.outside(query).astype(np.int8)
         beyond = self.calibration.beyond(query).astype(np.int8)
         text = f"execution time that a new run exceeds with probability {miscoverage:g}"
-        far = "context is farther from the measured ones than any that was left out"
+        far = "bound is a guess: nothing that was left out lay as far from the rest"
         hull = "context lies outside the hull of the measured ones"
         return xr.Dataset(
             {
@@ -156,54 +151,41 @@ class CalibratedModel(ProfileModel):
                 "schema": BOUNDS_SCHEMA,
                 "source": f"bounds by msbgen from {len(self.law.contexts)} measured contexts",
                 "miscoverage": miscoverage,
-                "head": self.calibration.head(miscoverage),
+                "margin_shape": self.calibration.head(miscoverage),
             },
         )
 
     def _as_dataset(self) -> xr.Dataset:
-        arrays = self.calibration.held.to_arrays()
-        arrays["left_out"] = arrays["left_out"].astype(np.int8)
-        named = {f"{_PREFIX}{name}": array for name, array in arrays.items()}
-        return (
-            super()
-            ._as_dataset()
-            .assign(
-                {
-                    name: (tuple(f"{name}_{i}" for i in range(array.ndim)), array)
-                    for name, array in named.items()
-                }
-            )
-            .assign_attrs(quantities=json.dumps(self.calibration.quantities))
-        )
+        arrays = {
+            f"{_PREFIX}{name}": ([f"{_PREFIX}{dim}" for dim in dims], array)
+            for name, (dims, array) in self.calibration.held.to_arrays().items()
+        }
+        return super()._as_dataset().assign(arrays)
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:
         model = ProfileModel._from_dataset(ds, source)
-        law = model.law
-        if not isinstance(law, ProgressLaw) or "quantities" not in ds.attrs:
-            raise ProfileError(f"{source}: the model was not calibrated; see calibrate_model.")
         arrays = {
-            str(name).removeprefix(_PREFIX): variable.values
+            str(name).removeprefix(_PREFIX): np.asarray(variable.values)
             for name, variable in ds.data_vars.items()
             if str(name).startswith(_PREFIX)
         }
+        if not arrays:
+            raise ProfileError(f"{source}: the model was not calibrated; see calibrate_model.")
         try:
-            held = HeldOut.from_arrays(law.trend, arrays)
-            quantities = tuple(json.loads(ds.attrs["quantities"]))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ProfileError(
-                f"{source}: the calibration is not whole ({error!r}); save it again."
-            ) from None
-        return cls(**vars(model), calibration=Calibration(held, quantities))
+            held = HeldOut.from_arrays(model.law, arrays)
+        except (ArgumentError, ProfileError) as error:
+            raise ProfileError(f"{source}: {error}") from None
+        return _calibrated(model, held)
 
 
 def calibrate_model(
     model: ProfileModel,
     dataset: xr.Dataset,
     *,
-    folds: int = 0,
-    rng: np.random.Generator | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    folds: int | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
 ) -> CalibratedModel:
     """Predict the known contexts of a fitted model from one another.
 
@@ -212,14 +194,14 @@ def calibrate_model(
     model : ProfileModel
     dataset : xarray.Dataset
         What it was fitted to.
-    folds : int
-        0: each context alone in closed form, and each inner level of a resource, with the
-        parameters of the trend kept.  K ≥ 2: K random groups of contexts, with every choice of
-        the trend made anew without them; K fits of the trend.
-        For scattered contexts: on a grid random groups leave no level out, and bounds come out
-        too small between its levels.
-    rng : numpy.random.Generator
-        Forms the groups.
+    folds : int, optional
+        K ≥ 2: K random groups of contexts, with every choice of the trend made anew without them;
+        K fits of the trend.  For scattered contexts: on a grid random groups leave no level out,
+        and bounds come out too small between its levels.
+        Otherwise each context alone in closed form, and each inner level of a resource, with the
+        parameters of the trend kept.
+    rng : numpy.random.Generator or int
+        Forms the groups; equal ones form equal groups.
     progress : callable
         Called with (done, total) fits.
 
@@ -230,95 +212,24 @@ def calibrate_model(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         A model without a trend or of other contexts; a number of folds that the contexts do not
         make.
+    MeasurementError
+        The clock is wall time; a single context.
     """
-    law = model.law
-    if not isinstance(law, ProgressLaw):
-        raise ValueError("the model has no trend; fit it with ProgressSettings.")
-    if law.clock == 0:
-        raise ValueError(
-            "the clock is wall time, bounds need a counter: name one that counts work in the "
-            "attribute 'progress'."
+    counts = count_array(dataset)
+    same = counts.shape[:2] == model.law.duration.shape
+    if not same or counter_names(dataset) != list(model.counters):
+        raise ArgumentError(
+            f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
+            f"{', '.join(counter_names(dataset))}; the one that the model was fitted to is wanted."
         )
-    counts, n = count_array(dataset), len(law.contexts)
-    if counts.shape[:2] != law.duration.shape or counter_names(dataset) != list(model.counters):
-        raise ValueError("the dataset is not the one that the model was fitted to.")
-    if folds != 0 and not 2 <= folds <= n:
-        raise ValueError(f"folds is {folds}; 0, or 2 to {n} of the {n} contexts, is wanted.")
-    groups, weight = _random_groups(n, folds, rng) if folds else _singles_and_levels(law.contexts)
-    used, means = np.isfinite(law.total), _known_states(law)
-    predicted, state = [], []
-    for done, group in enumerate(groups):
-        prior = _left_out_prediction(law, means, used, group, anew=folds > 0)
-        predicted.append(in_segments(prior, law.settings.segments))
-        place, run = np.nonzero(used[group])
-        runs = (counts[group[place], run], law.duration[group[place], run], law.interval)
-        own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=law.clock)
-        state.append(in_segments(own.state, law.settings.segments))
-        if progress:
-            progress(done + 1, len(groups))
-    left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
-    held = HeldOut(
-        trend=law.trend,
-        context=np.concatenate(groups),
-        left_out=left_out,
-        weight=weight,
-        doubt=doubt_of(law.trend, groups),
-        predicted=np.concatenate(predicted),
-        run_context=np.nonzero(used)[0],
-        duration=law.duration[used],
-        state=np.concatenate(state),
-    )
-    counters = list(model.counters)
-    quantities = ("duration", *counters[: law.clock - 1], *counters[law.clock :])
+    return _calibrated(model, leave_out(model.law, counts, folds=folds, rng=rng, progress=progress))
+
+
+def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
+    clock, counters = model.law.centre.clock, list(model.counters)
+    quantities = ("duration", *counters[: clock - 1], *counters[clock:])
     own = {name: getattr(model, name) for name in ("law", "resources", "counters", "attrs")}
     return CalibratedModel(**own, calibration=Calibration(held, quantities))
-
-
-def _left_out_prediction(
-    law: ProgressLaw, means: Floats, used: NDArray[np.bool_], group: Indices, *, anew: bool
-) -> Floats:
-    """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
-    if len(group) == 1 and not anew:
-        return law.trend.loo[group]
-    kept = np.setdiff1d(np.arange(len(law.contexts)), group)
-    worth = used.sum(axis=1)[kept]
-    if anew:
-        trend = fit_trend(
-            law.contexts[kept],
-            means[kept],
-            weights=worth,
-            segments=law.settings.segments,
-        )
-    else:
-        trend = replace(law.trend, contexts=law.contexts[kept])
-        trend = trend.refit(means[kept], weights=worth, held_out=False)
-    return trend.predict(law.contexts[group])
-
-
-def _known_states(law: ProgressLaw) -> Floats:
-    """Mean measured amounts per bin of each known context, (n, bins, k), as the law has them."""
-    return law.trend.predict(law.contexts) * np.exp(law.departure)
-
-
-def _random_groups(
-    n: int, folds: int, rng: np.random.Generator | None
-) -> tuple[list[Indices], Floats]:
-    rng = np.random.default_rng() if rng is None else rng
-    groups = [np.sort(group) for group in np.array_split(rng.permutation(n), folds)]
-    return groups, np.full(n, 1.0 / n)
-
-
-def _singles_and_levels(contexts: Floats) -> tuple[list[Indices], Floats]:
-    """Each context alone and each level of a resource that lies between others; their weights."""
-    n, levels = len(contexts), []
-    for column in contexts.T:
-        values = np.unique(column)
-        if 3 <= len(values) <= n // 2:
-            levels += [np.flatnonzero(column == value) for value in values[1:-1]]
-    count = sum(map(len, levels))
-    share = _LEVELS if levels else 0.0
-    weight = np.repeat([(1.0 - share) / n, share / max(count, 1)], [n, count])
-    return [np.array([i]) for i in range(n)] + levels, weight

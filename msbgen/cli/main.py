@@ -588,7 +588,7 @@ def run_bound(options: argparse.Namespace) -> None:
     print(
         f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
         f"extrapolated; a new run exceeds its bound with probability {options.miscoverage:g} "
-        f"(head '{bounds.attrs['head']}')"
+        f"(shape of the margin: {bounds.attrs['margin_shape']})"
     )
 
 

@@ -133,11 +133,11 @@ def plan_rows(
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
-    """Rows of bounds: each context, its bound [s], the head, extrapolated, beyond."""
+    """Rows of bounds: each context, its bound [s], the margin's shape, extrapolated, beyond."""
     resources = [str(name) for name in bounds.coords]
-    yield [*resources, "duration_bound", "head", "extrapolated", "beyond"]
+    yield [*resources, "duration_bound", "margin_shape", "extrapolated", "beyond"]
     contexts = zip(*(bounds[name].values.tolist() for name in resources))
     values = (bounds[n].values.tolist() for n in ("duration_bound", "extrapolated", "beyond"))
     for levels, bound, outside, beyond in zip(contexts, *values):
         shown = [f"{level:.15g}" for level in levels]
-        yield [*shown, f"{bound:.6g}", bounds.attrs["head"], outside, beyond]
+        yield [*shown, f"{bound:.6g}", bounds.attrs["margin_shape"], outside, beyond]

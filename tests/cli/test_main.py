@@ -90,7 +90,7 @@ def test_generate_from_a_csv_with_every_option(folder):
     assert ProfileModel.load(folder / "model.nc").law.settings.epsilon == 0.05
 
 
-def test_bound_says_context_bound_head_and_extrapolation(folder):
+def test_bound_says_context_bound_margin_and_extrapolation(folder):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8,2\n9,1\n")
     arguments = ["bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", 0.2]
     done = msbgen(*arguments, cwd=folder)
@@ -98,14 +98,17 @@ def test_bound_says_context_bound_head_and_extrapolation(folder):
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["cache_ways"] for row in rows] == ["3", "8", "9"]
     assert [row["extrapolated"] for row in rows] == ["0", "0", "1"]
-    assert {row["head"] for row in rows} <= set(HEADS)
+    assert {row["margin_shape"] for row in rows} <= set(HEADS)
     done = msbgen(*arguments, "-o", "b.nc", "--model", "model.nc", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "b.nc: 3 contexts, 1 of them extrapolated" in done.stdout
     with xr.open_dataset(folder / "b.nc") as bounds:
         np.testing.assert_array_equal(bounds["frequency"], [1.5, 2.0, 1.0])
         found = bounds["duration_bound"].values
-        assert (bounds.attrs["miscoverage"], bounds.attrs["head"]) == (0.2, rows[0]["head"])
+        assert (bounds.attrs["miscoverage"], bounds.attrs["margin_shape"]) == (
+            0.2,
+            rows[0]["margin_shape"],
+        )
     np.testing.assert_allclose(found, [float(row["duration_bound"]) for row in rows], rtol=1e-5)
     model = CalibratedModel.load(folder / "model.nc")
     np.testing.assert_array_equal(model.duration_bound([[3, 1.5], [8, 2], [9, 1]], 0.2), found)

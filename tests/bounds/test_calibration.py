@@ -1,0 +1,203 @@
+"""Bounds and bands: what they promise, and where they are guesses."""
+
+import dataclasses
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import synthetic_task
+from held import grid_groups, held_out
+from msbgen.bounds.calibration import Calibration
+from msbgen.bounds.heads import BAND_HEADS, HEADS
+from msbgen.data.schema import count_array, duration_array
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.generate.clock import sharpen, uniform_knots
+
+
+def drawn(rng, *, n=40, runs=3, noise=0.02, error=0.0, doubt=None):
+    """Contexts in a row, predicted to last a second; their runs scatter by `noise` each."""
+    noise = np.broadcast_to(noise, n)
+    log = error * rng.standard_normal((n, 1)) + noise[:, None] * rng.standard_normal((n, runs))
+    return held_out(np.linspace(1.0, 2.0, n)[:, None], np.exp(log), doubt=doubt)
+
+
+def bounds_of(held):
+    return Calibration(held, ("duration",))
+
+
+def test_bounds_with_a_chosen_head_cover_new_runs():
+    rng = np.random.default_rng(4)
+    rate, trials, covered = 0.1, 200, []
+    for _ in range(trials):
+        # the head at the new context is the same function of the others as at known ones
+        contexts = np.linspace(1.0, 2.0, 40)[:, None]
+        runs = np.exp(0.01 * rng.standard_normal((40, 1)) + 0.02 * rng.standard_normal((40, 3)))
+        place = int(rng.integers(40))
+        known = held_out(np.delete(contexts, place, axis=0), np.delete(runs, place, axis=0))
+        bound = bounds_of(known).duration_bound(contexts[[place]], rate)
+        covered += [np.mean(runs[place] <= bound)]
+    mean, slack = np.mean(covered), 4 * np.std(covered) / np.sqrt(trials)
+    assert 1 - rate - slack <= mean <= 1 - rate + 1 / 40 + slack
+
+
+def test_a_rate_that_the_contexts_cannot_support_is_refused(calibration, between):
+    calibration.duration_bound(between, 1 / 26)
+    with pytest.raises(MeasurementError, match=r"at least 99 runs .* 100 runs of 25 contexts"):
+        calibration.duration_bound(between, 0.01)
+    with pytest.raises(MeasurementError, match="at least 26 runs"):
+        calibration.bands(between, 1 / 26.5)
+    with pytest.raises(ArgumentError, match=r"miscoverage is 1\.5"):
+        calibration.duration_bound(between, 1.5)
+    with pytest.raises(ArgumentError, match="miscoverage is 0"):
+        calibration.head(0.0)
+
+
+def test_smaller_rates_never_give_smaller_bounds(calibration, between):
+    rates = np.linspace(0.9, 0.04, 40)
+    bounds = np.array([calibration.duration_bound(between, rate) for rate in rates])
+    assert np.all(np.diff(bounds, axis=0) >= 0)
+    assert np.all(bounds[-1] > bounds[0])
+    for holds in ("run", "segment"):
+        bands = [calibration.bands(between, rate, holds=holds) for rate in (0.5, 0.2, 0.1, 0.04)]
+        for (lower, upper), (wider_lower, wider_upper) in pairwise(bands):
+            assert np.all(wider_lower <= lower)
+            assert np.all(wider_upper >= upper)
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.floats(0.05, 0.95),
+    st.floats(0.05, 0.95),
+)
+def test_bounds_rise_as_the_rate_falls_whatever_the_runs(seed, one, other):
+    rng = np.random.default_rng(seed)
+    noise = rng.random(24) / 10
+    calibration = bounds_of(drawn(rng, n=24, noise=noise, doubt=rng.random(24)))
+    asked = rng.random((5, 1)) + 1.0
+    low, high = (calibration.duration_bound(asked, max(r, 0.04)) for r in sorted((one, other)))
+    assert np.all(low >= high)
+
+
+def test_bounds_lie_above_medians_and_cover_the_truth(calibration, between):
+    truth = duration_array(synthetic_task(between, n_runs=8))
+    bound = calibration.duration_bound(between, 0.05)
+    assert np.all(bound > np.median(truth, axis=1))
+    assert np.mean(truth <= bound[:, None]) >= 0.9
+    assert np.mean(bound[:, None] / truth - 1) < 0.1
+
+
+def test_bands_hold_the_runs_of_new_contexts(calibration, between):
+    truth = synthetic_task(between, n_runs=4)
+    own = sharpen(
+        count_array(truth),
+        duration_array(truth),
+        0.01,
+        calibration.held.trend.predict(between)[:, None],
+        knots=uniform_knots(40),
+    ).state
+    own = own.reshape(*own.shape[:2], 5, 8, 3).sum(axis=3)
+    assert calibration.quantities == ("duration", "cache_requests", "cache_misses")
+    inside = {}
+    for holds in ("run", "segment"):
+        lower, upper = calibration.bands(between, 0.1, holds=holds)
+        assert np.all(lower >= 0)
+        inside[holds] = (own >= lower[:, None]) & (own <= upper[:, None])
+    assert inside["run"].all(axis=2)[..., 0].mean() >= 0.8
+    assert inside["segment"][..., 0].mean() >= 0.8
+    assert inside["run"].mean() >= inside["segment"].mean()
+    assert calibration.band_head(0.1, 0) in BAND_HEADS
+    with pytest.raises(ArgumentError, match="holds is 'all'; run or segment is wanted"):
+        calibration.bands(between, 0.1, holds="all")
+
+
+def test_the_tightest_head_is_chosen():
+    rng = np.random.default_rng(5)
+    even = bounds_of(drawn(rng, n=60, runs=10))
+    assert even.head(0.1) == "mean"
+    # noise that grows sixteenfold along the resource: one width for all would waste the quiet end
+    uneven = bounds_of(drawn(rng, n=60, runs=10, noise=np.geomspace(0.005, 0.08, 60)))
+    assert uneven.head(0.05) in {"spread", "local", "doubt", "quantile 0.9"}
+    quiet, loud = np.log(uneven.duration_bound(uneven.held.trend.contexts[[5, -5]], 0.05))
+    assert quiet < 0.5 * loud
+    assert set(HEADS) >= {even.head(0.1), uneven.head(0.05)}
+
+
+def test_far_contexts_get_their_own_pool_where_it_supports_the_rate():
+    rng = np.random.default_rng(6)
+    far = np.arange(100) % 2 == 1
+    plain = drawn(rng, n=100, noise=np.where(far, 0.2, 0.02))
+    asked = np.array([[1.505], [9.0]])
+    near, away = plain.at(asked).doubt
+    assert near < away
+    held = dataclasses.replace(plain, doubt=np.where(far, away, near))
+    at_ten, at_one_and_a_half = (
+        np.log(bounds_of(held).duration_bound(asked, rate)) for rate in (0.1, 0.015)
+    )
+    assert at_ten[1] > 5 * at_ten[0]
+    # 50 contexts a pool do not support this rate, 100 do
+    assert at_one_and_a_half[1] < 1.5 * at_one_and_a_half[0]
+
+
+def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others():
+    rng = np.random.default_rng(8)
+    n, segments, runs = 200, 10, 2
+    noise = np.full(segments, 0.02)
+    noise[3] = 1e-5
+    log = noise * rng.standard_normal((n * runs, segments))
+    log.reshape(n, runs, segments)[::16, :, 3] += 0.004  # little, in one context out of 16
+    state = np.exp(log)[..., None] / segments
+    contexts = np.linspace(1.0, 2.0, n)[:, None]
+    held = held_out(contexts, np.ones((n, runs)), state=state)
+    _, upper = bounds_of(held).bands(contexts[:1], 0.05)
+    assert np.all(upper * segments < np.exp(3.3 * 0.02))  # the largest of nine errors: 2.8
+    assert upper[0, 3, 0] < upper[0, 4, 0]
+
+
+def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
+    def asked():
+        return [
+            calibration.duration_bound(between[:1], 0.07),
+            calibration.bands(between[:1], 0.07),
+            calibration.head(0.07),
+            calibration.band_head(0.07, 1),
+        ]
+
+    first = asked()
+
+    def refuse(*_, **__):
+        raise AssertionError("a quantile was taken again")
+
+    monkeypatch.setattr("msbgen.conformal.weighted_quantile", refuse)
+    for one, again in zip(first, asked()):
+        np.testing.assert_array_equal(one, again)
+
+
+# ------------------------------------------------------------------ guesses
+
+WAYS = (1.0, 2.0, 4.0, 8.0)
+
+
+def test_a_resource_that_was_never_varied_makes_other_values_guesses():
+    contexts = [(w, 2.3) for w in WAYS]
+    held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), doubt=np.ones(6))
+    beyond = bounds_of(held).beyond([(3.0, 2.3), (3.0, 1.2), (3.0, 2.4)])
+    assert beyond.tolist() == [False, True, True]
+
+
+def test_what_is_farther_in_the_learned_metric_than_all_left_out_is_a_guess():
+    contexts = np.array([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
+    held = held_out(contexts, np.ones((5, 2)))
+    inner = held.at([[5.6]]).doubt[0]
+    for doubt, guess in ((2 * inner, False), (inner / 2, True)):
+        some = dataclasses.replace(held, doubt=np.full(5, doubt))
+        assert bounds_of(some).beyond([[5.6]]).tolist() == [guess]
+
+
+def test_known_contexts_are_no_guesses_and_corners_beyond_them_are(calibration, between, grid):
+    assert not calibration.beyond(grid).any()
+    assert not calibration.beyond(between).any()
+    assert calibration.beyond([[1.9, 1.5], [8.1, 1.5], [4.0, 0.99], [4.0, 2.01]]).all()

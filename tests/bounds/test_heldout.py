@@ -1,0 +1,289 @@
+"""Left-out predictions: what they may know, how far they reached, what a file may hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from held import grid_groups, held_out
+from msbgen.bounds.heldout import HeldOut, leave_out
+from msbgen.data.schema import count_array
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.generate.elapsed_law import ElapsedSettings
+from msbgen.generate.model import fit_profiles
+
+
+class Retold:
+    """A law whose known states are said to be others."""
+
+    def __init__(self, law, states):
+        self.law, self.states = law, states
+
+    def __getattr__(self, name):
+        return getattr(self.law, name)
+
+    def known_states(self):
+        return self.states
+
+
+# ------------------------------------------------------------------ what is left out
+
+
+def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
+    held = calibration.held
+    alone, levels = held.left_out[:25], held.left_out[25:]
+    np.testing.assert_array_equal(alone, np.eye(25, dtype=bool))
+    assert len(levels) == 6 * 5  # three inner levels of either resource
+    for context, group in zip(held.context[25:], levels):
+        column = np.flatnonzero(np.ptp(grid[group], axis=0) == 0).item()
+        np.testing.assert_array_equal(group, grid[:, column] == grid[context, column])
+        assert grid[:, column].min() < grid[context, column] < grid[:, column].max()
+    assert held.weight.sum() == pytest.approx(1)
+    assert held.weight[:25].sum() == pytest.approx(0.25)
+    assert np.all(held.left_out[np.arange(55), held.context])
+
+
+@pytest.mark.parametrize("folds", [None, 4])
+def test_what_was_measured_at_left_out_contexts_does_not_reach_their_predictions(
+    task, model, folds
+):
+    law, counts = model.law, count_array(task)
+    states = law.known_states()
+    other = states.copy()
+    other[12] *= 1.5
+    one, two = (leave_out(Retold(law, s), counts, folds=folds, rng=3) for s in (states, other))
+    # those left out alone are predicted by the trend, which is not fitted again
+    together = one.left_out.sum(axis=1) > 1
+    untouched = one.left_out[:, 12]
+    assert (together & untouched).any()
+    for row in np.flatnonzero(together):
+        assert np.array_equal(one.predicted[row], two.predicted[row]) == untouched[row]
+
+
+def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
+    """In closed form; the parameters and the mean of the trend are those of all contexts."""
+    held = leave_out(model.law, count_array(task))
+    trend, states = model.law.centre.trend, model.law.known_states()
+    z = trend.scaled(trend.contexts)
+    for i in (0, 12, 24):
+        kept = np.arange(25) != i
+        assert not trend.caps
+        for k in range(3):
+            log = np.log(states[..., k] + trend.offset[k])
+            wanted = oracles.kriging_mean(
+                z[kept], z[i], trend.lengths[k], trend.nugget[k], log[kept]
+            )
+            amount = np.exp(wanted) - trend.offset[k]
+            got = held.predicted[i, :, k]
+            np.testing.assert_allclose(got, amount.reshape(5, 8).sum(axis=1), rtol=2e-3)
+
+
+def test_random_folds_part_the_contexts_and_equal_seeds_part_them_alike(task, model):
+    counts = count_array(task)
+    held = leave_out(model.law, counts, folds=3, rng=0)
+    assert sorted(held.context) == list(range(25))
+    assert set(held.left_out.sum(axis=1)) == {8, 9}
+    again = leave_out(model.law, counts, folds=3, rng=np.random.default_rng(0))
+    np.testing.assert_array_equal(held.left_out, again.left_out)
+    np.testing.assert_array_equal(held.predicted, again.predicted)
+    other = leave_out(model.law, counts, folds=3, rng=1)
+    assert not np.array_equal(held.left_out, other.left_out)
+
+
+def test_progress_counts_the_groups(task, model):
+    calls = []
+    leave_out(model.law, count_array(task), progress=lambda *c: calls.append(c))
+    assert calls == [(i, 31) for i in range(1, 32)]
+
+
+@pytest.mark.parametrize("folds", [0, 1, 2.5, 26, -3])
+def test_folds_that_the_contexts_do_not_make_are_refused(task, model, folds):
+    with pytest.raises(ArgumentError, match=f"folds is {folds}; 2 to 25"):
+        leave_out(model.law, count_array(task), folds=folds)
+
+
+def test_what_has_no_trend_over_contexts_is_refused(task, quick):
+    few = task.isel(context=slice(0, 6))
+    counts = count_array(few)
+    with pytest.raises(ArgumentError, match="default preset is wanted"):
+        leave_out(fit_profiles(few, ElapsedSettings()).law, counts)
+    wall = fit_profiles(few.assign_attrs(progress="time"), quick)
+    with pytest.raises(MeasurementError, match="wall time"):
+        leave_out(wall.law, counts)
+    one = task.isel(context=slice(0, 1))
+    with pytest.raises(MeasurementError, match="at least 2"):
+        leave_out(fit_profiles(one, quick).law, count_array(one))
+
+
+# ------------------------------------------------------------------ neighbours and doubt
+
+
+def test_doubt_is_that_of_the_trend_without_the_left_out_contexts(calibration):
+    held = calibration.held
+    z, trend = held.trend.scaled(held.trend.contexts), held.trend
+    for row in (0, 7, 30, len(held.context) - 1):
+        kept, mine = ~held.left_out[row], z[held.context[row]]
+        wanted = oracles.kriging_deviation(z[kept], mine, trend.lengths[0], trend.nugget[0])
+        assert held.doubt[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+def test_doubt_of_new_contexts_is_that_of_the_trend(calibration, between):
+    held = calibration.held
+    z, trend = held.trend.scaled(held.trend.contexts), held.trend
+    for context in between[:4]:
+        (mine,) = trend.scaled(context[None])
+        wanted = oracles.kriging_deviation(z, mine, trend.lengths[0], trend.nugget[0])
+        assert held.at(context[None]).doubt == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+def test_neighbours_weigh_by_their_distance_and_not_when_left_out(calibration, between):
+    held, trend = calibration.held, calibration.held.trend
+    known = trend.scaled(trend.contexts)
+    metric = np.exp(np.mean([np.log(lengths) for lengths in trend.lengths], axis=0))
+
+    def distance(a, b):
+        return float(np.sqrt(sum(((x - y) / s) ** 2 for x, y, s in zip(a, b, metric))))
+
+    nearest = [min(distance(known[i], known[j]) for j in range(25) if j != i) for i in range(25)]
+    radius = 1.5 * np.median(nearest)
+    near = held.at(between).near
+    for row, z in zip(near, trend.scaled(between)):
+        wanted = [np.exp(-0.5 * (distance(z, other) / radius) ** 2) + 1e-6 for other in known]
+        np.testing.assert_allclose(row, wanted, rtol=1e-9)
+    of_rows = held.rows.near
+    assert np.all(of_rows[held.left_out] == 0)
+    assert np.all(of_rows[~held.left_out] > 0)
+
+
+def test_contexts_are_answered_alike_alone_and_together(calibration, between):
+    together = calibration.held.at(between)
+    for i, context in enumerate(between):
+        alone = calibration.held.at(context[None])
+        for name in ("near", "log_time", "predicted"):
+            np.testing.assert_allclose(
+                getattr(alone, name)[0], getattr(together, name)[i], rtol=1e-7, atol=1e-9
+            )
+        # a small difference of large variances: half of the digits are lost
+        assert alone.doubt[0] == pytest.approx(together.doubt[i], rel=1e-3)
+
+
+# ------------------------------------------------------------------ what was never tried
+
+WAYS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (1.0, 1.5, 2.3)
+
+
+def made(contexts, groups=None):
+    groups = grid_groups(contexts) if groups is None else groups
+    return held_out(contexts, [np.ones(2)] * len(contexts), groups=groups)
+
+
+def test_a_resource_of_one_level_was_never_tried():
+    held = made([(w, 2.3) for w in WAYS])
+    asked = [(3.0, 2.3), (4.0, 1.2), (3.0, 2.31), (8.0, 2.3 + 1e-12)]
+    assert held.untried(asked).tolist() == [False, True, True, False]
+
+
+def test_between_two_levels_nothing_was_tried():
+    held = made([(w, f) for w in WAYS for f in (1.0, 2.0)])
+    asked = [(3.0, 1.0), (3.0, 2.0), (4.0, 1.5), (3.0, 1.99)]
+    assert held.untried(asked).tolist() == [False, False, True, True]
+
+
+def test_within_a_grid_inner_levels_tell_and_outside_nothing_does():
+    held = made([(w, f) for w in WAYS for f in CLOCKS])
+    asked = [(3.0, 1.2), (1.0, 2.3), (8.5, 2.0), (3.0, 0.99), (0.9, 2.4)]
+    assert held.untried(asked).tolist() == [False, False, True, True, True]
+
+
+def test_random_groups_on_a_grid_try_no_level():
+    contexts = [(w, f) for w in WAYS for f in CLOCKS]
+    held = made(contexts, groups=[[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]])
+    assert held.untried([(2.0, 1.5), (3.0, 1.5), (2.0, 1.7)]).tolist() == [False, True, True]
+
+
+def test_scattered_contexts_try_what_lies_as_far_outside_as_they_did():
+    # left out alone, 1 lies 1 below the rest and 16 lies 8 above, in a coordinate of octaves 1/4
+    held = made([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
+    assert held.trend.coordinates == ("log",)
+    asked = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
+    assert held.untried(asked).tolist() == [False, False, True, False, True]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 8))
+def test_known_contexts_are_tried_and_the_order_of_resources_is_nothing(seed, m, n):
+    rng = np.random.default_rng(seed)
+    contexts = np.unique(rng.integers(1, 4, (n, m)).astype(float), axis=0)
+    order, groups = rng.permutation(m), None
+    if rng.integers(2) and len(contexts) > 2:
+        groups = np.array_split(rng.permutation(len(contexts)), 2)
+    held = made(contexts, groups)
+    assert not held.untried(contexts).any()
+    asked = rng.integers(0, 9, (20, m)) / 2 + 0.5
+    again = made(contexts[:, order], groups if groups is not None else grid_groups(contexts))
+    np.testing.assert_array_equal(held.untried(asked), again.untried(asked[:, order]))
+
+
+# ------------------------------------------------------------------ in a file
+
+
+def plain(held):
+    return {name: array.copy() for name, (_, array) in held.to_arrays().items()}
+
+
+def test_what_is_stored_comes_back(model, calibration):
+    held = calibration.held
+    again = HeldOut.from_arrays(model.law, plain(held))
+    for name in ("context", "left_out", "weight", "doubt", "predicted", "duration", "state"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
+        assert getattr(again, name).dtype == getattr(held, name).dtype
+    np.testing.assert_array_equal(again.run_context, held.run_context)
+
+
+def put(name, index, value):
+    def mutate(arrays):
+        arrays[name][index] = value
+
+    return mutate
+
+
+def change(name, how):
+    def mutate(arrays):
+        arrays[name] = how(arrays[name])
+
+    return mutate
+
+
+@pytest.mark.parametrize(
+    ("mutate", "message"),
+    [
+        (lambda a: a.pop("doubt"), "calibration_doubt is missing"),
+        (lambda a: a.update(more=np.ones(3)), "calibration_more is unknown"),
+        (change("state", lambda x: x[::2]), r"calibration_state is float64 \(110, 5, 3\)"),
+        (change("predicted", lambda x: x[..., :2]), "calibration_predicted is float64"),
+        (change("weight", lambda x: x.astype("f4")), "calibration_weight is float32"),
+        (change("context", lambda x: x.astype(float)), "calibration_context is float64"),
+        (change("context", lambda x: x[None]), r"calibration_context is int64 \(1, 55\)"),
+        (put("context", 3, 25), "calibration_context is out of range; 0 to 24"),
+        (put("context", 3, -1), "calibration_context is out of range"),
+        (put("context", 3, 4), "calibration_left_out is"),
+        (put("left_out", 3, 1), "calibration_left_out is"),
+        (put("left_out", (0, 1), 2), "calibration_left_out is out of range"),
+        (put("doubt", 0, np.nan), "calibration_doubt is out of range"),
+        (put("doubt", 0, np.inf), "calibration_doubt is out of range"),
+        (put("weight", 0, 0.9), "calibration_weight is 1.8"),
+        (put("weight", 0, -0.1), "calibration_weight is out of range"),
+        (put("predicted", (0, 0, 0), np.nan), "calibration_predicted is out of range"),
+        (put("predicted", 0, 0.0), "calibration_predicted is"),
+        (put("state", (0, 0, 0), -1.0), "calibration_state is out of range"),
+        (put("state", (0, 0, 0), np.nan), "calibration_state is"),
+        (change("doubt", lambda x: x[:0]), "calibration_doubt is"),
+    ],
+)
+def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration, mutate, message):
+    arrays = plain(calibration.held)
+    mutate(arrays)
+    with pytest.raises(ProfileError, match=message) as error:
+        HeldOut.from_arrays(model.law, arrays)
+    assert "\n" not in str(error.value)

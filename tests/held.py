@@ -1,0 +1,43 @@
+"""Left-out predictions made by hand: nothing is fitted, every score is known."""
+
+import numpy as np
+
+from msbgen.bounds.heldout import HeldOut
+from msbgen.trend.fit import fit_trend
+
+
+def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state=None):
+    """Contexts left out in groups (each alone by default) and predicted to last one second.
+
+    `durations` lists those of each context's runs; `state` (pairs, segments, k) stands for their
+    amounts, which are predicted to be one in every segment.
+    """
+    contexts = np.asarray(contexts, dtype=float)
+    n = len(contexts)
+    groups = [np.asarray(g) for g in (groups or [[i] for i in range(n)])]
+    context = np.concatenate(groups)
+    run_context = np.repeat(np.arange(n), [len(d) for d in durations])
+    duration = np.concatenate(durations)
+    if state is None:
+        state = np.concatenate([durations[c] for c in context])[:, None, None]
+    segments, k = state.shape[1:]
+    return HeldOut(
+        trend=fit_trend(contexts, np.ones((n, segments, k)) / segments, find_caps=False),
+        context=context,
+        left_out=np.concatenate([[np.isin(np.arange(n), g)] * len(g) for g in groups]),
+        weight=np.full(len(context), 1 / len(context)) if weight is None else np.asarray(weight),
+        doubt=np.full(len(context), 0.1) if doubt is None else np.asarray(doubt, dtype=float),
+        predicted=np.ones((len(context), segments, k)) / segments,
+        run_context=run_context,
+        duration=duration,
+        state=state,
+    )
+
+
+def grid_groups(contexts):
+    """Each context alone, and each level of a resource that lies between others."""
+    contexts = np.asarray(contexts, dtype=float)
+    groups = [[i] for i in range(len(contexts))]
+    for column in contexts.T:
+        groups += [np.flatnonzero(column == level) for level in np.unique(column)[1:-1]]
+    return groups
