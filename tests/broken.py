@@ -66,8 +66,8 @@ BROKEN = {
     "levels empty": (attr("frequency", "levels", []), "'frequency' has an empty list"),
     "replicate name": (lambda ds: ds.rename(run="repetition"), "rename repetitions to 'run'"),
     "no runs": (lambda ds: ds.isel(run=slice(0)), "dimension 'run' is empty"),
-    "time order": (in_time(swap), "does not increase at row 4"),
-    "time spacing": (in_time(stretch), "at row 5, where an interval of 0.01 s wants 0.06 s"),
+    "time order": (in_time(swap), "does not increase at interval 4"),
+    "time spacing": (in_time(stretch), "in interval 5, where an interval of 0.01 s wants 0.06 s"),
     "clock": (lambda ds: ds.assign_attrs(progress="foo"), "'progress' is 'foo'; 'time' or"),
     "counter name": (
         lambda ds: ds.rename(instructions="extrapolated"),
@@ -83,7 +83,7 @@ BROKEN = {
         lambda ds: ds.assign_coords(
             cache_ways=("context", ds["cache_ways"].values * np.nan, ds["cache_ways"].attrs)
         ),
-        "'cache_ways' is nan at context 0",
+        "'cache_ways' is nan in context 0",
     ),
     "counter role": (
         lambda ds: ds.drop_vars(["cache_requests", "cache_misses"]).pipe(
@@ -100,7 +100,7 @@ BROKEN = {
         lambda ds: ds.assign(
             instructions=ds["instructions"].astype(str).assign_attrs(ds["instructions"].attrs)
         ),
-        "not numbers",
+        "real numbers are wanted",
     ),
     "duration": (lambda ds: ds.drop_vars("duration"), "'duration' is missing"),
     "duration units": (attr("duration", "units", "ms"), "'duration' has units 'ms'"),
@@ -109,7 +109,7 @@ BROKEN = {
         "is listed again after context 1",
     ),
     "negative": (put("cache_misses", (1, 2, 3), -5.0), "'cache_misses' is negative in context 1"),
-    "infinite": (put("cache_misses", (1, 2, 3), np.inf), "run 2, row 3 (0.04 s)"),
+    "infinite": (put("cache_misses", (1, 2, 3), np.inf), "run 2, interval 3 (0.04 s)"),
     "nan inside": (put("instructions", (0, 0, 2), np.nan), "'instructions' is NaN inside a run"),
     "nan inside all": (all_counters((0, 0, 2), np.nan), "NaN inside a run"),
     "unequal ends": (put("instructions", (0, 0, slice(8, None)), np.nan), "end at different"),

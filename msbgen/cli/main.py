@@ -693,8 +693,7 @@ def run_replay(options: argparse.Namespace) -> None:
         contexts = platform.platform_contexts(options.contexts)
         runs = np.full(len(contexts), options.runs or 10)
         if not options.runs and Path(options.contexts).is_file():
-            planned = tables.read_planned_contexts(options.contexts, platform.RESOURCES)[1]
-            runs = np.where(planned > 0, planned, runs)
+            _, runs = tables.read_planned_contexts(options.contexts, platform.RESOURCES, 10)
         with _Progress("replaying") as step:
             profiles = platform.replay(
                 trace, contexts, runs, options.interval, options.seed, progress=step

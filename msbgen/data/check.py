@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 
 from msbgen.data.schema import (
     REPLICATES,
+    RESERVED,
     SCHEMA,
     context_table,
     counter_names,
     describe_context,
     duration_array,
+    other_unit,
     replicate_dim,
     resource_names,
+    role,
+    same_level,
     sampling_interval,
 )
 from msbgen.errors import ProfileError
@@ -31,8 +35,12 @@ _ROUNDING = 1e-3
 _TIME_JITTER = 1e-6
 # Counts of one counter whose masks and copies are made at a time.
 _CHECKED_AT_ONCE = 2**20
-# What generated files hold beside their counters.
-_RESERVED = ("duration", "extrapolated")
+# Nothing is sampled more often than this [s]: a shorter interval is a mistake of units.
+_SHORTEST_INTERVAL = 1e-9
+# Bytes of a name that netCDF can hold.
+_LONGEST_NAME = 256
+# Characters of an attribute that a sentence shows.
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,8 @@ def inspect_profiles(
     a part of one.
     """
     whole = not part and "kind" not in dataset.attrs
-    errors = [f"{source}: {text}" for text in _layout_errors(dataset)]
+    wrong = list(_name_errors(dataset)) or list(_layout_errors(dataset))
+    errors = [f"{source}: {text}" for text in wrong]
     if errors:
         return Findings(errors)
     problems, doubts = list(_value_errors(dataset)), []
@@ -90,11 +99,22 @@ def inspect_profiles(
     return Findings([f"{source}: {p}" for p in problems], [f"{source}: {d}" for d in doubts])
 
 
+def _name_errors(ds: xr.Dataset) -> Iterator[str]:
+    """Names that no file, table or terminal could show; files cannot have them, datasets can."""
+    for name in dict.fromkeys([*ds.dims, *ds.variables]):
+        if not isinstance(name, str):
+            yield f"the name {_shown(name)} is no text; rename it."
+        elif not name.isprintable() or name != name.strip() or "/" in name or not name:
+            yield f"the name {_shown(name)} has characters that netCDF does not take; rename it."
+        elif len(name.encode()) > _LONGEST_NAME:
+            yield f"the name {_shown(name)} is longer than {_LONGEST_NAME} bytes; rename it."
+
+
 def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
     schema = ds.attrs.get("schema")
-    if schema != SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; a profile file says '{SCHEMA}'."
-    if str(schema).startswith("msbgen-trace/"):
+    if not _is(schema, SCHEMA):
+        yield f"attribute 'schema' is {_shown(schema)}; a profile file says '{SCHEMA}'."
+    if isinstance(schema, str) and schema.startswith("msbgen-trace/"):
         yield "it is a trace: replay it first (msbgen platform replay)."
         return
     for dim in ("context", "time"):
@@ -116,9 +136,28 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
         yield "variable 'duration' is missing: give the execution time of every run in seconds."
     else:
         yield from _dims_errors(ds, "duration", with_time=False)
-        if ds["duration"].attrs.get("units") != "s":
-            got = ds["duration"].attrs.get("units")
-            yield f"variable 'duration' has units {got!r}; seconds are wanted, units 's'."
+        got = ds["duration"].attrs.get("units")
+        if not _is(got, "s"):
+            yield f"variable 'duration' has units {_shown(got)}; seconds are wanted, units 's'."
+    if not isinstance(ds.attrs.get("task", ""), str):
+        yield f"attribute 'task' is {_shown(ds.attrs['task'])}; a text is wanted."
+
+
+def _is(attribute: Any, text: str) -> bool:
+    """Whether an attribute, which may be of any type, is this text."""
+    return isinstance(attribute, str) and attribute == text
+
+
+def _shown(attribute: Any) -> str:
+    """Return an attribute of any type and size in a few characters."""
+    plain = attribute.tolist() if isinstance(attribute, (np.ndarray, np.generic)) else attribute
+    text = repr(plain)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
+
+
+def _is_numeric(values: Any) -> bool:
+    """Whether an array holds real numbers: no texts, objects, dates, complex numbers."""
+    return values.dtype.kind in "iuf"
 
 
 def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]:
@@ -130,8 +169,8 @@ def _dims_errors(ds: xr.Dataset, name: str, *, with_time: bool) -> Iterator[str]
         yield f"variable '{name}' has a dimension '{other.pop()}'; rename repetitions to 'run'."
     elif got != wanted:
         yield f"variable '{name}' has dimensions {sorted(got)}; {sorted(wanted)} are wanted."
-    elif not np.issubdtype(ds[name].dtype, np.number):
-        yield f"variable '{name}' holds {ds[name].dtype}, not numbers."
+    elif not _is_numeric(ds[name]):
+        yield f"variable '{name}' holds {ds[name].dtype}; real numbers are wanted."
 
 
 def _time_errors(ds: xr.Dataset) -> Iterator[str]:
@@ -139,39 +178,47 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
         yield "coordinate 'time' is missing: give the end of each sampling interval in seconds."
         return
     coord = ds["time"]
-    if coord.attrs.get("units") != "s":
-        got = coord.attrs.get("units")
-        yield f"coordinate 'time' has units {got!r}; seconds since the start are wanted, units 's'."
-    if coord.dims != ("time",) or not np.issubdtype(coord.dtype, np.number) or coord.size == 0:
-        yield f"coordinate 'time' must hold numbers along dimension 'time', got {coord.dtype}."
+    got = coord.attrs.get("units")
+    if not _is(got, "s"):
+        yield (
+            f"coordinate 'time' has units {_shown(got)}; seconds since the start are wanted, "
+            f"units 's'."
+        )
+    if coord.dims != ("time",) or not _is_numeric(coord) or coord.size == 0:
+        yield (
+            f"coordinate 'time' holds {coord.dtype} along {list(coord.dims)}; real numbers along "
+            f"['time'] are wanted."
+        )
         return
     time = coord.values.astype(float)
     steps = np.diff(time)
     said = ds.attrs.get("interval", time[0])
-    if not isinstance(said, (int, float, np.number)) or not np.isfinite(said):
-        got = np.asarray(said).tolist()
-        yield f"attribute 'interval' is {got!r}; a number of seconds is wanted."
+    if not isinstance(said, (int, float, np.integer, np.floating)) or not np.isfinite(said):
+        yield f"attribute 'interval' is {_shown(said)}; a number of seconds is wanted."
         return
     if not np.all(np.isfinite(time)):
-        yield f"coordinate 'time' is not finite at row {int(np.argmin(np.isfinite(time)))}."
+        i = int(np.argmin(np.isfinite(time)))
+        yield f"coordinate 'time' is {time[i]} in interval {i}; the end of the interval is wanted."
     elif np.any(steps <= 0):
-        row = int(np.argmax(steps <= 0)) + 1
-        yield f"coordinate 'time' does not increase at row {row} ({time[row]:g} s): sort the rows."
+        i = int(np.argmax(steps <= 0)) + 1
+        yield f"coordinate 'time' does not increase at interval {i} ({time[i]:g} s): sort them."
+    elif 0 < said < _SHORTEST_INTERVAL:
+        yield f"attribute 'interval' is {said:g} s; {_SHORTEST_INTERVAL:g} s or longer is wanted."
     else:
         interval = float(said)
         wanted = interval * np.arange(1, time.size + 1)
         off = np.abs(time - wanted) > _TIME_JITTER * max(wanted[-1], interval)
         if interval <= 0 or np.any(off):
-            row = int(np.argmax(off))
+            i = int(np.argmax(off))
             yield (
-                f"coordinate 'time' is {time[row]:g} s at row {row}, where an interval of "
-                f"{interval:g} s wants {wanted[row]:g} s: resample the counts onto equally spaced "
+                f"coordinate 'time' is {time[i]:g} s in interval {i}, where an interval of "
+                f"{interval:g} s wants {wanted[i]:g} s: resample the counts onto equally spaced "
                 f"intervals that start one interval after 0, and say so in attribute 'interval'."
             )
 
 
 def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
-    misplaced = [str(n) for n, v in ds.data_vars.items() if v.attrs.get("role") == "resource"]
+    misplaced = [str(name) for name, data in ds.data_vars.items() if role(data) == "resource"]
     for name in misplaced:
         yield f"resource '{name}' is a data variable: make it a coordinate of 'context'."
     names = resource_names(ds)
@@ -185,41 +232,67 @@ def _resource_errors(ds: xr.Dataset) -> Iterator[str]:
         if coord.dims != ("context",):
             yield f"resource '{name}' has dimensions {list(coord.dims)}; ['context'] is wanted."
             continue
-        if not str(coord.attrs.get("units", "")).strip():
+        yield from _label_errors("resource", name, coord)
+        units = coord.attrs.get("units", "")
+        if not isinstance(units, str):
+            yield f"resource '{name}' has units {_shown(units)}; a text is wanted, '1' for none."
+        elif not units.strip():
             yield f"resource '{name}' has no units: add them ('1' for a plain number)."
-        if not np.issubdtype(coord.dtype, np.number):
-            yield f"resource '{name}' holds {coord.dtype}, not numbers."
+        if not _is_numeric(coord):
+            yield f"resource '{name}' holds {coord.dtype}; real numbers are wanted."
             continue
         values = coord.values.astype(float)
         if not np.all(np.isfinite(values)):
-            row = int(np.argmin(np.isfinite(values)))
-            yield f"resource '{name}' is {values[row]} at context {row}; give its value."
-        levels = np.atleast_1d(coord.attrs.get("levels", values))
-        if not np.issubdtype(levels.dtype, np.number) or not np.all(np.isfinite(levels)):
-            yield f"resource '{name}' has levels {levels.tolist()}; finite numbers are wanted."
-        elif levels.size == 0:
-            yield f"resource '{name}' has an empty list of levels; list them or drop it."
+            i = int(np.argmin(np.isfinite(values)))
+            yield f"resource '{name}' is {values[i]} in context {i}; its value is wanted."
+        yield from _level_errors(name, values, coord.attrs)
+
+
+def _level_errors(name: str, values: NDArray[np.float64], attrs: dict[str, Any]) -> Iterator[str]:
+    if "levels" not in attrs:
+        return
+    try:
+        levels = np.atleast_1d(np.asarray(attrs["levels"]))
+    except ValueError:  # lists of several lengths
+        levels = np.array([None])
+    if levels.size == 0:
+        yield f"resource '{name}' has an empty list of levels; list them or drop it."
+    elif not _is_numeric(levels) or levels.ndim > 1 or not np.all(np.isfinite(levels)):
+        yield f"resource '{name}' has levels {_shown(attrs['levels'])}; finite numbers are wanted."
+    else:
+        yield from other_unit(name, values, attrs)
+
+
+def _label_errors(what: str, name: str, variable: xr.DataArray) -> Iterator[str]:
+    """What a resource and a counter may both get wrong."""
+    if name in RESERVED:
+        yield f"{what} '{name}' is called as something of msbgen's own is; rename it."
+    label = variable.attrs.get("long_name", "")
+    if not isinstance(label, str):
+        yield f"{what} '{name}' has long_name {_shown(label)}; a text is wanted."
 
 
 def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
+    misplaced = [str(name) for name, coord in ds.coords.items() if role(coord) == "counter"]
+    for name in misplaced:
+        yield f"counter '{name}' is a coordinate: make it a data variable (reset_coords does)."
     names = counter_names(ds)
-    if not names:
+    if not names and not misplaced:
         yield (
             "no counter found: give each counter variable the attribute role='counter' "
             "(instructions, cache misses, ...)."
         )
     clock = ds.attrs.get("progress", "time")
-    if clock not in ("time", *names):
-        yield f"attribute 'progress' is {clock!r}; 'time' or {', '.join(names)} is wanted."
+    if not any(_is(clock, name) for name in ("time", *names)):
+        yield f"attribute 'progress' is {_shown(clock)}; 'time' or {', '.join(names)} is wanted."
     for name in names:
-        if name in _RESERVED:
-            yield f"counter '{name}' is called as a variable of msbgen's own is; rename it."
+        yield from _label_errors("counter", name, ds[name])
         yield from _dims_errors(ds, name, with_time=True)
-        if ds[name].attrs.get("units") != "1":
-            got = ds[name].attrs.get("units")
+        got = ds[name].attrs.get("units")
+        if not _is(got, "1"):
             yield (
-                f"counter '{name}' has units {got!r}; events per interval are wanted, units '1' "
-                f"(multiply rates by the interval)."
+                f"counter '{name}' has units {_shown(got)}; events per interval are wanted, "
+                f"units '1' (multiply rates by the interval)."
             )
 
 
@@ -317,11 +390,14 @@ def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
 
 def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
     """What looks like a resource or a counter but does not say so."""
-    for name, coord in ds.coords.items():
-        if coord.dims == ("context",) and "role" not in coord.attrs:
+    for name, variable in ds.variables.items():
+        if "role" in variable.attrs:
+            if role(variable) not in ("resource", "counter"):
+                got = _shown(variable.attrs["role"])
+                yield f"'{name}' has role {got}: it is not used; 'resource' or 'counter' would be."
+        elif name in ds.coords and variable.dims == ("context",) and name != "context":
             yield f"coordinate '{name}' has no role: it is not used; role='resource' would be."
-    for name, variable in ds.data_vars.items():
-        if {"context", "time"} <= set(variable.dims) and "role" not in variable.attrs:
+        elif {"context", "time"} <= set(variable.dims):
             yield f"variable '{name}' has no role: it is not used; role='counter' would be."
 
 
@@ -335,8 +411,13 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
         breaches.of(0)(
             f"resource '{name}' is none of the platform's 'levels' PLACE: correct the value or "
             f"add the level.",
-            ~np.isclose(values[:, None], levels[None, :], rtol=1e-6).any(axis=1),
+            ~same_level(values[:, None], levels).any(axis=1),
         )
+        if np.ptp(values) == 0 and (several := np.unique(levels).size) > 1:
+            yield (
+                f"resource '{name}' was measured at {values[0]:g} only, one of {several} levels: "
+                f"every other value of it is beyond what was measured."
+            )
     for rows in _context_blocks(ds):
         part = ds.isel(context=rows)
         for parts, whole in _subset_pairs(counter_names(ds)):
@@ -396,5 +477,5 @@ class _Breaches:
         if dim and len(index) > 1:
             text += f", {dim} {index[1]}"
         if len(index) > 2:
-            text += f", row {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
+            text += f", interval {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
         return text

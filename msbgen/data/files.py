@@ -1,12 +1,56 @@
-"""Files that appear whole or not at all."""
+"""Files: inputs that are files indeed, outputs that appear whole or not at all."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import glob
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from msbgen.errors import ProfileError
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+# What a disk that takes no more says, in its several ways.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_UNWRITABLE = (*_NO_ROOM, errno.EIO, errno.EROFS, errno.ENXIO)
+# Characters of a file's name that the name of its partial file keeps: both must be short enough.
+_NAME_KEPT = 40
+
+
+def check_input(path: str | os.PathLike[str]) -> Path:
+    """Return the path of an input if it is a file that can be read.
+
+    Nothing else is opened: to open a pipe waits for its writer, for ever if there is none.
+
+    Raises
+    ------
+    ProfileError
+        There is no such file, it is no regular file, or this user may not read it.
+    """
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):
+            path.open("rb").close()
+            return path
+    except FileNotFoundError:
+        raise ProfileError(f"{path}: no such file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        raise ProfileError(f"{path}: cannot be read ({_reason(error)}).") from None
+    kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+    raise ProfileError(f"{path}: is {kind}; a regular file is wanted.")
 
 
 @contextmanager
@@ -14,38 +58,108 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
     """Let a file appear whole or not at all: write to a neighbour, then rename it.
 
     Use as ``with replace_file(path) as partial: write(partial)``.  A failure or an interrupt
-    in the body leaves whatever was at `path` untouched.
+    in the body leaves whatever was at `path` untouched.  Neighbours that killed runs have left
+    behind are removed; those of runs that live are not.
 
     Raises
     ------
     FileExistsError
         `path` exists and `overwrite` is False, at the start or by the end.
     OSError
-        `path` is no regular file, its folder does not exist or cannot be written.
+        `path` is no regular file, its folder does not exist or cannot be written, or the disk is
+        full.
     """
-    path = Path(path)
-    check_output(path, overwrite=overwrite)
-    path = path.resolve()  # a link is written through, not replaced
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-    os.close(handle)
-    partial = Path(name)
+    target = Path(path)
+    check_output(target, overwrite=overwrite)
+    final = target.resolve()  # a link is written through, not replaced
+    prefix = f".{final.name[:_NAME_KEPT]}."
+    _remove_abandoned(final.parent, prefix)
+    with _own_folder(final.parent, prefix) as folder:
+        partial = folder / final.name
+        try:
+            yield partial
+            check_output(target, overwrite=overwrite)
+            os.replace(partial, final)
+        except OSError as error:
+            if error.errno not in _UNWRITABLE or error.filename not in (None, str(partial)):
+                raise
+            remedy = "make room" if error.errno in _NO_ROOM else "try again"
+            raise OSError(
+                f"{target}: cannot be written ({_reason(error)}); {remedy} or name another output."
+            ) from None
+
+
+@contextmanager
+def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder that is locked while its owner lives, and removed with all it holds.
+
+    The lock is on the folder as the netCDF library has locks of its own on its files.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=parent))
+        lock = os.open(folder, os.O_RDONLY)
+        _lock(lock, wait=True)
+        if folder.exists():  # nobody took it for abandoned before it was locked
+            break
+        os.close(lock)
     try:
-        yield partial
-        check_output(path, overwrite=overwrite)
-        # mkstemp makes private files; a result has the permissions of any new file
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o666 & ~mask)
-        os.replace(partial, path)
+        yield folder
     finally:
-        partial.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    """Remove the partial files of processes that are no more: nobody holds their locks."""
+    for name in glob.glob(f"{glob.escape(str(parent / prefix))}*.partial"):
+        try:
+            lock = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:  # another's, or gone meanwhile
+            continue
+        if _lock(lock, wait=False):
+            shutil.rmtree(name, ignore_errors=True)
+        os.close(lock)
+
+
+def _lock(handle: int, *, wait: bool) -> bool:
+    """Whether the lock was got; on file systems without locks, nothing counts as abandoned."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True
+
+
+def write_failure(path: Path) -> OSError | None:
+    """Ask the system why a library that does not say could not write to `path`: the disk is full.
+
+    Tries to make the file larger by more than any library writes at once, and makes it as short
+    again as it was.
+    """
+    try:
+        with path.open("ab") as stream:
+            size = stream.tell()
+            try:
+                for _ in range(8):
+                    stream.write(bytes(2**20))
+                stream.flush()
+                os.fsync(stream.fileno())
+            finally:
+                os.truncate(path, size)
+    except OSError as error:
+        return error
+    return None
 
 
 def check_output(path: Path, *, overwrite: bool = False) -> None:
     """Raise what :func:`replace_file` would raise for this path, before the work is done."""
-    if not overwrite and (path.exists() or path.is_symlink()):
+    try:
+        there, regular = path.exists() or path.is_symlink(), path.is_file()
+    except OSError as error:
+        raise OSError(f"{path}: cannot be written ({_reason(error)}); name another one.") from None
+    if there and not overwrite:
         raise FileExistsError(f"{path}: exists already; remove it or allow overwriting.")
-    if path.exists() and not path.is_file():
+    if path.exists() and not regular:
         raise OSError(f"{path}: is no regular file; name another output.")
     check_folder(path.resolve().parent, path)
 
@@ -58,5 +172,11 @@ def check_folder(folder: Path, path: Path) -> None:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise OSError(
-            f"{path}: nothing can be written into '{folder}' ({error.strerror}); name another one."
+            f"{path}: nothing can be written into '{folder}' ({_reason(error)}); name another one."
         ) from None
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, as the system says it, inside a sentence of ours."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return text[:1].lower() + text[1:]

@@ -17,33 +17,62 @@ one variable a counter    context[, run], time    events in the interval that en
 
 ``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
 and mean profiles have neither.  A missing run is NaN throughout.  Names of resources and
-counters are free: every function of the package asks the dataset for them.
+counters are free but for those in :data:`RESERVED`: every function of the package asks the
+dataset for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
+# Columns that a plan, and a table of bounds, have beside the resources.
+PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
+BOUND_COLUMNS = ("duration_bound", "margin_shape", "extrapolated", "beyond")
+# What resources and counters cannot be called: the package's own dimensions, variables, columns.
+RESERVED = frozenset(
+    {"context", "time", *REPLICATES, "duration", "method", "metric", "score"}
+    | {*PLAN_COLUMNS, *BOUND_COLUMNS}
+)
+# Values of a resource that differ by less than this share of them are one level: what is left of
+# a decimal fraction after a detour through text, float32, or a sum of steps.
+SAME_LEVEL = 1e-6
+# Values this many times larger or smaller than every level are in another unit than the levels.
+_OTHER_UNIT = 100.0
+# The most contexts that "all of them" may mean; their table alone would take gigabytes.
+_MOST_CONTEXTS = 10_000_000
 
 
 def resource_names(dataset: xr.Dataset) -> list[str]:
     """Names of the resources, in the order of the dataset's coordinates."""
-    return [str(n) for n, c in dataset.coords.items() if c.attrs.get("role") == "resource"]
+    return [str(name) for name, coord in dataset.coords.items() if role(coord) == "resource"]
 
 
 def counter_names(dataset: xr.Dataset) -> list[str]:
     """Names of the counters, in the order of the dataset's variables."""
-    return [str(n) for n, v in dataset.data_vars.items() if v.attrs.get("role") == "counter"]
+    return [str(name) for name, data in dataset.data_vars.items() if role(data) == "counter"]
+
+
+def role(variable: xr.DataArray | xr.Variable) -> str:
+    """Return what a variable says it is: ``"resource"``, ``"counter"``, or nothing."""
+    said = variable.attrs.get("role")
+    return said if isinstance(said, str) else ""
+
+
+def same_level(values: ArrayLike, others: ArrayLike) -> NDArray[np.bool_]:
+    """Whether values of a resource are one level with others, with numpy's broadcasting."""
+    values, others = np.asarray(values, dtype=float), np.asarray(others, dtype=float)
+    largest = np.maximum(np.abs(values), np.abs(others))
+    return np.abs(values - others) <= SAME_LEVEL * largest
 
 
 def replicate_dim(dataset: xr.Dataset) -> str | None:
@@ -63,7 +92,7 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
     Raises
     ------
     ProfileError
-        A resource does not list its levels.
+        A resource does not list its levels, or they make more contexts than memory could hold.
     """
     levels = []
     for name in resource_names(dataset):
@@ -73,7 +102,13 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
                 f"list the contexts wanted, or give it the levels that the platform can set."
             )
         levels.append(np.unique(np.asarray(dataset[name].attrs["levels"], dtype=float)))
-    return np.array(list(product(*levels)), dtype=float)
+    many = math.prod(map(len, levels))
+    if many > _MOST_CONTEXTS:
+        raise ProfileError(
+            f"The levels of {', '.join(resource_names(dataset))} make {many:.3g} contexts, more "
+            f"than {_MOST_CONTEXTS:.0e}: list the contexts wanted."
+        )
+    return np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(many, -1)
 
 
 def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
@@ -127,8 +162,8 @@ def describe_profiles(dataset: xr.Dataset) -> str:
     lines = [
         f"task      {dataset.attrs.get('task', '(not named)')}",
         f"contexts  {dataset.sizes['context']}, "
-        + (f"{_span(runs)} {dim}s each" if dim else "one profile each"),
-        f"duration  {_span(duration[np.isfinite(duration)])} s, "
+        + (f"{span(runs)} {dim}s each" if dim else "one profile each"),
+        f"duration  {span(duration[np.isfinite(duration)])} s, "
         f"sampled every {sampling_interval(dataset):g} s",
     ]
     for name in resource_names(dataset):
@@ -136,15 +171,16 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         levels = dataset[name].attrs.get("levels")
         of = f" of {np.size(levels)} levels" if levels is not None else ""
         units = dataset[name].attrs["units"]
-        lines.append(f"resource  {name} [{units}]: {_span(values)}, {len(values)} values{of}")
+        lines.append(f"resource  {name} [{units}]: {span(values)}, {len(values)} values{of}")
     for name in counter_names(dataset):
         total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
         total = total.reshape(duration.shape)[np.isfinite(duration)]
-        lines.append(f"counter   {name}: {_span(total)} events a run")
+        lines.append(f"counter   {name}: {span(total)} events a run")
     return "\n".join(lines)
 
 
-def _span(values: NDArray[Any]) -> str:
+def span(values: NDArray[Any]) -> str:
+    """Return the smallest and the largest value in words."""
     low, high = float(np.min(values)), float(np.max(values))
     return f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
 
@@ -164,24 +200,65 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
     return {name: v for name, v in dataset.attrs.items() if name in ("task", "platform")}
 
 
-def checked_contexts(contexts: ArrayLike, resources: Sequence[str]) -> NDArray[np.float64]:
+def checked_contexts(
+    contexts: ArrayLike, resources: Mapping[str, Mapping[str, Any]]
+) -> NDArray[np.float64]:
     """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one.
+
+    Parameters
+    ----------
+    contexts : array_like, (n_contexts, n_resources)
+        Columns in the order of `resources`.
+    resources : mapping of str to attributes
+        As :func:`resource_attrs` gives them.
 
     Raises
     ------
-    ValueError
-        Another shape, or a value that is not finite.
+    ArgumentError
+        Another shape, a value that is not finite, or one in another unit than the levels.
     """
-    table = np.asarray(contexts, dtype=float)
+    try:
+        table = np.asarray(contexts, dtype=float)
+    except (TypeError, ValueError):  # words, or rows of several lengths
+        raise ArgumentError(
+            f"contexts are no table of numbers; rows × {len(resources)} columns "
+            f"({', '.join(resources)}) are wanted."
+        ) from None
     if table.ndim != 2 or table.shape[1] != len(resources) or len(table) == 0:
-        raise ValueError(
+        raise ArgumentError(
             f"contexts have shape {table.shape}; rows × {len(resources)} columns "
             f"({', '.join(resources)}) are wanted."
         )
-    if not np.all(np.isfinite(table)):
-        row = int(np.argmin(np.isfinite(table).all(axis=1)))
-        raise ValueError(f"contexts are not finite at row {row}: {table[row].tolist()}.")
+    finite = np.isfinite(table).all(axis=1)
+    if not finite.all():
+        index = int(np.argmin(finite))
+        raise ArgumentError(
+            f"context {index} is {table[index].tolist()}; finite numbers are wanted."
+        )
+    for column, (name, attrs) in zip(table.T, resources.items()):
+        for sentence in other_unit(name, column, attrs):
+            raise ArgumentError(sentence)
     return table
+
+
+def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any]) -> Iterator[str]:
+    """Say it, in one sentence, if a resource has a value that is plainly in another unit.
+
+    Hertz among gigahertz: far below or far above every level, and not zero.
+    """
+    levels = np.atleast_1d(np.asarray(attrs.get("levels", ()), dtype=float))
+    sizes, own = np.abs(values), np.abs(levels[levels != 0])
+    if own.size == 0:
+        return
+    bad = (sizes > _OTHER_UNIT * own.max()) | ((sizes < own.min() / _OTHER_UNIT) & (sizes > 0))
+    if bad.any():
+        index = int(np.argmax(bad))
+        middle = 0.5 * (np.log10(own.max()) + np.log10(own.min()))
+        factor = 10.0 ** float(np.round(np.log10(sizes[index]) - middle))
+        yield (
+            f"resource '{name}' is {values[index]:g} in context {index}, about {factor:g} times "
+            f"its levels ({span(levels)}); values and levels in one unit are wanted."
+        )
 
 
 def make_profiles(
@@ -220,12 +297,24 @@ def make_profiles(
     Returns
     -------
     xarray.Dataset
-        Not validated: see :func:`validate_profiles`.
+        Not validated: see :func:`msbgen.data.check.validate_profiles`.
+
+    Raises
+    ------
+    ArgumentError
+        Arrays of other shapes, or a name that is the package's own.
     """
     counts = np.asarray(counts)
     table = np.asarray(contexts, dtype=float)
+    taken = sorted(RESERVED.intersection((*resources, *counters)))
+    if taken:
+        raise ArgumentError(f"'{taken[0]}' is a name of msbgen's own; another one is wanted.")
+    if counts.ndim not in (3, 4):
+        raise ArgumentError(
+            f"counts have shape {counts.shape}; contexts × runs × times × counters are wanted."
+        )
     if counts.shape[-1] != len(counters) or table.ndim != 2 or table.shape[1] != len(resources):
-        raise ValueError(
+        raise ArgumentError(
             f"counts have {counts.shape[-1]} counters for {len(counters)} names, contexts "
             f"{table.shape[-1]} resources for {len(resources)}; one name each is wanted."
         )
@@ -261,20 +350,21 @@ def join_profiles(blocks: Sequence[xr.Dataset]) -> xr.Dataset:
     if len(blocks) == 1:
         return blocks[0]
     longest = max(blocks, key=lambda block: block.sizes["time"])
-    stops = np.cumsum([block.sizes["context"] for block in blocks])
-    variables = {}
-    for name, model in longest.variables.items():
+    stops = np.cumsum([block.sizes["context"] for block in blocks]).tolist()
+    sizes = {**longest.sizes, "context": stops[-1]}
+
+    def joined(name: Any, model: xr.Variable) -> Any:
         if "context" not in model.dims:
-            variables[name] = model
-            continue
-        shape = [stops[-1] if dim == "context" else n for dim, n in zip(model.dims, model.shape)]
-        filler = np.nan if model.dtype.kind == "f" else 0
-        values = np.full(shape, filler, dtype=model.dtype)
+            return model
+        ended = np.nan if model.dtype.kind == "f" else 0
+        values = np.full([sizes[dim] for dim in model.dims], ended, dtype=model.dtype)
         for stop, block in zip(stops, blocks):
+            rows = {dim: slice(block.sizes[dim]) for dim in model.dims}
+            rows["context"] = slice(stop - block.sizes["context"], stop)
             part = block[name].transpose(*model.dims).values
-            start = {"context": stop - block.sizes["context"]}
-            at = [start.get(str(dim), 0) for dim in model.dims]
-            values[tuple(slice(i, i + n) for i, n in zip(at, part.shape))] = part
-        variables[name] = model.dims, values, model.attrs
+            values[tuple(rows[dim] for dim in model.dims)] = part
+        return model.dims, values, model.attrs
+
+    variables = {name: joined(name, model) for name, model in longest.variables.items()}
     coords = {name: variables.pop(name) for name in longest.coords}
     return xr.Dataset(variables, coords=coords, attrs=blocks[0].attrs)

@@ -5,9 +5,11 @@ Files are read with a sentence for a bad one, and appear whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +18,10 @@ from typing import Any
 import xarray as xr
 
 from msbgen.data.check import validate_profiles
-from msbgen.data.files import replace_file
+from msbgen.data.files import check_input, replace_file, write_failure
 from msbgen.data.schema import context_table, counter_names
 from msbgen.errors import ProfileError
+from msbgen.machine import physical_memory
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
@@ -27,30 +30,51 @@ _CHUNK = 2**18
 def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
     """Load a whole netCDF file, saying in one sentence what is wrong with a bad one.
 
+    Times stay numbers, with their units beside them: profiles have no dates.
+
     Raises
     ------
     ProfileError
-        No such file, an empty one, another format, or a truncated one.
+        No such file, an empty one, another format, a truncated one, one that is larger than
+        memory, or one whose attributes contradict its values.
     """
-    path = Path(path)
+    path = check_input(path)
     name = path.name
-    try:
-        with path.open("rb") as stream:
-            magic = stream.read(8)
-    except FileNotFoundError:
-        raise ProfileError(f"{path}: no such file.") from None
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read ({error.strerror}).") from None
+    with path.open("rb") as stream:
+        magic = stream.read(8)
     if not magic:
         raise ProfileError(f"{name}: the file is empty; write or copy it again.")
     if magic != b"\x89HDF\r\n\x1a\n" and not magic.startswith(b"CDF"):
         raise ProfileError(f"{name}: not a netCDF file; profiles are netCDF-4.")
     try:
-        return xr.load_dataset(path, engine="netcdf4", decode_timedelta=False)
-    except (OSError, RuntimeError, ValueError) as error:
+        with warnings.catch_warnings(), interrupts_wait():
+            warnings.simplefilter("ignore")  # xarray's doubts are about the values, checked below
+            return _load(path)
+    except (OSError, RuntimeError) as error:
         raise ProfileError(
             f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."
         ) from None
+    except Exception as error:  # whatever the library thinks of what a stranger wrote
+        raise ProfileError(
+            f"{name}: cannot be understood ({_in_short(error)}); correct what its attributes say "
+            f"or write it again."
+        ) from None
+
+
+def _load(path: Path) -> xr.Dataset:
+    opened = xr.open_dataset(path, engine="netcdf4", decode_times=False)
+    with opened:
+        if opened.nbytes > physical_memory():  # a few bytes of a file may claim any size
+            raise ValueError(
+                f"its arrays take {opened.nbytes / 1e9:.3g} GB, this machine has "
+                f"{physical_memory() / 1e9:.3g} GB of memory"
+            )
+        return opened.load()
+
+
+def _in_short(error: Exception) -> str:
+    """First line of an error that a library raised."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def save_netcdf(
@@ -60,33 +84,43 @@ def save_netcdf(
     overwrite: bool = False,
     encoding: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> None:
-    """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`)."""
-    with replace_file(path, overwrite=overwrite) as partial, interrupts_wait():
+    """Write any dataset as netCDF-4, whole or not at all (see :func:`replace_file`).
+
+    Equal datasets give equal bytes.
+
+    Raises
+    ------
+    ProfileError
+        The dataset holds what netCDF has no place for: an attribute that is None, say.
+    FileExistsError, OSError
+        As :func:`replace_file`.
+    """
+    with replace_file(path, overwrite=overwrite) as partial, _library(partial):
         dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
 
 
-def start_netcdf(
-    dataset: xr.Dataset,
-    path: Path,
-    unlimited: Sequence[str],
-    encoding: Mapping[str, Mapping[str, Any]],
-) -> None:
-    """Write a dataset whose dimensions `unlimited` can grow by :func:`append_netcdf`."""
-    with interrupts_wait():
-        dataset.to_netcdf(
-            path, engine="netcdf4", encoding=dict(encoding), unlimited_dims=list(unlimited)
-        )
+def _start(dataset: xr.Dataset, path: Path, growing: Sequence[str]) -> None:
+    """Write a dataset whose dimensions `growing` can grow by :func:`_append`."""
+    with _library(path):
+        # unlike to_netcdf, which takes dimensions from a set, this writes them in their order
+        store = xr.backends.NetCDF4DataStore.open(path, mode="w", format="NETCDF4")
+        try:
+            dataset.dump_to_store(
+                store, encoding=_growing_encoding(dataset), unlimited_dims=list(growing)
+            )
+        finally:
+            store.close()
 
 
-def append_netcdf(dataset: xr.Dataset, path: Path, dim: str) -> None:
+def _append(dataset: xr.Dataset, path: Path, dim: str) -> None:
     """Append a dataset of the same layout along `dim`.
 
-    Where it is shorter along other unlimited dimensions, the rest is filled up; where it is
+    Where it is shorter along other growing dimensions, the rest is filled up; where it is
     longer, what was written before is.
     """
     import netCDF4
 
-    with interrupts_wait(), netCDF4.Dataset(path, "a") as file:
+    with _library(path), netCDF4.Dataset(path, "a") as file:
         file.set_auto_maskandscale(False)
         before = {name: dimension.size for name, dimension in file.dimensions.items()}
         for name, variable in dataset.variables.items():
@@ -99,6 +133,25 @@ def append_netcdf(dataset: xr.Dataset, path: Path, dim: str) -> None:
             else:
                 continue
             stored[tuple(slice(a, a + n) for a, n in zip(first, values.shape))] = values
+
+
+@contextmanager
+def _library(path: Path) -> Iterator[None]:
+    """Write with the netCDF library: undisturbed, and with the system's word on a failure.
+
+    On a full disk the library says "HDF error", or that permission was denied.
+    """
+    try:
+        with interrupts_wait():
+            yield
+    except (OSError, RuntimeError) as error:
+        cause = write_failure(path)
+        code, reason = (cause.errno, cause.strerror) if cause else (errno.EIO, _in_short(error))
+        raise OSError(code, reason) from None
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ProfileError(
+            f"{path.name}: cannot be stored as netCDF: {_in_short(error)}."
+        ) from None
 
 
 @contextmanager
@@ -143,8 +196,8 @@ def write_profiles(
     ------
     ProfileError
         The dataset breaks the contract; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
+    FileExistsError, OSError
+        As :func:`replace_file`.
     """
     validate_profiles(dataset, source=Path(path).name)
     encoding = {name: _packed() for name in counter_names(dataset)}
@@ -156,7 +209,8 @@ def write_blocks(
 ) -> None:
     """Write blocks of contexts one after another into one profile file, whole or not at all.
 
-    One block at a time is held in memory, however many there are.
+    One block at a time is held in memory, however many there are.  Equal blocks give equal
+    bytes.
 
     Parameters
     ----------
@@ -171,31 +225,29 @@ def write_blocks(
     ProfileError
         No block, a block that breaks the contract, one of another layout than the first, or a
         context that a block before had; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
+    FileExistsError, OSError
+        As :func:`replace_file`.
     """
-    name, done = Path(path).name, 0
-    known: set[tuple[float, ...]] = set()
-    layout = xr.Dataset()
+    name = Path(path).name
+    written: set[tuple[float, ...]] = set()
+    layout = None
     with replace_file(path, overwrite=overwrite) as partial:
         for block in blocks:
-            source = f"{name}, from context {done}"
+            source = f"{name}, from context {len(written)}"
             validate_profiles(block, source=source, part=True)
-            contexts = list(map(tuple, context_table(block).tolist()))
-            again = [context for context in contexts if context in known]
-            if again:
-                raise ProfileError(f"{source}: {again[0]} is listed again; write it once.")
-            known.update(contexts)
+            contexts = [tuple(context) for context in context_table(block).tolist()]
+            for context in written.intersection(contexts):
+                raise ProfileError(f"{source}: {context} is listed again; write it once.")
             own = block.isel(context=slice(0), time=slice(0))
-            if done == 0:
+            if layout is None:
                 layout = own
-                start_netcdf(block, partial, ("context", "time"), _growing(block))
-            elif not own.identical(layout):
-                raise ProfileError(f"{source}: names or attributes are not those of the first.")
+                _start(block, partial, ("context", "time"))
+            elif own.identical(layout):
+                _append(block, partial, "context")
             else:
-                append_netcdf(block, partial, "context")
-            done += len(contexts)
-        if done == 0:
+                raise ProfileError(f"{source}: names or attributes are not those of the first.")
+            written.update(contexts)
+        if layout is None:
             raise ProfileError(f"{name}: there are no profiles to write.")
 
 
@@ -203,7 +255,7 @@ def _packed() -> dict[str, Any]:
     return {"zlib": True, "complevel": 4, "shuffle": True, "dtype": "float32"}
 
 
-def _growing(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
+def _growing_encoding(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
     """How variables that grow are stored: in chunks of about _CHUNK values, last dims first."""
     encoding: dict[str, dict[str, Any]] = {n: _packed() for n in counter_names(ds)}
     for name, variable in ds.variables.items():

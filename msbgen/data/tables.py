@@ -12,11 +12,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.files import replace_file
+from msbgen.data.files import check_input, replace_file
+from msbgen.data.schema import BOUND_COLUMNS, PLAN_COLUMNS
 from msbgen.errors import ProfileError
 
-# Columns that a plan has beside the resources.
-PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
+# Runs of one context that nobody measures: a mistake.
+_MOST_RUNS = 1_000_000
+# Characters of a line that a sentence shows.
+_SHOWN = 60
 
 
 def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
@@ -38,66 +41,92 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
 
 
 def read_planned_contexts(
-    path: str | os.PathLike[str], resources: Sequence[str]
+    path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Read contexts and their numbers of runs from a CSV file, such as a plan.
+
+    Parameters
+    ----------
+    path : str or path
+    resources : sequence of str
+    runs : int
+        Runs of each context where the file has no column ``runs``.
 
     Returns
     -------
     contexts : ndarray, (n_contexts, n_resources)
         Columns in the order of `resources`.
     runs : ndarray of int, (n_contexts,)
-        0 throughout where the file has no column ``runs``.
 
     Raises
     ------
     ProfileError
-        No such file, another header, a row that is not numbers, no rows.
+        No such file, another header, a line that is not numbers, a context that is listed twice,
+        no contexts.
     """
-    path = Path(path)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-        numbered = enumerate(csv.reader(lines), start=1)
-        rows = [(number, row) for number, row in numbered if any(map(str.strip, row))]
-    except FileNotFoundError:
-        raise ProfileError(f"{path}: no such file; 'all' stands for every context.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
-    number, header = rows[0] if rows else (1, [])
-    header = [cell.strip() for cell in header]
-    beside = [name for name in PLAN_COLUMNS if name in header and name not in resources]
+    name = Path(path).name
+    (first, header), *rest = _lines(path) or [(1, [])]
+    beside = [column for column in PLAN_COLUMNS if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
-            f"{path.name}: row {number} is '{','.join(header)}'; a header with the resources "
+            f"{name}: line {first} is {_shown(header)}; a header with the resources "
             f"'{','.join(resources)}' is wanted."
         )
-    table: dict[tuple[float, ...], int] = {}
-    runs: list[float] = []
-    for number, row in rows[1:]:
-        try:
-            values = dict(zip(header, [float(cell) for cell in row], strict=True))
-        except ValueError:
-            values = {}
-        if not values or not np.all(np.isfinite(list(values.values()))):
+    seen: dict[tuple[float, ...], int] = {}
+    wanted: list[int] = []
+    for line, cells in rest:
+        values = _numbers(cells)
+        if len(values) != len(header):
             raise ProfileError(
-                f"{path.name}: row {number} is '{','.join(row)}'; {len(header)} finite numbers "
-                f"are wanted."
+                f"{name}: line {line} is {_shown(cells)}; {len(header)} finite numbers are wanted."
             )
-        context = tuple(values[name] for name in resources)
-        if context in table:
+        row = dict(zip(header, values))
+        context = tuple(row[resource] for resource in resources)
+        if context in seen:
             raise ProfileError(
-                f"{path.name}: row {number} repeats the context of row {table[context]}; drop one."
+                f"{name}: line {line} repeats the context of line {seen[context]}; drop one."
             )
-        table[context] = number
-        runs.append(values["runs"] if "runs" in beside else 0.0)
-        if "runs" in beside and (runs[-1] < 1 or runs[-1] != int(runs[-1])):
+        seen[context] = line
+        count = row.get("runs", runs)
+        if not 1 <= count <= _MOST_RUNS or count != int(count):
             raise ProfileError(
-                f"{path.name}: row {number} asks for {runs[-1]:g} runs; a whole number ≥ 1 is "
-                f"wanted."
+                f"{name}: line {line} asks for {count:g} runs; a whole number from 1 to "
+                f"{_MOST_RUNS} is wanted."
             )
-    if not table:
-        raise ProfileError(f"{path.name}: no contexts below the header.")
-    return np.array(list(table)), np.array(runs, dtype=np.int64)
+        wanted.append(int(count))
+    if not seen:
+        raise ProfileError(f"{name}: there are no contexts below the header; list some.")
+    return np.array(list(seen)), np.array(wanted, dtype=np.int64)
+
+
+def _lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
+    """Lines of a CSV file that are not blank: their numbers as editors count, and their cells."""
+    path = check_input(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            table = csv.reader(stream)
+            return [
+                (table.line_num, [cell.strip() for cell in cells])
+                for cells in table
+                if any(map(str.strip, cells))
+            ]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
+
+
+def _numbers(cells: Sequence[str]) -> list[float]:
+    """Cells as finite numbers; none where one of them is not."""
+    try:
+        values = [float(cell) for cell in cells]
+    except ValueError:
+        return []
+    return values if np.all(np.isfinite(values)) else []
+
+
+def _shown(cells: Sequence[str]) -> str:
+    """Return a line as a sentence shows it: short, and without what a terminal would obey."""
+    text = ",".join(cells)
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")
 
 
 def write_table(
@@ -107,8 +136,8 @@ def write_table(
 
     Raises
     ------
-    FileExistsError
-        `path` exists and `overwrite` is False.
+    FileExistsError, OSError
+        As :func:`msbgen.data.files.replace_file`.
     """
     with (
         replace_file(path, overwrite=overwrite) as partial,
@@ -128,16 +157,19 @@ def plan_rows(
     yield [*resources, *PLAN_COLUMNS]
     for context, *rest in zip(contexts, runs, seconds, np.cumsum(seconds), error):
         count, cost, total, left = rest
-        levels = [f"{level:.12g}" for level in context]
-        yield [*levels, count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}"]
+        yield [*map(_level, context), count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}"]
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
     """Rows of bounds: each context, its bound [s], the margin's shape, extrapolated, beyond."""
     resources = [str(name) for name in bounds.coords]
-    yield [*resources, "duration_bound", "margin_shape", "extrapolated", "beyond"]
+    yield [*resources, *BOUND_COLUMNS]
     contexts = zip(*(bounds[name].values.tolist() for name in resources))
     values = (bounds[n].values.tolist() for n in ("duration_bound", "extrapolated", "beyond"))
     for levels, bound, outside, beyond in zip(contexts, *values):
-        shown = [f"{level:.15g}" for level in levels]
-        yield [*shown, f"{bound:.6g}", bounds.attrs["margin_shape"], outside, beyond]
+        yield [*map(_level, levels), f"{bound:.6g}", bounds.attrs["margin_shape"], outside, beyond]
+
+
+def _level(value: float) -> str:
+    """Return a level as people wrote it: 1.2 where sums of steps made 1.2000000000000002."""
+    return f"{value:.15g}"

@@ -310,7 +310,7 @@ class ProfileModel:
             Another shape, levels that are no finite numbers or have no place in the coordinates of
             the model, or so far away that their units must be others.
         """
-        query = checked_contexts(contexts, list(self.resources))
+        query = checked_contexts(contexts, self.resources)
         away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
         if np.any(away > _FAR):
             row = int(np.argmax(away))

@@ -216,9 +216,9 @@ BAD_DATA = [
     (["generate", "text.nc", "-o", "o.nc", "--contexts", "all"], "text.nc: not a netCDF file"),
     (["check", "text.nc"], "text.nc: not a netCDF file"),
     (["generate", "measured.nc", "-o", "o.nc", "--contexts", "no.csv"], "no.csv: no such file"),
-    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "head.csv"], "row 1 is 'ways,clock'"),
-    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "row.csv"], "row 3 is '4,fast'"),
-    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "short.csv"], "row 2 is '4'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "head.csv"], "line 1 is 'ways,clock'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "row.csv"], "line 3 is '4,fast'"),
+    (["generate", "measured.nc", "-o", "o.nc", "--contexts", "short.csv"], "line 2 is '4'"),
     (["generate", "measured.nc", "-o", "o.nc", "--contexts", "none.csv"], "no contexts below"),
     (["evaluate", "measured.nc", "--truth", "empty.nc"], "empty.nc: the file is empty"),
 ]
@@ -557,7 +557,7 @@ def test_a_kill_in_the_middle_of_writing_leaves_no_broken_output(folder, before)
     )  # fmt: skip
 
     def half_written():
-        return [p for p in folder.glob(".o.nc.*.partial") if p.stat().st_size > 0]
+        return [p for p in folder.glob(".o.nc.*.partial/*") if p.stat().st_size > 0]
 
     try:
         (partial,) = wait_until(half_written, process)

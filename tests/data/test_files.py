@@ -1,15 +1,22 @@
+"""Outputs appear whole or not at all, whoever kills us; inputs are files indeed."""
+
+import errno
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
-import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from msbgen.data.files import check_output, replace_file
-from msbgen.data.store import write_profiles
+from msbgen.data.files import check_input, check_output, replace_file
+from msbgen.data.store import read_profiles, write_profiles
+from msbgen.data.tables import read_contexts
+from msbgen.errors import ProfileError
 
 
 def test_a_result_has_the_permissions_of_any_new_file(tmp_path):
@@ -92,25 +99,173 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_kill_in_the_middle_of_writing_leaves_no_broken_output(tmp_path):
-    script = textwrap.dedent(
-        """
-        import sys, time
-        from msbgen.data.files import replace_file
-        with replace_file(sys.argv[1], overwrite=True) as partial:
-            partial.write_bytes(b"half")
-            print("writing", flush=True)
-            time.sleep(60)
-        """
-    )
-    path = tmp_path / "out.nc"
-    path.write_bytes(b"old and whole")
+HALF_WRITTEN = textwrap.dedent(
+    """
+    import sys, time
+    from msbgen.data.files import replace_file
+    with replace_file(sys.argv[1], overwrite=True) as partial:
+        partial.write_bytes(b"half")
+        print("writing", flush=True)
+        time.sleep(60)
+    """
+)
+
+
+@contextmanager
+def writing(path):
+    """Another process in the middle of writing `path`."""
     process = subprocess.Popen(
-        [sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HALF_WRITTEN, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(0.05)
+    try:
+        assert process.stdout.readline() == "writing\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_kill_in_the_middle_of_writing_leaves_the_old_file_and_the_next_run_tidies_up(tmp_path):
+    path = tmp_path / "out.nc"
+    path.write_bytes(b"old and whole")
+    with writing(path) as process:
+        process.send_signal(signal.SIGKILL)
     assert path.read_bytes() == b"old and whole"
+    assert len(list(tmp_path.glob(".out.nc.*.partial/out.nc"))) == 1
+    with replace_file(tmp_path / "another.nc") as partial:  # what it left is none of theirs
+        partial.write_text("x")
+    assert len(list(tmp_path.glob(".out.nc.*.partial"))) == 1
+    with replace_file(path, overwrite=True) as partial:
+        partial.write_text("new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["another.nc", "out.nc"]
+
+
+def test_a_neighbour_that_lives_keeps_its_partial_file(tmp_path):
+    path = tmp_path / "out.nc"
+    with writing(path):
+        with replace_file(path) as partial:
+            partial.write_text("ours")
+        (theirs,) = tmp_path.glob(".out.nc.*.partial/out.nc")
+        assert theirs.read_bytes() == b"half"
+    assert path.read_text() == "ours"
+
+
+def test_the_longest_name_has_room_for_its_partial_file(tmp_path):
+    path = tmp_path / ("n" * 250 + ".nc")
+    with replace_file(path) as partial:
+        partial.write_text("x")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def make_fifo(path):
+    os.mkfifo(path)
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (make_fifo, "is a pipe; a regular file is wanted."),
+        (make_socket, "is a socket; a regular file is wanted."),
+        (Path.mkdir, "is a folder; a regular file is wanted."),
+        (lambda path: path.symlink_to("/dev/zero"), "is a device; a regular file is wanted."),
+        (lambda path: path.symlink_to(path), "cannot be read (too many levels of symbolic links)."),
+        (lambda path: None, "no such file."),
+    ],
+)
+@pytest.mark.parametrize("read", [read_profiles, lambda path: read_contexts(path, ["a"])])
+def test_only_files_are_opened(tmp_path, monkeypatch, make, sentence, read):
+    monkeypatch.chdir(tmp_path)  # a socket's path is short
+    make(Path("in"))
+    with pytest.raises(ProfileError) as caught:  # a pipe without a writer would block for ever
+        read(Path("in"))
+    assert str(caught.value) == f"in: {sentence}"
+
+
+def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "mine.nc"
+    path.touch(mode=0o000)
+
+    def refuse(self, *args, **kwargs):  # the superuser may read everything
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    if os.access(path, os.R_OK):
+        monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ProfileError, match=r"/mine\.nc: cannot be read \(permission denied\)\.$"):
+        check_input(path)
+
+
+LIMITED = textwrap.dedent(
+    """
+    import resource, sys
+    import numpy as np
+    from msbgen.data import store, tables
+    dataset = store.read_profiles(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
+    halves = (dataset.isel(context=rows) for rows in (slice(0, 2), slice(2, None)))
+    try:
+        if sys.argv[4] == "blocks":
+            store.write_blocks(halves, sys.argv[2])
+        elif sys.argv[4] == "whole":
+            store.write_profiles(dataset, sys.argv[2])
+        else:
+            tables.write_table(([i] * 100 for i in range(100_000)), sys.argv[2])
+    except OSError as error:
+        print(error)
+    """
+)
+
+
+def told(source, output, room, writer):
+    """What a process says that writes `output` under a limit [bytes] on the size of files."""
+    arguments = [str(source), str(output), str(room), writer]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout
+
+
+@pytest.mark.parametrize("writer", ["blocks", "whole", "table"])
+@pytest.mark.parametrize("room", [0, 1000, 20_000])
+def test_a_file_that_outgrows_its_room_is_one_sentence(measured, tmp_path, writer, room):
+    write_profiles(measured, tmp_path / "in.nc")
+    output = tmp_path / "out.nc"
+    said = told(tmp_path / "in.nc", output, room, writer)
+    reason = "(file too large); make room or name another output."
+    assert said == f"{output}: cannot be written {reason}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
+
+
+@pytest.mark.parametrize("writer", ["blocks", "whole", "table"])
+def test_a_full_disk_is_one_sentence(measured, tmp_path, writer):
+    write_profiles(measured, tmp_path / "in.nc")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", str(disk)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("needs a disk of its own")
+    try:
+        said = told(tmp_path / "in.nc", disk / "out.nc", 2**30, writer)
+        reason = "(no space left on device); make room or name another output."
+        assert said == f"{disk / 'out.nc'}: cannot be written {reason}\n"
+        assert list(disk.iterdir()) == []
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_library_that_says_nothing_is_asked_after(measured, tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise RuntimeError("NetCDF: HDF error")
+
+    monkeypatch.setattr(type(measured), "to_netcdf", fail)
+    sentence = r"out\.nc: cannot be written \(netCDF: HDF error\); try again"
+    with pytest.raises(OSError, match=sentence):
+        write_profiles(measured, tmp_path / "out.nc")
+    assert list(tmp_path.iterdir()) == []

@@ -372,7 +372,7 @@ def test_a_plan_of_no_runs_is_refused(tmp_path):
     path = tmp_path / "plan.csv"
     for runs in ("0", "1.5"):
         path.write_text(f"a,runs\n1,2\n2,{runs}\n")
-        with pytest.raises(ProfileError, match="row 3 asks for"):
+        with pytest.raises(ProfileError, match="line 3 asks for"):
             read_planned_contexts(path, ["a"])
 
 

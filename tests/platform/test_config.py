@@ -49,8 +49,8 @@ def test_contexts_by_description(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cache_ways,bandwidth\n2,70\n", "row 1 is 'cache_ways,bandwidth'"),
-        ("cache_ways,bandwidth,frequency\n2,70,fast\n", "row 2 is '2,70,fast'"),
+        ("cache_ways,bandwidth\n2,70\n", "line 1 is 'cache_ways,bandwidth'"),
+        ("cache_ways,bandwidth,frequency\n2,70,fast\n", "line 2 is '2,70,fast'"),
         ("cache_ways,bandwidth,frequency\n1,70,1.2\n", "cache_ways is 1 in context 0; one of 2, 3"),
     ],
 )

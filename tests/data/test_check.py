@@ -1,0 +1,115 @@
+"""Every breach of the contract gets its sentence, with its place and nothing else."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from broken import BROKEN, in_time
+from msbgen.data.check import inspect_profiles, validate_profiles
+from msbgen.data.schema import counter_names, make_profiles, resource_names
+from msbgen.errors import ProfileError
+
+
+def test_profiles_without_a_replicate_dimension_are_valid(measured):
+    mean = measured.isel(run=0)
+    assert validate_profiles(mean) is mean
+
+
+def test_a_missing_run_is_allowed(measured):
+    measured["duration"][2, 1] = np.nan
+    for name in counter_names(measured):
+        measured[name][2, 1] = np.nan
+    assert inspect_profiles(measured).errors == []
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
+    change, sentence = BROKEN[case]
+    fresh = measured.copy(deep=True)
+    with pytest.raises(ProfileError) as caught:
+        validate_profiles(change(measured), source="task.nc")
+    matching = [p for p in caught.value.problems if sentence in p]
+    assert matching, caught.value.problems
+    assert matching[0].startswith("task.nc: ")
+    assert matching[0].endswith(".")
+    # context by context the sentences are the same, with the same places
+    monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 1)
+    assert set(inspect_profiles(change(fresh), source="task.nc").errors) == set(
+        caught.value.problems
+    )
+
+
+def test_a_trace_is_to_be_replayed_and_nothing_else_is_said_of_it(measured):
+    measured.attrs["schema"] = "msbgen-trace/1"
+    said = inspect_profiles(measured.drop_vars("duration")).errors
+    assert len(said) == 2
+    assert "replay it first (msbgen platform replay)" in said[1]
+
+
+def test_places_are_counted_over_the_whole_file(measured, monkeypatch):
+    monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 1)
+    for place in ((1, 2, 3), (1, 2, 5), (4, 0, 1)):
+        measured["cache_misses"][place] = -5.0
+    (error,) = inspect_profiles(measured).errors
+    assert "context 1 (cache_ways=2, frequency=2 GHz), run 2, interval 3 (0.04 s)" in error
+    assert "and 2 more places: a wrapped" in error
+
+
+def test_validation_takes_little_memory_beside_the_dataset(measured, monkeypatch):
+    monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 2**14)
+    attrs = {name: dict(measured[name].attrs) for name in resource_names(measured)}
+    grid = np.array([(w, f) for w in range(1, 51) for f in range(1, 11)], dtype=float)
+    big = make_profiles(
+        np.ones((500, 10, 200, 3)),
+        np.full((500, 10), 2.0),
+        grid,
+        interval=0.01,
+        resources={n: {**a, "levels": np.unique(grid).tolist()} for n, a in attrs.items()},
+        counters={name: dict(measured[name].attrs) for name in counter_names(measured)},
+    )
+    validate_profiles(big.isel(context=slice(2)))
+    tracemalloc.start()
+    validate_profiles(big)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.15 * big.nbytes
+
+
+@pytest.mark.parametrize("row", [0, 5, -1])
+def test_time_may_jitter_by_rounding_only(measured, row):
+    def shifted(by):
+        def shift(values):
+            values[row] += by * values[-1]
+            return values
+
+        return inspect_profiles(in_time(shift)(measured)).errors
+
+    assert shifted(1e-7) == []
+    assert "resample the counts" in shifted(1e-4)[0]
+
+
+def test_more_misses_than_requests_is_a_warning(measured, caplog):
+    measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
+    validate_profiles(measured)
+    assert "'cache_misses' is above 'cache_requests' in context 0" in caplog.text
+
+
+def test_what_looks_like_a_counter_or_a_resource_but_does_not_say_so_is_a_warning(measured, caplog):
+    del measured["cache_misses"].attrs["role"]
+    validate_profiles(measured.assign_coords(slot=("context", np.arange(6.0))))
+    assert "variable 'cache_misses' has no role" in caplog.text
+    assert "coordinate 'slot' has no role" in caplog.text
+
+
+def test_very_short_runs_are_a_warning(measured, caplog):
+    short = measured.isel(time=slice(1)).assign(duration=measured["duration"] * 0 + 0.008)
+    short["duration"].attrs = measured["duration"].attrs
+    validate_profiles(short)
+    assert "no run has two whole sampling intervals" in caplog.text
+
+
+def test_a_resource_off_its_levels_is_a_warning(measured, caplog):
+    measured["frequency"].attrs["levels"] = [1.0, 1.5]
+    validate_profiles(measured)
+    assert "'frequency' is none of the platform's 'levels' in context 1 (" in caplog.text

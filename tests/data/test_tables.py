@@ -1,0 +1,91 @@
+"""Every table that is written is read back; every line that is none is named by its number."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from msbgen.data.tables import plan_rows, read_contexts, read_planned_contexts, write_table
+from msbgen.errors import ProfileError
+
+NAMES = ["ways", "clock"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "wanted.csv"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "line 1 is ''; a header with the resources 'ways,clock' is wanted"),
+        ("ways\n1\n", "line 1 is 'ways'; a header"),
+        ("ways,clock,ways\n1,2,3\n", "line 1 is 'ways,clock,ways'; a header"),
+        ("ways,clock,extra\n1,2,3\n", "line 1 is 'ways,clock,extra'; a header"),
+        ("ways,clock\n", "no contexts below the header"),
+        ("ways,clock\n2,1\n4,fast\n", "line 3 is '4,fast'; 2 finite numbers are wanted"),
+        ("ways,clock\n2,1\n\n\n4\n", "line 5 is '4'; 2 finite numbers"),
+        ('"ways","clock"\n"2",1\n"4\n",x\n', "line 4 is '4,x'; 2 finite numbers"),
+        ("ways,clock\n2,nan\n", "line 2 is '2,nan'; 2 finite numbers"),
+        ("ways,clock\n2,1e999\n", "line 2 is '2,1e999'; 2 finite numbers"),
+        ("ways,clock\n2,1\n4,1\n2.0,1.0\n", "line 4 repeats the context of line 2; drop one"),
+        ("ways,clock,runs\n2,1,1e300\n", "line 2 asks for 1e+300 runs; a whole number from 1"),
+        ("ways,clock,runs\n2,1,1e7\n", "line 2 asks for 1e+07 runs"),
+        ("ways,clock,runs\n2,1,-1e300\n", "line 2 asks for -1e+300 runs"),
+        ("ways,clock,runs\n2,1,3\n4,1,0\n", "line 3 asks for 0 runs"),
+        ("ways,clock,runs\n2,1,1.5\n", "line 2 asks for 1.5 runs"),
+        ("ways,clock\n2,\x1b[31m\n", r"line 2 is '2,\x1b[31m'; 2 finite numbers"),
+        ("ways,clock\n2,\x00\n", "line 2 is '2,"),
+        ("ways,clock\n" + "9" * 1000 + "\n", f"line 2 is '{'9' * 56} ...'; 2 finite numbers"),
+        ("ways,clock\n" + "9" * 200_000 + "\n", "cannot be read as a table (field larger"),
+        (b"ways,clock\n2,\xff\n", "cannot be read as a table ('utf-8' codec"),
+        ("ways,clock\n1,2\n".encode("utf-16"), "cannot be read as a table ('utf-8' codec"),
+    ],
+)
+def test_a_table_that_is_none_gets_one_sentence(path, content, sentence):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ProfileError) as caught:
+        read_contexts(path, NAMES)
+    assert sentence in str(caught.value)
+    assert str(caught.value).endswith(".")
+    assert str(caught.value).isprintable()
+    assert "wanted.csv: " in str(caught.value)
+
+
+def test_columns_come_in_any_order_and_blank_lines_count_for_nothing(path):
+    path.write_text("\ufeffclock , ways\r\n\r\n1.5,2\r\n , \r\n2,4\r\n", encoding="utf-8")
+    assert read_contexts(path, NAMES).tolist() == [[2.0, 1.5], [4.0, 2.0]]
+
+
+def test_runs_are_what_the_table_says_or_what_the_caller_says(path):
+    path.write_text("ways,clock,runs\n2,1,3\n4,1,1\n")
+    assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [3, 1]
+    path.write_text("ways,clock\n2,1\n4,1\n")
+    assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [10, 10]
+
+
+def test_no_table_is_looked_for_where_there_is_no_file(tmp_path):
+    with pytest.raises(ProfileError, match=r"none\.csv: no such file\.$"):
+        read_contexts(tmp_path / "none.csv", NAMES)
+    with pytest.raises(ProfileError, match="is a folder; a regular file is wanted"):
+        read_contexts(tmp_path, NAMES)
+
+
+levels = st.integers(-999, 999).map(lambda n: n / 8) | st.sampled_from([0.1 + 0.2, 1e-9, 1e15])
+
+
+@given(arrays(float, st.tuples(st.integers(1, 6), st.just(2)), elements=levels), st.data())
+def test_a_plan_that_is_written_is_read_back(tmp_path_factory, contexts, data):
+    contexts = np.unique(contexts, axis=0)
+    n = len(contexts)
+    runs = data.draw(arrays(np.int64, n, elements=st.integers(1, 1_000_000)))
+    seconds = data.draw(arrays(float, n, elements=st.floats(1e-3, 1e6)))
+    path = tmp_path_factory.mktemp("plans") / "plan.csv"
+    write_table(plan_rows(NAMES, contexts, runs, seconds, np.full(n, 0.25)), path)
+    read, wanted = read_planned_contexts(path, NAMES)
+    np.testing.assert_allclose(read, contexts, rtol=1e-14)
+    np.testing.assert_array_equal(wanted, runs)
+    with pytest.raises(FileExistsError):
+        write_table([["ways"]], path)
