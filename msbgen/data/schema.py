@@ -24,7 +24,7 @@ dataset for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -200,22 +200,13 @@ def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
     return {name: v for name, v in dataset.attrs.items() if name in ("task", "platform")}
 
 
-def checked_contexts(
-    contexts: ArrayLike, resources: Mapping[str, Mapping[str, Any]]
-) -> NDArray[np.float64]:
+def checked_contexts(contexts: ArrayLike, resources: Collection[str]) -> NDArray[np.float64]:
     """Contexts as an array (n_contexts, n_resources) of finite numbers, at least one.
-
-    Parameters
-    ----------
-    contexts : array_like, (n_contexts, n_resources)
-        Columns in the order of `resources`.
-    resources : mapping of str to attributes
-        As :func:`resource_attrs` gives them.
 
     Raises
     ------
     ArgumentError
-        Another shape, a value that is not finite, or one in another unit than the levels.
+        Another shape, or a value that is not finite.
     """
     try:
         table = np.asarray(contexts, dtype=float)
@@ -235,10 +226,22 @@ def checked_contexts(
         raise ArgumentError(
             f"context {index} is {table[index].tolist()}; finite numbers are wanted."
         )
-    for column, (name, attrs) in zip(table.T, resources.items()):
+    return table
+
+
+def check_units(contexts: NDArray[np.float64], resources: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise :class:`ArgumentError` where a context is in other units than the resources' levels.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n_contexts, n_resources)
+        Columns in the order of `resources`.
+    resources : mapping of str to attributes
+        As :func:`resource_attrs` gives them.
+    """
+    for column, (name, attrs) in zip(contexts.T, resources.items()):
         for sentence in other_unit(name, column, attrs):
             raise ArgumentError(sentence)
-    return table
 
 
 def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any]) -> Iterator[str]:

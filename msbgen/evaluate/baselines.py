@@ -32,6 +32,7 @@ from msbgen.data.schema import (
     make_profiles,
     mean_duration,
     resource_attrs,
+    resource_names,
     sampling_interval,
 )
 
@@ -110,7 +111,7 @@ def _interpolate(
 ) -> xr.Dataset:
     """Combine the known mean profiles with weights (n_query, n_known) of unit-range contexts."""
     table = context_table(train)
-    query = checked_contexts(contexts, resource_attrs(train))
+    query = checked_contexts(contexts, resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
     profiles, duration = _known_profiles(train)
     running = np.array([np.isfinite(p).all(axis=1) for p in _mean_counts(train)])

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.contexts import Hull, to_unit_range
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
+    check_units,
     checked_contexts,
     context_table,
     count_array,
@@ -311,6 +312,7 @@ class ProfileModel:
             the model, or so far away that their units must be others.
         """
         query = checked_contexts(contexts, self.resources)
+        check_units(query, self.resources)
         away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
         if np.any(away > _FAR):
             row = int(np.argmax(away))

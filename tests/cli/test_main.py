@@ -315,36 +315,25 @@ def obey_interrupts():
 
 
 def test_an_interrupt_exits_with_130_and_leaves_no_output(folder):
-    # a pipe into which nothing is written stands for work that goes on and on
-    pipe = folder / "endless.nc"
-    os.mkfifo(pipe)
-
-    def opened():
-        try:  # possible once the other side reads
-            return [os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)]
-        except OSError:
-            return []
-
+    script = (  # work that goes on and on
+        "import sys, time\n"
+        "from msbgen.cli.main import main\n"
+        "from msbgen.data import store\n"
+        "store.read_profiles = lambda path: print('reading', flush=True) or time.sleep(60)\n"
+        "sys.exit(main(['generate', 'measured.nc', '-o', 'o.nc', '--contexts', 'all']))\n"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-m", "msbgen", "generate", "endless.nc", "-o", "o.nc", "--contexts",
-         "all"],
-        cwd=folder, stderr=subprocess.PIPE, text=True, preexec_fn=obey_interrupts,
+        [sys.executable, "-c", script], cwd=folder, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=obey_interrupts,
     )  # fmt: skip
-    writers = []
+    assert process.stdout is not None
     try:
-        writers = wait_until(opened, process)
-        for _ in range(30):  # one that falls between open and read would wait for the read
-            process.send_signal(signal.SIGINT)
-            try:
-                _, messages = process.communicate(timeout=1)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+        assert process.stdout.readline() == "reading\n"
+        process.send_signal(signal.SIGINT)
+        _, messages = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()
-        for writer in writers:
-            os.close(writer)
     assert process.returncode == 130, messages
     assert "interrupted" in messages
     assert "Traceback" not in messages
@@ -389,7 +378,7 @@ def test_repeated_contexts_are_found_in_the_csv(folder):
     (folder / "twice.csv").write_text("cache_ways,frequency\n3,1.5\n4,1\n3,1.5\n")
     done = msbgen("generate", "measured.nc", "-o", "o.nc", "--contexts", "twice.csv", cwd=folder)
     assert done.returncode == 3
-    assert "twice.csv: row 4 repeats the context of row 2" in done.stderr
+    assert "twice.csv: line 4 repeats the context of line 2" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -481,7 +470,10 @@ def test_contexts_in_the_wrong_unit_are_found(folder, verb):
     (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
     done = msbgen(*verb, "-o", "o.nc", "--contexts", "far.csv", cwd=folder)
     assert done.returncode == 3
-    assert "far.csv: contexts are 1000 times the measured range away at row 0" in done.stderr
+    assert (
+        "far.csv: resource 'frequency' is 1.5e+09 in context 0, about 1e+09 times its levels"
+        in done.stderr
+    )
 
 
 def test_a_generated_file_is_scored_beside_the_methods(folder):

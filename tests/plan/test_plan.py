@@ -363,7 +363,7 @@ def test_a_replay_takes_runs_per_context():
     taken = np.isfinite(duration_array(some))
     np.testing.assert_array_equal(taken.sum(axis=1), [1, 3, 2, 3])
     np.testing.assert_array_equal(duration_array(some)[taken], duration_array(every)[taken])
-    for runs, message in (([1, 2], "shape"), ([1, 1, 0, 1], "at least 1"), (1.5, "whole")):
+    for runs, message in (([1, 2], "shape"), ([1, 1, 0, 1], "whole number ≥ 1"), (1.5, "whole")):
         with pytest.raises(ValueError, match=message):
             replay(trace, contexts, runs)
 

@@ -239,7 +239,7 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
         ({"contexts": np.empty((0, 3))}, "shape"),
         ({"contexts": [[2.5, 70.0, 1.2]]}, "cache_ways is 2.5 in context 0; one of 2, 3"),
         ({"contexts": [[2.0, 70.0, 1.2], [2.0, 75.0, 1.2]]}, "bandwidth is 75 in context 1"),
-        ({"contexts": [[2.0, 70.0, np.nan]]}, "not finite"),
+        ({"contexts": [[2.0, 70.0, np.nan]]}, "finite numbers are wanted"),
         ({"contexts": [[1e300, 70.0, 1.2]]}, "cache_ways is 1e"),
         ({"contexts": [[2.0, 70.0, 1.2]] * 2}, "listed 2 times; each context once"),
         ({"runs": 0}, "runs is 0; a whole number ≥ 1"),
