@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import logging
-import os
 import signal
 import subprocess
 import sys
