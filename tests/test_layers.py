@@ -89,6 +89,33 @@ def test_verbs_import_their_wings_when_they_run():
             assert all(not n.startswith("msbgen") or n.startswith("msbgen.cli") for n in names)
 
 
+VERBS = [
+    m
+    for m in FILES
+    if wing(m) == "cli" and m.split(".")[2:] not in (["main"], ["options"], ["__init__"])
+]
+
+
+@pytest.mark.parametrize("module", VERBS)
+def test_a_verb_is_added_and_run(module):
+    """cli: main -> verbs -> options; each verb's file has add(verbs) and run(options)."""
+    functions = {
+        node.name: [argument.arg for argument in node.args.args]
+        for node in ast.parse(FILES[module].read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert functions.get("add") == ["verbs"]
+    assert any(n.startswith("run") and a == ["options"] for n, a in functions.items())
+    ours = {name for name in imports(FILES[module]) if name.startswith("msbgen.cli")}
+    assert all(name.startswith("msbgen.cli.options") or name == "msbgen.cli" for name in ours)
+
+
+def test_options_know_no_verb():
+    if "msbgen.cli.options" in FILES:
+        ours = imports(FILES["msbgen.cli.options"])
+        assert not any(name.startswith("msbgen.cli.") for name in ours)
+
+
 def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
     """Modules of one wing may import each other, but one way only; wings make seven floors."""
     modules = graph()
@@ -164,6 +191,57 @@ def test_no_file_is_too_long():
         if module != "msbgen.bridge._kernels":
             lines = len(path.read_text(encoding="utf-8").splitlines())
             assert lines <= 600, f"{module} has {lines} lines: does it hold two ideas?"
+
+
+# Wings that users address by themselves: each says in its folder what it is for, and its limits.
+ADDRESSED = {"measure", "schedule", "predict", "platform", "report", "batch"}
+
+
+def test_a_wing_that_users_address_has_a_page():
+    for name in ADDRESSED & {wing(module) for module in FILES}:
+        assert (PACKAGE / name / "README.md").is_file(), f"{name} has no page of its own"
+
+
+def nodes(module, kind):
+    """Every node of that kind in a module."""
+    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, kind)]
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_laws_are_asked_not_told_apart(module):
+    for call in nodes(module, ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id == "isinstance":
+            told_apart = {n.id for n in ast.walk(call.args[1]) if isinstance(n, ast.Name)}
+            assert not any(name.endswith("Law") for name in told_apart)
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_failures_have_a_type_that_says_who_can_mend_them(module):
+    """A plain ValueError that reaches a user is a bug; one of ours says whose fault it is."""
+    for statement in nodes(module, ast.Raise):
+        raised = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+        if isinstance(raised, ast.Name):
+            assert raised.id not in ("ValueError", "Exception"), f"line {statement.lineno}"
+
+
+@pytest.mark.parametrize("module", FILES)
+def test_one_convention_for_randomness_and_one_for_progress(module):
+    """``rng: np.random.Generator | int = 0`` and ``progress: OnProgress | None = None``."""
+    wanted = {
+        "rng": ({"np.random.Generator | int", "np.random.Generator"}, "0"),
+        "progress": ({"OnProgress | None", "OnProgress"}, "None"),
+    }
+    for function in nodes(module, ast.FunctionDef):
+        given = function.args
+        positional = [*given.posonlyargs, *given.args]
+        defaults = [None] * (len(positional) - len(given.defaults)) + given.defaults
+        every = zip([*positional, *given.kwonlyargs], [*defaults, *given.kw_defaults])
+        for argument, default in every:
+            if argument.arg in wanted and argument.annotation:
+                types, value = wanted[argument.arg]
+                assert ast.unparse(argument.annotation) in types, function.name
+                assert default is None or ast.unparse(default) == value, function.name
 
 
 def test_oracles_import_nothing_of_the_package():
