@@ -1,4 +1,7 @@
-"""Changes that break a profile dataset in one way each, with a part of the sentence wanted."""
+"""Changes that break a profile dataset in one way each, with a part of the sentence wanted.
+
+What BROKEN makes can be written to a file, what UNSTORABLE makes cannot.
+"""
 
 import numpy as np
 import xarray as xr
@@ -51,6 +54,22 @@ def all_counters(index, value):
     return change
 
 
+def retyped(name, change):
+    """Another array in the place of a variable's, with its attributes."""
+    return lambda ds: ds.assign({name: (ds[name].dims, change(ds[name].values), ds[name].attrs)})
+
+
+def renamed(old, new):
+    return lambda ds: ds.rename({old: new})
+
+
+# Attributes of types that nobody expects, as any file may hold them.
+ODD = {
+    "number": 5,
+    "numbers": np.array([1.0, 2.0]),
+    "words": ["a", "b"],
+    "empty": np.array([], dtype=np.int8),
+}
 BROKEN = {
     "schema": (lambda ds: ds.assign_attrs(schema="other/1"), "'schema' is 'other/1'"),
     "dimension": (lambda ds: ds.rename_dims(context="contexts"), "'context' is missing; rename"),
@@ -127,4 +146,69 @@ BROKEN = {
         ),
         "'cache_misses' is zero everywhere",
     ),
+    "counter as a coordinate": (
+        lambda ds: ds.set_coords("cache_misses"),
+        "counter 'cache_misses' is a coordinate: make it a data variable",
+    ),
+    "hertz": (
+        lambda ds: retyped("frequency", lambda values: values * 1e9)(ds),
+        "'frequency' is 1e+09 in context 0, about 1e+09 times its levels (1 to 2)",
+    ),
+    "kilo": (
+        retyped("frequency", lambda values: values * 1e-3),
+        "'frequency' is 0.001 in context 0, about 0.001 times its levels (1 to 2)",
+    ),
+    "picoseconds": (
+        lambda ds: in_time(lambda values: values * 1e-10)(ds.assign_attrs(interval=1e-12)),
+        "'interval' is 1e-12 s; 1e-09 s or longer is wanted",
+    ),
+    "infinite resource": (retyped("frequency", lambda v: v * np.inf), "'frequency' is inf in"),
+}
+BROKEN |= {
+    f"resource called {name}": (
+        lambda ds, name=name: ds.rename(frequency=name),
+        f"resource '{name}' is called as something of msbgen's own is; rename it",
+    )
+    for name in ("extrapolated", "beyond", "runs", "seconds", "expected_error", "duration_bound")
+}
+BROKEN |= {
+    f"{attribute} of {name}: {kind}": (attr(name, attribute, odd), sentence)
+    for kind, odd in ODD.items()
+    for name, attribute, sentence in (
+        ("time", "units", "'time' has units"),
+        ("duration", "units", "'duration' has units"),
+        ("frequency", "units", "'frequency' has units"),
+        ("instructions", "units", "'instructions' has units"),
+        ("frequency", "long_name", "'frequency' has long_name"),
+        ("instructions", "long_name", "'instructions' has long_name"),
+    )
+}
+BROKEN |= {
+    f"{attribute}: {kind}": (
+        lambda ds, attribute=attribute, odd=odd: ds.assign_attrs({attribute: odd}),
+        f"attribute '{attribute}' is ",
+    )
+    for kind, odd in ODD.items()
+    for attribute in ("schema", "progress", "task")
+}
+UNSTORABLE = {
+    "complex counter": (retyped("cache_misses", lambda v: v + 0j), "'cache_misses' holds complex"),
+    "object counter": (retyped("cache_misses", lambda v: v.astype(object)), "holds object"),
+    "dates": (retyped("duration", lambda v: v.astype("m8[s]")), "'duration' holds timedelta64"),
+    "boolean resource": (retyped("frequency", lambda v: v > 1), "'frequency' holds bool"),
+    "complex resource": (retyped("frequency", lambda v: v * 1j), "'frequency' holds complex"),
+    "complex time": (
+        lambda ds: ds.assign_coords(time=("time", ds["time"].values * 1j, ds["time"].attrs)),
+        "'time' holds complex128 along ['time']; real numbers",
+    ),
+    "slash": (renamed("cache_misses", "a/b"), "the name 'a/b' has characters that netCDF"),
+    "line": (renamed("cache_ways", "a\nb"), "the name 'a\\nb' has characters that netCDF"),
+    "surrogate": (renamed("cache_ways", "a\udc80"), "the name 'a\\udc80' has characters"),
+    "blank": (renamed("cache_ways", " ways"), "the name ' ways' has characters that netCDF"),
+    "nameless": (renamed("cache_ways", ""), "the name '' has characters that netCDF"),
+    "numbered": (renamed("cache_ways", 7), "the name 7 is no text; rename it"),
+    "endless name": (renamed("cache_ways", "ä" * 200), "is longer than 256 bytes; rename it"),
+    "ragged levels": (attr("frequency", "levels", [[1.0], [1.0, 2.0]]), "'frequency' has levels"),
+    "levels in rows": (attr("frequency", "levels", [[1.0, 2.0]]), "'frequency' has levels [[1.0"),
+    "complex levels": (attr("frequency", "levels", [1j, 2.0]), "'frequency' has levels [1j, "),
 }

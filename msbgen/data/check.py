@@ -415,8 +415,8 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
         )
         if np.ptp(values) == 0 and (several := np.unique(levels).size) > 1:
             yield (
-                f"resource '{name}' was measured at {values[0]:g} only, one of {several} levels: "
-                f"every other value of it is beyond what was measured."
+                f"resource '{name}' was measured at {values[0]:g} {ds[name].attrs['units']} only, "
+                f"one of {several} levels: every other value of it is beyond what was measured."
             )
     for rows in _context_blocks(ds):
         part = ds.isel(context=rows)

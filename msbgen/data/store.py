@@ -150,7 +150,7 @@ def _library(path: Path) -> Iterator[None]:
         raise OSError(code, reason) from None
     except (TypeError, ValueError, AttributeError) as error:
         raise ProfileError(
-            f"{path.name}: cannot be stored as netCDF: {_in_short(error)}."
+            f"{path.name}: cannot be stored as netCDF ({_in_short(error).rstrip('.')}); correct it."
         ) from None
 
 

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from broken import BROKEN, in_time
+from broken import BROKEN, ODD, UNSTORABLE, in_time
 from msbgen.data.check import inspect_profiles, validate_profiles
 from msbgen.data.schema import counter_names, make_profiles, resource_names
 from msbgen.errors import ProfileError
@@ -23,9 +23,9 @@ def test_a_missing_run_is_allowed(measured):
     assert inspect_profiles(measured).errors == []
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("case", BROKEN | UNSTORABLE)
 def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
-    change, sentence = BROKEN[case]
+    change, sentence = (BROKEN | UNSTORABLE)[case]
     fresh = measured.copy(deep=True)
     with pytest.raises(ProfileError) as caught:
         validate_profiles(change(measured), source="task.nc")
@@ -33,6 +33,7 @@ def test_every_broken_dataset_gets_its_sentence(measured, monkeypatch, case):
     assert matching, caught.value.problems
     assert matching[0].startswith("task.nc: ")
     assert matching[0].endswith(".")
+    assert all(p.isprintable() and len(p) < 400 for p in caught.value.problems)
     # context by context the sentences are the same, with the same places
     monkeypatch.setattr("msbgen.data.check._CHECKED_AT_ONCE", 1)
     assert set(inspect_profiles(change(fresh), source="task.nc").errors) == set(
@@ -113,3 +114,40 @@ def test_a_resource_off_its_levels_is_a_warning(measured, caplog):
     measured["frequency"].attrs["levels"] = [1.0, 1.5]
     validate_profiles(measured)
     assert "'frequency' is none of the platform's 'levels' in context 1 (" in caplog.text
+
+
+@pytest.mark.parametrize("odd", [*ODD.values(), "Resource", ""], ids=[*ODD, "word", "nothing"])
+def test_a_role_that_is_none_is_said(measured, caplog, odd):
+    measured["cache_misses"].attrs["role"] = odd
+    slot = "context", np.arange(6.0), {"role": odd}
+    validate_profiles(measured.assign_coords(slot=slot))
+    for name in ("cache_misses", "slot"):
+        assert f"'{name}' has role " in caplog.text
+    assert "it is not used; 'resource' or 'counter' would be" in caplog.text
+
+
+def test_a_resource_that_was_never_varied_is_a_warning(measured, caplog):
+    validate_profiles(measured)
+    assert caplog.text == ""
+    measured["cache_ways"].attrs["levels"] = [2.0]
+    first = measured.isel(context=slice(0, 2))
+    validate_profiles(first.isel(context=[0]))
+    assert "'frequency' was measured at 1 GHz only, one of 3 levels: every other" in caplog.text
+    assert "'cache_ways'" not in caplog.text.replace("none of the platform's", "")
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.02, 50.0])
+def test_levels_not_listed_are_no_mistake_of_units(measured, factor):
+    values = measured["frequency"].values * np.where(np.arange(6) < 1, factor, 1.0)
+    changed = measured.assign_coords(frequency=("context", values, measured["frequency"].attrs))
+    assert inspect_profiles(changed).errors == []
+
+
+def test_levels_that_differ_by_rounding_are_one(measured, caplog):
+    close = measured["frequency"].values * (1 + 1e-7)
+    attrs = measured["frequency"].attrs
+    validate_profiles(measured.assign_coords(frequency=("context", close, attrs)))
+    assert caplog.text == ""
+    off = close * (1 + 1e-5)
+    validate_profiles(measured.assign_coords(frequency=("context", off, attrs)))
+    assert "'frequency' is none of the platform's 'levels'" in caplog.text

@@ -1,5 +1,14 @@
 """Files hold what was written, whole or not at all, byte for byte the same each time."""
 
+import hashlib
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import netCDF4
+import numpy as np
 import pytest
 import xarray as xr
 
@@ -95,3 +104,123 @@ def test_an_invalid_dataset_is_not_written(measured, tmp_path):
     with pytest.raises(ProfileError):
         write_profiles(measured, tmp_path / "out.nc")
     assert list(tmp_path.iterdir()) == []
+
+
+def changed(path, change):
+    """Change a file as only the netCDF library itself lets one change it."""
+    with netCDF4.Dataset(path, "a") as file:
+        change(file)
+
+
+def put_attribute(name, attribute, value):
+    return lambda file: file[name].setncattr(attribute, value)
+
+
+def add_group(file):
+    file.createGroup("inner").createDimension("context", 2)
+
+
+def add_huge(file):
+    for name in "abc":
+        file.createDimension(name, 2_000_000)
+    file.createVariable("huge", "f8", ("a", "b", "c"), chunksizes=(1, 1, 1000))
+
+
+def add_compound(file):
+    kind = file.createCompoundType(np.dtype([("x", "f8"), ("y", "i4")]), "pair")
+    file.createVariable("odd", kind, ("context",))
+
+
+def add_ragged(file):
+    file.createVariable("odd", file.createVLType(np.int32, "list"), ("context",))
+
+
+NUMBERS = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (put_attribute("cache_misses", "scale_factor", NUMBERS), "cannot be understood"),
+        (put_attribute("cache_misses", "scale_factor", "big"), "cannot be understood"),
+        (put_attribute("cache_misses", "add_offset", "big"), "cannot be understood"),
+        (put_attribute("cache_misses", "missing_value", "none"), ""),
+        (put_attribute("cache_misses", "_Unsigned", NUMBERS), ""),
+        (put_attribute("cache_misses", "coordinates", 5), "cannot be understood"),
+        (
+            put_attribute("time", "units", "days since yesterday"),
+            "has units 'days since yesterday'",
+        ),
+        (put_attribute("time", "calendar", NUMBERS), ""),
+        (put_attribute("time", "units", "seconds since 2000-01-01"), "has units 'seconds since"),
+        (add_huge, r"cannot be understood (its arrays take 6.4e+10 GB, this machine has"),
+        (add_group, ""),
+        (add_compound, ""),
+        (add_ragged, ""),
+    ],
+)
+def test_what_only_a_stranger_would_write_is_read_or_refused(measured, tmp_path, change, sentence):
+    path = tmp_path / "task.nc"
+    write_profiles(measured, path)
+    changed(path, change)
+    if not sentence:
+        read = read_profiles(path)
+        np.testing.assert_array_equal(read["cache_misses"], measured["cache_misses"])
+        return
+    with pytest.raises(ProfileError) as caught:
+        read_profiles(path)
+    assert sentence in str(caught.value)
+    assert str(caught.value).startswith("task.nc: ")
+    assert len(caught.value.problems) == 1
+
+
+def test_packed_integers_are_unpacked(measured, tmp_path):
+    packed = {"dtype": "i4", "scale_factor": 16.0, "_FillValue": -1}
+    measured.to_netcdf(tmp_path / "task.nc", encoding={"instructions": packed})
+    read = read_profiles(tmp_path / "task.nc")
+    np.testing.assert_allclose(read["instructions"], measured["instructions"], atol=8)
+
+
+def test_old_netcdf_is_read_too(measured, tmp_path):
+    measured.to_netcdf(tmp_path / "task.nc", format="NETCDF3_64BIT")
+    xr.testing.assert_equal(read_profiles(tmp_path / "task.nc"), measured)
+
+
+@pytest.mark.parametrize("value", [None, {"a": 1}, True, object()])
+def test_an_attribute_that_no_file_holds_is_refused(measured, tmp_path, value):
+    measured["instructions"].attrs["remark"] = value
+    with pytest.raises(ProfileError, match=r"out\.nc: cannot be stored as netCDF \("):
+        write_profiles(measured, tmp_path / "out.nc")
+    with pytest.raises(ProfileError, match=r"out\.nc: cannot be stored as netCDF \("):
+        write_blocks([measured], tmp_path / "out.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+WRITTEN = textwrap.dedent(
+    """
+    import sys
+    import xarray as xr
+    from msbgen.data.store import read_profiles, write_blocks, write_profiles
+    dataset = read_profiles(sys.argv[1])
+    write_profiles(dataset, sys.argv[2] + "/whole.nc")
+    halves = [dataset.isel(context=rows) for rows in (slice(0, 2), slice(2, None))]
+    write_blocks(halves, sys.argv[2] + "/blocks.nc")
+    """
+)
+
+
+def test_equal_datasets_give_equal_bytes(measured, tmp_path):
+    write_profiles(measured, tmp_path / "in.nc")
+    seen = []
+    for seed in ("1", "2", "3"):  # of the order of sets of texts
+        folder = tmp_path / seed
+        folder.mkdir()
+        subprocess.run(
+            [sys.executable, "-c", WRITTEN, str(tmp_path / "in.nc"), str(folder)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, check=True,
+        )  # fmt: skip
+        files = sorted(folder.iterdir())
+        assert [file.name for file in files] == ["blocks.nc", "whole.nc"]
+        seen.append([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
+        time.sleep(0.4)  # some kinds of files hold when they were made, in seconds
+    assert seen[0] == seen[1] == seen[2]
