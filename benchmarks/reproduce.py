@@ -9,6 +9,7 @@ three clocks.  The last two need ``pip install msbgen[bench]``.
 ``python benchmarks/reproduce.py speed [--quick] [--only bridge generate] [--no-run]``: speed,
 every figure beside its target; on an idle machine, or the figures mean nothing.  ``--quick`` takes
 small sizes, for a trial, and writes into a folder of its own.
+``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
 from __future__ import annotations
@@ -289,6 +290,19 @@ def speed(names: Sequence[str], quick: bool) -> None:
         put_into_readme("speed", f"{machine()}\n\n{text}")
 
 
+def picture() -> None:
+    """What the demo draws, in as many colours as it needs."""
+    from PIL import Image
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "demo"
+        command = [sys.executable, "-m", "msbgen", "demo", "-o", str(folder)]
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
+        with Image.open(folder / "profiles.png") as drawn:
+            small = drawn.convert("RGB").resize((1200, 1200 * drawn.height // drawn.width))
+    small.quantize(128).save(RESULTS / "demo.png", optimize=True)
+
+
 def machine() -> str:
     """Processor and cores, in words."""
     name = platform.processor() or platform.machine()
@@ -373,8 +387,11 @@ def main() -> None:
     part.add_argument("--quick", action="store_true", help="small sizes, for a trial")
     part.add_argument("--only", nargs="+", choices=SPEED, default=SPEED)
     part.add_argument("--no-run", action="store_true", help="take the results that are stored")
+    parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
-    if arguments.part == "speed":
+    if arguments.part == "picture":
+        picture()
+    elif arguments.part == "speed":
         speed(() if arguments.no_run else arguments.only, arguments.quick)
     elif arguments.part == "tasks":
         tasks()

@@ -1,4 +1,4 @@
-"""Where results go: JSON files beside the benchmarks, tables between the markers of READMEs."""
+"""Where results go: JSON files beside the benchmarks, tables between the markers of the README."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PROFILES = ROOT / "profiles"
-READMES = (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+README = ROOT / "benchmarks" / "README.md"
 TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 
 
@@ -22,12 +22,12 @@ def store(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def put_into_readme(name: str, text: str, readmes: Sequence[Path] = READMES) -> None:
-    """Print the table; put it between the markers of that name, where a README has any."""
-    marker = f"<!-- results: {name} -->\n"
-    for readme in readmes:
-        before, found, rest = readme.read_text(encoding="utf-8").partition(marker)
-        if found:
-            _, _, after = rest.partition("<!-- end -->")
-            readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}", encoding="utf-8")
+def put_into_readme(name: str, text: str, readme: Path = README) -> None:
+    """Print the table, and put it between the markers of that name."""
     print(f"\n{name}\n\n{text}", flush=True)
+    marker = f"<!-- results: {name} -->\n"
+    before, found, rest = readme.read_text(encoding="utf-8").partition(marker)
+    if not found:
+        raise LookupError(f"{readme} has no place for the table '{name}'")
+    _, _, after = rest.partition("<!-- end -->")
+    readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}", encoding="utf-8")

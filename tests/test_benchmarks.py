@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import sys
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ import bench_platform
 import peers
 import reproduce
 from bench_generate import Stages
-from tables import RESULTS, markdown, put_into_readme
+from tables import README, RESULTS, markdown, put_into_readme
 from targets import Figure, figures
 from timing import interleaved, run_python, slope, standing_in
 
@@ -94,12 +95,24 @@ def test_a_table_replaces_the_one_between_its_markers(tmp_path):
     readme = tmp_path / "README.md"
     text = "before\n<!-- results: {} -->\nold\n<!-- end -->\nafter\n"
     readme.write_text(text.format("speed") + text.format("tasks"))
-    put_into_readme("speed", markdown(["a", "b"], [["1", "2"]]), [readme])
+    put_into_readme("speed", markdown(["a", "b"], [["1", "2"]]), readme)
     first, second = readme.read_text().split("after\n")[:2]
     assert first == (
         "before\n<!-- results: speed -->\n| a | b |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n"
     )
     assert second == text.format("tasks").removesuffix("after\n")
+    with pytest.raises(LookupError, match="no place for the table 'other'"):
+        put_into_readme("other", "", readme)
+
+
+def test_the_readme_has_a_place_for_every_table():
+    source = "".join(path.read_text(encoding="utf-8") for path in README.parent.glob("*.py"))
+    names = set(re.findall(r'put_into_readme\(\s*"([\w-]+)"', source))
+    assert len(names) > 8
+    text = README.read_text(encoding="utf-8")
+    for name in names:
+        assert text.count(f"<!-- results: {name} -->") == 1
+    assert text.count("<!-- results:") == text.count("<!-- end -->")
 
 
 def test_the_stored_results_have_every_figure():
