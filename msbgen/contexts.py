@@ -160,15 +160,12 @@ def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Flo
     >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 2.0]]), [0.25, 0.5, 1.0])
     array([[1., 2., 3.]])
     """
-    wanted = np.atleast_1d(np.asarray(levels, dtype=float))
-    wanted = np.broadcast_to(wanted, (len(weights), wanted.shape[-1]))
     order = np.argsort(values, kind="stable")
-    reached = np.cumsum(weights[:, order], axis=1)
-    place = np.empty(wanted.shape, dtype=np.intp)
-    for at, row, level in zip(place, reached, wanted):
-        first = np.searchsorted(row, 0.0, side="right")
-        at[:] = np.clip(np.searchsorted(row, (level - 1e-12) * row[-1]), first, len(row) - 1)
-    return values[order][place]
+    reached = weights[:, order].cumsum(axis=1)
+    wanted = (np.atleast_2d(np.asarray(levels, dtype=float)) - 1e-12) * reached[:, -1:]
+    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # some weight, however little
+    place = np.array([row.searchsorted(level) for row, level in zip(reached, wanted)])
+    return values[order[np.minimum(place, len(values) - 1)]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,11 +65,14 @@ class Calibration:
         """
         steps, places = self._duration_steps(miscoverage), self.held.at(contexts)
         far = self._pools.far(places.doubt)
-        log_bound = np.full(len(far), -np.inf)
-        for head, offsets in steps.items():
+        margin = np.full(len(far), -np.inf)
+        for head, offsets in reversed(steps.items()):  # coarser rates seldom matter
+            offset = offsets[far]
+            if np.all(self._heads.most(head, offset, places.doubt) + 1e-9 <= margin):
+                continue
             location, width = self._heads.at(head, places)
-            log_bound = np.maximum(log_bound, location + offsets[far] * width)
-        return np.exp(log_bound)
+            margin = np.maximum(margin, location - places.log_time + offset * width)
+        return np.exp(places.log_time + margin)
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"

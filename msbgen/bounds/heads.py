@@ -73,6 +73,25 @@ class DurationHeads:
             return location, np.sqrt(np.maximum(square, NARROW**2))
         return location, np.sqrt(square + (self._per_doubt * places.doubt) ** 2 + NARROW**2)
 
+    def most(self, name: str, offset: Floats, doubt: Floats) -> Floats:
+        """What location plus offsets (q,) of widths exceed the trend by at most, (q,).
+
+        Whatever the neighbours: no mixture of contexts has a larger quantile or variance than the
+        context that has the largest.
+        """
+        if name == "mean":
+            return offset
+        quantile, variance, error = self._largest
+        if name in _QUANTILES:
+            return offset + quantile[name]
+        if name == "local":
+            width = max(np.sqrt(error), NARROW)
+        elif name == "spread":
+            width = max(np.sqrt(variance), NARROW)
+        else:
+            width = np.sqrt(variance + (self._per_doubt * doubt) ** 2 + NARROW**2)
+        return np.maximum(offset, 0.0) * width
+
     def scores(self, name: str) -> Floats:
         """How many widths each left-out run lies beyond the location, (pairs,)."""
         location, width = self.at(name, self.held.rows)
@@ -87,7 +106,7 @@ class DurationHeads:
         """
         held, context = self.held, self.held.run_context
         n = held.n_runs[context]
-        mean = np.bincount(context, held.duration, minlength=len(held.n_runs))[context] / n
+        mean = _sums(context, held.duration, len(held.n_runs))[context] / n
         away = np.log(held.duration / mean) * np.sqrt(n / np.maximum(n - 1, 1))
         order = np.argsort(away, kind="stable")
         return away[order], context[order], ((n > 1) / n)[order]
@@ -97,23 +116,38 @@ class DurationHeads:
         """Variance of the runs of each context, and 1 where it has several; 0 elsewhere."""
         away, context, weight = self._away
         n_known = len(self.held.n_runs)
-        variance = np.bincount(context, weight * away**2, minlength=n_known)
+        variance = _sums(context, weight * away**2, n_known)
         return variance, (self.held.n_runs > 1).astype(float)
+
+    @cached_property
+    def _largest(self) -> tuple[dict[str, float], float, float]:
+        """Of the contexts' own: quantiles by head, variance of runs, mean squared error."""
+        away, context, weight = self._away
+        several = np.flatnonzero(self.held.n_runs > 1)
+        own = np.where(context == several[:, None], weight, 0.0)
+        quantiles = {
+            name: float(weighted_quantile(away, own, level).max(initial=-np.inf))
+            for name, level in _QUANTILES.items()
+            if len(several)
+        }
+        error, rows = self._error
+        mean = np.divide(error, rows, out=np.zeros(len(rows)), where=rows > 0)
+        return quantiles, float(self._noise[0].max()), float(mean.max())
 
     @cached_property
     def _row_square(self) -> Floats:
         """Mean squared log error of the left-out prediction over the runs, (rows,)."""
         held = self.held
         error = held.log_time - held.rows.log_time[held.row]
-        total = np.bincount(held.row, error**2, minlength=len(held.context))
+        total = _sums(held.row, error**2, len(held.context))
         return total / held.n_runs[held.context]
 
     @cached_property
     def _error(self) -> tuple[Floats, Floats]:
         """Weighted sums over the rows of each known context: squared errors, ones; (n_known,)."""
         held, n_known = self.held, len(self.held.n_runs)
-        error = np.bincount(held.context, held.weight * self._row_square, minlength=n_known)
-        return error, np.bincount(held.context, held.weight, minlength=n_known)
+        error = _sums(held.context, held.weight * self._row_square, n_known)
+        return error, _sums(held.context, held.weight, n_known)
 
     @cached_property
     def _per_doubt(self) -> float:
@@ -179,10 +213,15 @@ class BandHeads:
         error = np.zeros((n_known, *self._log_ratio.shape[1:]))
         square = held.share[:, None, None] * self._log_ratio**2
         np.add.at(error, held.context[held.row], square)
-        return error, np.bincount(held.context, held.weight, minlength=n_known)
+        return error, _sums(held.context, held.weight, n_known)
 
 
 def tightest(names: tuple[str, ...], margins: list[float]) -> str:
     """The plainest of those within _GAIN of the least margin."""
     least = min(margins)
     return next(n for n, margin in zip(names, margins) if margin <= least + _GAIN * abs(least))
+
+
+def _sums(place: NDArray[np.int64], values: Floats, count: int) -> Floats:
+    """Sums of the values in each place from 0 to count − 1."""
+    return np.bincount(place, values, minlength=count).astype(np.float64)

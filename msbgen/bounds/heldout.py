@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,25 +34,6 @@ _RADIUS = 1.5
 _FAR = 1e-6
 # Levels of a resource that differ by less than this share of the largest are one.
 _SAME_LEVEL = 1e-9
-
-
-class Places(Protocol):
-    """Contexts to be bounded, and what the heads ask of them."""
-
-    @property
-    def near(self) -> Floats:
-        """Weights of the known contexts around each, (q, n_known)."""
-        ...
-
-    @property
-    def doubt(self) -> Floats:
-        """How far each is from the known contexts, (q,)."""
-        ...
-
-    @property
-    def log_time(self) -> Floats:
-        """Log of the predicted execution time, (q,)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,11 +131,11 @@ class HeldOut:
         return self.trend.scaled(self.trend.contexts)
 
     @cached_property
-    def radius(self) -> float:
-        """Of a neighbourhood, in the learned metric."""
+    def radii(self) -> Floats:
+        """Of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
         apart = self.trend.distance(self.trend.contexts)
         np.fill_diagonal(apart, np.inf)
-        return _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
+        return self.trend.metric * _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
 
     @cached_property
     def precision(self) -> Floats:
@@ -293,10 +273,15 @@ class Asked:
     contexts: Floats
 
     @cached_property
+    def _z(self) -> Floats:
+        return self.held.trend.scaled(self.contexts)
+
+    @cached_property
     def near(self) -> Floats:
         """Weights of the known contexts around each, (q, n_known)."""
-        apart = self.held.trend.distance(self.contexts) / self.held.radius
-        return np.exp(-0.5 * apart**2) + _FAR
+        radii = self.held.radii
+        steps = self._z[:, None] / radii - self.held.known / radii
+        return np.exp(-0.5 * np.einsum("qnm,qnm->qn", steps, steps)) + _FAR
 
     @cached_property
     def doubt(self) -> Floats:
@@ -305,7 +290,7 @@ class Asked:
         The deviation of the trend's Gaussian process, relative to that of its smooth part: a
         distance in the learned metric to all known contexts together.
         """
-        held, z = self.held, self.held.trend.scaled(self.contexts)
+        held, z = self.held, self._z
         across = prior_covariance(z, held.known, held.trend.lengths[0])
         told = np.einsum("qn,qn->q", across @ held.precision, across)
         return np.sqrt(np.maximum(prior_variance(z) - told, 0.0))
@@ -351,6 +336,10 @@ class LeftOut:
     def log_time(self) -> Floats:
         """Log of the predicted execution time, (rows,)."""
         return np.log(self.held.predicted[..., 0].sum(axis=1))
+
+
+# Contexts to be bounded, and what the heads ask of them.
+Places = Asked | LeftOut
 
 
 def leave_out(

@@ -70,6 +70,21 @@ def test_scores_are_what_a_bound_has_to_reach(seed, name):
         np.testing.assert_allclose(bound, wanted)
 
 
+@given(st.integers(0, 2**32 - 1), st.sampled_from(HEADS), st.floats(-3, 3))
+def test_no_neighbours_make_a_margin_larger_than_the_most(seed, name, offset):
+    held = drawn(seed)
+    heads = DurationHeads(held)
+    if name in heads.names:
+        asked, rows = places(held)
+        for some in (asked, rows):
+            offsets = np.full(len(some.doubt), offset)
+            location, width = heads.at(name, some)
+            margin = location + offset * width - some.log_time
+            known = (some.near @ (held.n_runs > 1)) > 0
+            most = heads.most(name, offsets, some.doubt)
+            assert np.all((margin <= most + 1e-9) | ~known)
+
+
 def test_single_runs_tell_nothing_of_the_noise():
     heads = DurationHeads(drawn(0, most_runs=1))
     assert heads.names == ("mean", "local", "doubt")
