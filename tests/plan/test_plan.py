@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.cli.main import main
-from msbgen.data.schema import context_table, count_array, duration_array
-from msbgen.data.store import read_profiles
+from msbgen.data.schema import count_array, duration_array
 from msbgen.data.tables import read_contexts, read_planned_contexts
 from msbgen.errors import ProfileError
 from msbgen.generate.clock import sharpen, uniform_knots
@@ -438,41 +436,3 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
     given = plan_contexts(model, 3, levels=LEVELS)
     assert given.resources == ("cache_ways", "frequency")
     assert len(given.runs) == 3
-
-
-# ------------------------------------------------------------------ the command
-
-
-def test_measure_plan_measure(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["plan", "--platform", "virtual", "--budget", "12", "-o", "first.csv"]) == 0
-    assert "first.csv: 12 contexts, 12 runs" in capsys.readouterr().out
-    replaying = ["platform", "replay", str(TRACES / "gzip.nc"), "-o", "measured.nc"]
-    assert main([*replaying, "--contexts", "first.csv"]) == 0
-    measured = read_profiles("measured.nc")
-    assert (measured.sizes["context"], measured.sizes["run"]) == (12, 1)
-    planning = ["plan", "measured.nc", "--budget", "5s", "-o", "next.csv"]
-    assert main(planning) == 0
-    said = capsys.readouterr().out
-    assert "expected error of profiles" in said
-    assert main(planning) == 2  # the file is there
-    resources = ["cache_ways", "bandwidth", "frequency"]
-    planned, _ = read_planned_contexts("next.csv", resources)
-    assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "sentence"),
-    [
-        (["--budget", "12"], 2, "no --platform"),
-        (["--budget", "much", "--platform", "virtual"], 2, "budget is 'much'"),
-        (["--budget", "9s", "--platform", "virtual"], 2, "say how long a run takes"),
-        (["--budget", "9", "--platform", "ways"], 2, "levels are 'ways'"),
-        (["none.nc", "--budget", "9"], 3, "no such file"),
-        ([str(TRACES / "gzip.nc"), "--budget", "9"], 3, "a profile file says 'msbgen-profile/1'"),
-    ],
-)
-def test_the_command_refuses(arguments, code, sentence, tmp_path, capsys):
-    assert main(["plan", *arguments, "-o", str(tmp_path / "plan.csv")]) == code
-    assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "plan.csv").exists()

@@ -1,0 +1,32 @@
+"""``msbgen check``: what a profile file holds, and every problem with it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli.options import Verbs, check_files, new_verb, show
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = new_verb(verbs, "check", run, "say what a profile file holds, and every problem")
+    verb.add_argument("file", type=Path, metavar="FILE")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Describe a file; raises every problem found."""
+    check_files([options.file])
+
+    from msbgen.data import check, schema, store
+    from msbgen.errors import ProfileError
+
+    dataset = store.load_netcdf(options.file)
+    findings = check.inspect_profiles(dataset, source=options.file.name)
+    if not findings.errors:
+        show(schema.describe_profiles(dataset))
+    for sentence in findings.warnings:
+        show(f"warning: {sentence}")
+    if findings.errors:
+        raise ProfileError(*findings.errors)
+    show("no problem found" if not findings.warnings else "usable, with warnings")

@@ -1,0 +1,118 @@
+"""``msbgen demo``: the main job on data that ships."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from msbgen.evaluate.scores import Method
+    from msbgen.generate.model import Kind
+    from msbgen.machine import OnProgress
+
+# What is measured on the virtual platform: contexts, and runs of each; others, drawn at random,
+# that are held back to score against, and runs of these.
+GRID, RUNS, HELD_BACK, TRUTH_RUNS = "grid:5x5x5", 10, 100, 30
+
+_NAMES = ("generated.nc", "scores.json", "profiles.png")
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "demo", run, "measure a program that ships, generate, score")
+    shared.add_out(
+        verb,
+        "DIR",
+        "folder for generated.nc, scores.json and profiles.png (%(default)s)",
+        default=Path("msbgen-demo"),
+    )
+    verb.add_argument("--task", default="zstd", help="one of the programs that ship (%(default)s)")
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure a program on the virtual platform, generate all its contexts, score."""
+    from msbgen.data.shipped import shipped_folder
+
+    traces = shipped_folder() / "traces"
+    programs = sorted(path.stem for path in traces.glob("*.nc"))
+    if options.task not in programs:
+        raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(programs)}.")
+    shared.check_folder([], options.out, _NAMES, force=options.force)
+
+    from importlib.util import find_spec
+    from typing import get_args
+
+    from msbgen.data import schema, store
+    from msbgen.evaluate import baselines
+    from msbgen.evaluate import scores as evaluate
+    from msbgen.generate import model as generate
+    from msbgen.report import picture, table
+
+    with Progress("measuring") as step:
+        train, truth = _measured_and_held_back(traces / f"{options.task}.nc", step)
+    unseen = schema.context_table(truth)
+    shared.show(
+        f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
+        f"{len(unseen)} held back"
+    )
+    with Progress("fitting") as step:
+        model = generate.fit_profiles(train, progress=step)
+    every = schema.all_contexts(train)
+    with Progress("generating") as step:
+        blocks = model.stream(every, kind="mean", progress=step)
+        options.out.mkdir(parents=True, exist_ok=True)
+        store.write_blocks(blocks, options.out / _NAMES[0], overwrite=options.force)
+    shared.show(f"generated the mean profiles of all {len(every)} contexts of the platform\n")
+
+    def fitted(kind: Kind) -> Method:
+        return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
+
+    methods = evaluate.methods()
+    methods |= {f"default/{kind}": fitted(kind) for kind in get_args(generate.Kind)}
+    with Progress("scoring methods") as step:
+        scores = evaluate.score_methods(train, truth, methods, progress=step)
+    summary = evaluate.summarise(scores)
+    shared.write_json(summary, options.out / _NAMES[1], force=options.force)
+    names = _NAMES
+    if find_spec("matplotlib"):
+        picture.plot_profiles(
+            {
+                "mean": model.generate(unseen, kind="mean"),
+                "maximum likelihood": model.generate(unseen),
+                "bracketing baseline": baselines.bracketing(train, unseen),
+            },
+            truth,
+            picture.two_far_contexts(train, truth),
+            options.out / _NAMES[2],
+            overwrite=options.force,
+        )
+    else:
+        shared.say("no picture: matplotlib is not installed; install msbgen[plot].")
+        names = _NAMES[:2]
+    shared.show(table.score_table(summary))
+    shared.show("written: " + ", ".join(str(options.out / name) for name in names))
+
+
+def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Dataset, xr.Dataset]:
+    """A program replayed in a grid of contexts, and in others drawn at random."""
+    import numpy as np
+
+    from msbgen import platform
+
+    levels = platform.PlatformConfig().levels
+    measured, every = shared.contexts(GRID, levels), shared.contexts("all", levels)
+    others = every[~(every[:, None] == measured).all(axis=2).any(axis=1)]
+    held_back = np.random.default_rng(0).choice(others, HELD_BACK, replace=False)
+    number = np.repeat([RUNS, TRUTH_RUNS], [len(measured), HELD_BACK])
+    both = platform.replay(
+        platform.read_trace(trace), np.concatenate([measured, held_back]), number, progress=progress
+    )
+    train = both.isel(context=slice(len(measured)), run=slice(RUNS))
+    return train, both.isel(context=slice(len(measured), None))

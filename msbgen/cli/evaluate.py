@@ -1,0 +1,121 @@
+"""``msbgen evaluate``: score methods on contexts that they have not seen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from msbgen.evaluate.scores import Method
+
+_NAMES = ("scores.nc", "scores.json")
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "evaluate", run, "score methods on contexts not seen")
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    unseen = verb.add_mutually_exclusive_group(required=True)
+    unseen.add_argument(
+        "--truth", type=Path, metavar="TRUTH.nc", help="measured profiles of other contexts"
+    )
+    unseen.add_argument(
+        "--leave-out",
+        type=shared.count,
+        metavar="K",
+        help="leave K of the measured contexts out at a time",
+    )
+    verb.add_argument(
+        "--methods",
+        metavar="NAME,...",
+        help="methods to score: default/KIND, paper/KIND, or a baseline (all of them)",
+    )
+    verb.add_argument(
+        "--generated",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.nc",
+        help="score this generated file too (with --truth; may be repeated)",
+    )
+    verb.add_argument(
+        "--fastdtw", action="store_true", help="report the paper's approximate DTW too (slow)"
+    )
+    shared.add_out(verb, "DIR", "folder for scores.nc (every context) and scores.json (means)")
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Score methods and print the table of their means."""
+    if options.generated and not options.truth:
+        raise UsageError("--generated is scored against --truth; name a file of measurements.")
+    inputs = [options.measured, options.truth, *options.generated]
+    if options.out:
+        shared.check_folder(inputs, options.out, _NAMES, force=options.force)
+    else:
+        shared.check_files(inputs)
+
+    import numpy as np
+
+    from msbgen.data import store
+    from msbgen.evaluate import scores as evaluate
+    from msbgen.report import table
+
+    names = evaluate.METHODS
+    if options.methods:
+        names = tuple(name.strip() for name in options.methods.split(","))
+    unknown = [name for name in names if name not in evaluate.METHODS]
+    if unknown:
+        raise UsageError(f"no method '{unknown[0]}'; there are: {', '.join(evaluate.METHODS)}.")
+    measured = store.read_profiles(options.measured)
+    warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
+    with Progress("scoring methods") as step:
+        if options.truth:
+            truth = store.read_profiles(options.truth)
+            every = evaluate.methods()
+            chosen = {name: every[name] for name in names}
+            chosen |= {path.name: _generated(path) for path in options.generated}
+            scores = evaluate.score_methods(measured, truth, chosen, warping=warping, progress=step)
+        else:
+            if options.leave_out >= measured.sizes["context"]:
+                raise UsageError(
+                    f"--leave-out {options.leave_out} leaves none of the "
+                    f"{measured.sizes['context']} contexts to learn from."
+                )
+            rng = np.random.default_rng(options.seed)
+            scores = evaluate.leave_contexts_out(
+                measured, options.leave_out, names, rng=rng, warping=warping, progress=step
+            )
+    summary = evaluate.summarise(scores)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        store.save_netcdf(scores, options.out / _NAMES[0], overwrite=options.force)
+        shared.write_json(summary, options.out / _NAMES[1], force=options.force)
+    shared.show(table.score_table(summary))
+
+
+def _generated(path: Path) -> Method:
+    """What a file holds, as a method: the profiles of the contexts asked for."""
+    from msbgen.data import schema, store
+    from msbgen.errors import ProfileError
+
+    dataset = store.read_profiles(path)
+    rows = {tuple(context): i for i, context in enumerate(schema.context_table(dataset))}
+
+    def look_up(_train: xr.Dataset, contexts: Any) -> xr.Dataset:
+        missing = [c for c in map(tuple, contexts) if c not in rows]
+        if missing:
+            raise ProfileError(
+                f"{path.name}: lacks {len(missing)} contexts of the truth, first {missing[0]}; "
+                f"generate them with --contexts TRUTH.nc."
+            )
+        return dataset.isel(context=[rows[c] for c in map(tuple, contexts)])
+
+    return look_up

@@ -1,0 +1,123 @@
+"""``msbgen generate``: the profiles of any contexts."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, Verbs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import xarray as xr
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "generate", run, "generate the profiles of any contexts")
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    shared.add_out(verb, "OUT.nc", "the profile file to write", required=True)
+    shared.add_contexts(verb, "the platform, where the file lists levels")
+    verb.add_argument(
+        "--kind", choices=("max_likelihood", "mean", "sample"), default="max_likelihood"
+    )
+    verb.add_argument(
+        "--samples",
+        type=shared.count,
+        default=10,
+        metavar="N",
+        help="random profiles a context, for --kind sample (%(default)s)",
+    )
+    verb.add_argument(
+        "--interval",
+        type=shared.duration,
+        metavar="TIME",
+        help="output interval, as 10ms or 0.5s (as measured)",
+    )
+    verb.add_argument("--preset", choices=("default", "paper"), default="default")
+    verb.add_argument(
+        "--epsilon",
+        type=shared.number,
+        metavar="E",
+        help="weight of the entropy, squared units of the scaled coordinates",
+    )
+    verb.add_argument(
+        "--model", type=shared.output, metavar="MODEL.nc", help="also save the fitted model here"
+    )
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fit a model to what was measured and write what it generates."""
+    inputs = [options.measured, shared.contexts_file(options.contexts)]
+    shared.check_files(inputs, [options.out, options.model], force=options.force)
+
+    import dataclasses
+
+    import numpy as np
+
+    from msbgen.data import store
+    from msbgen.generate import model as generate
+
+    measured = store.read_profiles(options.measured)
+    contexts = shared.contexts(options.contexts, shared.levels_of(measured))
+    _check_size(options, len(contexts), measured)
+    settings = generate.PRESETS[options.preset]
+    if options.epsilon:
+        settings = dataclasses.replace(settings, epsilon=options.epsilon)
+    fit_rng, sample_rng = np.random.default_rng(options.seed).spawn(2)
+    with Progress("fitting") as step:
+        model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
+    with shared.about(options.contexts):
+        contexts = model.checked(contexts)
+    with Progress("generating") as step:
+        blocks = model.stream(
+            contexts,
+            kind=options.kind,
+            times=options.interval,
+            n_samples=options.samples,
+            rng=sample_rng,
+            progress=step,
+        )
+        beyond = 0
+
+        def labelled() -> Iterator[xr.Dataset]:
+            nonlocal beyond
+            for block in blocks:
+                beyond += int(block["extrapolated"].sum())
+                yield block.assign_attrs(preset=options.preset, seed=options.seed)
+
+        store.write_blocks(labelled(), options.out, overwrite=options.force)
+    if options.model:
+        model.save(options.model, overwrite=options.force)
+    shared.show(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
+
+
+def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:
+    """Refuse a result that the disk, or a context of it that the memory, could never hold."""
+    import shutil
+
+    from msbgen.data import schema
+    from msbgen.machine import physical_memory
+
+    samples = options.samples if options.kind == "sample" else 1
+    interval = options.interval or schema.sampling_interval(measured)
+    n_counters = len(schema.counter_names(measured))
+    each = 4.0 * samples * n_counters * float(measured["duration"].mean()) / interval
+    # files come out at a third of the size of their counts or larger
+    size, free = 0.25 * each * n_contexts, shutil.disk_usage(options.out.resolve().parent).free
+    if size > free:
+        raise shared.UsageError(
+            f"the result would take {size / 1e9:.3g} GB or more, there are {free / 1e9:.3g} GB "
+            f"free beside {options.out}: ask for fewer contexts or samples, or a longer interval."
+        )
+    if each > 0.05 * physical_memory():
+        raise shared.UsageError(
+            f"one context would take {each / 1e9:.3g} GB, this machine has "
+            f"{physical_memory() / 1e9:.3g} GB of memory for several: ask for fewer samples, or a "
+            f"longer interval."
+        )

@@ -1,0 +1,66 @@
+"""The command, in this process and as users start it, in a folder with files to work on."""
+
+import contextlib
+import io
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from msbgen.cli.main import main
+from msbgen.data.store import write_profiles
+
+
+@pytest.fixture
+def msbgen(tmp_path):
+    """The command in this process: what start-up costs is paid once."""
+
+    def run(*arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.chdir(tmp_path), redirect_stdout(out), redirect_stderr(err):
+            code = main([str(a) for a in arguments])
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def started(tmp_path):
+    """The command as users start it."""
+
+    def run(*arguments, **given):
+        return subprocess.run(
+            [sys.executable, "-m", "msbgen", *map(str, arguments)],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False, **given,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def folder(measured, truth, tmp_path):
+    """Folder in which the command works, with a measured file and one of other contexts."""
+    write_profiles(measured, tmp_path / "measured.nc")
+    write_profiles(truth, tmp_path / "truth.nc")
+    return tmp_path
+
+
+@pytest.fixture
+def refused(msbgen, tmp_path):
+    """The command must refuse: a code, a sentence, no traceback, and no file touched."""
+
+    def run(code, sentence, *arguments):
+        def files():
+            regular = (path for path in sorted(tmp_path.rglob("*")) if path.is_file())
+            return {path: path.read_bytes() for path in regular}
+
+        before = files()
+        done = msbgen(*arguments)
+        assert done.returncode == code, done.stderr
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr
+        assert files() == before
+        return done
+
+    return run

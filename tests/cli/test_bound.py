@@ -1,0 +1,88 @@
+"""``msbgen bound``."""
+
+import csv
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from msbgen.bounds.heads import HEADS
+from msbgen.bounds.model import CalibratedModel
+from msbgen.data.store import write_profiles
+
+
+def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
+    (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n8,2\n9,1\n")
+    arguments = ["bound", "measured.nc", "--contexts", "c.csv", "--miscoverage", 0.2]
+    done = msbgen(*arguments)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [row["cache_ways"] for row in rows] == ["3", "8", "9"]
+    assert [row["extrapolated"] for row in rows] == ["0", "0", "1"]
+    assert {row["margin_shape"] for row in rows} <= set(HEADS)
+    assert msbgen(*arguments, "-o", "-").stdout == done.stdout  # a dash is stdout
+    done = msbgen(*arguments, "-o", "b.nc", "--model", "model.nc")
+    assert done.returncode == 0, done.stderr
+    assert "b.nc: 3 contexts, 1 of them extrapolated" in done.stdout
+    with xr.open_dataset(folder / "b.nc") as bounds:
+        np.testing.assert_array_equal(bounds["frequency"], [1.5, 2.0, 1.0])
+        found = bounds["duration_bound"].values
+        assert bounds.attrs["miscoverage"] == 0.2
+        assert bounds.attrs["margin_shape"] == rows[0]["margin_shape"]
+    np.testing.assert_allclose(found, [float(row["duration_bound"]) for row in rows], rtol=1e-5)
+    model = CalibratedModel.load(folder / "model.nc")
+    np.testing.assert_array_equal(model.duration_bound([[3, 1.5], [8, 2], [9, 1]], 0.2), found)
+    done = msbgen(*arguments, "-o", "b.csv")
+    assert done.returncode == 0, done.stderr
+    assert list(csv.DictReader((folder / "b.csv").open())) == rows
+    assert not (folder / "-").exists()
+
+
+BOUND_ERRORS = [
+    (["--miscoverage", "1.5"], 2, "'1.5' is not between 0 and 1"),
+    (["-o", "o.txt"], 2, "o.txt: name a file that ends in .nc or .csv"),
+    (["-o", "truth.nc"], 2, "exists already"),
+    (["--miscoverage", "0.05"], 3, "measured.nc: miscoverage is 0.05; at least 19 runs"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "sentence"), BOUND_ERRORS)
+def test_bounds_that_cannot_be_given_are_refused_before_the_work(
+    folder, refused, given, code, sentence
+):
+    refused(code, sentence, "bound", "measured.nc", "--contexts", "all", *given)
+
+
+CONTEXTS = [
+    ("no.csv", 3, "no.csv: no such file"),
+    (
+        "far.csv",
+        3,
+        "far.csv: resource 'frequency' is 1.5e+09 in context 0, about 1e+09 times",
+    ),
+    ("grid:9x9", 2, "a number from 1 to 4 is wanted"),
+]
+
+
+@pytest.mark.parametrize(("source", "code", "sentence"), CONTEXTS)
+def test_contexts_are_refused_as_by_generate(folder, refused, source, code, sentence):
+    (folder / "far.csv").write_text("cache_ways,frequency\n3,1.5e9\n")
+    arguments = ("bound", "measured.nc", "--miscoverage", 0.4, "--contexts", source)
+    refused(code, sentence, *arguments)
+
+
+def test_a_list_of_contexts_is_not_overwritten(folder, refused):
+    (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
+    arguments = ("bound", "measured.nc", "--contexts", "c.csv", "-o", "c.csv", "--force")
+    refused(2, "c.csv: is 'c.csv' too; name another output", *arguments)
+
+
+def test_bounds_of_odd_resource_names_are_quoted(measured, tmp_path, msbgen):
+    write_profiles(measured.rename(cache_ways="cache,ways"), tmp_path / "odd.nc")
+    done = msbgen("bound", "odd.nc", "--contexts", "grid:2x2", "--miscoverage", 0.4, "-o", "b.csv")
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "b.csv").open(newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0][0] == "cache,ways"
+    assert len(rows) == 5
+    assert {len(row) for row in rows} == {6}

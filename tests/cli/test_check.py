@@ -1,0 +1,77 @@
+"""``msbgen check``."""
+
+import os
+
+import pytest
+
+from broken import BROKEN
+from msbgen.data.store import write_profiles
+
+
+def test_check_says_what_a_file_holds(folder, msbgen):
+    done = msbgen("check", "measured.nc")
+    assert done.returncode == 0
+    for part in ("contexts  6, 3 runs each", "cache_ways [1]: 2 to 8", "no problem found"):
+        assert part in done.stdout
+
+
+def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path, started):
+    measured["duration"].attrs["units"] = "ms"
+    measured["frequency"].attrs.pop("units")
+    measured.to_netcdf(tmp_path / "bad.nc")
+    done = started("check", "bad.nc")
+    assert done.returncode == 3
+    assert "bad.nc: variable 'duration' has units 'ms'" in done.stderr
+    assert "bad.nc: resource 'frequency' has no units" in done.stderr
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_check_says_the_sentence_of_every_broken_file(measured, tmp_path, msbgen, case):
+    change, sentence = BROKEN[case]
+    change(measured).to_netcdf(tmp_path / "task.nc")
+    done = msbgen("check", "task.nc")
+    assert done.returncode == 3
+    matching = [line for line in done.stderr.splitlines() if sentence in line]
+    assert matching, done.stderr
+    assert matching[0].startswith("msbgen: task.nc: ")
+    assert matching[0].endswith(".")
+    assert "no problem found" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "bad.nc: cannot be read whole"),
+        (lambda whole: b"", "bad.nc: the file is empty"),
+        (lambda whole: b"\0" * len(whole), "bad.nc: not a netCDF file"),
+        (lambda whole: b"time,instructions\n", "bad.nc: not a netCDF file"),
+    ],
+    ids=["truncated", "empty", "zeros", "text"],
+)
+def test_files_that_are_no_netcdf_are_bad_data(folder, refused, content, sentence):
+    (folder / "bad.nc").write_bytes(content((folder / "measured.nc").read_bytes()))
+    done = refused(3, sentence, "check", "bad.nc")
+    assert done.stdout == ""
+
+
+def test_check_warns_and_exits_with_0(measured, tmp_path, msbgen):
+    measured["cache_misses"][0, 0, 3] = 2 * measured["cache_requests"][0, 0, 3] + 10
+    write_profiles(measured, tmp_path / "task.nc")
+    done = msbgen("check", "task.nc")
+    assert done.returncode == 0
+    said = done.stdout
+    assert "warning: task.nc: counter 'cache_misses' is above 'cache_requests'" in said
+    assert "usable, with warnings" in said
+
+
+def test_names_that_a_terminal_cannot_show_are_escaped(measured, tmp_path, started):
+    measured.attrs["task"] = "größer ☃"
+    write_profiles(measured, tmp_path / "größe.nc")
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = started("check", "größe.nc", env=ascii_only)
+    assert done.returncode == 0, done.stderr
+    assert "task      gr\\xf6\\xdfer \\u2603" in done.stdout
+    done = started("check", "fehlt-ö.nc", env=ascii_only)
+    assert done.returncode == 3
+    assert "no such file" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,63 @@
+"""``msbgen demo``."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+
+from msbgen.cli import demo
+from msbgen.data.schema import context_table
+from msbgen.data.store import read_profiles
+from msbgen.evaluate.scores import METHODS
+from msbgen.platform import platform_contexts
+
+
+@pytest.fixture
+def small(monkeypatch):
+    sizes = {"GRID": "grid:4x4x4", "RUNS": 2, "HELD_BACK": 20, "TRUTH_RUNS": 5}
+    for name, value in sizes.items():
+        monkeypatch.setattr(demo, name, value)
+
+
+def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msbgen, refused):
+    done = msbgen("demo", "--task", "gzip", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for method in METHODS:
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(method + " ")]
+        assert line.count("%)") == 4  # one improvement per metric
+    files = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
+    assert files.keys() == {"generated.nc", "scores.json", "profiles.png"}
+    assert files["profiles.png"].startswith(b"\x89PNG")
+    generated = read_profiles(tmp_path / "out" / "generated.nc")
+    np.testing.assert_array_equal(context_table(generated), platform_contexts("all"))
+    assert "gzip on the virtual platform: 64 contexts measured, 20 held back" in done.stdout
+    assert generated.attrs["kind"] == "mean"
+    assert "all 4560 contexts" in done.stdout
+    scores = json.loads(files["scores.json"])
+    assert scores["methods"].keys() == set(METHODS)
+    assert scores["methods"]["default/mean"]["improvement"]["ndtw"] > 0.5
+    refused(2, "exists already", "demo", "--task", "gzip", "-o", "out")
+
+
+def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeypatch):
+    found = importlib.util.find_spec
+
+    def without(name, package=None):
+        return None if name == "matplotlib" else found(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    monkeypatch.setattr(demo, "GRID", "grid:3x3x3")
+    monkeypatch.setattr(demo, "HELD_BACK", 4)
+    done = msbgen("demo", "--task", "gzip", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert "no picture: matplotlib is not installed; install msbgen[plot]" in done.stderr
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {"generated.nc", "scores.json"}
+    assert "profiles.png" not in done.stdout
+
+
+def test_tasks_and_folders_that_are_none_are_refused(folder, refused):
+    refused(2, "no task 'doom' ships; there are: bc, bzip2", "demo", "--task", "doom")
+    refused(2, "truth.nc: is no folder", "demo", "-o", "truth.nc", "--force")
+    refused(2, "'-' is no file", "demo", "-o", "-")

@@ -1,0 +1,75 @@
+"""``msbgen evaluate``."""
+
+import json
+
+import pytest
+
+from broken import BROKEN
+
+
+def test_evaluate_against_a_truth_and_by_leaving_out(folder, msbgen):
+    done = msbgen(
+        "evaluate", "measured.nc", "--truth", "truth.nc", "-o", "scores",
+        "--methods", "bracketing,paper/mean", "--fastdtw",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "paper/mean" in done.stdout
+    scores = json.loads((folder / "scores" / "scores.json").read_text())
+    assert scores["n_contexts"] == 2
+    assert scores["methods"]["paper/mean"]["fastdtw"] > 0
+    done = msbgen("evaluate", "measured.nc", "--leave-out", 2, "--methods", "nearest_context")
+    assert done.returncode == 0, done.stderr
+    assert "means over 6 contexts" in done.stdout
+
+
+def test_a_generated_file_is_scored_beside_the_methods(folder, msbgen, refused):
+    done = msbgen("generate", "measured.nc", "-o", "g.nc", "--contexts", "truth.nc")
+    assert done.returncode == 0, done.stderr
+    arguments = ["--truth", "truth.nc", "--methods", "bracketing,default/max_likelihood"]
+    done = msbgen("evaluate", "measured.nc", *arguments, "--generated", "g.nc", "-o", "s")
+    assert done.returncode == 0, done.stderr
+    scores = json.loads((folder / "s" / "scores.json").read_text())["methods"]
+    assert scores["g.nc"]["ndtw"] == pytest.approx(scores["default/max_likelihood"]["ndtw"])
+    few = msbgen("generate", "measured.nc", "-o", "f.nc", "--contexts", "measured.nc")
+    assert few.returncode == 0
+    sentence = "f.nc: lacks 2 contexts of the truth"
+    refused(3, sentence, "evaluate", "measured.nc", *arguments, "--generated", "f.nc")
+
+
+USAGE = [
+    ([], "--truth"),
+    (["--truth", "truth.nc", "--methods", "best"], "no method 'best'; there are: default/"),
+    (["--leave-out", "6"], "leaves none of the 6 contexts"),
+    (["--leave-out", "6", "-o", "new/s"], "leaves none"),
+    (["--leave-out", "2", "--generated", "truth.nc"], "--generated is scored against --truth"),
+    (["--leave-out", "2", "-o", "measured.nc"], "measured.nc: is no folder"),
+    (["--leave-out", "2", "-o", "-"], "'-' is no file"),
+    (["--leave-out", "2", "-o", "full"], "full/scores.json: exists already"),
+]
+
+
+@pytest.mark.parametrize(("given", "sentence"), USAGE, ids=lambda v: str(v)[-20:])
+def test_usage_errors(folder, refused, given, sentence):
+    (folder / "full").mkdir()
+    (folder / "full" / "scores.json").touch()
+    refused(2, sentence, "evaluate", "measured.nc", *given)
+    assert not (folder / "new").exists()
+
+
+def test_a_folder_whose_name_begins_with_a_dot_is_another_one(folder, refused):
+    (folder / ".hidden").mkdir()
+    done = refused(2, "leave", "evaluate", "measured.nc", "--leave-out", 6, "-o", "hidden")
+    assert "hidden" not in done.stderr
+
+
+@pytest.mark.parametrize("case", ["duplicate context", "nan inside", "zero counter"])
+def test_a_broken_file_is_refused(measured, tmp_path, folder, refused, case):
+    change, sentence = BROKEN[case]
+    change(measured).to_netcdf(tmp_path / "task.nc")
+    refused(3, sentence, "evaluate", "task.nc", "--truth", "truth.nc")
+
+
+def test_a_truth_that_is_no_file_of_profiles_is_bad_data(folder, refused):
+    (folder / "empty.nc").touch()
+    sentence = "empty.nc: the file is empty"
+    refused(3, sentence, "evaluate", "measured.nc", "--truth", "empty.nc")

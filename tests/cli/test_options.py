@@ -1,0 +1,220 @@
+"""What the verbs share."""
+
+import argparse
+import contextlib
+import io
+import logging
+import os
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.cli import options
+from msbgen.cli.main import command_line
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+
+LEVELS = {"ways": [2.0, 4.0, 6.0], "clock": [1.0, 1.5]}
+
+
+def refuses(parse, text):
+    with pytest.raises(argparse.ArgumentTypeError) as caught:
+        parse(text)
+    assert repr(text) in str(caught.value)
+
+
+# --------------------------------------------------------------------------- text to values
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2s", 2), ("500ms", 0.5), ("5min", 300), ("1h", 3600), ("0.25", 0.25), ("1e-3s", 1e-3)],
+)
+def test_a_time_is_a_number_with_or_without_a_unit(text, seconds):
+    assert options.duration(text) == pytest.approx(seconds)
+    assert options.duration_or_none(text) == pytest.approx(seconds)
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from([("ms", 1e-3), ("s", 1), ("min", 60), ("h", 3600)]))
+def test_times_are_read_as_they_are_written(value, unit):
+    name, factor = unit
+    assert options.duration(f"{value!r}{name}") == pytest.approx(value * factor)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "ms", "fast", "-1s", "nan", "inf", "infs", "1 day", "2m", "1e999", "--"]
+)
+def test_what_is_no_time_is_refused(text):
+    refuses(options.duration, text)
+    refuses(options.duration_or_none, text)
+    refuses(options.budget, text)
+
+
+def test_no_time_at_all_is_a_time_for_overheads_only():
+    assert options.duration_or_none("0") == options.duration_or_none("0ms") == 0
+    refuses(options.duration, "0")
+    refuses(options.budget, "0s")
+
+
+def test_a_budget_is_a_time_with_its_unit_or_a_number_of_contexts():
+    assert options.budget("40") == 40
+    assert options.budget("120s") == options.budget("2min")
+    for text in ("0", "1.5", "1e3", "forty", "²"):
+        refuses(options.budget, text)
+
+
+def test_whole_numbers_rates_and_positive_numbers():
+    assert (options.count("7"), options.seed("0"), options.rate("0.05")) == (7, 0, 0.05)
+    assert options.seed("9" * 40) == int("9" * 40)  # as large as a generator takes
+    assert options.number("1e-3") == 1e-3
+    for parse, texts in {
+        options.count: ("0", "-1", "1.5", "²", "", "1_0", "9" * 30),
+        options.seed: ("-1", "0.5", ""),
+        options.rate: ("0", "1", "1.5", "nan", "5%"),
+        options.number: ("0", "-1", "inf", "nan", "x"),
+    }.items():
+        for text in texts:
+            refuses(parse, text)
+
+
+def test_a_dash_is_stdout_for_tables_only():
+    assert options.table_output("-") is None
+    refuses(options.output, "-")
+    assert str(options.output("o.nc")) == str(options.table_output("o.nc")) == "o.nc"
+
+
+def test_levels_are_listed_or_those_of_the_virtual_platform():
+    given = options.levels("a=1:3,b=1/4")
+    assert {name: list(np.asarray(v)) for name, v in given.items()} == {"a": [1, 2, 3], "b": [1, 4]}
+    assert list(options.levels("virtual")) == ["cache_ways", "bandwidth", "frequency"]
+
+
+# --------------------------------------------------------------------------- contexts
+
+
+def test_all_contexts_are_the_grid_of_all_levels():
+    every = options.contexts("all", LEVELS)
+    np.testing.assert_array_equal(every, options.contexts("grid:3x2", LEVELS))
+    assert len(np.unique(every, axis=0)) == 6
+    np.testing.assert_array_equal(
+        options.contexts("grid:2x1", LEVELS), [[2.0, 1.5], [6.0, 1.5]]
+    )  # the ends, and the highest where one is wanted
+
+
+def test_contexts_of_a_file_come_in_the_order_of_the_levels(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("clock,ways\n1,9\n2,8\n")
+    np.testing.assert_array_equal(options.contexts(str(path), LEVELS), [[9, 1], [8, 2]])
+
+
+@pytest.mark.parametrize("source", ["all", "grid:1x1"])
+def test_levels_that_nobody_knows_are_asked_for(source):
+    with pytest.raises(ProfileError, match="'clock' has no attribute 'levels'"):
+        options.contexts(source, {**LEVELS, "clock": []})
+
+
+def test_what_is_wrong_with_contexts_of_a_file_is_bad_data():
+    for error in (ArgumentError, MeasurementError):
+        with (
+            pytest.raises(ProfileError, match=r"c.csv: ways are -1; more are wanted\."),
+            options.about("c.csv"),
+        ):
+            raise error("ways are -1; more are wanted.")
+    with pytest.raises(ProfileError, match=r"^other\.nc: broken\.$"), options.about("c.csv"):
+        raise ProfileError("other.nc: broken.")  # which names its place already
+
+
+# --------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def special(tmp_path):
+    """Paths by what they are that no verb may read."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    return {"pipe": "pipe", "folder": "folder", "device": "/dev/zero", "nothing": "nowhere.nc"}
+
+
+READING = {
+    "check": ["check", "X"],
+    "generate": ["generate", "X", "-o", "o.nc", "--contexts", "all"],
+    "generate contexts": ["generate", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "bound": ["bound", "X", "--contexts", "all"],
+    "bound contexts": ["bound", "measured.nc", "--contexts", "X"],
+    "evaluate": ["evaluate", "X", "--leave-out", "2"],
+    "evaluate truth": ["evaluate", "measured.nc", "--truth", "X", "-o", "scores"],
+    "evaluate generated": ["evaluate", "measured.nc", "--truth", "truth.nc", "--generated", "X"],
+    "plan": ["plan", "X", "--budget", "3", "-o", "p.csv"],
+    "replay": ["platform", "replay", "X", "-o", "o.nc", "--contexts", "all"],
+    "replay contexts": ["platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
+}
+
+
+@pytest.mark.parametrize("arguments", READING.values(), ids=READING)
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device", "nothing"])
+def test_every_verb_refuses_what_is_no_file_before_opening_it(
+    folder, special, refused, kind, arguments
+):
+    path = special[kind]
+    sentence = f"{path}: no such file" if kind == "nothing" else f"{path}: is "
+    refused(3, sentence, *[path if a == "X" else a for a in arguments])
+
+
+def test_every_option_that_names_an_input_is_tried_above():
+    """A verb that learns to read another file must be listed in READING."""
+
+    def inputs(parser):
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for name, verb in action.choices.items():
+                    for option in inputs(verb):
+                        yield f"{name} {option}".removeprefix("platform ")
+            elif action.dest == "contexts" or action.type is Path:
+                yield action.dest
+
+    found = {
+        name.removesuffix(" measured").removesuffix(" file").removesuffix(" trace")
+        for name in inputs(command_line())
+    }
+    assert found == set(READING)
+
+
+# --------------------------------------------------------------------------- words to the user
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_terminals_only_and_is_gone_at_the_end():
+    for stream, shown in ((Terminal(), "\rfitting:  50 %\r\033[K"), (io.StringIO(), "")):
+        with contextlib.redirect_stderr(stream), options.Progress("fitting") as step:
+            step(1, 2)
+        assert stream.getvalue() == shown
+
+
+def test_warnings_and_log_records_are_lines_without_source():
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        with options.Messages():
+            warnings.warn("something overflows", RuntimeWarning, stacklevel=1)
+            logging.getLogger("msbgen").warning("run %d is lost", 3)
+            logging.getLogger("msbgen").info("nothing to say")
+        logging.getLogger("msbgen").info("nobody listens any more")
+    assert err.getvalue() == (
+        "msbgen: warning: something overflows\nmsbgen: warning: run 3 is lost\n"
+    )
+
+
+def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(OSError, match="stdout"):
+        options.show("results")

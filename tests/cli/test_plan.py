@@ -1,0 +1,72 @@
+"""``msbgen plan``, and what is measured next by it."""
+
+from pathlib import Path
+
+import pytest
+
+from msbgen.data.schema import context_table
+from msbgen.data.store import read_profiles
+from msbgen.data.tables import read_planned_contexts
+
+TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
+RESOURCES = ["cache_ways", "bandwidth", "frequency"]
+
+
+def test_measure_plan_measure(tmp_path, msbgen):
+    done = msbgen("plan", "--levels", "virtual", "--budget", "12", "-o", "first.csv")
+    assert done.returncode == 0, done.stderr
+    assert "first.csv: 12 contexts, 12 runs" in done.stdout
+    replaying = ["platform", "replay", TRACES / "gzip.nc", "-o", "measured.nc"]
+    done = msbgen(*replaying, "--contexts", "first.csv")
+    assert done.returncode == 0, done.stderr
+    measured = read_profiles(tmp_path / "measured.nc")
+    assert (measured.sizes["context"], measured.sizes["run"]) == (12, 1)
+    done = msbgen("plan", "measured.nc", "--budget", "5s", "-o", "next.csv")
+    assert done.returncode == 0, done.stderr
+    assert "expected error of profiles" in done.stdout
+    planned, _ = read_planned_contexts(tmp_path / "next.csv", RESOURCES)
+    assert not {tuple(r) for r in planned} & {tuple(r) for r in context_table(measured)}
+
+
+def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen):
+    plans = [
+        msbgen(
+            "plan", "--levels", "virtual", "--budget", budget, "--run-seconds", run,
+            "--overhead", overhead, "--least-runs", 2, "-o", "-",
+        )
+        for budget, run, overhead in (("1min", "300ms", "2s"), ("60s", "0.3", "2"))
+    ]  # fmt: skip
+    assert plans[0].returncode == 0, plans[0].stderr
+    assert plans[0].stdout == plans[1].stdout
+    (tmp_path / "p.csv").write_text(plans[0].stdout)
+    _, runs = read_planned_contexts(tmp_path / "p.csv", RESOURCES)
+    assert runs.min() >= 2
+    assert f"msbgen: {len(runs)} contexts" in plans[0].stderr
+    assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--budget", "12"], 2, "no --levels"),
+        (["--budget", "much", "--levels", "virtual"], 2, "'much' is neither a time"),
+        pytest.param(
+            *(["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
+            marks=pytest.mark.xfail(reason="plans raise plain errors still"),
+        ),
+        pytest.param(
+            *(["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
+            marks=pytest.mark.xfail(reason="plans raise plain errors still"),
+        ),
+        (["--budget", "9", "--levels", "virtual", "--least-runs", "0"], 2, "'0' is not a whole"),
+        (["none.nc", "--budget", "9"], 3, "no such file"),
+        ([TRACES / "gzip.nc", "--budget", "9"], 3, "a profile file says 'msbgen-profile/1'"),
+    ],
+)
+def test_the_command_refuses(refused, arguments, code, sentence):
+    refused(code, sentence, "plan", *arguments, "-o", "plan.csv")
+
+
+def test_a_plan_is_not_overwritten(tmp_path, refused):
+    (tmp_path / "plan.csv").touch()
+    refused(2, "exists", "plan", "--levels", "virtual", "--budget", "3", "-o", "plan.csv")

@@ -1,0 +1,86 @@
+"""``msbgen platform``."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msbgen.data.schema import context_table, count_array
+from msbgen.data.store import read_profiles
+
+TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
+GZIP, OPENSSL = TRACES / "gzip.nc", TRACES / "openssl.nc"
+
+
+def test_platform_replays_a_trace_in_a_grid_and_in_the_contexts_of_a_file(tmp_path, msbgen):
+    replaying = ["platform", "replay", GZIP, "--runs", 2, "--seed", 3]
+    for name, source in (("a.nc", "grid:2x1x2"), ("b.nc", "a.nc")):
+        done = msbgen(*replaying, "-o", name, "--contexts", source)
+        assert done.returncode == 0, done.stderr
+        assert f"{name}: 4 contexts, 2 runs each" in done.stdout
+    a, b = (read_profiles(tmp_path / name) for name in ("a.nc", "b.nc"))
+    np.testing.assert_array_equal(count_array(a), count_array(b))
+    wanted = [[ways, 1400, clock] for ways in (2, 20) for clock in (1.2, 2.3)]
+    np.testing.assert_array_equal(context_table(a), wanted)
+
+
+def test_runs_are_those_of_a_plan_unless_they_are_given(tmp_path, msbgen):
+    (tmp_path / "p.csv").write_text(
+        "cache_ways,bandwidth,frequency,runs\n20,1400,2.3,1\n10,700,2.3,3\n"
+    )
+    replaying = ["platform", "replay", OPENSSL, "--contexts", "p.csv"]
+    assert "a.nc: 2 contexts, 4 runs\n" in msbgen(*replaying, "-o", "a.nc").stdout
+    given = msbgen(*replaying, "-o", "b.nc", "--runs", 2)
+    assert "b.nc: 2 contexts, 2 runs each" in given.stdout
+
+
+REPLAY_ERRORS = [
+    ("no.nc", "all", [], 3, "no.nc: no such file"),
+    ("measured.nc", "all", [], 3, "measured.nc: "),
+    (GZIP, "grid:3x3", [], 2, "a number of levels for each of cache_ways, bandwidth, frequency"),
+    (GZIP, "grid:99x1x1", [], 2, "a number from 1 to 19 is wanted"),
+    (GZIP, "no.csv", [], 3, "no.csv: no such file"),
+    (GZIP, "off.csv", [], 3, "off.csv: "),
+    (GZIP, "measured.nc", [], 3, "measured.nc: has contexts of cache_ways, frequency"),
+    (GZIP, "all", ["--runs", "0"], 2, "'0' is not a whole number"),
+    (OPENSSL, "grid:1x1x1", ["--interval", "1e-12"], 2, "steps to play"),
+    (OPENSSL, "grid:1x1x1", ["--runs", "1000000000"], 2, "this machine has"),
+    (OPENSSL, "grid:1x1x1", ["--interval", "1e9"], 2, "at most 3600 s"),
+]
+
+
+@pytest.mark.parametrize(("trace", "source", "given", "code", "sentence"), REPLAY_ERRORS)
+def test_replays_that_cannot_be_are_refused(folder, refused, trace, source, given, code, sentence):
+    (folder / "off.csv").write_text("cache_ways,bandwidth,frequency\n20,1401,2.3\n")
+    arguments = ("platform", "replay", trace, "-o", "o.nc", "--contexts", source, *given)
+    refused(code, sentence, *arguments)
+
+
+def test_a_replay_does_not_overwrite_what_there_is(folder, refused):
+    (folder / "c.csv").write_text("cache_ways,bandwidth,frequency\n20,1400,2.3\n")
+    replaying = ("platform", "replay", OPENSSL, "--contexts", "c.csv", "-o")
+    refused(2, "c.csv: is 'c.csv' too; name another output", *replaying, "c.csv", "--force")
+    refused(2, "exists already", *replaying, "truth.nc")
+
+
+RECORD_ERRORS = [
+    (["-o", "o.nc"], 2, "no command to record"),
+    (["-o", "-", "--", "true"], 2, "'-' is no file"),
+    (["-o", "truth.nc", "--", "true"], 2, "exists already"),
+    (["-o", "o.nc", "--stdin", "no.txt", "--", "true"], 3, "no.txt: no such file"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), RECORD_ERRORS)
+def test_records_that_cannot_be_are_refused(folder, refused, arguments, code, sentence):
+    refused(code, sentence, "platform", "record", *arguments)
+
+
+def test_what_cannot_be_recorded_says_why(refused, monkeypatch):
+    from msbgen.platform import record
+
+    def missing():
+        raise record.RecordError("recording needs gcc, not found here.")
+
+    monkeypatch.setattr(record, "check_recording_needs", missing)
+    refused(2, "recording needs gcc", "platform", "record", "-o", "o.nc", "--", "true")
