@@ -88,7 +88,7 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     error of mean profiles when one known context is left out.
     """
     known = to_unit_range(context_table(train), context_table(train))
-    profiles, _ = _known_profiles(train)
+    profiles = np.nan_to_num(_mean_counts(train))
     flat = (profiles / profiles.max(axis=(0, 1))).reshape(len(profiles), -1)
     errors = {}
     for factor in (0.25, 0.5, 1.0, 2.0):
@@ -113,22 +113,18 @@ def _interpolate(
     table = context_table(train)
     query = checked_contexts(contexts, resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
-    profiles, duration = _known_profiles(train)
-    running = np.array([np.isfinite(p).all(axis=1) for p in _mean_counts(train)])
-    mean = np.tensordot(weights, profiles, axes=1)
+    profiles = _mean_counts(train)
+    running = np.isfinite(profiles).all(axis=2)
+    mean = np.tensordot(weights, np.nan_to_num(profiles), axes=1)
     mean[~(weights @ running >= NEGLIGIBLE)] = np.nan
     longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
-    return _labelled(mean[:, :length], weights @ duration, query, train)
+    return _labelled(mean[:, :length], weights @ mean_duration(train), query, train)
 
 
 def _mean_counts(train: xr.Dataset) -> Floats:
+    """Mean profiles of the known contexts, (n_known, n_times, n_counters), NaN after their end."""
     return count_array(mean_profiles(train))[:, 0]
-
-
-def _known_profiles(train: xr.Dataset) -> tuple[Floats, Floats]:
-    """Mean profiles of the known contexts, zero after their end, and mean durations."""
-    return np.nan_to_num(_mean_counts(train)), mean_duration(train)
 
 
 def _bracketing_weights(known: Floats, query: Floats) -> Floats:

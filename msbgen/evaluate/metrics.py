@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.errors import ArgumentError
 from msbgen.evaluate import _kernels
 
 Warping = Literal["exact", "fastdtw"]
+
+# Clouds whose points weigh alike are matched point by point up to this size.
+_LARGEST_MATCHING = 512
 
 
 def dtw_distance(
@@ -36,20 +41,22 @@ def dtw_distance(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         Unequal widths, no rows, or values that are not finite.
+
+    Examples
+    --------
+    >>> dtw_distance([[0.0], [1.0], [1.0], [3.0]], [[0.0], [1.0], [2.0]])
+    1.0
     """
-    a = _finite_rows(profile, "profile")
-    b = _finite_rows(reference, "reference")
-    if a.shape[1] != b.shape[1]:
-        raise ValueError(f"profile has {a.shape[1]} columns, reference {b.shape[1]}; want equal.")
+    a, b = _finite_pair(profile, reference, ("profile", "reference"))
     if method == "exact":
         return float(_kernels.dtw(a, b))
     if method == "fastdtw":
         import fastdtw
 
         return float(fastdtw.fastdtw(a, b, radius=radius, dist=_euclidean)[0])  # type: ignore
-    raise ValueError(f"method is {method!r}; 'exact' or 'fastdtw' is wanted.")
+    raise ArgumentError(f"method is {method!r}; 'exact' or 'fastdtw' is wanted.")
 
 
 def normalised_dtw(
@@ -78,18 +85,18 @@ def normalised_dtw(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         As :func:`dtw_distance`; a scale that is not positive; a reference that is zero.
     """
     divisor = np.asarray(scale, dtype=float)
     if divisor.ndim > 1 or not np.all((divisor > 0) & np.isfinite(divisor)):
-        raise ValueError(f"scale is {divisor}; one positive number a column is wanted.")
+        raise ArgumentError(f"scale is {divisor}; one positive number a column is wanted.")
     a = np.asarray(profile, dtype=float) / divisor
     b = np.asarray(reference, dtype=float) / divisor
     distance = dtw_distance(a, b, method=method)
     largest = float(np.linalg.norm(b, axis=1).max())
     if largest == 0:
-        raise ValueError("reference is zero throughout; there is nothing to normalise by.")
+        raise ArgumentError("reference is zero throughout; one row above zero is wanted.")
     return distance / (len(b) * largest)
 
 
@@ -121,12 +128,10 @@ def energy_distance(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         Shapes that do not fit, values that are not finite, weights without mass.
     """
-    a, b = _finite_rows(x, "x"), _finite_rows(y, "y")
-    if a.shape[1] != b.shape[1]:
-        raise ValueError(f"x has {a.shape[1]} columns, y {b.shape[1]}; want equal.")
+    a, b = _finite_pair(x, y, ("x", "y"))
     wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
     across = _kernels.mean_distance(a, wa, b, wb)
     within = _kernels.mean_distance(a, wa, a, wa) + _kernels.mean_distance(b, wb, b, wb)
@@ -139,29 +144,52 @@ def wasserstein_distance(
     x_weights: ArrayLike | None = None,
     y_weights: ArrayLike | None = None,
 ) -> float:
-    """Wasserstein-1 distance min_Γ Σ Γ_rs |x_r − y_s|₂ between two weighted clouds, by POT.
+    """Wasserstein-1 distance min_Γ Σ Γ_rs |x_r − y_s|₂ between two weighted clouds.
 
-    Parameters and errors as :func:`energy_distance`; exact (network simplex), O(n·m) memory.
+    Parameters and errors as :func:`energy_distance`; exact.  Clouds whose points weigh alike are
+    matched: with every point doubled until both have as many, some optimal plan is a permutation
+    (Birkhoff).  Else by POT's network simplex.  O(n·m) memory.
     """
-    a, b = _finite_rows(x, "x"), _finite_rows(y, "y")
-    if a.shape[1] != b.shape[1]:
-        raise ValueError(f"x has {a.shape[1]} columns, y {b.shape[1]}; want equal.")
+    a, b = _finite_pair(x, y, ("x", "y"))
     wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
     if 1 in (len(a), len(b)):  # all mass goes to one point: nothing to optimise
         return float(_kernels.mean_distance(a, wa, b, wb))
-    import ot
+    size = math.lcm(len(a), len(b))
+    if x_weights is None and y_weights is None and size <= _LARGEST_MATCHING:
+        from scipy.optimize import linear_sum_assignment
+
+        cost = np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
+        cost = cost.repeat(size // len(a), axis=0).repeat(size // len(b), axis=1)
+        return float(cost[linear_sum_assignment(cost)].mean())
+    import ot  # takes a second
 
     cost = ot.dist(a, b, metric="euclidean")
     return float(np.asarray(ot.emd2(wa, wb, cost)))
 
 
+def _finite_pair(
+    x: ArrayLike, y: ArrayLike, names: tuple[str, str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    a, b = _finite_rows(x, names[0]), _finite_rows(y, names[1])
+    if a.shape[1] != b.shape[1]:
+        raise ArgumentError(
+            f"{names[0]} has {a.shape[1]} columns, {names[1]} {b.shape[1]}; equal numbers are "
+            f"wanted."
+        )
+    return a, b
+
+
 def _finite_rows(values: ArrayLike, name: str) -> NDArray[np.float64]:
     array = np.ascontiguousarray(values, dtype=float)
     if array.ndim != 2 or 0 in array.shape:
-        raise ValueError(f"{name} has shape {array.shape}; rows × columns, both ≥ 1, are wanted.")
+        raise ArgumentError(
+            f"{name} has shape {array.shape}; rows × columns, both ≥ 1, are wanted."
+        )
     if not np.all(np.isfinite(array)):
         row = int(np.argmin(np.isfinite(array).all(axis=1)))
-        raise ValueError(f"{name} is not finite at row {row}; cut it where the run ends.")
+        raise ArgumentError(
+            f"{name} is not finite at row {row}; finite rows, cut where the run ends, are wanted."
+        )
     return array
 
 
@@ -170,7 +198,9 @@ def _probabilities(weights: ArrayLike | None, n: int, name: str) -> NDArray[np.f
         return np.full(n, 1.0 / n)
     array = np.asarray(weights, dtype=float)
     if array.shape != (n,) or not np.all(array >= 0) or not 0 < array.sum() < np.inf:
-        raise ValueError(f"{name}_weights must be {n} non-negative numbers with a positive sum.")
+        raise ArgumentError(
+            f"{name}_weights is {weights}; {n} numbers ≥ 0 with a positive sum are wanted."
+        )
     return array / array.sum()
 
 

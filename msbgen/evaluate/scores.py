@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.evaluate.metrics import (
     Warping,
@@ -97,7 +98,7 @@ def score_methods(
     methods : mapping of name to method, or names out of :data:`METHODS`
     warping : sequence of {"exact", "fastdtw"}
         Which forms of DTW to report; fastdtw is slow.
-    progress : callable
+    progress : callable, optional
         Called with (done, total) methods.
 
     Returns
@@ -111,21 +112,22 @@ def score_methods(
     ------
     ProfileError
         The two files do not have the same resources, counters or interval.
-    ValueError
-        An unknown method.
+    ArgumentError
+        An unknown method or form of DTW.
     """
     chosen = _chosen(methods)
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
-        raise ValueError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
+        raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
     _check_same_labels(train, truth)
     _warn_of_known_contexts(train, truth)
+    reference = _Reference.of(truth, train)
     scores = []
     for done, method in enumerate(chosen.values()):
         if progress:
             progress(done, len(chosen))
-        scores.append(_score(method(train, context_table(truth)), truth, train, warping))
+        scores.append(_score(method(train, context_table(truth)), reference, warping))
     if progress:
         progress(len(chosen), len(chosen))
     return _tidy(np.stack(scores), list(chosen), truth)
@@ -136,7 +138,7 @@ def leave_contexts_out(
     size: int,
     methods: Mapping[str, Method] | Sequence[str] = METHODS,
     *,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int = 0,
     warping: Sequence[Warping] = ("exact",),
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
@@ -148,9 +150,10 @@ def leave_contexts_out(
     chosen = _chosen(methods)
     n = dataset.sizes["context"]
     if not 1 <= size < n:
-        raise ValueError(f"size is {size}; 1 to {n - 1} of the {n} contexts can be left out.")
-    rng = np.random.default_rng() if rng is None else rng
-    order = rng.permutation(n)
+        raise ArgumentError(
+            f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
+        )
+    order = np.random.default_rng(rng).permutation(n)
     groups = [order[i : i + size] for i in range(0, n, size)]
     scores = np.full((len(chosen), n, len(METRICS)), np.nan)
     for done, group in enumerate(groups):
@@ -182,19 +185,23 @@ def improvement(scores: xr.Dataset, baseline: str = "bracketing") -> xr.DataArra
     Means over the contexts where every method is defined.
     """
     if baseline not in scores["method"].values:
-        raise ValueError(f"baseline {baseline!r} was not evaluated; add it to the methods.")
+        names = ", ".join(map(str, scores["method"].values))
+        raise ArgumentError(f"baseline is {baseline!r}; one of the scored {names} is wanted.")
     mean = mean_scores(scores)
     return 1 - mean / mean.sel({"method": baseline}, drop=True)
 
 
 def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any]:
-    """Means and improvements as plain numbers for JSON: method -> metric -> figure."""
+    """Means and improvements as plain numbers for JSON: method -> metric -> figure.
+
+    Without the baseline among the methods there is no entry ``baseline``, nor any ``improvement``.
+    """
     mean = mean_scores(scores)
     better = improvement(scores, baseline) if baseline in scores["method"].values else None
     summary: dict[str, Any] = {
         "n_contexts": int(_defined(scores).sum()),
         "n_contexts_undefined": int((~_defined(scores)).sum()),
-        "baseline": baseline if better is not None else "",
+        **({} if better is None else {"baseline": baseline}),
         "methods": {},
     }
     metrics = [m for m in METRICS if np.isfinite(mean.sel(metric=m)).any()]
@@ -211,12 +218,12 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
 
 def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
     if isinstance(wanted, str) or not wanted:
-        raise ValueError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
+        raise ArgumentError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
     if isinstance(wanted, Mapping):
         return dict(wanted)
     unknown = [name for name in wanted if name not in METHODS]
     if unknown:
-        raise ValueError(f"unknown method {unknown[0]!r}; there are: {', '.join(METHODS)}.")
+        raise ArgumentError(f"method is {unknown[0]!r}; one of {', '.join(METHODS)} is wanted.")
     every = methods()
     return {name: every[name] for name in wanted}
 
@@ -247,30 +254,60 @@ def _check_same_labels(train: xr.Dataset, truth: xr.Dataset) -> None:
         )
 
 
-def _score(
-    generated: xr.Dataset, truth: xr.Dataset, train: xr.Dataset, warping: Sequence[Warping]
-) -> Floats:
+@dataclass(frozen=True, eq=False)
+class _Reference:
+    """What every method is compared with.
+
+    Attributes
+    ----------
+    profiles : list of ndarray, (n_times, n_counters)
+        Mean profile of each context.
+    duration : ndarray, (n_contexts,)
+        Its mean execution time [s].
+    scale : ndarray, (n_counters,)
+        Largest measured count of each counter; 1 where nothing was counted.
+    rows : list of list of int
+        Sampling intervals at which each context's clouds are compared.
+    clouds : list of list of ndarray, (n_runs, n_counters)
+        The scaled states of all runs in these intervals.
+    """
+
+    profiles: list[Floats]
+    duration: Floats
+    scale: Floats
+    rows: list[list[int]]
+    clouds: list[list[Floats]]
+
+    @classmethod
+    def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:
+        largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+        scale = np.where(largest > 0, largest, 1.0)
+        duration, interval = mean_duration(truth), sampling_interval(truth)
+        rows = [[int(share * end / interval) for share in CLOUD_TIMES] for end in duration]
+        counts = count_array(truth)
+        clouds = [[_cloud(c, row, scale) for row in at] for c, at in zip(counts, rows)]
+        profiles = [_running(c) for c in count_array(mean_profiles(truth))[:, 0]]
+        return cls(profiles, duration, scale, rows, clouds)
+
+
+def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warping]) -> Floats:
     """Every metric at every context of the truth, (context, metric)."""
-    largest = np.nanmax(count_array(train), axis=(0, 1, 2))
-    largest = np.where(largest > 0, largest, 1.0)  # a counter that none of these contexts saw
+    counts = count_array(generated)
     profiles = mean_profiles(generated) if replicate_dim(generated) else generated
-    profile, reference = count_array(profiles)[:, 0], count_array(mean_profiles(truth))[:, 0]
-    end, wanted_end = mean_duration(profiles), mean_duration(truth)
-    clouds, wanted_clouds = count_array(generated) / largest, count_array(truth) / largest
-    interval = sampling_interval(truth)
-    scores = np.full((len(reference), len(METRICS)), np.nan)
+    profile, end = count_array(profiles)[:, 0], mean_duration(profiles)
+    scores = np.full((len(reference.profiles), len(METRICS)), np.nan)
     column = {name: i for i, name in enumerate(METRICS)}
     for c in np.flatnonzero(np.isfinite(end)):
-        mine, theirs = _running(profile[c]), _running(reference[c])
-        for method in warping:
-            name = {"exact": "ndtw", "fastdtw": "fastdtw"}[method]
-            scores[c, column[name]] = normalised_dtw(mine, theirs, method=method)
+        mine, theirs = _running(profile[c]), reference.profiles[c]
+        for form in warping:
+            name = {"exact": "ndtw", "fastdtw": "fastdtw"}[form]
+            scores[c, column[name]] = normalised_dtw(mine, theirs, method=form)
             scores[c, column[f"{name}_scaled"]] = normalised_dtw(
-                mine, theirs, scale=largest, method=method
+                mine, theirs, scale=reference.scale, method=form
             )
-        scores[c, column["duration_error"]] = relative_error(end[c], wanted_end[c])
-        rows = [int(share * wanted_end[c] / interval) for share in CLOUD_TIMES]
-        pairs = [(_cloud(clouds[c], r), _cloud(wanted_clouds[c], r)) for r in rows]
+        scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
+        clouds = [_cloud(counts[c], row, reference.scale) for row in reference.rows[c]]
+        pairs = list(zip(clouds, reference.clouds[c]))
         scores[c, column["energy_distance"]] = np.mean([energy_distance(*p) for p in pairs])
         scores[c, column["wasserstein"]] = np.mean([wasserstein_distance(*p) for p in pairs])
     return scores
@@ -280,12 +317,12 @@ def _running(profile: Floats) -> Floats:
     return profile[np.isfinite(profile).all(axis=1)]
 
 
-def _cloud(runs: Floats, row: int) -> Floats:
-    """States of all runs (run, time, counter) in one interval, zero where a run has ended."""
+def _cloud(runs: Floats, row: int, scale: Floats) -> Floats:
+    """Scaled states of all runs (run, time, counter) in one interval, zero after a run's end."""
     present = np.isfinite(runs[:, 0, 0])
     if row >= runs.shape[1]:
         return np.zeros((int(present.sum()), runs.shape[2]))
-    return np.nan_to_num(runs[present, row])
+    return np.nan_to_num(runs[present, row] / scale)
 
 
 def _tidy(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:

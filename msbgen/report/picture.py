@@ -4,30 +4,62 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import squared_distances, to_unit_range
-from msbgen.data.files import replace_file
+from msbgen.data.files import check_output, replace_file
 from msbgen.data.schema import (
     context_table,
     counter_names,
     describe_context,
     replicate_dim,
+    resource_names,
 )
+from msbgen.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_DOTS_PER_INCH = 130
+_MOST_COLUMNS = 20  # more would not fit into a PNG of a size that programs open
 
 
 def plot_profiles(
     generated: Mapping[str, xr.Dataset],
     truth: xr.Dataset,
-    contexts: NDArray[np.int64],
+    contexts: ArrayLike,
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
 ) -> None:
-    """Draw generated over measured profiles, a column a context and a row a counter, as PNG.
+    """Draw generated over measured profiles as PNG; parameters as :func:`profile_figure`.
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`profile_figure`.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    OSError
+        `path` cannot be written.
+    ModuleNotFoundError
+        matplotlib is not installed (extra ``plot``).
+    """
+    check_output(Path(path), overwrite=overwrite)
+    figure = profile_figure(generated, truth, contexts)
+    with replace_file(path, overwrite=overwrite) as partial:
+        figure.savefig(partial, format="png", dpi=_DOTS_PER_INCH)
+
+
+def profile_figure(
+    generated: Mapping[str, xr.Dataset], truth: xr.Dataset, contexts: ArrayLike
+) -> Figure:
+    """Generated over measured profiles, a column a context and a row a counter.
 
     Parameters
     ----------
@@ -35,25 +67,31 @@ def plot_profiles(
         With the contexts of `truth`, in its order, and no replicates.
     truth : xarray.Dataset
         Measured runs.
-    contexts : ndarray of int
-        Rows to draw.
-    path : path
-    overwrite : bool
+    contexts : array_like of int, (n,)
+        Rows of `truth` to draw.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        For each measured run a grey line, over them a coloured one for each entry of `generated`.
 
     Raises
     ------
-    FileExistsError
-        `path` exists and `overwrite` is False.
+    ArgumentError
+        Rows that `truth` does not have or too many to draw, or datasets that do not go with it.
     ModuleNotFoundError
         matplotlib is not installed (extra ``plot``).
     """
     from matplotlib.figure import Figure
 
+    rows = _checked_rows(contexts, truth)
+    for label, dataset in generated.items():
+        _check_beside(label, dataset, truth)
     names = counter_names(truth)
     dim = replicate_dim(truth)
-    figure = Figure(figsize=(6 * len(contexts), 2.1 * len(names) + 0.8), layout="constrained")
-    axes = figure.subplots(len(names), len(contexts), sharex="col", sharey="row", squeeze=False)
-    for column, context in enumerate(contexts):
+    figure = Figure(figsize=(6 * len(rows), 2.1 * len(names) + 0.8), layout="constrained")
+    axes = figure.subplots(len(names), len(rows), sharex="col", sharey="row", squeeze=False)
+    for column, context in enumerate(rows):
         here = truth.isel(context=context)
         last = 0.0
         for row, name in enumerate(names):
@@ -63,22 +101,64 @@ def plot_profiles(
             for i, (label, dataset) in enumerate(generated.items()):
                 one = dataset[name].isel(context=context)
                 axis.plot(dataset["time"], one, color=f"C{i}", linewidth=1.4, label=label)
-                last = max(last, float(dataset["time"][one.notnull().values].max()))
-            last = max(last, float(here["time"][np.isfinite(runs).any(axis=1)].max()))
+                last = max(last, _end(dataset, one.notnull().values))
+            last = max(last, _end(here, np.any(np.isfinite(runs), axis=1)))
             axis.spines[["top", "right"]].set_visible(False)
             if column == 0:
                 label = str(truth[name].attrs.get("long_name", name))
-                axis.set_ylabel(f"{label}\nper interval", fontsize=9)
-        axes[0, column].set_title(describe_context(truth, int(context)), fontsize=10)
+                axis.set_ylabel(f"{label}\nper interval", fontsize=9, parse_math=False)
+        title = describe_context(truth, int(context))
+        # what files say is no TeX, even with a dollar in it
+        axes[0, column].set_title(title, fontsize=10, parse_math=False)
         axes[-1, column].set_xlabel("time [s]")
         axes[-1, column].set_xlim(0, 1.02 * last)
     for axis in axes[:, 0]:
         axis.set_ylim(bottom=0)  # fixes the top too, so not before all columns are drawn
     axes[0, 0].plot([], [], color="0.75", label=f"measured {dim or 'profile'}s")
-    axes[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle(f"{truth.attrs.get('task', 'task')}: generated over measured profiles")
-    with replace_file(path, overwrite=overwrite) as partial:
-        figure.savefig(partial, format="png", dpi=130)
+    for text in axes[0, 0].legend(frameon=False, fontsize=8).get_texts():
+        text.set_parse_math(False)
+    task = truth.attrs.get("task", "task")
+    figure.suptitle(f"{task}: generated over measured profiles", parse_math=False)
+    return figure
+
+
+def _end(dataset: xr.Dataset, running: ArrayLike) -> float:
+    """Time at which the last sample that there is ends [s]; 0 where there is none."""
+    return float(dataset["time"].values[np.asarray(running)].max(initial=0.0))
+
+
+def _checked_rows(contexts: ArrayLike, truth: xr.Dataset) -> NDArray[np.int64]:
+    rows, n = np.atleast_1d(np.asarray(contexts)), truth.sizes["context"]
+    if rows.ndim != 1 or not 1 <= len(rows) <= _MOST_COLUMNS or rows.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"contexts is {contexts}; 1 to {_MOST_COLUMNS} whole numbers are wanted."
+        )
+    if rows.min() < 0 or rows.max() >= n:
+        raise ArgumentError(
+            f"contexts is {rows.tolist()}; rows from 0 to {n - 1} of the truth are wanted."
+        )
+    return rows
+
+
+def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
+    if replicate_dim(dataset):
+        raise ArgumentError(
+            f"'{label}' is a dataset of {replicate_dim(dataset)}s; one profile a context is wanted."
+        )
+    for what, own, wanted in (
+        ("counters", counter_names(dataset), counter_names(truth)),
+        ("resources", resource_names(dataset), resource_names(truth)),
+    ):
+        if own != wanted:
+            raise ArgumentError(
+                f"'{label}' is a dataset with {what} {', '.join(own)}; those of the truth, "
+                f"{', '.join(wanted)}, are wanted."
+            )
+    if not np.array_equal(context_table(dataset), context_table(truth)):
+        raise ArgumentError(
+            f"'{label}' is a dataset of other contexts than the truth; the same, in the same "
+            f"order, are wanted."
+        )
 
 
 def two_far_contexts(train: xr.Dataset, truth: xr.Dataset) -> NDArray[np.int64]:

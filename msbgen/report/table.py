@@ -23,6 +23,17 @@ def score_table(summary: Mapping[str, Any]) -> str:
     ----------
     summary : mapping
         As :func:`msbgen.evaluate.scores.summarise` returns it.
+
+    Examples
+    --------
+    >>> row = {"ndtw": 0.0131, "duration_error": 0.004}
+    >>> gain = {"improvement": {"ndtw": 0.81, "duration_error": 0.95}}
+    >>> summary = {"n_contexts": 9, "n_contexts_undefined": 0, "methods": {"mean": row | gain}}
+    >>> print(score_table(summary))
+    method         nDTW raw        duration
+    ---------------------------------------
+    mean    0.0131 ( +81 %)  0.4 % ( +95 %)
+    Lower is better; means over 9 contexts.
     """
     methods = summary["methods"]
     metrics = [m for m in COLUMNS if any(m in row for row in methods.values())]
@@ -46,6 +57,6 @@ def score_table(summary: Mapping[str, Any]) -> str:
     foot = f"Lower is better; means over {summary['n_contexts']} contexts"
     if summary["n_contexts_undefined"]:
         foot += f" ({summary['n_contexts_undefined']} where a method is not defined are left out)"
-    if summary["baseline"]:
+    if "baseline" in summary:
         foot += f"; in brackets the improvement over '{summary['baseline']}'"
     return "\n".join([*text, foot + "."])

@@ -6,6 +6,7 @@ from scipy.stats import energy_distance as scipy_energy_distance
 from scipy.stats import wasserstein_distance as scipy_wasserstein_distance
 
 import oracles
+from msbgen.errors import ArgumentError
 from msbgen.evaluate.metrics import (
     dtw_distance,
     energy_distance,
@@ -55,6 +56,23 @@ def test_distances_equal_scipy_in_one_dimension(x, data):
     assert wasserstein_distance(x, y, weights) == pytest.approx(expected, abs=tolerance)
 
 
+@given(clouds(min_rows=2, max_rows=9, columns=2), st.data())
+def test_matching_clouds_point_by_point_is_optimal(x, data):
+    """By POT's network simplex, which equal weights that are said ask for."""
+    y = data.draw(clouds(min_rows=2, max_rows=9, columns=2))
+    matched = wasserstein_distance(x, y)
+    solved = wasserstein_distance(x, y, np.full(len(x), 2.0), np.full(len(y), 0.5))
+    assert matched == pytest.approx(solved, rel=1e-9, abs=1e-9 * (1 + np.abs(x).max()))
+    assert wasserstein_distance(y, x) == pytest.approx(matched, rel=1e-12, abs=1e-12)
+
+
+def test_clouds_of_sizes_without_common_divisor_are_moved_by_weight():
+    drawn = np.random.default_rng(0)
+    x, y = drawn.random((31, 1)), drawn.random((29, 1))  # 899 pairs of shares
+    wanted = scipy_wasserstein_distance(x[:, 0], y[:, 0])
+    assert wasserstein_distance(x, y) == pytest.approx(wanted, rel=1e-9)
+
+
 def test_distances_of_points_a_known_step_apart():
     a, b = np.zeros((4, 2)), np.array([[3.0, 4.0]])
     assert energy_distance(a, b) == pytest.approx(10.0)
@@ -76,19 +94,19 @@ def test_relative_error():
     ],
 )
 def test_bad_profiles_are_refused(a, b, sentence):
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ArgumentError, match=sentence):
         dtw_distance(a, b)
 
 
 def test_bad_settings_are_refused():
     a = np.ones((2, 1))
-    with pytest.raises(ValueError, match="method is 'other'"):
+    with pytest.raises(ArgumentError, match="method is 'other'"):
         dtw_distance(a, a, method="other")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="scale is"):
+    with pytest.raises(ArgumentError, match="scale is"):
         normalised_dtw(a, a, scale=0.0)
-    with pytest.raises(ValueError, match="zero throughout"):
+    with pytest.raises(ArgumentError, match="zero throughout"):
         normalised_dtw(a, 0 * a)
-    with pytest.raises(ValueError, match="x_weights must be 2"):
+    with pytest.raises(ArgumentError, match=r"x_weights is \[1\.0\]; 2 numbers ≥ 0"):
         energy_distance(a, a, x_weights=[1.0])
-    with pytest.raises(ValueError, match="x has 1 columns"):
+    with pytest.raises(ArgumentError, match="x has 1 columns"):
         wasserstein_distance(a, np.ones((2, 2)))

@@ -1,0 +1,45 @@
+"""The kernels of the metrics beside slow references."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import oracles
+from msbgen.evaluate import _kernels
+from strategies import clouds
+
+
+@given(clouds(max_rows=7), st.data())
+@example(np.zeros((1, 1)), None)
+def test_warping_is_the_cheapest_of_all_paths(a, data):
+    b = np.ones((1, 1)) if data is None else data.draw(clouds(max_rows=7, columns=a.shape[1]))
+    cost = _kernels.dtw(a, b)
+    assert cost == pytest.approx(oracles.dtw(a, b), rel=1e-12, abs=1e-9)
+    assert cost == _kernels.dtw(b, a)
+
+
+@given(clouds(max_rows=9), st.data())
+def test_warping_backwards_costs_the_same(a, data):
+    b = data.draw(clouds(max_rows=9, columns=a.shape[1]))
+    back = _kernels.dtw(np.ascontiguousarray(a[::-1]), np.ascontiguousarray(b[::-1]))
+    assert _kernels.dtw(a, b) == pytest.approx(back, rel=1e-12, abs=1e-9)
+
+
+@given(clouds(max_rows=6), st.data())
+def test_mean_distance_is_the_sum_over_all_pairs(x, data):
+    y = data.draw(clouds(max_rows=6, columns=x.shape[1]))
+    rng = np.random.default_rng(0)
+    wx, wy = rng.random(len(x)), rng.random(len(y))
+    wanted = wx @ np.sqrt(oracles.squared_distances(x, y)) @ wy
+    assert _kernels.mean_distance(x, wx, y, wy) == pytest.approx(wanted, rel=1e-12, abs=1e-9)
+
+
+def test_what_is_not_finite_stays_so():
+    """The kernels may contract, not assume that all is finite."""
+    a, one = np.ones((4, 2)), np.ones(4)
+    for value in (np.nan, np.inf):
+        b = a.copy()
+        b[2, 1] = value
+        assert _kernels.mean_distance(a, one, b, one) == pytest.approx(value, nan_ok=True)
+        assert not np.isfinite(_kernels.dtw(a, b))
