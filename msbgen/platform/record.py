@@ -56,7 +56,7 @@ def record_trace(
     colourings: int = 3,
     rng: np.random.Generator | int = 0,
     overwrite: bool = False,
-    progress: Callable[[int], None] | None = None,
+    on_instructions: Callable[[int], None] | None = None,
 ) -> xr.Dataset:
     """Record a run of a program and write its trace.
 
@@ -80,7 +80,7 @@ def record_trace(
         Draws the assignments.
     overwrite : bool
         Whether an existing `output` may be replaced.
-    progress : callable, optional
+    on_instructions : callable, optional
         Called a few times a second with the number of instructions recorded so far; how many
         there will be, nobody knows.
 
@@ -125,8 +125,8 @@ def record_trace(
         native_code = _run(program, scratch / "native", stdin, lambda: None)
 
         def poll() -> None:
-            if progress:
-                progress(_recorded(prefix))
+            if on_instructions:
+                on_instructions(_recorded(prefix))
 
         code = _run(emulated, scratch / "emulated", stdin, poll)
         said = shlex.join([Path(command[0]).name, *command[1:]])

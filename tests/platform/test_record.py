@@ -40,7 +40,7 @@ def test_record_a_real_compressor(tmp_path):
     seen = []
     text = Path(topics.__file__)
     command = ["gzip", "-9", "-c", str(text)]
-    trace = record_trace(command, tmp_path / "gzip.nc", progress=seen.append)
+    trace = record_trace(command, tmp_path / "gzip.nc", on_instructions=seen.append)
     xr.testing.assert_identical(read_trace(tmp_path / "gzip.nc"), trace)
     instructions = float(trace.instructions.sum())
     assert instructions > 50 * text.stat().st_size
