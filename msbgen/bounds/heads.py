@@ -122,14 +122,11 @@ class DurationHeads:
     @cached_property
     def _largest(self) -> tuple[dict[str, float], float, float]:
         """Of the contexts' own: quantiles by head, variance of runs, mean squared error."""
-        away, context, weight = self._away
-        several = np.flatnonzero(self.held.n_runs > 1)
-        own = np.where(context == several[:, None], weight, 0.0)
-        quantiles = {
-            name: float(weighted_quantile(away, own, level).max(initial=-np.inf))
-            for name, level in _QUANTILES.items()
-            if len(several)
-        }
+        away, context, _ = self._away
+        levels = np.array(list(_QUANTILES.values()))
+        own = [away[context == c] for c in np.flatnonzero(self.held.n_runs > 1)]
+        each = [weighted_quantile(runs, np.ones((1, len(runs))), levels)[0] for runs in own]
+        quantiles = dict(zip(_QUANTILES, np.max(each, axis=0).tolist())) if each else {}
         error, rows = self._error
         mean = np.divide(error, rows, out=np.zeros(len(rows)), where=rows > 0)
         return quantiles, float(self._noise[0].max()), float(mean.max())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from conftest import synthetic_task
 from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
@@ -186,6 +187,30 @@ def test_a_resource_that_was_never_varied_makes_other_values_guesses():
     held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), doubt=np.ones(6))
     beyond = bounds_of(held).beyond([(3.0, 2.3), (3.0, 1.2), (3.0, 2.4)])
     assert beyond.tolist() == [False, True, True]
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(2, 8))
+def test_known_contexts_are_no_guesses_and_the_order_of_resources_is_nothing(seed, m, n):
+    rng = np.random.default_rng(seed)
+    contexts = np.unique(rng.integers(1, 5, (n, m)).astype(float), axis=0)
+    if len(contexts) == 1:
+        contexts = np.vstack([contexts, contexts + 1.0])
+    asked, order = rng.integers(0, 11, (20, m)) / 2 + 0.5, rng.permutation(m)
+    beyond = []
+    for columns in (np.arange(m), order):
+        held = held_out(contexts[:, columns], np.ones((len(contexts), 1)))
+        trend, z = held.trend, held.trend.scaled(held.trend.contexts)
+        doubt = [
+            oracles.kriging_deviation(
+                np.delete(z, i, axis=0), z[i], trend.lengths[0], trend.nugget[0]
+            )
+            for i in range(len(z))
+        ]
+        calibration = bounds_of(dataclasses.replace(held, doubt=np.array(doubt)))
+        assert not calibration.beyond(contexts[:, columns]).any()
+        beyond.append(calibration.beyond(asked[:, columns]))
+    np.testing.assert_array_equal(*beyond)
 
 
 def test_what_is_farther_in_the_learned_metric_than_all_left_out_is_a_guess():
