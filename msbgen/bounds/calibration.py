@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 # What a band holds at once: all segments of a run, or one at a time.
 Holds = Literal["run", "segment"]
 
+# Contexts bounded at a time: each is weighed against every known run.
+_BLOCK = 512
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -63,7 +66,15 @@ class Calibration:
         MeasurementError
             A rate that the known contexts cannot support, with the number of runs that it needs.
         """
-        steps, places = self._duration_steps(miscoverage), self.held.at(contexts)
+        steps = self._duration_steps(miscoverage)
+        asked = np.asarray(contexts, dtype=np.float64)
+        if len(asked) <= _BLOCK:
+            return self._largest_bound(steps, asked)
+        blocks = [asked[i : i + _BLOCK] for i in range(0, len(asked), _BLOCK)]
+        return np.concatenate([self._largest_bound(steps, block) for block in blocks])
+
+    def _largest_bound(self, steps: dict[str, Floats], contexts: Floats) -> Floats:
+        places = self.held.at(contexts)
         far = self._pools.far(places.doubt)
         margin = np.full(len(far), -np.inf)
         for head, offsets in reversed(steps.items()):  # coarser rates seldom matter

@@ -158,6 +158,16 @@ def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others()
     assert upper[0, 3, 0] < upper[0, 4, 0]
 
 
+def test_many_contexts_are_bounded_as_few_are(calibration):
+    rng = np.random.default_rng(9)
+    asked = rng.uniform([2.0, 1.0], [8.0, 2.0], (1200, 2))
+    some = rng.choice(1200, 7)
+    bounds = calibration.duration_bound(asked, 0.05)
+    np.testing.assert_allclose(
+        calibration.duration_bound(asked[some], 0.05), bounds[some], rtol=1e-6
+    )
+
+
 def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
     def asked():
         return [
