@@ -31,6 +31,10 @@ Holds = Literal["run", "segment"]
 # Contexts bounded at a time: each is weighed against every known run.
 _BLOCK = 512
 
+# Where all runs nearby are equal a head is very narrow, and others are very many widths away:
+# what it says of them is useless, but must not overflow.
+_MOST_LOG = 700.0
+
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
@@ -83,7 +87,7 @@ class Calibration:
                 continue
             location, width = self._heads.at(head, places)
             margin = np.maximum(margin, location - places.log_time + offset * width)
-        return np.exp(places.log_time + margin)
+        return np.exp(np.minimum(places.log_time + margin, _MOST_LOG))
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"
@@ -117,7 +121,7 @@ class Calibration:
                 width = self._band_heads.at(head, places)[..., k]
                 half[..., k] = np.maximum(half[..., k], offsets[far] * width)
         lower = np.maximum(np.exp(centre - half) - floor, 0.0)
-        return lower, np.exp(centre + half) - floor
+        return lower, np.exp(np.minimum(centre + half, _MOST_LOG)) - floor
 
     def beyond(self, contexts: ArrayLike) -> NDArray[np.bool_]:
         """Where bounds are guesses: no left-out prediction had to reach as far.
@@ -192,7 +196,8 @@ class Calibration:
         for name in self._heads.names:
             location, width = self._heads.at(name, held.rows)
             bound = location + self._offsets(name, rate, rate)[far] * width
-            margins.append(float(held.share @ np.expm1(bound[held.row] - held.log_time)))
+            over = np.minimum(bound[held.row] - held.log_time, _MOST_LOG)
+            margins.append(float(held.share @ np.expm1(over)))
         return tightest(self._heads.names, margins)
 
     def _offsets(self, head: str, rate: float, asked: float) -> Floats:

@@ -168,6 +168,25 @@ def test_many_contexts_are_bounded_as_few_are(calibration):
     )
 
 
+@given(st.integers(0, 2**32 - 1))
+def test_runs_that_are_equal_or_lie_worlds_apart_give_finite_bounds_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    contexts = np.unique(rng.integers(1, 4, (12, 2)).astype(float), axis=0)
+    n = len(contexts)
+    noise = rng.choice([0.0, 1e-12, 0.1, 3.0], n)
+    runs = [np.exp(s * rng.standard_normal(rng.integers(1, 4))) for s in noise]
+    state = rng.choice([0.0, 1.0, 1e-9, 1e12], (sum(map(len, runs)), 2, 2))
+    state[..., 0] = np.maximum(state[..., 0], 1e-3)
+    held = held_out(contexts, runs, doubt=rng.choice([0.0, 0.1, 1.0], n), state=state)
+    calibration = Calibration(held, ("duration", "misses"))
+    asked = np.vstack([contexts, rng.uniform(0.1, 9.0, (5, 2))])
+    for rate in (0.5, 1.001 / (n + 1)):
+        bound = calibration.duration_bound(asked, rate)
+        assert np.all((bound >= 0) & np.isfinite(bound))
+        lower, upper = calibration.bands(asked, rate)
+        assert np.all((0 <= lower) & (lower <= upper) & np.isfinite(upper))
+
+
 def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
     def asked():
         return [
