@@ -184,7 +184,7 @@ def test_runs_that_are_equal_or_lie_worlds_apart_give_finite_bounds_without_a_wa
         bound = calibration.duration_bound(asked, rate)
         assert np.all((bound >= 0) & np.isfinite(bound))
         lower, upper = calibration.bands(asked, rate)
-        assert np.all((0 <= lower) & (lower <= upper) & np.isfinite(upper))
+        assert np.all((lower >= 0) & (lower <= upper) & np.isfinite(upper))
 
 
 def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
