@@ -111,7 +111,8 @@ def score_methods(
     Raises
     ------
     ProfileError
-        The two files do not have the same resources, counters or interval.
+        The two files, or what a method generates and the truth, do not have the same resources,
+        counters or interval, or a method answers for other contexts.
     ArgumentError
         An unknown method or form of DTW.
     """
@@ -120,14 +121,16 @@ def score_methods(
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
-    _check_same_labels(train, truth)
+    _check_same_labels(train, truth, "the measured file")
     _warn_of_known_contexts(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
-    for done, method in enumerate(chosen.values()):
+    for done, (name, method) in enumerate(chosen.items()):
         if progress:
             progress(done, len(chosen))
-        scores.append(_score(method(train, context_table(truth)), reference, warping))
+        generated = method(train, context_table(truth))
+        _check_answer(generated, truth, name)
+        scores.append(_score(generated, reference, warping))
     if progress:
         progress(len(chosen), len(chosen))
     return _tidy(np.stack(scores), list(chosen), truth)
@@ -240,17 +243,26 @@ def _warn_of_known_contexts(train: xr.Dataset, truth: xr.Dataset) -> None:
         )
 
 
-def _check_same_labels(train: xr.Dataset, truth: xr.Dataset) -> None:
+def _check_same_labels(other: xr.Dataset, truth: xr.Dataset, source: str) -> None:
     for what, names in (("resources", resource_names), ("counters", counter_names)):
-        if names(train) != names(truth):
+        if names(other) != names(truth):
             raise ProfileError(
-                f"the truth has {what} {', '.join(names(truth))}, the measured file "
-                f"{', '.join(names(train))}: compare files of one task and platform."
+                f"the truth has {what} {', '.join(names(truth))}, {source} "
+                f"{', '.join(names(other))}: compare profiles of one task and platform."
             )
-    if not np.isclose(sampling_interval(train), sampling_interval(truth)):
+    if not np.isclose(sampling_interval(other), sampling_interval(truth)):
         raise ProfileError(
-            f"the truth is sampled every {sampling_interval(truth):g} s, the measured file every "
-            f"{sampling_interval(train):g} s: compare profiles of one interval."
+            f"the truth is sampled every {sampling_interval(truth):g} s, {source} every "
+            f"{sampling_interval(other):g} s: compare profiles of one interval."
+        )
+
+
+def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
+    """Whoever wrote a method may have mixed up contexts or counters: no figure would show it."""
+    _check_same_labels(generated, truth, f"what '{name}' generates")
+    if not np.array_equal(context_table(generated), context_table(truth)):
+        raise ProfileError(
+            f"'{name}' answers for other contexts than it was asked for, or in another order."
         )
 
 

@@ -9,6 +9,7 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
 )
+from msbgen.errors import ArgumentError
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 
@@ -153,5 +154,5 @@ def test_one_context_serves_every_query(measured, name):
 
 
 def test_contexts_of_the_wrong_width_are_refused(measured):
-    with pytest.raises(ValueError, match=r"rows × 2 columns \(cache_ways, frequency\)"):
+    with pytest.raises(ArgumentError, match=r"rows × 2 columns \(cache_ways, frequency\)"):
         bracketing(measured, [[1.0, 2.0, 3.0]])

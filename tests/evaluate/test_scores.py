@@ -201,6 +201,21 @@ def test_known_contexts_in_the_truth_are_said(measured, caplog):
     assert "2 contexts of the truth were measured too" in caplog.text
 
 
+def test_a_method_that_mixes_things_up_is_refused(measured, truth):
+    def scored(change):
+        return score_methods(measured, truth, {"odd": lambda *given: change(mean_profiles(truth))})
+
+    scored(lambda generated: generated)
+    for change, message in (
+        (lambda g: g.isel(context=[1, 0]), "'odd' answers for other contexts"),
+        (lambda g: g.isel(context=[0]), "'odd' answers for other contexts"),
+        (lambda g: g.drop_vars("cache_misses"), "what 'odd' generates instructions, cache_requ"),
+        (lambda g: g.assign_attrs(interval=0.02), r"what 'odd' generates every 0\.02 s"),
+    ):
+        with pytest.raises(ProfileError, match=message):
+            scored(change)
+
+
 def test_files_that_do_not_belong_together_are_refused(measured, truth):
     with pytest.raises(ProfileError, match="the truth has counters"):
         score_methods(measured, truth.drop_vars("cache_misses"), CHEAP)

@@ -265,7 +265,7 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
 )
 def test_replay_refuses(change, message):
     arguments = {"contexts": [[2.0, 70.0, 1.2]], "runs": 1, **change}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         replay(small_trace(20), **arguments)
 
 
