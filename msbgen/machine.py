@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
+# Where control groups of both versions say what their processes may use.
+_MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 # What long work tells its caller: how many steps are done, of how many.
 OnProgress = Callable[[int, int], None]
 
@@ -17,5 +23,11 @@ def available_cores() -> int:
 
 
 def physical_memory() -> int:
-    """Memory of the machine [bytes]."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """Memory of the machine, or as much of it as the container of this process may use [bytes]."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _MEMORY_LIMITS:
+        try:
+            limits.append(int(path.read_text()))
+        except (OSError, ValueError):  # no container of this kind, or one that says "max"
+            continue
+    return min(limits)

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+import msbgen.machine
 from msbgen.machine import available_cores, physical_memory
 
 
@@ -20,3 +21,14 @@ def test_cores_are_those_of_the_affinity_not_of_the_machine():
 
 def test_memory_is_that_of_a_real_machine():
     assert 2**27 < physical_memory() < 2**50
+
+
+@pytest.mark.parametrize(("said", "wanted"), [("1048576\n", 2**20), ("max\n", None), ("", None)])
+def test_memory_is_no_more_than_the_container_may_use(monkeypatch, tmp_path, said, wanted):
+    monkeypatch.setattr(msbgen.machine, "_MEMORY_LIMITS", (tmp_path / "none",))
+    whole = physical_memory()
+    (tmp_path / "memory.max").write_text(said)
+    monkeypatch.setattr(
+        msbgen.machine, "_MEMORY_LIMITS", (tmp_path / "none", tmp_path / "memory.max")
+    )
+    assert physical_memory() == (wanted or whole)

@@ -356,13 +356,15 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     )
     found(
         "'duration' is missing PLACE although the run has counts: add it.",
-        ~present & (longest > 0),
+        np.isnan(duration) & (longest > 0),
     )
+    found("'duration' is infinite PLACE: correct it or drop the run.", np.isposinf(duration))
     found(
         "'duration' is not positive PLACE: correct it or drop the run.",
         np.nan_to_num(duration, nan=1.0) <= 0,
     )
-    wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
+    with np.errstate(over="ignore"):
+        wanted = np.ceil(np.nan_to_num(duration) / sampling_interval(ds) * (1 - 1e-9))
     off = longest - wanted
     if dim is None:  # a mean profile goes on until its longest run ends
         off = np.minimum(off, 0)
@@ -402,7 +404,7 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
 
 
 def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
-    if np.nanmax(duration_array(ds)) < 2 * sampling_interval(ds):
+    if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
     breaches = _Breaches(ds)
     for name in resource_names(ds):

@@ -257,7 +257,7 @@ def other_unit(name: str, values: NDArray[np.float64], attrs: Mapping[str, Any])
     if bad.any():
         index = int(np.argmax(bad))
         middle = 0.5 * (np.log10(own.max()) + np.log10(own.min()))
-        factor = 10.0 ** float(np.round(np.log10(sizes[index]) - middle))
+        factor = 10.0 ** float(np.clip(np.round(np.log10(sizes[index]) - middle), -300, 300))
         yield (
             f"resource '{name}' is {values[index]:g} in context {index}, about {factor:g} times "
             f"its levels ({span(levels)}); values and levels in one unit are wanted."

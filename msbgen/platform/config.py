@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import grid_contexts, grid_counts
-from msbgen.data.schema import checked_contexts
+from msbgen.data.schema import checked_contexts, same_level
 from msbgen.data.tables import read_contexts
 from msbgen.errors import ArgumentError, check_positive
 
@@ -208,7 +208,7 @@ def exact_contexts(contexts: ArrayLike, config: PlatformConfig) -> NDArray[np.fl
     for column, (name, levels) in zip(table.T, config.levels.items()):
         nearest = np.abs(column[:, None] - np.array(levels)).argmin(axis=1)
         exact = np.array(levels)[nearest]
-        off = ~np.isclose(column, exact, rtol=1e-6, atol=0)
+        off = ~same_level(column, exact)
         if off.any():
             raise ArgumentError(
                 f"{name} is {column[off][0]:g} in context {int(off.argmax())}; one of "

@@ -1,10 +1,30 @@
 """Names, tables and labels of a profile dataset."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
 
-from msbgen.data.schema import all_contexts, context_table, counter_names, resource_names
-from msbgen.errors import ProfileError
+from msbgen.data.schema import (
+    RESERVED,
+    all_contexts,
+    check_units,
+    checked_contexts,
+    context_table,
+    counter_attrs,
+    counter_names,
+    join_profiles,
+    make_profiles,
+    resource_attrs,
+    resource_names,
+    same_level,
+)
+from msbgen.errors import ArgumentError, ProfileError
+
+CLOCK = {"clock": {"units": "GHz", "levels": [1.2, 1.8, 2.3]}}
 
 
 def test_names_and_table_follow_the_dataset(measured):
@@ -20,3 +40,103 @@ def test_all_contexts_needs_levels(measured):
     del measured["frequency"].attrs["levels"]
     with pytest.raises(ProfileError, match="'frequency' has no attribute 'levels'"):
         all_contexts(measured)
+
+
+def test_all_contexts_are_the_product_of_the_levels(measured):
+    levels = [measured[name].attrs["levels"] for name in resource_names(measured)]
+    assert all_contexts(measured).tolist() == [list(context) for context in product(*levels)]
+
+
+def test_more_contexts_than_memory_could_hold_are_refused(measured):
+    for name in resource_names(measured):
+        measured[name].attrs["levels"] = np.arange(1.0, 10_000.0)
+    with pytest.raises(ProfileError, match=r"make 1e\+08 contexts, more than 1e\+07: list the"):
+        all_contexts(measured)
+
+
+@pytest.mark.parametrize(
+    ("contexts", "sentence"),
+    [
+        ([1.0, 2.0], r"contexts have shape (2,); rows × 1 columns (clock) are wanted."),
+        ([[1.0, 2.0]], r"contexts have shape (1, 2); rows × 1 columns (clock) are wanted."),
+        (np.empty((0, 1)), r"contexts have shape (0, 1); rows × 1 columns (clock) are wanted."),
+        ([[1.0], [2.0, 3.0]], r"contexts are no table of numbers; rows × 1 columns (clock)"),
+        ([["fast"]], r"contexts are no table of numbers; rows × 1 columns (clock)"),
+        ([[1.0], [np.nan]], "context 1 is [nan]; finite numbers are wanted."),
+        ([[-np.inf]], "context 0 is [-inf]; finite numbers are wanted."),
+    ],
+)
+def test_contexts_that_are_none_are_refused(contexts, sentence):
+    with pytest.raises(ArgumentError) as caught:
+        checked_contexts(contexts, CLOCK)
+    assert sentence in str(caught.value)
+
+
+@given(
+    st.floats(1.2, 2.3),
+    st.sampled_from([1e3, 1e6, 1e9, 1e-3, 1e-6, 1e-9]),
+    st.integers(0, 3),
+)
+def test_values_in_another_unit_are_named_with_the_factor(clock, factor, index):
+    contexts = np.insert(np.full((3, 1), 1.8), index, clock * factor, axis=0)
+    check_units(np.full((3, 1), clock), CLOCK)
+    with pytest.raises(ArgumentError) as caught:
+        check_units(contexts, CLOCK)
+    wanted = f"in context {index}, about {factor:g} times its levels (1.2 to 2.3); values and"
+    assert wanted in str(caught.value)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 90.0))
+def test_values_near_the_levels_are_in_their_unit(value, share):
+    """Nothing below a factor of a hundred is called a mistake, nor zero, nor unlisted levels."""
+    attrs = {"r": {"units": "1", "levels": [value]}}
+    for other in (value * share if share > 0.02 else value, value, 0.0, -value):
+        check_units(np.array([[other]]), attrs)
+    check_units(np.array([[value * 1e9]]), {"r": {"units": "1"}})
+
+
+@given(st.floats(-1e9, 1e9), st.floats(-1e-5, 1e-5))
+def test_levels_are_one_up_to_rounding(value, share):
+    other = value * (1 + share)
+    assert same_level(value, other) == same_level(other, value)
+    if abs(share) < 0.9e-6 or value == 0:
+        assert same_level(value, other)
+    elif abs(share) > 1.1e-6 and abs(value) > 1e-300:
+        assert not same_level(value, other)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("what", ["resources", "counters"])
+def test_names_of_the_packages_own_are_refused(name, what):
+    names = {"resources": {"clock": {"units": "1"}}, "counters": {"work": {}}}
+    names[what] = {name: {"units": "1"}}
+    with pytest.raises(ArgumentError, match=f"'{name}' is a name of msbgen's own"):
+        make_profiles(np.ones((1, 2, 1)), [0.2], [[1.0]], interval=0.1, **names)
+
+
+@pytest.mark.parametrize(
+    "counts", [np.ones((1, 2, 2)), np.ones((2, 1)), np.ones((1, 1, 1, 2, 1)), np.float64(1)]
+)
+def test_arrays_without_a_name_each_are_refused(counts):
+    with pytest.raises(ArgumentError, match="wanted"):
+        make_profiles(counts, [0.2], [[1.0]], interval=0.1, resources=CLOCK, counters={"work": {}})
+
+
+def test_blocks_are_joined_as_xarray_joins_them(measured):
+    blocks = [measured.isel(context=rows) for rows in (slice(0, 1), slice(1, 4), slice(4, 6))]
+    cut = [
+        block.isel(time=block["instructions"].notnull().any(["context", "run"])) for block in blocks
+    ]
+    assert len({block.sizes["time"] for block in cut}) == 3
+    xr.testing.assert_identical(join_profiles(cut), measured)
+    assert join_profiles(cut[:1]) is cut[0]
+
+
+def test_what_is_taken_apart_can_be_put_together(measured):
+    again = make_profiles(
+        np.stack([measured[name].values for name in counter_names(measured)], axis=-1),
+        measured["duration"].values, context_table(measured), interval=0.01,
+        resources=resource_attrs(measured), counters=counter_attrs(measured),
+        attrs={"task": "synthetic"},
+    )  # fmt: skip
+    xr.testing.assert_identical(again, measured)

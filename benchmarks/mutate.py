@@ -1,0 +1,612 @@
+"""Spoil inputs at random: each is refused in a sentence, or answered with figures that make sense.
+
+    python benchmarks/mutate.py --count 3000 --seed 0
+    python benchmarks/mutate.py --seed 0 --only 1234     # that one again, and what was said
+    python benchmarks/mutate.py --of trace.nc plan.csv   # only what spoils these originals
+
+Profile files, model files (both laws, calibrated), traces and CSV tables are spoilt in values,
+types, shapes, names, attributes and bytes, and given to the verb or call that reads them, in a
+process of its own.  A failure is a traceback, a crash, a hang, an exit code that blames somebody
+else, a warning with a source line, or a figure that is negative or no number.  Exits with 1 if
+there was one, after its recipe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import logging
+import os
+import resource
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+import msbgen
+from msbgen.bridge.solve import NotConvergedError
+from msbgen.cli.main import main as command
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.platform.trace import make_trace, write_trace
+
+SECONDS = 60.0  # that one trial may take; most take less than one
+MEMORY = 16 * 2**30  # address space of a worker: who asks for more is refused [bytes]
+ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
+WARM = -1  # the originals, unspoilt: every reader must answer
+
+ODD_NUMBERS = [
+    np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 0.5, 1e-3, 1e9, 1e300, -1e300, 5e-324,
+    2.0**31, 2.0**53, 2.0**63, 1e38, 1e39,
+]  # fmt: skip
+ODD_VALUES: list[Any] = [
+    *ODD_NUMBERS, "", "1", "s", "nan", "resource", "counter", "GHz", "\x1b[31m", "ä" * 300, "{}",
+    [1.0, 2.0], [np.nan], ["a", "b"], np.array([], dtype=np.int8), np.int8(1), np.uint64(2**63),
+    np.arange(3, dtype=np.int16), [1e300, -1e300, 0.0],
+]  # fmt: skip
+ODD_NAMES = [
+    "extrapolated", "beyond", "duration", "runs", "method", "ä", "a b", "a,b", 'a"b', "x" * 200,
+    "instructions", "time_", "Context",
+]  # fmt: skip
+DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f4", "f8", "U"]
+
+
+# --------------------------------------------------------------------------- originals
+
+
+def make_originals(folder: Path) -> None:
+    """Write one small file of every kind."""
+    grid = np.array([(ways, clock) for ways in (2.0, 4.0, 8.0) for clock in (1.0, 2.0)])
+    measured = small_task(grid)
+    msbgen.write_profiles(measured, folder / "measured.nc")
+    msbgen.write_profiles(small_task(np.array([(6.0, 1.5), (3.0, 2.0)])), folder / "truth.nc")
+    model = msbgen.fit_profiles(measured)
+    model.save(folder / "model-default.nc")
+    msbgen.fit_profiles(measured, msbgen.PRESETS["paper"]).save(folder / "model-paper.nc")
+    msbgen.calibrate_model(model, measured).save(folder / "model-calibrated.nc")
+    rng = np.random.default_rng(0)
+    depth = np.sort(rng.integers(0, 4000, (21, 8, 1, 2)), axis=0)[::-1]
+    trace = make_trace(
+        np.full(8, 10**6), np.full(8, 8e5), np.full(8, 1e4), np.repeat(depth, 2, axis=2),
+        attrs={"program": "small", "platform": "made up"},
+    )  # fmt: skip
+    write_trace(trace, folder / "trace.nc")
+    (folder / "contexts.csv").write_text("cache_ways,frequency\n3,1.5\n6,2\n4,1\n")
+    (folder / "plan.csv").write_text(
+        "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error\n"
+        "2,70,1.2,2,0.1,0.1,0.3\n4,700,2.3,1,0.1,0.2,0.2\n3,1400,1.9,3,0.1,0.3,0.1\n"
+    )
+
+
+def small_task(contexts: np.ndarray) -> xr.Dataset:
+    """Two phases, of which one computes and one misses; three runs of about 15 rows."""
+    rng = np.random.default_rng(7)
+    ways, clock = contexts[:, None].T
+    speed = 1 + 0.01 * rng.standard_normal((3, 1))
+    ends = np.cumsum(np.stack([0.1 / clock * speed, 0.3 / ways * speed]), axis=0)
+    duration = ends[-1].T  # (context, run)
+    time = 0.02 * np.arange(1, int(np.ceil(duration.max() / 0.02)) + 1)
+    edges = np.concatenate([[0.0], time])
+    work = np.stack([np.clip(edges / ends[0].T[..., None], 0, 1),
+                     np.clip((edges - ends[0].T[..., None]) / np.diff(ends, axis=0)[0].T[..., None],
+                             0, 1)], axis=-1)  # fmt: skip
+    counts = np.diff(work, axis=2) @ np.array([[1e8, 1e5], [5e7, 1e6]])
+    counts[time - 0.02 >= duration[..., None]] = np.nan
+    return msbgen.make_profiles(
+        counts, duration, contexts, interval=0.02,
+        resources={
+            "cache_ways": {"units": "1", "long_name": "ways", "levels": [2.0, 3.0, 4.0, 6.0, 8.0]},
+            "frequency": {"units": "GHz", "long_name": "clock", "levels": [1.0, 1.5, 2.0]},
+        },
+        counters={"instructions": {"long_name": "work"}, "cache_misses": {"long_name": "misses"}},
+        attrs={"task": "small"},
+    )  # fmt: skip
+
+
+# --------------------------------------------------------------------------- what spoils them
+
+
+def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
+    """Write a spoilt copy of a file; returns what was done to it."""
+    if path.suffix == ".csv":
+        text, how = spoil_table(path.read_text(), rng)
+        data = text.encode("utf-8", "surrogatepass")
+        if rng.random() < 0.2:
+            data, how = spoil_bytes(data, rng)
+        target.write_bytes(data)
+        return how
+    if rng.random() < 0.25:
+        data, how = spoil_bytes(path.read_bytes(), rng)
+        target.write_bytes(data)
+        return how
+    for _ in range(100):
+        original = xr.load_dataset(path, engine="netcdf4", decode_cf=False)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                spoilt, how = spoil_dataset(original, rng)
+                spoilt.to_netcdf(target, engine="netcdf4")
+        except Exception:  # what no file can hold cannot reach us
+            continue
+        return how
+    raise RuntimeError(f"{path}: nothing that was done to it could be written")
+
+
+def spoil_bytes(data: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
+    """Flip bits, cut, insert, blank or move bytes."""
+    changed, start = bytearray(data), int(rng.integers(len(data)))
+    length = int(rng.integers(1, 64))
+    how = str(rng.choice(["flip", "cut", "insert", "zero", "move", "end"]))
+    if how == "flip":
+        for _ in range(int(rng.integers(1, 9))):
+            changed[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+    elif how == "cut":
+        del changed[start : start + length]
+    elif how == "insert":
+        changed[start:start] = rng.bytes(length)
+    elif how == "zero":
+        changed[start : start + length] = bytes(min(length, len(data) - start))
+    elif how == "move":
+        other = int(rng.integers(len(data)))
+        changed[start : start + length] = data[other : other + length]
+    else:
+        del changed[start:]
+    return bytes(changed), f"bytes: {how} at {start}"
+
+
+def spoil_table(text: str, rng: np.random.Generator) -> tuple[str, str]:
+    """Change cells, lines, the header or what separates them."""
+    lines = [line.split(",") for line in text.splitlines()]
+    row, column = int(rng.integers(len(lines))), int(rng.integers(len(lines[0])))
+    how = str(rng.choice(["cell", "number", "drop", "double", "empty", "separator", "header"]))
+    if how == "cell":
+        lines[row][column] = str(rng.choice(["", " ", "x", "1e400", "nan", '"', "'", "1_0", "٣",
+                                             "0x10", "=1+1", "\x00", "\ud800",
+                                             "9" * 5000]))  # fmt: skip
+    elif how == "number":
+        lines[1 + row % (len(lines) - 1)][column] = f"{rng.choice(ODD_NUMBERS):g}"
+    elif how == "drop":
+        del lines[row]
+    elif how == "double":
+        lines.insert(row, lines[row])
+    elif how == "empty":
+        lines = [[] for _ in lines]
+    elif how == "header":
+        lines[0][column] = str(rng.choice([*ODD_NAMES, lines[0][column - 1]]))
+    separator = str(rng.choice([";", "\t", ", "])) if how == "separator" else ","
+    return "\n".join(map(separator.join, lines)) + "\n", f"table: {how} at {row}, {column}"
+
+
+def spoil_dataset(ds: xr.Dataset, rng: np.random.Generator) -> tuple[xr.Dataset, str]:
+    """Change one variable, dimension or attribute."""
+    change = CHANGES[rng.integers(len(CHANGES))]
+    name = str(rng.choice([str(name) for name in ds.variables]))
+    return change(ds, name, rng), f"{change.__name__} of {name}"
+
+
+def some_values(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    values = ds[name].values.copy()
+    odd = rng.choice(ODD_NUMBERS)
+    if values.size == 0 or values.dtype.kind not in "iuf":
+        return ds
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        odd = np.asarray(odd).astype(values.dtype)
+    values.flat[rng.integers(values.size, size=int(rng.choice([1, 1, 3, values.size])))] = odd
+    return with_values(ds, name, values)
+
+
+def factor(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    by = rng.choice([1e9, 1e-9, 1e3, 1e-3, -1.0, 0.0, 1e300, 1e-300, 1.5])
+    with np.errstate(all="ignore"):
+        return with_values(ds, name, ds[name].values * by)
+
+
+def order(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    values = ds[name].values.copy()
+    return with_values(ds, name, rng.permutation(values.ravel()).reshape(values.shape))
+
+
+def dtype(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return with_values(ds, name, ds[name].values.astype(str(rng.choice(DTYPES))))
+
+
+def shape(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Fewer, more or no rows of one variable, under another dimension."""
+    variable = ds[name].variable
+    if variable.ndim == 0:
+        return ds
+    axis = int(rng.integers(variable.ndim))
+    n = variable.shape[axis]
+    rows = [np.arange(n // 2), np.arange(0), np.arange(2 * n) % n, np.arange(max(n - 1, 0))]
+    values = np.take(variable.values, rows[rng.integers(4)], axis=axis)
+    dims = [f"{dim}_other" if i == axis else dim for i, dim in enumerate(variable.dims)]
+    return ds.drop_vars(name).assign({name: (dims, values, variable.attrs)})
+
+
+def rank(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Lose a dimension, or get one more."""
+    variable = ds[name].variable
+    if variable.ndim and rng.random() < 0.5:
+        return ds.drop_vars(name).assign({name: variable.isel({variable.dims[0]: 0})})
+    return ds.drop_vars(name).assign({name: variable.expand_dims("more")})
+
+
+def transposed(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    if ds[name].ndim < 2:
+        return ds
+    return ds.assign({name: ds[name].transpose(*rng.permutation(ds[name].dims))})
+
+
+def rows(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Fewer, no, or doubled rows of a dimension, everywhere."""
+    dim = str(rng.choice([str(dim) for dim in ds.dims]))
+    n = ds.sizes[dim]
+    some = [slice(n // 2), slice(0), slice(1), [0, *range(n)], slice(None, None, -1)]
+    return ds.isel({dim: some[rng.integers(len(some))]})
+
+
+def dropped(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    return ds.drop_vars(name)
+
+
+def renamed(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    old = str(rng.choice([str(old) for old in [*ds.variables, *ds.dims]]))
+    return ds.rename({old: str(rng.choice(ODD_NAMES))})
+
+
+def attribute(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    changed = ds.copy()
+    attrs = changed.attrs if rng.random() < 0.4 else changed[name].attrs
+    more = ["units", "role", "levels", "long_name", "progress", "kind", "interval", "schema",
+            "scale_factor", "add_offset", "_FillValue", "missing_value", "coordinates",
+            "calendar", "task"]  # fmt: skip
+    chosen = str(rng.choice([*attrs, *more]))
+    if rng.random() < 0.25:
+        attrs.pop(chosen, None)
+    else:
+        attrs[chosen] = ODD_VALUES[rng.integers(len(ODD_VALUES))]
+    return changed
+
+
+def labels(ds: xr.Dataset, name: str, rng: np.random.Generator) -> xr.Dataset:
+    """Change a leaf or a branch of an attribute that holds JSON."""
+    trees = [key for key, text in ds.attrs.items() if str(text).startswith("{")]
+    if not trees:
+        return attribute(ds, name, rng)
+    key = str(rng.choice(trees))
+    tree = json.loads(ds.attrs[key])
+    branch: Any = tree
+    while True:
+        keys = list(branch) if isinstance(branch, dict) else list(range(len(branch)))
+        if not keys:
+            break
+        at = keys[rng.integers(len(keys))]
+        if isinstance(branch[at], (dict, list)) and branch[at] and rng.random() < 0.8:
+            branch = branch[at]
+            continue
+        odd = [None, True, -1, 0, 1e300, "x", "", [], {}, [1, "a"], {"a": 1}, 10**30, 2.5]
+        if rng.random() < 0.3:
+            del branch[at]
+        else:
+            branch[at] = odd[rng.integers(len(odd))]
+        break
+    return ds.assign_attrs({key: json.dumps(tree)})
+
+
+def with_values(ds: xr.Dataset, name: str, values: np.ndarray) -> xr.Dataset:
+    changed = ds[name].dims, values, ds[name].attrs
+    return ds.assign_coords({name: changed}) if name in ds.coords else ds.assign({name: changed})
+
+
+CHANGES: list[Callable[[xr.Dataset, str, np.random.Generator], xr.Dataset]] = [
+    some_values, some_values, some_values, factor, order, dtype, shape, shape, rank, transposed,
+    rows, rows, dropped, renamed, attribute, attribute, attribute, labels,
+]  # fmt: skip
+
+
+# --------------------------------------------------------------------------- who reads them
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A verb with IN for its spoilt input, or a call of the library, and a file it reads."""
+
+    original: str
+    verb: tuple[str, ...] = ()
+    call: Callable[[Path], None] | None = None
+    outputs: tuple[str, ...] = ()
+
+
+def answer(path: Path) -> None:
+    """Load a model and ask it for everything."""
+    model = msbgen.ProfileModel.load(path)
+    contexts = [[3.0, 1.5], [4.0, 2.0]]
+    for kind in ("mean", "max_likelihood", "sample"):
+        made = model.generate(contexts, kind=kind, n_samples=2, rng=0)
+        msbgen.validate_profiles(made, source=f"kind {kind}", part=True)
+        doubt(made)
+
+
+def bound(path: Path) -> None:
+    """Load a calibrated model and ask it for a bound."""
+    bounds = msbgen.CalibratedModel.load(path).bounds([[3.0, 1.5], [4.0, 2.0]], 0.4)
+    doubt(bounds)
+
+
+OUTPUT = ("o.nc",)
+TO_OUTPUT = ("-o", "o.nc")
+GENERATE = ("generate", "measured.nc", *TO_OUTPUT)
+REPLAY = ("platform", "replay", *TO_OUTPUT)
+TO_CONTEXTS = ("--contexts", "contexts.csv")
+METHODS = ("--methods", "default/mean,nearest_context,multilinear")
+READERS = [
+    Reader("measured.nc", ("check", "IN")),
+    *(
+        Reader("measured.nc", ("generate", "IN", *TO_OUTPUT, *TO_CONTEXTS, *more), None, OUTPUT)
+        for more in (
+            (),
+            ("--kind", "mean", "--interval", "0.03"),
+            ("--kind", "sample", "--samples", "2", "--preset", "paper"),
+        )
+    ),
+    Reader(
+        "measured.nc", ("bound", "IN", "-o", "b.nc", *TO_CONTEXTS, "--miscoverage", "0.4"), None,
+        ("b.nc",),
+    ),
+    Reader("measured.nc", ("plan", "IN", "--budget", "3s", "-o", "p.csv"), None, ("p.csv",)),
+    Reader("measured.nc", ("evaluate", "IN", "--truth", "truth.nc", *METHODS)),
+    Reader("truth.nc", ("evaluate", "measured.nc", "--truth", "IN", *METHODS)),
+    Reader("truth.nc", (*GENERATE, "--contexts", "IN"), None, OUTPUT),
+    *(Reader("model-default.nc", call=answer) for _ in range(3)),
+    *(Reader("model-paper.nc", call=answer) for _ in range(2)),
+    *(Reader("model-calibrated.nc", call=bound) for _ in range(2)),
+    *(Reader("trace.nc", (*REPLAY, "IN", "--contexts", "grid:2x2x1", "--runs", "2"), None, OUTPUT)
+      for _ in range(2)),
+    Reader("contexts.csv", (*GENERATE, "--contexts", "IN"), None, OUTPUT),
+    Reader("plan.csv", (*REPLAY, "trace.nc", "--contexts", "IN"), None, OUTPUT),
+]  # fmt: skip
+
+
+class DoubtError(Exception):
+    """An answer that makes no sense."""
+
+
+def doubt(ds: xr.Dataset) -> None:
+    """Raise where a figure is negative, infinite, or no number before the end of its run."""
+    for name, variable in ds.data_vars.items():
+        if variable.dtype.kind not in "iuf":
+            continue
+        values = variable.values.astype(float)
+        ended = np.isnan(values) if {"time", "run"} & set(variable.dims) else False
+        bad = ~ended & ~(np.isfinite(values) & (values >= 0))
+        if bad.any():
+            raise DoubtError(f"'{name}' is {values[bad][0]} in an answer")
+
+
+def doubt_file(path: Path) -> None:
+    """Doubt what a verb has written."""
+    if path.suffix == ".csv":
+        for line in path.read_text().splitlines()[1:]:
+            values = np.array(line.split(","), dtype=float)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise DoubtError(f"{path.name} says {line}")
+    elif path.name == "b.nc":
+        doubt(xr.load_dataset(path))
+    else:
+        doubt(msbgen.read_profiles(path))
+
+
+def plan_trial(seed: int, index: int) -> tuple[Reader, np.random.Generator]:
+    """Who reads what in a trial, and the numbers that spoil it."""
+    if index < 0:
+        return READERS[WARM - index], np.random.default_rng(0)
+    rng = np.random.default_rng([seed, index])
+    return READERS[rng.integers(len(READERS))], rng
+
+
+def try_one(folder: Path, seed: int, index: int) -> tuple[str, str]:
+    """Spoil an input and have it read: the verdict, and why."""
+    reader, rng = plan_trial(seed, index)
+    spoilt = folder / f"spoilt{Path(reader.original).suffix}"
+    for name in (spoilt.name, *reader.outputs):
+        (folder / name).unlink(missing_ok=True)
+    if index < 0:
+        how = "nothing"
+        spoilt.write_bytes((folder / reader.original).read_bytes())
+    else:
+        how = spoil_file(folder / reader.original, spoilt, rng)
+    what = " ".join(reader.verb) or f"{reader.call.__name__}() of {reader.original}"
+    with standing_in(folder):
+        verdict, said = (judge_verb if reader.verb else judge_call)(reader, spoilt, folder)
+    if index < 0 and verdict != ANSWERED:
+        verdict = FAILED
+    return verdict, f"{what}; {how}\n{said}"
+
+
+def judge_call(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
+    """Call the library: what it raises has a type of its own and one sentence."""
+    messages = io.StringIO()
+    try:
+        with redirect_stderr(messages):
+            reader.call(spoilt)
+    except (ProfileError, ArgumentError, MeasurementError, NotConvergedError) as error:
+        return (REFUSED if one_sentence(str(error)) else FAILED), str(error)
+    except Exception:
+        return FAILED, traceback.format_exc()
+    return (FAILED if "Warning" in messages.getvalue() else ANSWERED), messages.getvalue()
+
+
+def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
+    """Run a verb: exit codes, sentences, and what it has written."""
+    results, messages = io.StringIO(), io.StringIO()
+    arguments = [spoilt.name if part == "IN" else part for part in reader.verb]
+    try:
+        with redirect_stdout(results), redirect_stderr(messages):
+            code = command(arguments)
+            for name in reader.outputs if code == 0 else ():
+                with redirect_stderr(io.StringIO()):
+                    doubt_file(folder / name)
+        said = messages.getvalue()
+        if any(not line.startswith("msbgen: ") for line in said.splitlines()):
+            return FAILED, said
+        if code == 0:
+            return ANSWERED, said
+    except (Exception, SystemExit):
+        return FAILED, messages.getvalue() + traceback.format_exc()
+    # a trace may be sound and yet too small for the levels asked for
+    blamed = (
+        code == 3 or (code == 4 and "paper" in arguments) or (code == 2 and "replay" in arguments)
+    )
+    written = [name for name in reader.outputs if (folder / name).exists()]
+    if not blamed or written or not one_sentence(said):
+        return FAILED, f"exit {code}, wrote {written}\n{said}"
+    return REFUSED, said
+
+
+def one_sentence(said: str) -> bool:
+    """Whether every line could stand in a terminal, and ends as sentences do."""
+    lines = said.splitlines()
+    return bool(lines) and all(
+        line.isprintable() and line.endswith((".", ")")) and len(line) < 1000 for line in lines
+    )
+
+
+@contextmanager
+def standing_in(folder: Path) -> Iterator[None]:
+    """Work in a folder for a while."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+# --------------------------------------------------------------------------- processes
+
+
+def serve(folder: Path, seed: int) -> None:
+    """A worker: an index a line comes in, a verdict a line goes out."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    prepare()
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)  # what libraries print is no verdict
+        for line in sys.stdin:
+            print(json.dumps(try_one(folder, seed, int(line))), file=out, flush=True)
+
+
+def prepare() -> None:
+    """Let every message reach whoever listens at the time, and every warning each time."""
+    logging.getLogger().handlers[:] = [Listening(logging.WARNING)]
+    warnings.simplefilter("always")
+
+
+class Listening(logging.StreamHandler):
+    """A handler that writes to what stderr is now."""
+
+    def __init__(self, level: int):
+        logging.Handler.__init__(self, level)
+        self.setFormatter(logging.Formatter("msbgen: warning: %(message)s"))
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
+class Worker:
+    """A process that tries one after another, and is replaced when it dies."""
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.folder = Path(tempfile.mkdtemp(prefix="mutate-"))
+        make_originals(self.folder)
+        self.process: Any = None
+
+    def start(self) -> None:
+        arguments = ["--serve", str(self.folder), "--seed", str(self.seed)]
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, *arguments],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    def ask(self, index: int) -> tuple[str, str]:
+        """Have one trial done."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
+        self.process.stdin.write(f"{index}\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            return tuple(json.loads(line))
+        if not ready:
+            self.process.kill()
+        code = self.process.wait()
+        self.process = None
+        reader, _ = plan_trial(self.seed, index)
+        why = f"died with {code}" if ready else f"took more than {SECONDS:g} s"
+        return FAILED, f"{' '.join(reader.verb)} {reader.original}\n{why}"
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        self.folder.rmdir()
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--count", type=int, default=3000)
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--only", type=int, nargs="*", help="these trials, and what they said")
+    options.add_argument("--of", nargs="*", metavar="NAME", help="only what spoils these originals")
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.serve:
+        serve(chosen.serve, chosen.seed)
+        return 0
+    indices = chosen.only or [*range(WARM, WARM - len(READERS), -1), *range(chosen.count)]
+    if chosen.of:
+        indices = [i for i in indices if plan_trial(chosen.seed, i)[0].original in chosen.of]
+    workers = [Worker(chosen.seed) for _ in range(chosen.workers)]
+    started, found = time.perf_counter(), Counter[str]()
+
+    def work(share: int) -> None:
+        for index in indices[share :: chosen.workers]:
+            verdict, why = workers[share].ask(index)
+            found[verdict] += 1
+            if verdict == FAILED or chosen.only:
+                print(f"{verdict}: --seed {chosen.seed} --only {index}: {why}", flush=True)
+
+    try:
+        with ThreadPoolExecutor(chosen.workers) as pool:
+            list(pool.map(work, range(chosen.workers)))
+    finally:
+        for worker in workers:
+            worker.stop()
+    counts = ", ".join(f"{found[verdict]} {verdict}" for verdict in (ANSWERED, REFUSED, FAILED))
+    print(f"{sum(found.values())} trials in {time.perf_counter() - started:.0f} s: {counts}")
+    return 1 if found[FAILED] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
