@@ -182,8 +182,8 @@ def _fixed_metric(
 class _Constant(Trend):
     """The mean over the known contexts, whatever the context: all is left to the bridge."""
 
-    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0, held_out: bool = True) -> Trend:
-        found = vars(super().refit(states, weights=weights, held_out=held_out))
+    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
+        found = vars(super().refit(states, weights=weights))
         return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
 
 

@@ -135,7 +135,7 @@ class HeldOut:
         """Of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
         apart = self.trend.distance(self.trend.contexts)
         np.fill_diagonal(apart, np.inf)
-        return self.trend.metric * _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
+        return self.trend.mean_lengths * _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
 
     @cached_property
     def precision(self) -> Floats:
@@ -421,7 +421,7 @@ def _left_out_prediction(
     """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
     trend = law.centre.trend
     if len(group) == 1 and not anew:
-        return trend.loo[group]
+        return trend.held_out[group]
     kept = np.setdiff1d(np.arange(len(law.contexts)), group)
     worth = used.sum(axis=1)[kept]
     if anew:
@@ -429,7 +429,7 @@ def _left_out_prediction(
         trend = fit_trend(law.contexts[kept], means[kept], weights=worth, segments=segments)
     else:
         trend = replace(trend, contexts=law.contexts[kept])
-        trend = trend.refit(means[kept], weights=worth, held_out=False)
+        trend = trend.refit(means[kept], weights=worth)
     return trend.predict(law.contexts[group])
 
 

@@ -6,8 +6,8 @@ is a theorem where new contexts are drawn like the known ones.  Where this depar
 is done:
 
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
-  bounds are a little wide.  Contexts left out alone are predicted in closed form (`Trend.loo`),
-  which keeps the length scales that were chosen with the left-out context present: a few
+  bounds are a little wide.  Contexts left out alone are predicted in closed form,
+  `Trend.held_out`, which keeps the length scales chosen with the left-out context present: a few
   parameters against hundreds of runs.  ``folds=K`` repeats every choice instead.  Residuals of the
   bridge at the left-out context are never used.
 - Known contexts are mostly a grid, new ones lie between its levels: they are not drawn alike.

@@ -220,14 +220,10 @@ class ProgressLaw:
             find_caps=clock != 0,
             segments=settings.segments,
         )
-        for done in range(1, settings.sharpenings + 1):
+        for _ in range(settings.sharpenings):
             prior = trend.predict(contexts)[run_context]
             own = sharpen(*runs, prior, knots=knots, clock=clock, shared_steps=_SHARED_STEPS).state
-            trend = trend.refit(
-                _context_means(own, run_context),
-                weights=n_runs,
-                held_out=done == settings.sharpenings,
-            )
+            trend = trend.refit(_context_means(own, run_context), weights=n_runs)
         run_total = measured.total[run_context, run]
         total_trend = fit_trend(
             contexts,

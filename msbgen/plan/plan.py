@@ -35,7 +35,8 @@ from msbgen.generate.model import ProfileModel
 from msbgen.generate.progress_law import ProgressLaw
 from msbgen.plan.design import Design, Quantity, all_points, greedy_design, propose_contexts
 from msbgen.trend.covariance import prior_covariance
-from msbgen.trend.fit import FORMS, Cap, Trend, fit_trend, throttled
+from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.smooth import FORMS
 
 Floats = NDArray[np.float64]
 
@@ -489,7 +490,7 @@ def _learned(
     worth = runs / runs.mean()
     importance = _importance(states, trend.offset, law.clock)
     logs = np.log(states + trend.offset)
-    squared = (np.log(trend.loo + trend.offset) - logs) ** 2
+    squared = (np.log(trend.held_out + trend.offset) - logs) ** 2
     spread = _spread(law, importance)
     scaled_axes, points, free = _coordinates(trend, axes)
     quantities, noise = [], 0.0
@@ -499,8 +500,11 @@ def _learned(
         for cap in law.trend.caps if k == 0 else ():
             lengths, nugget = cap.lengths.copy(), cap.nugget
             weight = importance[:, 0] / importance[:, 0].sum()
-            share = _free_share(law.trend, cap, platform, weight)
-            point_share = _free_share(law.trend, cap, law.contexts, weight)
+            # of the unthrottled time's variance what reaches the time, in the mean over the bins
+            share, point_share = (
+                law.trend.free_share(contexts) ** 2 @ weight
+                for contexts in (platform, law.contexts)
+            )
         lengths[free] = _LENGTH
         sight, point_sight = (1.0 / np.maximum(s, _LEAST_SHARE) for s in (share, point_share))
         among = prior_covariance(points, points, lengths)
@@ -582,15 +586,6 @@ def _spread(law: ProgressLaw, importance: Floats) -> Floats:
     if repeated.sum() < 6:
         return np.full(law.residual.shape[2], np.nan)
     return np.einsum("nbk,bk->k", law.residual[repeated] ** 2, importance) / repeated.sum()
-
-
-def _free_share(trend: Trend, cap: Cap, contexts: Floats, weight: Floats) -> Floats:
-    """Share of the unthrottled time's variance that reaches the time, (q,), mean over bins."""
-    kernel = prior_covariance(trend.scaled(contexts), trend.scaled(trend.contexts), cap.lengths)
-    free = np.exp(np.minimum(kernel @ cap.coefficients + cap.mean, cap.highest))
-    amount = trend.predict(contexts)[..., cap.counter]
-    least = np.maximum(amount / (cap.rate * contexts[:, cap.resource, None]), 1e-300)
-    return throttled(free, least, cap.width)[1] ** 2 @ weight
 
 
 def _labelled(

@@ -1,4 +1,8 @@
-"""Kernels of the trend: positive definite systems, and time under a cap."""
+"""Kernels of the trend: positive definite systems, and time under a cap.
+
+Loops run over slices from zero: where a loop starts elsewhere the compiler cannot rule out that an
+index is negative, and leaves it scalar.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,14 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+
+# Rows that are eliminated at once: each other row is loaded once for all of them.
+_PANEL = 4
+# Where no free time gives the time seen, it is taken to be about e⁻⁶ of that; others are told to
+# this share of a logarithm, which is far below what sampling leaves.
+_LOWEST, _RESOLUTION = -6.0, 6.0 / 2**24
+# Newton's method from above is monotone; most elements need five steps.
+_MOST_STEPS = 60
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
@@ -34,80 +46,95 @@ def throttled(free, least, width, time, share):
 
 
 @_kernel
-def invert_positive(matrix, inverse):
-    """Inverse of a positive definite matrix by Cholesky, serially; False where it is not one."""
-    n = matrix.shape[0]
-    lower = np.zeros((n, n))
-    for i in range(n):
-        # invariant: rows before i hold the factor L of matrix = L Lᵀ
-        row = lower[i]
-        for j in range(i):
-            other = lower[j]
-            inner = matrix[i, j]
-            for k in range(j):
-                inner -= row[k] * other[k]
-            row[j] = inner / other[j]
-        pivot = matrix[i, i]
-        for k in range(i):
-            pivot -= row[k] * row[k]
-        if not pivot > 0.0:
-            return False
-        row[i] = np.sqrt(pivot)
-    # rows of W = L⁻¹, each from those before it; then matrix⁻¹ = Wᵀ W
-    w = np.zeros((n, n))
-    for i in range(n):
-        w_i = w[i]
-        w_i[i] = 1.0
-        for j in range(i):
-            factor = lower[i, j]
-            w_j = w[j]
-            for k in range(j + 1):
-                w_i[k] -= factor * w_j[k]
-        scale = 1.0 / lower[i, i]
-        for k in range(i + 1):
-            w_i[k] *= scale
-    inverse[:] = 0.0
-    for i in range(n):
-        w_i = w[i]
-        for j in range(i + 1):
-            out = inverse[j]
-            factor = w_i[j]
-            for k in range(i + 1):
-                out[k] += factor * w_i[k]
+def unthrottled(time, least, width, free):
+    """The free time (n,) that gives `time` under `throttled`.
+
+    Newton's method: time is convex in the free time, so that from above it never overshoots.
+    """
+    for i in range(time.size):
+        u = time[i]
+        floor = math.exp(_LOWEST) * u
+        for _ in range(_MOST_STEPS):
+            d = (np.log(max(least[i], 1e-300)) - np.log(u)) / width
+            slope = 0.5 * math.erfc((d - 0.5 * width) * math.sqrt(0.5))
+            seen = u * slope + 0.5 * least[i] * math.erfc(-(d + 0.5 * width) * math.sqrt(0.5))
+            step = (seen - time[i]) / max(slope, 1e-300)
+            if not step > 1e-13 * u or u <= floor:
+                break
+            u = max(u - step, floor)
+        steps = math.floor((np.log(u / time[i]) - _LOWEST) / _RESOLUTION)
+        steps = min(max(steps, 0), 2**24 - 1)
+        free[i] = time[i] * math.exp(_LOWEST + (steps + 0.5) * _RESOLUTION)
+
+
+@_kernel
+def eliminate(rows, width):
+    """[A | B | I] -> [U | U⁻ᵀB | U⁻ᵀ] in place, A = UᵀU; False where A is not positive definite.
+
+    rows (n, ·), of which A and B are the first `width` columns; B and I may be missing.  The upper
+    triangle of A is read.  Serially: on a busy machine the threads of a library cost a
+    hundredfold at this size.
+    """
+    n = rows.shape[0]
+    for start in range(0, n, _PANEL):
+        # invariant: rows from start on hold the Schur complement, those before are done
+        stop = min(start + _PANEL, n)
+        end = min(width + stop, rows.shape[1])  # U⁻ᵀ is lower triangular
+        for a in range(start, stop):
+            pivot = rows[a, a]
+            if not pivot > 0.0:
+                return False
+            top = rows[a, a:end]
+            inverse = 1.0 / np.sqrt(pivot)
+            for j in range(top.size):
+                top[j] *= inverse
+            for i in range(a + 1, stop):
+                row, other = rows[i, i:end], rows[a, i:end]
+                factor = other[0]
+                for j in range(row.size):
+                    row[j] -= factor * other[j]
+        if stop == n:
+            break
+        for i in range(stop, n):
+            row = rows[i, i:end]
+            r0, r1 = rows[start, i:end], rows[start + 1, i:end]
+            r2, r3 = rows[start + 2, i:end], rows[start + 3, i:end]
+            f0, f1, f2, f3 = r0[0], r1[0], r2[0], r3[0]
+            for j in range(row.size):
+                row[j] -= f0 * r0[j] + f1 * r1[j] + f2 * r2[j] + f3 * r3[j]
     return True
 
 
 @_kernel
-def solve_positive(matrix, x):
-    """Solve matrix @ x = x in place by Cholesky; False where the matrix is not positive definite.
+def left_out(inverse, coefficients, index, ends, errors):
+    """Known minus predicted where groups g are left out: (K⁻¹_gg)⁻¹ (K⁻¹y)_g.
 
-    Reads and overwrites the upper triangle, serially: on a busy machine the threads of a library
-    cost a hundredfold at this size.
+    inverse K⁻¹ (n, n); coefficients K⁻¹y (n, c); index (rows,) the members of the groups, one
+    group after the other, ends (groups,) where each ends; errors (rows, c).
     """
-    n = x.size
-    for k in range(n):
-        # invariant: rows before k hold the factor U of UᵀU, the others the Schur complement
-        pivot = matrix[k, k]
-        if not pivot > 0.0:
+    c = errors.shape[1]
+    start = 0
+    for end in ends:
+        size = end - start
+        group = index[start:end]
+        rows = np.empty((size, size + c))
+        for i in range(size):
+            for j in range(size):
+                rows[i, j] = inverse[group[i], group[j]]
+            for j in range(c):
+                rows[i, size + j] = coefficients[group[i], j]
+        if not eliminate(rows, size + c):
             return False
-        top = matrix[k]
-        inverse = 1.0 / np.sqrt(pivot)
-        for j in range(k, n):
-            top[j] *= inverse
-        for i in range(k + 1, n):
-            row = matrix[i]
-            factor = top[i]
-            for j in range(i, n):
-                row[j] -= factor * top[j]
-    for k in range(n):
-        row = matrix[k]
-        x[k] /= row[k]
-        for j in range(k + 1, n):
-            x[j] -= row[j] * x[k]
-    for k in range(n - 1, -1, -1):
-        row = matrix[k]
-        inner = 0.0
-        for j in range(k + 1, n):
-            inner += row[j] * x[j]
-        x[k] = (x[k] - inner) / row[k]
+        for i in range(size - 1, -1, -1):
+            # invariant: errors holds the solution in the rows after i
+            x, right = errors[start + i], rows[i, size:]
+            for j in range(c):
+                x[j] = right[j]
+            for k in range(i + 1, size):
+                factor, other = rows[i, k], errors[start + k]
+                for j in range(c):
+                    x[j] -= factor * other[j]
+            for j in range(c):
+                x[j] /= rows[i, i]
+        start = end
     return True

@@ -19,6 +19,8 @@ Floats = NDArray[np.float64]
 LINEAR = 100.0
 # Fewer contexts than these: finding the levels that they share takes longer than it spares.
 _FEW = 8
+# Length scales of a resource whose correlations are kept: a search tries neighbours of the best.
+_KEPT = 4
 
 
 def matern(step: Floats, length: Floats | float) -> Floats:
@@ -32,18 +34,62 @@ def line(inner: Floats) -> Floats:
     return LINEAR * (1.0 + 12.0 * inner)
 
 
+class Pairs:
+    """The covariance between given points, for many length scales.
+
+    Parameters
+    ----------
+    z, other : ndarray, (q, m) and (n, m)
+        Scaled coordinates.
+    """
+
+    def __init__(self, z: Floats, other: Floats) -> None:
+        self._z, self._other = z, other
+        self._line = line(z @ other.T)
+        self._kept: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
+        if len(z) >= _FEW:
+            self._levels = [_levels(mine, theirs) for mine, theirs in zip(z.T, other.T)]
+
+    def covariance(self, lengths: Floats) -> Floats:
+        """Covariances with one length scale a resource, (m,) -> (q, n)."""
+        if len(self._z) < _FEW:
+            smooth = matern(self._z[:, None] - self._other, lengths).prod(axis=2)
+        else:
+            smooth = self._correlation(0, float(lengths[0])).copy()
+            for r in range(1, len(lengths)):
+                smooth *= self._correlation(r, float(lengths[r]))
+        smooth += self._line
+        return smooth
+
+    def covariances(self, lengths: Floats) -> Floats:
+        """Covariances for several sets of length scales, (k, m) -> (k, q, n)."""
+        if len(self._z) < _FEW:
+            steps = self._z[:, None] - self._other
+            return matern(steps, lengths[:, None, None]).prod(axis=3) + self._line
+        return np.stack([self.covariance(one) for one in lengths])
+
+    def _correlation(self, r: int, length: float) -> Floats:
+        """Along one resource, (q, n)."""
+        kept = self._kept[r]
+        if length not in kept:
+            if len(kept) == _KEPT:
+                del kept[next(iter(kept))]
+            steps, places = self._levels[r]
+            # grids repeat levels: one value per pair of distinct levels
+            kept[length] = matern(steps, length)[places]
+        return kept[length]
+
+
+def _levels(mine: Floats, theirs: Floats) -> tuple[Floats, tuple[NDArray[np.intp], ...]]:
+    """Steps between distinct levels, and where those of each pair of points stand among them."""
+    levels, i = np.unique(mine, return_inverse=True)
+    other_levels, j = np.unique(theirs, return_inverse=True)
+    return levels[:, None] - other_levels, np.ix_(i, j)
+
+
 def prior_covariance(z: Floats, other: Floats, lengths: Floats) -> Floats:
     """k between (q, m) and (n, m) scaled coordinates, (q, n)."""
-    if len(z) < _FEW:
-        smooth = matern(z[:, None] - other, lengths).prod(axis=2)
-        return smooth + line(z @ other.T)
-    smooth = np.ones((len(z), len(other)))
-    for r, length in enumerate(lengths):
-        # grids repeat levels: one value per pair of distinct levels
-        mine, i = np.unique(z[:, r], return_inverse=True)
-        theirs, j = np.unique(other[:, r], return_inverse=True)
-        smooth *= matern(mine[:, None] - theirs, length)[np.ix_(i, j)]
-    return smooth + line(z @ other.T)
+    return Pairs(z, other).covariance(lengths)
 
 
 def prior_variance(z: Floats) -> Floats:

@@ -355,17 +355,6 @@ def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
         plan.write(tmp_path / "plan.csv")
 
 
-def test_a_replay_takes_runs_per_context():
-    trace, contexts = read_trace(TRACES / "gzip.nc"), platform_contexts("grid:2x2x1")
-    some, every = (replay(trace, contexts, runs) for runs in ([1, 3, 2, 3], 3))
-    taken = np.isfinite(duration_array(some))
-    np.testing.assert_array_equal(taken.sum(axis=1), [1, 3, 2, 3])
-    np.testing.assert_array_equal(duration_array(some)[taken], duration_array(every)[taken])
-    for runs, message in (([1, 2], "shape"), ([1, 1, 0, 1], "whole number ≥ 1"), (1.5, "whole")):
-        with pytest.raises(ValueError, match=message):
-            replay(trace, contexts, runs)
-
-
 def test_a_plan_of_no_runs_is_refused(tmp_path):
     path = tmp_path / "plan.csv"
     for runs in ("0", "1.5"):

@@ -1,0 +1,212 @@
+"""Two smoothers of values at scattered points: a Gaussian process, and local lines.
+
+The problem: values y (n, c) of many columns at the same points z (n, m), with noise variances
+(n, c) over that of the smooth part, one length scale a resource and one nugget that multiplies the
+noise.  Both smoothers are linear, prediction = rows(z) @ coefficients, and say in closed form what
+they would have predicted of points that were left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.errors import MeasurementError
+from msbgen.machine import available_cores
+from msbgen.trend import _kernels
+from msbgen.trend.covariance import Pairs
+from msbgen.trend.folds import Folds
+
+Floats = NDArray[np.float64]
+
+FORMS = ("gaussian-process", "local-linear")
+# Systems that a thread solves before the next one starts is worth it.
+_MANY = 16
+
+
+class Smoother(Protocol):
+    """What a form of the trend is asked for; lengths are (m,)."""
+
+    def __init__(self, known: Floats) -> None: ...
+
+    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
+        """Weights of the coefficients at points (q, m) for k quantities, (k, q, n).
+
+        lengths (k, m), nugget (k,).
+        """
+        ...
+
+    def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
+        """What predictions are linear in, (n, c)."""
+        ...
+
+    def left_out(
+        self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
+    ) -> Floats:
+        """Known minus predicted for each row of the folds, (rows, c)."""
+        ...
+
+
+class GaussianProcess:
+    """The posterior mean under the prior of :mod:`msbgen.trend.covariance`.
+
+    Parameters
+    ----------
+    known : ndarray, (n, m)
+        Scaled coordinates.
+
+    Notes
+    -----
+    O(n³) a fit where all columns have the same noise, else O(n³) a column, in threads.
+    """
+
+    def __init__(self, known: Floats) -> None:
+        self._known = known
+
+    @cached_property
+    def _pairs(self) -> Pairs:
+        return Pairs(self._known, self._known)
+
+    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
+        """See :class:`Smoother`; the nugget has no part in it."""
+        return Pairs(z, self._known).covariances(lengths)
+
+    def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
+        """See :class:`Smoother`.
+
+        Raises
+        ------
+        MeasurementError
+            Points so alike that rounding leaves nothing of what tells them apart.
+        """
+        kernel, out = self._pairs.covariance(lengths), np.empty_like(values)
+
+        def solve(columns: NDArray[np.intp]) -> None:
+            half = _half_inverse(kernel, nugget * noise[:, columns[0]])
+            out[:, columns] = half.T @ (half @ values[:, columns])
+
+        _each(solve, _equal_columns(noise))
+        return out
+
+    def left_out(
+        self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
+    ) -> Floats:
+        """See :class:`Smoother`, and `coefficients` for errors."""
+        kernel, singles = self._pairs.covariance(lengths), folds.singles
+        out = np.empty((len(folds.weight), values.shape[1]))
+
+        def solve(columns: NDArray[np.intp]) -> None:
+            half = _half_inverse(kernel, nugget * noise[:, columns[0]])
+            if len(folds.ends) == 0:
+                mine = half.T @ (half @ values[:, columns])
+                diagonal = (half**2).sum(axis=0)
+            else:
+                inverse = half.T @ half
+                mine = inverse @ values[:, columns]
+                diagonal = np.diag(inverse)
+                errors = np.empty((len(folds.members), len(columns)))
+                if not _kernels.left_out(inverse, mine, folds.members, folds.ends, errors):
+                    raise MeasurementError(_ALIKE)
+                out[singles:, columns] = errors
+            # known minus predicted from all others: (K⁻¹y)_i / K⁻¹_ii
+            out[:singles, columns] = mine[:singles] / diagonal[:singles, None]
+
+        _each(solve, _equal_columns(noise))
+        return out
+
+
+class LocalLinear:
+    """Lines fitted around each point, near values counting most.
+
+    Minimises Σ_i κ_i (y_i − a − b·(z_i − z))² + ridge·|b|², κ Gaussian with the length scales;
+    the nugget is the ridge over Σ κ.  The noise has no part in it.
+
+    Parameters
+    ----------
+    known : ndarray, (n, m)
+        Scaled coordinates.
+    """
+
+    def __init__(self, known: Floats) -> None:
+        self._known = known
+
+    def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
+        """See :class:`Smoother`."""
+        everyone = np.ones((len(z), len(self._known)), dtype=bool)
+        return np.stack([self._rows(z, *one, everyone) for one in zip(lengths, nugget)])
+
+    def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
+        """The values themselves."""
+        return values
+
+    def left_out(
+        self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
+    ) -> Floats:
+        """See :class:`Smoother`."""
+        index, singles = folds.index, np.arange(folds.singles)
+        allowed = np.ones((len(index), len(self._known)), dtype=bool)
+        allowed[singles, singles] = False
+        for group in folds.groups:
+            rows = slice(folds.singles + group.start, folds.singles + group.stop)
+            allowed[rows, folds.members[group]] = False
+        rows = self._rows(self._known[index], lengths, nugget, allowed)
+        return values[index] - rows @ values
+
+    def _rows(
+        self, z: Floats, lengths: Floats, nugget: float, allowed: NDArray[np.bool_]
+    ) -> Floats:
+        """Weights (q, n) of the known values in the fits around z (q, m)."""
+        step = self._known[None] - z[:, None]
+        squared = ((step / lengths) ** 2).sum(axis=2)
+        squared = np.where(allowed, squared, np.inf)
+        weight = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)))
+        design = np.concatenate([np.ones((*step.shape[:2], 1)), step], axis=2)
+        normal = np.matmul((weight[..., None] * design).transpose(0, 2, 1), design)
+        index = np.arange(1, design.shape[2])
+        normal[:, index, index] += nugget * weight.sum(axis=1, keepdims=True)
+        first = np.zeros((len(z), design.shape[2], 1))
+        first[:, 0] = 1.0
+        return np.matmul(design, np.linalg.solve(normal, first))[..., 0] * weight
+
+
+SMOOTHERS: dict[str, Callable[[Floats], Smoother]] = dict(
+    zip(FORMS, (GaussianProcess, LocalLinear))
+)
+
+_ALIKE = "contexts are so alike that no trend over them is determined; drop those next to others."
+
+
+def _half_inverse(kernel: Floats, diagonal: Floats) -> Floats:
+    """W (n, n) with (kernel + diagonal)⁻¹ = WᵀW, lower triangular."""
+    n = len(diagonal)
+    rows = np.zeros((n, 2 * n))
+    rows[:, :n] = kernel
+    rows.ravel()[:: 2 * n + 1] += diagonal
+    rows.ravel()[n :: 2 * n + 1] = 1.0
+    if not _kernels.eliminate(rows, n):
+        raise MeasurementError(_ALIKE)
+    return rows[:, n:]
+
+
+def _each(solve: Callable[[NDArray[np.intp]], None], parts: list[NDArray[np.intp]]) -> None:
+    """Call for each part, in threads where there are many; each writes its own columns."""
+    if len(parts) < _MANY:
+        for part in parts:
+            solve(part)
+        return
+    with ThreadPoolExecutor(available_cores()) as pool:
+        list(pool.map(solve, parts))
+
+
+def _equal_columns(noise: Floats) -> list[NDArray[np.intp]]:
+    """Columns of (n, c) in groups that are equal."""
+    if np.all(noise == noise[:, :1]):
+        return [np.arange(noise.shape[1])]
+    which = np.unique(noise, axis=1, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(which, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(which[order])) + 1)

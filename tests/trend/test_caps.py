@@ -1,0 +1,184 @@
+"""Caps planted in made-up tasks, and the time under a cap against its definition."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtri
+
+from msbgen.trend.caps import find_cap, held_out_time, refit_cap, throttled, unthrottled
+from msbgen.trend.coordinates import Coordinates
+from msbgen.trend.folds import Folds
+from msbgen.trend.problem import Parameters, Problem, offsets
+
+BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+PARAMETERS = Parameters("gaussian-process", np.full((2, 2), 1.6), np.full(2, 1e-3))
+
+
+def grid(*levels):
+    return np.stack([a.ravel() for a in np.meshgrid(*levels, indexing="ij")], axis=1)
+
+
+KNOWN = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+
+
+def roofline(contexts, rate=300.0, width=0.0, bins=24):
+    """Four phases, computing and missing in turn; misses at most `rate` × bandwidth a second.
+
+    Unthrottled time a / clock + b · misses, throttled by the larger of the two, or softly.
+    """
+    level, clock = contexts[:, :1], contexts[:, 1:]
+    phase = np.repeat(np.arange(4), bins // 4)
+    misses = np.array([20.0, 400.0, 5.0, 1500.0])[phase] * np.ones((len(contexts), 1))
+    free = (np.array([1.0, 0.6, 1.5, 0.5])[phase] / clock) + 2e-4 * misses
+    least = misses / (rate * level)
+    time = throttled(free, least, width)[0] if width else np.maximum(free, least)
+    return np.stack([time, misses], axis=2)
+
+
+def noisy(states, seed=0, scale=0.002):
+    return states * np.exp(scale * np.random.default_rng(seed).standard_normal(states.shape))
+
+
+def problem(states, known=KNOWN):
+    z = Coordinates.of(("log", "log"), known).scaled(known)
+    return Problem(z, states, np.ones(len(known)), offsets(states, 0.1), Folds.of(known))
+
+
+def found(states, known=KNOWN):
+    one = problem(states, known)
+    return find_cap(one, one, known, PARAMETERS)
+
+
+# ------------------------------------------------------------------ the time under a cap
+
+
+def test_a_throttled_time_is_the_mean_of_a_maximum():
+    rng = np.random.default_rng(0)
+    free, least = rng.random((6, 1)), np.append(rng.random(4), 0.0)
+    time, share = throttled(free, least, 0.3)
+    factor = np.exp(0.3 * ndtri((np.arange(200_000) + 0.5) / 200_000) - 0.045)
+    wanted = np.maximum(free[..., None], least[:, None] * factor).mean(axis=-1)
+    np.testing.assert_allclose(time, wanted, rtol=1e-4)
+    slope = (np.log(throttled(free * 1.0001, least, 0.3)[0]) - np.log(time)) / np.log(1.0001)
+    np.testing.assert_allclose(share, slope, rtol=1e-3, atol=1e-9)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0.02, 1.0))
+def test_a_throttled_time_exceeds_both_and_grows_with_both(free, least, width):
+    one, other = np.array([free]), np.array([least])
+    (time,), (share,) = throttled(one, other, width)
+    assert time >= max(free, least) * (1 - 1e-12)
+    assert 0 <= share <= 1
+    assert throttled(one * 1.1, other, width)[0] >= time * (1 - 1e-12)
+    assert throttled(one, other * 1.1, width)[0] >= time * (1 - 1e-12)
+    # a wider knee costs time, never spares it
+    assert throttled(one, other, width * 1.1)[0] >= time * (1 - 1e-12)
+
+
+def test_without_a_cap_the_free_time_is_the_time():
+    time = np.array([[1e-6, 2.0], [0.3, 1e4]])
+    np.testing.assert_allclose(unthrottled(time, np.zeros(2), 0.1), time, rtol=1e-6)
+    np.testing.assert_allclose(throttled(time, np.zeros(2), 0.1)[0], time)
+
+
+# ------------------------------------------------------------------ finding a cap
+
+
+@settings(max_examples=12)
+@given(st.floats(150, 900), st.integers(0, 2**32 - 1))
+def test_a_planted_cap_is_found_with_its_rate(rate, seed):
+    (cap,) = found(noisy(roofline(KNOWN, rate), seed))
+    assert (cap.counter, cap.resource) == (1, 0)
+    assert cap.rate == pytest.approx(rate, rel=0.05)
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32 - 1), st.floats(0.001, 0.02))
+def test_no_cap_is_found_where_none_binds(seed, scale):
+    assert found(noisy(roofline(KNOWN, rate=1e9), seed, scale)) == ()
+
+
+def test_of_two_counters_that_explain_the_time_the_better_is_capped():
+    known = grid(np.geomspace(1.0, 16.0, 7), [1.0, 1.5, 2.0])
+    states = roofline(known)
+    # another counter follows the capped one, but not quite
+    waves = 0.03 * np.sin(np.arange(states.shape[1]))[:, None] * np.log(known)[:, None, :1]
+    follower = states[..., 1:] * np.exp(waves)
+    assert found(np.concatenate([states[..., :1], follower], axis=2), known) != ()
+    for columns, capped in (
+        ([states, follower], 1),
+        ([states[..., :1], follower, states[..., 1:]], 2),
+    ):
+        both = np.concatenate(columns, axis=2)
+        parameters = Parameters("gaussian-process", np.full((3, 2), 1.6), np.full(3, 1e-3))
+        (cap,) = find_cap(problem(both, known), problem(both, known), known, parameters)
+        assert cap.counter == capped
+
+
+def test_a_cap_on_counts_in_other_units_has_the_rate_in_them():
+    states = noisy(roofline(KNOWN))
+    (plain,) = found(states)
+    (cap,) = found(states * [1.0, 1e3])
+    assert cap.rate == pytest.approx(1e3 * plain.rate, rel=1e-6)
+    (cap,) = found(states * [1e-3, 1.0])
+    assert cap.rate == pytest.approx(1e3 * plain.rate, rel=1e-3)
+    assert cap.width == pytest.approx(plain.width, rel=0.5)
+
+
+def test_no_cap_is_sought_of_levels_without_a_product_or_times_that_are_zero():
+    states = roofline(KNOWN)
+    states[3, 0, 0] = 0.0
+    assert found(states) == ()
+    shifted = KNOWN - [1.0, 0.0]  # the lowest level is zero
+    linear = Coordinates.of(("linear", "log"), shifted).scaled(shifted)
+    states = roofline(KNOWN)
+    zero = Problem(linear, states, np.ones(15), offsets(states, 0.1), Folds.of(shifted))
+    assert all(cap.resource != 0 for cap in find_cap(zero, zero, shifted, PARAMETERS))
+
+
+# ------------------------------------------------------------------ fitting it
+
+
+@pytest.fixture(scope="module")
+def capped():
+    one = problem(noisy(roofline(KNOWN)))
+    (cap,) = find_cap(one, one, KNOWN, PARAMETERS)
+    return one, cap
+
+
+def test_a_cap_meets_the_known_times(capped):
+    one, cap = capped
+    rows = one.smoother("gaussian-process").rows(one.z, cap.lengths[None], np.ones(1))[0]
+    time, share = cap.throttle(rows, KNOWN[:, 0], one.amounts[..., 1])
+    np.testing.assert_allclose(time, one.amounts[..., 0], rtol=0.06)
+    # in the phases that miss, the lowest bandwidth leaves nothing of the free time
+    assert share[KNOWN[:, 0] == 1.0][:, -1].max() < 0.05
+    assert share[KNOWN[:, 0] == 16.0][:, 0].min() > 0.95
+
+
+def test_refitting_a_cap_keeps_its_parameters_and_follows_the_time(capped):
+    one, cap = capped
+    again = refit_cap(one, KNOWN, cap)
+    np.testing.assert_allclose(again.coefficients, cap.coefficients, rtol=1e-9, atol=1e-9)
+    # where everything takes twice as long the rate is half
+    slower = problem(one.amounts * [2.0, 2.0])
+    twice = refit_cap(slower, KNOWN, cap)
+    assert (twice.rate, twice.width, twice.nugget) == (cap.rate, cap.width, cap.nugget)
+    np.testing.assert_allclose(twice.mean, cap.mean + np.log(2.0), atol=1e-6)
+
+
+def test_left_out_times_know_nothing_of_themselves(capped):
+    one, cap = capped
+    alone = Problem(one.z, one.amounts, one.worth, one.offset, Folds.alone(15))
+    held_out = alone.held_out(PARAMETERS)
+    time = held_out_time(alone, KNOWN, cap, held_out)
+    near = np.abs(np.log(time / one.amounts[..., 0]))
+    assert near.mean() < 0.05
+    wrong = one.amounts.copy()
+    wrong[6, :, 0] *= 1.2  # a context at which the cap hardly binds
+    other = Problem(one.z, wrong, one.worth, one.offset, alone.folds)
+    changed = held_out_time(other, KNOWN, cap, held_out)
+    moved = np.abs(np.log(changed / time)).max(axis=1)
+    # only through the mean of all contexts, which the line gives back
+    assert moved[6] < 0.02 < moved.max()
