@@ -18,7 +18,7 @@ _MODULES = {
         "solve_bridge",
     ),
     "data.check": ("validate_profiles",),
-    "data.schema": ("all_contexts", "make_profiles"),
+    "data.schema": ("all_contexts", "context_table", "make_profiles"),
     "data.shipped": ("shipped_file",),
     "data.store": ("read_profiles", "write_blocks", "write_profiles"),
     "errors": ("ArgumentError", "MeasurementError", "ProfileError"),

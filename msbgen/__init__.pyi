@@ -12,6 +12,7 @@ from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
 from msbgen.data.schema import all_contexts as all_contexts
+from msbgen.data.schema import context_table as context_table
 from msbgen.data.schema import make_profiles as make_profiles
 from msbgen.data.shipped import shipped_file as shipped_file
 from msbgen.data.store import read_profiles as read_profiles
@@ -66,6 +67,7 @@ __all__ = [
     "Status",
     "all_contexts",
     "calibrate_model",
+    "context_table",
     "dtw_distance",
     "energy_distance",
     "fit_profiles",

@@ -62,6 +62,7 @@ def files(folder: Path) -> xr.Dataset:
     measured = assert_type(msbgen.read_profiles(path), xr.Dataset)
     msbgen.validate_profiles(measured)
     assert_type(msbgen.all_contexts(measured), Floats)
+    assert_type(msbgen.context_table(measured), Floats)
     assert_type(msbgen.mean_profiles(measured), xr.Dataset)
     shipped = assert_type(msbgen.shipped_file("gzip.nc"), Path)
     assert shipped.is_file()

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import json
 import runpy
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import msbgen
+from checker import complaints
 
 TESTS = Path(__file__).resolve().parent
 PACKAGE = Path(msbgen.__file__).resolve().parent
@@ -76,29 +76,3 @@ def test_a_strict_checker_would_complain(tmp_path):
     wrong = "import msbgen\n\nmsbgen.fit_profiles(3)\nmsbgen.ProfileModel.load('a.nc').no_such\n"
     found = complaints(tmp_path, {"wrong.py": wrong})
     assert {line.split(":")[0] for line in found} == {"wrong.py 3", "wrong.py 4"}
-
-
-def complaints(folder, sources):
-    """What pyright in strict mode says of sources that use this package, line by line."""
-    pytest.importorskip("pyright")
-    for name, text in sources.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    config = {
-        "include": ["."],
-        "extraPaths": [str(PACKAGE.parent)],
-        "typeCheckingMode": "strict",
-        "pythonVersion": "3.11",
-    }
-    (folder / "pyrightconfig.json").write_text(json.dumps(config))
-    command = [sys.executable, "-m", "pyright", "--outputjson", "-p", str(folder)]
-    run = subprocess.run(
-        [*command, "--pythonpath", sys.executable], capture_output=True, text=True, check=False
-    )
-    if not run.stdout.lstrip().startswith("{"):
-        pytest.skip(f"pyright does not start here: {run.stderr[-200:]}")
-    found = json.loads(run.stdout)
-    assert found["summary"]["filesAnalyzed"] == len(sources)
-    return [
-        f"{Path(one['file']).name} {one['range']['start']['line'] + 1}: {one['message']}"
-        for one in found["generalDiagnostics"]
-    ]

@@ -1,33 +1,150 @@
-"""What the README shows runs as it stands."""
+"""What the README and the pages beside it show runs as it stands, on files that are there."""
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import msbgen
+from checker import complaints
+from msbgen.platform import record
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+PAGES = [README, *sorted(ROOT.glob("msbgen/**/*.md")), *sorted(ROOT.glob("profiles/**/*.md"))]
+BENCHMARKS = ROOT / "benchmarks" / "README.md"
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+def name(page):
+    return str(page.relative_to(ROOT))
 
 
-def test_the_library_examples_run(thinned, monkeypatch, capsys):
-    first, bounds = blocks("python")
-    assert len([line for line in first.splitlines() if line.strip()]) <= 20
-    monkeypatch.chdir(thinned.parent)
+def blocks(language, page=README):
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
+COMMANDS = [line for text in blocks("sh") for line in text.splitlines() if line]
+
+
+@pytest.fixture
+def few(thinned):
+    """A folder with a thinner ``profiles/``, and what else the README's commands expect there."""
+    whole = msbgen.read_profiles(thinned / "gzip.nc")
+    columns = msbgen.context_table(whole).T
+    kept = np.all([np.isin(column, np.unique(column)[::2]) for column in columns], axis=0)
+    part = whole.isel(context=kept)
+    msbgen.write_profiles(part, thinned / "gzip.nc", overwrite=True)
+    (thinned / "traces").symlink_to(msbgen.shipped_file("traces/gzip.nc").parent)
+    shutil.copy(README, thinned.parent)
+    return thinned.parent
+
+
+def test_the_readmes_commands_run_one_after_another(few):
+    tried = []
+    for line in COMMANDS:
+        words = shlex.split(line, comments=True)
+        if "install" in words:  # into an environment of its own: the demo and the tests
+            continue
+        if "record" in words and not can_record():
+            continue
+        if words[0] == "msbgen":
+            words = [sys.executable, "-m", *words]
+            run = subprocess.run(words, cwd=few, capture_output=True, text=True, check=False)
+            assert (run.returncode, run.stderr) == (0, ""), line
+        else:
+            subprocess.run(["sh", "-c", line], cwd=few, check=True)
+        tried.append(words)
+    verbs = {words[3] for words in tried if words[1] == "-m"}
+    assert verbs == {"check", "generate", "bound", "evaluate", "plan", "platform"}
+    assert (few / "bounds.csv").read_text().count("\n") == 3
+    assert msbgen.read_profiles(few / "all.nc").sizes["context"] == 4560
+
+
+def can_record():
+    try:
+        record.check_recording_needs()
+    except record.RecordError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks("python", p)], ids=name)
+def test_the_examples_of_a_page_run(page, few, monkeypatch):
+    """All Python of a page in a row, as a reader would type it, on thinner data."""
+    monkeypatch.chdir(few)
+    find = msbgen.shipped_file
+    thin = {"gzip.nc", "gzip-truth.nc"}
+
+    def at(name):
+        return few / "profiles" / name if name in thin else find(name)
+
+    monkeypatch.setattr(msbgen, "shipped_file", at)
     names = {}
-    exec(compile(first, "README.md", "exec"), names)
-    assert names["mean"].sizes["context"] == 100
-    assert names["one"].sizes["context"] == 1
-    assert "bracketing" in capsys.readouterr().out
-    exec(compile(bounds, "README.md", "exec"), names)
-    assert names["answer"].duration < names["answer"].bound < 1.1 * names["answer"].duration
-    assert "duration_bound" in capsys.readouterr().out
-    assert msbgen.CalibratedModel.load("gzip-calibrated.nc").duration_bound(names["wanted"]).all()
+    for text in blocks("python", page):
+        exec(compile(text, page.name, "exec"), names)
+    if page == README:
+        assert names["mean"].sizes["context"] == 100
+        assert names["one"].sizes["context"] == 1
+        assert names["answer"].duration < names["answer"].bound < 1.2 * names["answer"].duration
+
+
+def test_a_strict_checker_knows_every_type_of_the_examples(tmp_path):
+    sources = {
+        f"example_{i}.py": "\n".join(blocks("python", page))
+        for i, page in enumerate(PAGES)
+        if blocks("python", page)
+    }
+    assert not complaints(tmp_path, sources)
+
+
+@pytest.mark.parametrize("page", [*PAGES, BENCHMARKS], ids=name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, heading = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles]
+
+
+@pytest.mark.parametrize("page", [*PAGES, BENCHMARKS], ids=name)
+def test_files_that_a_page_names_are_there(page):
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(
+        r"(?:benchmarks|msbgen|profiles|tests)/[\w/-]+\.(?:py|json|md|png)", text
+    ):
+        assert (ROOT / name).is_file(), name
+
+
+def test_the_readme_is_read_in_one_go_and_shows_the_house():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 175
+    (house,) = blocks("text")
+    for wing in (p.parent.name for p in (ROOT / "msbgen").glob("*/__init__.py")):
+        assert f"  {wing}/" in house
+    for module in (p.stem for p in (ROOT / "msbgen").glob("*.py") if not p.stem.startswith("__")):
+        assert module in house.splitlines()[1]
 
 
 def test_continuous_integration_runs_the_readme_test_command():
-    (command,) = [line for text in blocks("sh") for line in text.splitlines() if "pytest" in line]
+    (command,) = [line for line in COMMANDS if "pytest" in line]
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_readme_and_the_help_say_the_same_exit_codes():
+    codes = re.search(r"Exit codes: (.*?)\.\n", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert codes
+    run = subprocess.run(
+        [sys.executable, "-m", "msbgen", "--help"], capture_output=True, text=True, check=True
+    )
+    told = run.stdout.partition("exit codes:")[2]
+    for code in re.findall(r"\d+", codes[1]):
+        assert re.search(rf"\b{code}\b", told), code
