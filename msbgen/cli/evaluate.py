@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.report import table
 
     names = evaluate.METHODS
-    if options.methods:
+    if options.methods is not None:
         names = tuple(name.strip() for name in options.methods.split(","))
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:

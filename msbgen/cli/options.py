@@ -28,6 +28,9 @@ EXIT_CODES = (
     "half written)"
 )
 
+# Characters that a terminal obeys, as escapes: names come out of files that strangers wrote.
+_CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+
 _UNITS = {"ms": 1e-3, "min": 60.0, "s": 1.0, "h": 3600.0}  # [s]; those that end in others first
 
 
@@ -363,7 +366,7 @@ def write_json(content: Any, path: Path, *, force: bool) -> None:
 
 def show(text: object) -> None:
     """Print a result, to stdout."""
-    _to_stdout(lambda: print(text))
+    _to_stdout(lambda: print(str(text).translate(_CONTROLS)))
 
 
 def show_table(rows: Iterable[Sequence[object]]) -> None:
@@ -393,7 +396,7 @@ def say(message: object) -> None:
     """Print a message, to stderr, in the place of a progress line."""
     clear = "\r\033[K" if sys.stderr.isatty() else ""
     with suppress(OSError):  # nobody listens
-        print(f"{clear}msbgen: {message}", file=sys.stderr)
+        print(f"{clear}msbgen: {str(message).translate(_CONTROLS)}", file=sys.stderr)
 
 
 class Progress:

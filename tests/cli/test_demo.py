@@ -9,7 +9,8 @@ import pytest
 from msbgen.cli import demo
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.evaluate.scores import METHODS
+from msbgen.evaluate import scores
+from msbgen.evaluate.scores import METHODS, score_methods
 from msbgen.platform import platform_contexts
 
 
@@ -35,9 +36,9 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msb
     assert "gzip on the virtual platform: 64 contexts measured, 20 held back" in done.stdout
     assert generated.attrs["kind"] == "mean"
     assert "all 4560 contexts" in done.stdout
-    scores = json.loads(files["scores.json"])
-    assert scores["methods"].keys() == set(METHODS)
-    assert scores["methods"]["default/mean"]["improvement"]["ndtw"] > 0.5
+    summary = json.loads(files["scores.json"])
+    assert summary["methods"].keys() == set(METHODS)
+    assert summary["methods"]["default/mean"]["improvement"]["ndtw"] > 0.5
     refused(2, "exists already", "demo", "--task", "gzip", "-o", "out")
 
 
@@ -47,7 +48,11 @@ def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeyp
     def without(name, package=None):
         return None if name == "matplotlib" else found(name, package)
 
+    def few(train, truth, methods, **given):
+        return score_methods(train, truth, {"bracketing": methods["bracketing"]}, **given)
+
     monkeypatch.setattr(importlib.util, "find_spec", without)
+    monkeypatch.setattr(scores, "score_methods", few)
     monkeypatch.setattr(demo, "GRID", "grid:3x3x3")
     monkeypatch.setattr(demo, "HELD_BACK", 4)
     done = msbgen("demo", "--task", "gzip", "-o", "out")

@@ -39,6 +39,7 @@ def test_a_generated_file_is_scored_beside_the_methods(folder, msbgen, refused):
 USAGE = [
     ([], "--truth"),
     (["--truth", "truth.nc", "--methods", "best"], "no method 'best'; there are: default/"),
+    (["--leave-out", "2", "--methods", ""], "no method ''"),
     (["--leave-out", "6"], "leaves none of the 6 contexts"),
     (["--leave-out", "6", "-o", "new/s"], "leaves none"),
     (["--leave-out", "2", "--generated", "truth.nc"], "--generated is scored against --truth"),
