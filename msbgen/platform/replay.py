@@ -231,13 +231,10 @@ def _check_size(
     config: PlatformConfig,
 ) -> None:
     """Refuse runs that would not end in reasonable time, and results that no memory holds."""
-    requests = program.histogram[0].sum(axis=2, dtype=np.int64).astype(float)  # (2, n_depths)
-    ways = table[:, 0].astype(int)
-    # (2, n_contexts): demand and prefetched
-    hits, misses = (
-        np.array([requests[:, part(w)].sum(axis=1) for w in ways]).T
-        for part in (lambda w: slice(w), lambda w: slice(w, None))
-    )
+    # demand and prefetched requests up to each depth, (2, n_depths), of one colouring
+    requests = program.histogram[0].sum(axis=2, dtype=np.int64).cumsum(axis=1).astype(float)
+    hits = requests[:, table[:, 0].astype(int) - 1]  # (2, n_contexts)
+    misses = requests[:, -1:] - hits
     bandwidth, frequency = table[:, 1] * 1e6, table[:, 2] * 1e9
     # as if the regulator let the core wait for every line: an upper bound, up to noise
     duration = (
