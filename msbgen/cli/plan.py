@@ -38,7 +38,6 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--run-seconds",
         type=shared.duration,
-        default=0.0,
         metavar="TIME",
         help="with nothing measured: how long a run takes at the highest levels, about",
     )
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     planned = plan.plan_contexts(
         source,
         options.budget,
-        levels=levels if options.measured else {},
+        levels=levels if options.measured else None,
         overhead=options.overhead,
         run_seconds=options.run_seconds,
         least_runs=options.least_runs,

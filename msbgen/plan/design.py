@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import qmc
 
+from msbgen.plan.prior import Quantity, all_points
 from msbgen.trend.covariance import LINEAR, line, matern, prior_covariance, prior_variance
 
 Floats = NDArray[np.float64]
@@ -107,6 +108,14 @@ class Posterior:
             self.reach[rows] = covariance**2 @ self._weight
         self._largest = float(self.reach.max())
 
+    @classmethod
+    def of(cls, quantity: Quantity) -> Posterior:
+        """The variance that what was measured of a quantity leaves."""
+        return cls(
+            quantity.axes, quantity.lengths, quantity.weight, quantity.points,
+            quantity.measured_noise,
+        )  # fmt: skip
+
     @property
     def error(self) -> float:
         """Weighted sum of the variances."""
@@ -156,60 +165,6 @@ class Posterior:
 
 
 @dataclass(frozen=True, eq=False)
-class Quantity:
-    """What is known of one quantity before the plan.
-
-    Attributes
-    ----------
-    axes : tuple of ndarray
-        Scaled coordinate of each level of each resource.
-    lengths : ndarray, (m,)
-    importance : float
-        Squared error of a profile for unit variance of this quantity.
-    weight : ndarray, (N,)
-        Share of the variance that reaches the profile at each context; not negative.
-    misfit, noise : float
-        Variance that repetition does not remove, and that of one run.
-    points : ndarray, (n, m)
-        Scaled coordinates of the measured contexts.
-    runs : ndarray, (n,)
-        Runs of each of them.
-    sight : ndarray, (N,)
-        Variance of an observation of a context over the usual one, at least 1: where a cap binds,
-        the time tells little of the unthrottled time.
-    point_sight : ndarray, (n,)
-        The same of the measured contexts.
-    """
-
-    axes: tuple[Floats, ...]
-    lengths: Floats
-    importance: float
-    weight: Floats
-    misfit: float
-    noise: float
-    points: Floats
-    runs: Floats
-    sight: Floats
-    point_sight: Floats
-
-    @property
-    def measured_noise(self) -> Floats:
-        """Variance of what was measured before, (n,)."""
-        return self.point_sight * (self.misfit + self.noise / self.runs)
-
-    def posterior(self) -> Posterior:
-        """The variance that what was measured leaves."""
-        return Posterior(self.axes, self.lengths, self.weight, self.points, self.measured_noise)
-
-    def step_noise(self, before: Floats, runs: int) -> Floats:
-        """Variance of the observation that `runs` more of a context are, (N,)."""
-        after = 1.0 / (self.misfit + self.noise / (before + runs))
-        there = np.where(before > 0, before, 1.0)
-        known = np.where(before > 0, 1.0 / (self.misfit + self.noise / there), 0.0)
-        return self.sight / np.maximum(after - known, 1e-300)
-
-
-@dataclass(frozen=True, eq=False)
 class Design:
     """Contexts in the order to measure them.
 
@@ -219,7 +174,7 @@ class Design:
         Each context once.
     runs : ndarray of int, (rows,)
     seconds : ndarray, (rows,)
-        Cost of all runs of the context.
+        Cost of all runs of the context [s].
     error : ndarray, (1 + rows,)
         Expected error before, and after each row: root of the weighted mean square over all
         contexts, misfit included.
@@ -270,7 +225,7 @@ def greedy_design(
     before: Floats,
     proposals: Indices,
     *,
-    window: int = 0,
+    window: int | None = None,
     seconds: float = np.inf,
     contexts: float = np.inf,
     overhead: float = 0.0,
@@ -289,14 +244,15 @@ def greedy_design(
         Runs that each context has.
     proposals : ndarray of int
         The contexts that may be measured, in the order in which they come into view.
-    window : int
-        How many of them are in view at a time; 0 for all.
+    window : int, optional
+        How many of them are in view at a time; all without.
     seconds : float
-        Budget [s], never exceeded.  It cuts the plan where the next step would exceed it: plans of
-        smaller budgets are the beginnings of those of larger ones.
+        The most that may be spent [s]; any time where it is infinite.  It cuts the plan where the
+        next step would exceed it: plans of smaller budgets are the beginnings of those of larger
+        ones.
     contexts : float
-        The most new contexts to measure; once they are reached, time that is left goes to
-        repetitions.
+        The most new contexts to measure, any number where it is infinite; once they are reached,
+        time that is left goes to repetitions.
     overhead : float
         Cost of preparing a context, whatever its runs [s].
     least_runs, most_runs : int
@@ -312,7 +268,7 @@ def greedy_design(
     Runs are repeated where the overhead makes it pay, as √(overhead · σ² / (seconds · (v + δ))),
     and where no new context may be measured; otherwise a new one is worth more nearly always.
     """
-    posteriors = [quantity.posterior() for quantity in quantities]
+    posteriors = [Posterior.of(quantity) for quantity in quantities]
     planned = np.zeros(len(run_seconds), dtype=np.int64)
     waiting = proposals[before[proposals] == 0]
     order: list[int] = []
@@ -320,17 +276,17 @@ def greedy_design(
     sizes = [n for n in _REPEATS if least_runs < n <= most_runs] if overhead > 0 else []
     none = np.empty(0, dtype=np.int64)
     while len(order) < contexts or seconds < np.inf:
-        fresh, again = waiting[: window or len(waiting)], none
+        fresh, repeated = waiting[:window], none
         if len(fresh) == 0 and seconds == np.inf:
             break
         new = np.count_nonzero((before == 0) & (planned > 0))
         if new >= contexts or len(fresh) == 0:
-            fresh, again = none, proposals[(planned + before)[proposals] > 0]
-            again = again[planned[again] < most_runs]
+            fresh, repeated = none, proposals[(planned + before)[proposals] > 0]
+            repeated = repeated[planned[repeated] < most_runs]
         best, chosen = 0.0, (0, 0, 0.0)
         for runs, among, setup in [
             *((n, fresh, overhead) for n in (least_runs, *sizes)),
-            (1, again, np.where(planned[again] > 0, 0.0, overhead)),
+            (1, repeated, np.where(planned[repeated] > 0, 0.0, overhead)),
         ]:
             if len(among) == 0:
                 continue
@@ -390,8 +346,3 @@ def _updates(points: Floats, noise: Floats, z: Floats, lengths: Floats) -> Float
     among = prior_covariance(points, points, lengths) + np.diag(noise)
     across = prior_covariance(points, z, lengths)
     return solve_triangular(np.linalg.cholesky(among), across, lower=True)
-
-
-def all_points(axes: Sequence[Floats]) -> Floats:
-    """Product of the axes, (N, m), the last one fastest."""
-    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)

@@ -1,0 +1,21 @@
+"""A real program, measured a little."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msbgen.generate.model import fit_profiles
+from msbgen.plan.plan import plan_contexts
+from msbgen.platform import PlatformConfig, read_trace, replay
+
+TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
+
+
+@pytest.fixture(scope="session")
+def gzip():
+    """Its trace, and a model of 40 of 4,560 contexts, one run each but for two in ten of them."""
+    plan = plan_contexts(PlatformConfig().levels, 40)
+    runs = np.where(np.arange(40) < 10, 2, 1)
+    trace = read_trace(TRACES / "gzip.nc")
+    return trace, fit_profiles(replay(trace, plan.contexts, runs))

@@ -1,0 +1,218 @@
+"""Sequential design against one factorisation of everything observed, and brute force."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.plan.design import Posterior, greedy_design, propose_contexts
+from msbgen.plan.prior import Quantity
+from msbgen.trend.covariance import prior_covariance
+
+
+def product(axes):
+    return np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def quantity(seed, sizes=(3, 4, 2), n=3, misfit=0.01, noise=0.05):
+    """A quantity of a small platform of which `n` points, off the levels, are measured."""
+    rng = np.random.default_rng(seed)
+    axes = tuple(np.sort(rng.uniform(-0.5, 0.5, size)) for size in sizes)
+    size = int(np.prod(sizes))
+    return Quantity(
+        axes=axes,
+        lengths=rng.uniform(0.2, 2.0, len(sizes)),
+        importance=float(rng.uniform(0.5, 2.0)),
+        weight=rng.uniform(0.1, 1.0, size),
+        misfit=misfit,
+        noise=noise,
+        points=rng.uniform(-0.5, 0.5, (n, len(sizes))),
+        runs=rng.integers(1, 4, n).astype(float),
+        sight=rng.uniform(1.0, 3.0, size),
+        point_sight=rng.uniform(1.0, 2.0, n),
+    )
+
+
+def dense_covariance(q, index, noise):
+    """Posterior covariance by one factorisation of everything observed."""
+    z = product(q.axes)
+    points = np.concatenate([q.points, z[index]])
+    every = np.concatenate([q.measured_noise, noise])
+    among = prior_covariance(points, points, q.lengths) + np.diag(every)
+    across = prior_covariance(points, z, q.lengths)
+    return prior_covariance(z, z, q.lengths) - across.T @ np.linalg.solve(among, across)
+
+
+def total_error(quantities, index, noises):
+    return sum(
+        q.importance * (q.weight @ np.diag(dense_covariance(q, index, noise)))
+        for q, noise in zip(quantities, noises)
+    )
+
+
+# ------------------------------------------------------------------ the posterior
+
+
+@given(st.integers(0, 10**6), st.integers(0, 4), st.integers(0, 6))
+def test_updates_equal_one_factorisation(seed, n, steps):
+    q, rng = quantity(seed, n=n), np.random.default_rng(seed)
+    posterior = Posterior.of(q)
+    index, noise = rng.integers(0, 24, steps), rng.uniform(0.01, 0.2, steps)
+    for i, variance in zip(index, noise):
+        posterior.observe(int(i), float(variance))
+    covariance = dense_covariance(q, index, noise)
+    np.testing.assert_allclose(posterior.variance, np.diag(covariance), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior.reach, covariance**2 @ q.weight, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        posterior.covariance(np.array([5, 7])), covariance[[5, 7]], rtol=1e-6, atol=1e-9
+    )
+
+
+def test_the_gain_is_what_the_error_loses():
+    q = quantity(3)
+    noise = np.full(24, 0.07)
+    gain = Posterior.of(q).gain(noise)
+    for i in range(24):
+        posterior = Posterior.of(q)
+        before = posterior.error
+        posterior.observe(i, 0.07)
+        assert before - posterior.error == pytest.approx(gain[i], rel=1e-6)
+
+
+def test_many_observations_are_as_good_as_one_factorisation():
+    q, rng = quantity(1, sizes=(6, 5, 4)), np.random.default_rng(1)
+    posterior, index = Posterior.of(q), rng.permutation(120)[:90]
+    for i in index:
+        posterior.observe(int(i), 1e-3)
+    covariance = dense_covariance(q, index, np.full(90, 1e-3))
+    np.testing.assert_allclose(posterior.reach, covariance**2 @ q.weight, rtol=1e-3)
+
+
+@given(st.floats(0, 0.1), st.floats(1e-6, 1), st.integers(1, 9), st.integers(1, 9))
+def test_runs_in_two_steps_tell_what_they_tell_in_one(misfit, noise, first, then):
+    q = quantity(0, misfit=misfit, noise=noise)
+    none, some = np.zeros(24), np.full(24, float(first))
+    precision = 1 / q.step_noise(none, first) + 1 / q.step_noise(some, then)
+    np.testing.assert_allclose(precision, 1 / q.step_noise(none, first + then), rtol=1e-6)
+
+
+# ------------------------------------------------------------------ the design
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_every_step_is_the_best_by_brute_force(seed):
+    quantities = [quantity(seed), quantity(seed + 100)]
+    cost = np.random.default_rng(seed).uniform(0.5, 5.0, 24)
+    design = greedy_design(quantities, cost, np.zeros(24), np.arange(24), contexts=4)
+    assert len(design.index) == 4
+    noises = [q.step_noise(np.zeros(24), 1) for q in quantities]
+    for step, chosen in enumerate(design.index):
+        done = design.index[:step]
+
+        def error(index):
+            return total_error(quantities, index, [noise[index] for noise in noises])
+
+        rates = {
+            i: (error(done) - error(np.append(done, i))) / cost[i]
+            for i in range(24)
+            if i not in done
+        }
+        assert max(rates, key=rates.__getitem__) == chosen
+        misfit = sum(q.importance * q.misfit for q in quantities)
+        assert design.error[step] == pytest.approx(np.sqrt(error(done) / 24 + misfit), rel=1e-6)
+
+
+@given(st.integers(0, 10**6), st.floats(0.3, 40), st.floats(1, 3), st.floats(0, 2))
+def test_budgets_hold_and_larger_ones_go_on(seed, budget, factor, overhead):
+    q, rng = quantity(seed), np.random.default_rng(seed)
+    cost, proposals = rng.uniform(0.2, 4.0, 24), rng.permutation(24)[:20]
+
+    def design(seconds):
+        return greedy_design(
+            [q], cost, np.zeros(24), proposals, window=3, seconds=seconds, overhead=overhead
+        )
+
+    small, large = design(budget), design(budget * factor)
+    assert small.seconds.sum() <= budget * (1 + 1e-9)
+    assert set(small.index) <= set(proposals)
+    np.testing.assert_array_equal(small.index, large.index[: len(small.index)])
+    assert np.all(small.runs <= large.runs[: len(small.index)])
+    assert large.error[-1] <= small.error[-1] * (1 + 1e-9)
+    assert all(after <= before * (1 + 1e-9) for before, after in pairwise(large.error))
+    again = design(budget)
+    np.testing.assert_array_equal(small.index, again.index)
+    np.testing.assert_array_equal(small.error, again.error)
+
+
+def test_dear_contexts_are_chosen_less():
+    q = quantity(5, sizes=(6, 6, 3), n=0)
+    half = product(q.axes)[:, 1] > np.median(q.axes[1])
+    shares = []
+    for factor in (1.0, 8.0):
+        cost = np.where(half, factor, 1.0)
+        design = greedy_design([q], cost, np.zeros(108), np.arange(108), contexts=15)
+        shares.append(half[design.index].sum())
+    assert shares[1] < shares[0]
+
+
+def test_a_dear_preparation_asks_for_more_runs_of_fewer_contexts():
+    q = quantity(2, misfit=1e-4, noise=2.0)
+    for overhead, seconds, least, most in ((0.0, 20.0, 1, 1), (20.0, 200.0, 3, 20)):
+        design = greedy_design(
+            [q], np.ones(24), np.zeros(24), np.arange(24), seconds=seconds, overhead=overhead
+        )
+        assert least <= design.runs[:5].mean() <= most
+
+
+def test_where_no_new_context_may_be_measured_runs_are_repeated():
+    q = quantity(2)
+    design = greedy_design(
+        [q], np.ones(24), np.zeros(24), np.arange(24), seconds=12.0, contexts=3, most_runs=6
+    )
+    assert len(design.index) == 3
+    assert design.runs.sum() == 12
+    assert design.runs.max() <= 6
+    assert design.error[-1] < design.error[0]
+
+
+def test_measured_contexts_are_not_proposed_again_while_there_are_others():
+    q, before = quantity(2), np.zeros(24)
+    before[:10] = 2
+    design = greedy_design([q], np.ones(24), before, np.arange(24), contexts=8)
+    assert np.all(design.index >= 10)
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.integers(0, 100))
+def test_proposals_are_all_allowed_contexts_once(sizes, seed):
+    rng = np.random.default_rng(seed)
+    size = int(np.prod(sizes))
+    allowed = rng.random(size) < 0.7
+    allowed[0] = True
+    order = propose_contexts(sizes, rng.uniform(1, 9, size), allowed)
+    np.testing.assert_array_equal(np.sort(order), np.flatnonzero(allowed))
+
+
+def test_proposals_spread_over_every_resource_and_spare_dear_contexts():
+    sizes, every = (19, 20, 12), np.ones(4560, dtype=bool)
+    levels = np.stack(np.unravel_index(np.arange(4560), sizes), axis=1)
+    first = levels[propose_contexts(sizes, np.ones(4560), every)[:240]]
+    for r, size in enumerate(sizes):
+        counts = np.bincount(first[:, r], minlength=size)
+        assert counts.min() >= 0.7 * 240 / size
+        assert counts.max() <= 1.3 * 240 / size
+    dear = levels[:, 0] < 9
+    order = propose_contexts(sizes, np.where(dear, 4.0, 1.0), every)[:240]
+    # the density falls with the root of the cost
+    assert dear[order].sum() / (~dear)[order].sum() == pytest.approx(9 / 10 / 2, rel=0.15)
+
+
+def test_a_further_run_of_a_known_context_costs_its_preparation():
+    q = quantity(2)
+    before = np.ones(24)
+    design = greedy_design(
+        [q], np.ones(24), before, np.arange(24), seconds=7.0, contexts=0, overhead=5.0
+    )
+    np.testing.assert_array_equal(design.seconds, 5.0 + design.runs)
+    assert len(design.runs) == 1

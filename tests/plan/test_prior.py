@@ -1,0 +1,135 @@
+"""What is known before a plan, against what is there."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.data.schema import count_array, duration_array
+from msbgen.errors import ArgumentError
+from msbgen.generate.clock import sharpen, uniform_knots
+from msbgen.generate.model import PAPER, fit_profiles
+from msbgen.plan.plan import plan_contexts
+from msbgen.plan.prior import (
+    _importance,
+    all_points,
+    holds,
+    nearest_index,
+    prior_of_law,
+    prior_of_levels,
+)
+from msbgen.platform import platform_contexts, replay
+
+AXES = [np.array([2.0, 4.0, 8.0, 16.0]), np.array([1.0, 1.4, 2.2])]
+
+
+def test_points_are_all_combinations_the_last_axis_fastest():
+    points = all_points(AXES)
+    assert points.tolist() == [[a, b] for a in AXES[0] for b in AXES[1]]
+
+
+@given(st.integers(0, 11), st.floats(-1e-8, 1e-8))
+def test_contexts_are_found_but_for_rounding(index, rounding):
+    context = all_points(AXES)[index] * (1 + rounding)
+    assert holds(AXES, context)
+    assert nearest_index(AXES, context) == index
+    assert not holds(AXES, context * [1.0, 1.001])
+    assert nearest_index(AXES, context * [1.0, 1.001]) == index
+    assert not holds(AXES, np.array([np.nan, 1.0]))
+
+
+def test_from_nothing_low_levels_cost_more_and_nothing_is_known():
+    prior = prior_of_levels(AXES, run_seconds=3.0)
+    points = all_points(AXES)
+    assert prior.cost[-1] == pytest.approx(3.0)  # at the highest levels
+    for a, cost in zip(points, prior.cost):
+        for b, other in zip(points, prior.cost):
+            if np.all(a <= b) and np.any(a < b):
+                assert cost > other
+    assert not prior.calibrated
+    assert not prior.before.any()
+    (quantity,) = prior.quantities
+    assert len(quantity.points) == 0
+    with pytest.raises(ArgumentError, match="a run at the lowest levels would take"):
+        prior_of_levels([np.array([1e-300, 1e300])])
+
+
+def test_a_law_of_the_paper_tells_no_prior(measured):
+    with pytest.raises(ArgumentError, match="preset"):
+        prior_of_law(fit_profiles(measured, PAPER).law, AXES)
+
+
+def test_few_contexts_bring_the_guess_to_what_they_took(gzip):
+    trace, _ = gzip
+    known = np.array([[20.0, 1400.0, 2.3], [10.0, 700.0, 1.2]])
+    measured = replay(trace, known, 2)
+    axes = [np.unique(column) for column in platform_contexts("grid:4x4x4").T]
+    prior = prior_of_law(fit_profiles(measured).law, axes)
+    took = duration_array(measured).mean(axis=1)
+    guessed = prior.cost[[nearest_index(axes, row) for row in known]]
+    assert np.exp(np.mean(np.log(guessed / took))) == pytest.approx(1, rel=1e-6)
+    assert not prior.calibrated
+    assert prior.n_known == 2
+
+
+def test_a_law_knows_runs_costs_and_what_one_run_is_off(gzip):
+    _, model = gzip
+    axes = [np.unique(column) for column in platform_contexts("all").T]
+    prior = prior_of_law(model.law, axes)
+    assert prior.calibrated
+    assert prior.n_known == 40
+    assert prior.before.sum() == 50
+    took = np.nanmean(model.law.duration, axis=1)
+    cost = prior.cost[[nearest_index(axes, row) for row in model.law.contexts]]
+    assert np.abs(np.log(cost / took)).mean() < 0.02
+    for quantity in prior.quantities:
+        assert np.all((quantity.weight >= 0) & (quantity.weight <= 1 + 1e-9))
+        assert np.all(quantity.sight >= 1)
+        assert quantity.noise > 0
+
+
+BINS = 40
+
+
+def test_the_importance_of_a_quantity_is_what_its_error_does_to_the_profile():
+    """Scaled squared distances of counts per interval, by wiggling amounts bin by bin."""
+    rng = np.random.default_rng(0)
+    time = 0.05 * (1 + 0.3 * np.sin(np.arange(BINS) / 3))
+    misses = 50.0 * (1.2 + np.cos(np.arange(BINS) / 5))
+    states = np.stack([time, misses], axis=1)[None]
+    importance = _importance(states, np.zeros(2), clock=1)
+    for k in range(2):
+        errors = rng.normal(0, 0.01, (400, BINS))
+        wrong = np.repeat(states, 400, axis=0)
+        wrong[..., k] *= np.exp(errors)
+        # at equal progress: rates of both counters over the largest, weighted by the time
+        rates, other = (
+            np.stack([1 / s[..., 0], s[..., 1] / s[..., 0]], axis=2) for s in (states, wrong)
+        )
+        largest = rates.max(axis=(0, 1))
+        size = ((rates / largest) ** 2).sum(axis=2).max()
+        square = (((other - rates) / largest) ** 2).sum(axis=2) @ (time / time.sum()) / size
+        expected = (errors**2 @ importance[:, k]).mean()
+        assert expected == pytest.approx(square.mean(), rel=0.1)
+
+
+def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
+    trace, model = gzip
+    rng = np.random.default_rng(3)
+    unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
+    there, trend = replay(trace, unseen, 4, rng=8), model.law.trend
+    counts, duration = count_array(there), duration_array(there)
+    predicted = trend.predict(unseen)
+    # what a run spent in a bin is known up to where in its sampling interval it was spent
+    own = sharpen(
+        counts.reshape(-1, *counts.shape[2:]), duration.ravel(), 0.01,
+        np.repeat(predicted, 4, axis=0), knots=uniform_knots(predicted.shape[1]), clock=1,
+    ).state  # fmt: skip
+    states = own.reshape(60, 4, *own.shape[1:]).mean(axis=1)
+    logs = [np.log(s + trend.offset) for s in (predicted, states)]
+    squared = (logs[0] - logs[1]) ** 2
+    importance = _importance(states, trend.offset, model.law.clock)
+    seen = np.sqrt(np.median(np.einsum("nbk,bk->n", squared, importance)))
+    plan = plan_contexts(model, 1)
+    expected = np.hypot(plan.error[0], plan.noise / np.sqrt(4))
+    assert seen / 2 < expected < 2 * seen, seen
