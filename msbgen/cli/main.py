@@ -50,7 +50,7 @@ class Terminated(BaseException):
 
 
 def command() -> int:
-    """`main` as a process of its own: the entry point.
+    """`main` as a process of its own.
 
     The libraries make a million objects that live until the end: the collector need not visit them
     again and again while they come, nor once more at the end; half a second of each start.
@@ -62,18 +62,22 @@ def command() -> int:
     try:
         return main()
     finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
         gc.freeze()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    with _Signals() as signals:
-        try:
-            code = _run(arguments)
-        except BaseException as error:
-            signals.taken = True
-            code = _explain(error)
-        _settle()
+    signals = _Signals()
+    try:
+        signals.take()
+        code = _run(arguments)
+    except BaseException as error:
+        signals.give_back()
+        code = _explain(error)
+    finally:
+        signals.give_back()
+    _settle()
     return code
 
 
@@ -155,7 +159,7 @@ def _sentences(error: BaseException) -> list[str]:
 
 
 class _Signals:
-    """While it lasts, SIGINT and SIGTERM raise in the main thread what ends the work.
+    """While they are taken, SIGINT and SIGTERM raise in the main thread what ends the work.
 
     Not in a module that is being loaded: extension modules make an ImportError of whatever is
     raised while they load others.  Whoever ignores a signal, as in the background of a shell, goes
@@ -163,33 +167,33 @@ class _Signals:
     """
 
     def __init__(self) -> None:
-        self.taken = False  # one ends the work already, or it has ended
         self._came = signal.SIGINT
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> _Signals:
+    def take(self) -> None:
+        """Handle the signals from here on."""
         handlers = {
             signal.SIGINT: self._stop,
             signal.SIGTERM: self._stop,
             signal.SIGALRM: lambda *_: signal.raise_signal(self._came),
         }
         for number, handler in handlers.items():
-            if signal.getsignal(number) == signal.SIG_IGN:
+            before = signal.getsignal(number)
+            if before == signal.SIG_IGN:
                 continue
             try:
-                self._before[number] = signal.signal(number, handler)
+                self._before[number] = before
+                signal.signal(number, handler)
             except ValueError:  # in a thread, where no signal arrives
+                self._before.clear()
                 break
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.taken = True
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+    def give_back(self) -> None:
+        """Let whoever handled the signals before do so again."""
+        while self._before:
+            signal.signal(*self._before.popitem())
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self.taken:
-            return
         if _is_loading(frame):  # later, to whoever takes signals then
             self._came = signal.Signals(number)
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
