@@ -202,22 +202,27 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
     return np.ones_like(amounts)
 
 
-_FIT = "msbgen.generate.progress_law.fit_trend"
-_LOCAL = "msbgen.generate.progress_law._local_mean"
+_LOCAL = "msbgen.generate.centre._local_mean"
+
+
+def _fitted_by(fit: Any) -> dict[str, Any]:
+    """Another fit of the trends, of the states and of the totals."""
+    return dict.fromkeys((f"msbgen.generate.{file}.fit_trend" for file in ("runs", "centre")), fit)
+
 
 # What is removed: settings of the generator, and what stands in for its parts.
 ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "nothing": (msbgen.DEFAULT, {}),
     "progress clock (wall time instead)": (
         replace(msbgen.DEFAULT, clock="time"),
-        {_FIT: _without_caps},
+        _fitted_by(_without_caps),
     ),
-    "log coordinates (linear instead)": (msbgen.DEFAULT, {_FIT: _linear}),
-    "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, {_FIT: _fixed_metric}),
-    "caps": (msbgen.DEFAULT, {_FIT: _without_caps}),
+    "log coordinates (linear instead)": (msbgen.DEFAULT, _fitted_by(_linear)),
+    "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fitted_by(_fixed_metric)),
+    "caps": (msbgen.DEFAULT, _fitted_by(_without_caps)),
     "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
-    "trend (local mean only)": (msbgen.DEFAULT, {_FIT: _constant}),
-    "trend and local mean": (msbgen.DEFAULT, {_FIT: _constant, _LOCAL: _no_departure}),
+    "trend (local mean only)": (msbgen.DEFAULT, _fitted_by(_constant)),
+    "trend and local mean": (msbgen.DEFAULT, {**_fitted_by(_constant), _LOCAL: _no_departure}),
     "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), {}),
     # at this ε the coupling is that of independent neighbours
     "coherent paths (independent segments)": (

@@ -51,6 +51,9 @@ _OTHER_UNIT = 100.0
 # The most contexts that "all of them" may mean; their table alone would take gigabytes.
 _MOST_CONTEXTS = 10_000_000
 
+# A mean profile ends where less than this share of its runs still goes on.
+NEGLIGIBLE = 0.01
+
 
 def resource_names(dataset: xr.Dataset) -> list[str]:
     """Names of the resources, in the order of the dataset's coordinates."""

@@ -23,6 +23,7 @@ from msbgen.contexts import (
     to_unit_range,
 )
 from msbgen.data.schema import (
+    NEGLIGIBLE,
     checked_contexts,
     context_table,
     count_array,
@@ -37,9 +38,6 @@ from msbgen.data.schema import (
 )
 
 Floats = NDArray[np.float64]
-
-# A weighted mean ends where less than this share of its weight still runs.
-NEGLIGIBLE = 0.01
 
 # Contexts are levels of a platform: two that differ by less than this share of the range are one.
 SAME_LEVEL = 1e-9

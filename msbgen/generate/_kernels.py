@@ -136,75 +136,64 @@ def path_amounts(centre, factor, path, out):
 
 
 @_kernel
-def _play(centre, factor, path, scale, total, weight, clock, interval, last, amount, counts):
-    """Add a path's counts per interval of wall time, times a weight, to counts (times, d).
+def play_paths(centre, factor, path, stretch, total, weight, last, clock, interval, counts):
+    """Counts of paths per interval of wall time, each times its weight.
 
-    As clock.to_wall_time, bin after bin: the state of a bin is centre (bins, d) times the visited
-    run's factor times scale (d,), and the clock counts the same in every bin.  Interval `last`
-    takes all that lies beyond its lower edge.  amount (d,) is scratch.
+    As clock.to_wall_time, bin after bin: the state of a bin is centre (q, bins, d) times the
+    factor (n, bins, d) of the run that path (q, paths, segments) visits there, times stretch
+    (q, paths, d), and the clock counts total / bins (q, paths) in every bin.  Interval `last`
+    (q, paths) takes all that lies beyond its lower edge.  counts (q, paths, times, d) holds the
+    paths one by one, counts (q, 1, times, d) their sum; NaN follows the last interval.
     """
-    bins, d = centre.shape
-    segments = path.shape[0]
+    bins = centre.shape[1]
+    d = centre.shape[2]
+    paths = path.shape[1]
+    segments = path.shape[2]
     per_segment = bins // segments
-    own = total / bins
-    stop = 0.0
-    i = 0
-    for j in range(segments):
-        mine = factor[path[j]]
-        for b in range(j * per_segment, (j + 1) * per_segment):
-            # invariant: all bins before b are played, they end at time stop in interval i
-            if clock == 0:
-                width = own
-                for q in range(d):
-                    amount[q] = centre[b, q] * mine[b, q] * scale[q]
-            else:
-                width = centre[b, 0] * mine[b, 0] * scale[0]
-                for q in range(1, d):
-                    # the clock's own column is left out of the state, time is its first
-                    column = q - 1 if q < clock else q
-                    amount[column] = centre[b, q] * mine[b, q] * scale[q]
-                amount[clock - 1] = own
-            start = stop
-            stop = start + width
-            if width > 0.0:
-                while start < stop:
-                    while i < last and interval * (i + 1) <= start:
+    first = 0 if clock == 0 else 1  # the clock's own column is left out of the state, time is in
+    amount = np.empty(d)
+    sums = np.zeros((counts.shape[2], d))
+    for q in range(path.shape[0]):
+        end = 0
+        for p in range(paths):
+            # invariant: sums holds what paths before p count that are not written yet
+            own = weight[q, p] * total[q, p] / bins
+            stop = 0.0
+            i = 0
+            for j in range(segments):
+                mine = factor[path[q, p, j]]
+                for b in range(j * per_segment, (j + 1) * per_segment):
+                    # invariant: all bins before b are played, they end at time stop in interval i
+                    width = total[q, p] / bins
+                    if clock > 0:
+                        width = centre[q, b, 0] * mine[b, 0] * stretch[q, p, 0]
+                        amount[clock - 1] = own
+                    for c in range(first, d):
+                        column = c - 1 if c < clock else c
+                        amount[column] = (
+                            weight[q, p] * centre[q, b, c] * mine[b, c] * stretch[q, p, c]
+                        )
+                    start = stop
+                    stop = start + width
+                    while i < last[q, p] and interval * (i + 1) <= start:
                         i += 1
-                    upper = stop if i == last else min(stop, interval * (i + 1))
-                    share = weight * (upper - start) / width
-                    for q in range(d):
-                        counts[i, q] += share * amount[q]
-                    start = upper
-            else:
-                for q in range(d):
-                    counts[i, q] += weight * amount[q]
-
-
-@_kernel
-def expected_counts(centre, factor, path, scale, total, weight, clock, interval, last, counts):
-    """Add to counts (q, times, d) the weighted counts of paths; see _play.
-
-    scale (q, paths, d); total, weight and last (q, paths).
-    """
-    amount = np.empty(centre.shape[2])
-    for q in range(path.shape[0]):
-        for p in range(path.shape[1]):
-            _play(
-                centre[q], factor, path[q, p], scale[q, p], total[q, p], weight[q, p], clock,
-                interval, last[q, p], amount, counts[q],
-            )  # fmt: skip
-
-
-@_kernel
-def path_counts(centre, factor, path, scale, total, clock, interval, last, counts):
-    """Counts (q, paths, times, d) of paths one by one, NaN after interval `last`; see _play."""
-    amount = np.empty(centre.shape[2])
-    for q in range(path.shape[0]):
-        for p in range(path.shape[1]):
-            end = last[q, p]
-            counts[q, p, : end + 1] = 0.0
-            counts[q, p, end + 1 :] = np.nan
-            _play(
-                centre[q], factor, path[q, p], scale[q, p], total[q, p], 1.0, clock,
-                interval, end, amount, counts[q, p],
-            )  # fmt: skip
+                    if i == last[q, p] or stop <= interval * (i + 1):
+                        for c in range(d):
+                            sums[i, c] += amount[c]
+                        continue
+                    while start < stop:
+                        while i < last[q, p] and interval * (i + 1) <= start:
+                            i += 1
+                        upper = stop if i == last[q, p] else min(stop, interval * (i + 1))
+                        share = (upper - start) / width
+                        for c in range(d):
+                            sums[i, c] += share * amount[c]
+                        start = upper
+            end = max(end, last[q, p])
+            if p + 1 < counts.shape[1] or p + 1 == paths:
+                row = counts[q, min(p, counts.shape[1] - 1)]
+                for t in range(row.shape[0]):
+                    for c in range(d):
+                        row[t, c] = sums[t, c] if t <= end else np.nan
+                        sums[t, c] = 0.0
+                end = 0

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.errors import ArgumentError
 from msbgen.generate import _kernels
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,7 @@ _WHOLE = 1e-6
 
 
 @dataclass(frozen=True)
-class Progress:
+class ClockedRuns:
     """Runs on the progress clock.
 
     Attributes
@@ -55,43 +56,12 @@ class Progress:
     knots: Floats
     clock: int
 
-    @property
-    def spread(self) -> float:
-        """(largest − smallest) / median of the totals of all runs; NaN when there is none."""
-        known = self.total[np.isfinite(self.total)]
-        if known.size == 0 or np.median(known) == 0:
-            return float("nan")
-        return float(np.ptp(known) / np.median(known))
-
 
 def uniform_knots(n_bins: int) -> Floats:
     """Edges of `n_bins` bins of equal progress, (n_bins + 1,)."""
     if n_bins < 1:
-        raise ValueError(f"n_bins is {n_bins}; at least 1 is wanted.")
+        raise ArgumentError(f"n_bins is {n_bins}; at least 1 is wanted.")
     return np.linspace(0.0, 1.0, n_bins + 1)
-
-
-def own_knots(counts: ArrayLike, duration: float, interval: float, *, clock: int = 1) -> Floats:
-    """Progress at the start and at every sampling time of one run, (samples + 1,).
-
-    With these knots :func:`to_progress` and :func:`to_wall_time` invert each other exactly.
-
-    Parameters
-    ----------
-    counts : array_like, (time, d)
-    duration : float
-        [s]
-    interval : float
-        [s]
-    clock : int
-        0 for wall time, 1 + k for counter k.
-    """
-    runs, ended = _checked_runs(np.asarray(counts)[None], [duration], interval, clock)
-    quantities, length = _quantities(runs, ended, interval)
-    position, total = _positions(quantities, clock)
-    if not total[0] > 0:
-        raise ValueError("the clock counted nothing in this run; choose another clock.")
-    return position[0, : length[0] + 1]
 
 
 def to_progress(
@@ -101,7 +71,7 @@ def to_progress(
     *,
     knots: ArrayLike,
     clock: int = 1,
-) -> Progress:
+) -> ClockedRuns:
     """Amounts of every quantity per bin of progress, for many runs at once.
 
     Parameters
@@ -120,11 +90,11 @@ def to_progress(
 
     Returns
     -------
-    Progress
+    ClockedRuns
 
     Raises
     ------
-    ValueError
+    ArgumentError
         Shapes that do not fit, an unknown clock, an interval that is not positive, knots that
         do not ascend from 0 to 1.
 
@@ -136,8 +106,8 @@ def to_progress(
     Examples
     --------
     >>> run = [[4.0, 1.0], [4.0, 3.0], [2.0, 0.0]]  # two counters, the last interval is partial
-    >>> progress = to_progress(run, 0.25, 0.1, knots=[0.0, 0.5, 1.0])
-    >>> progress.state.round(4).tolist(), float(progress.total)
+    >>> runs = to_progress(run, 0.25, 0.1, knots=[0.0, 0.5, 1.0])
+    >>> runs.state.round(4).tolist(), float(runs.total)
     ([[0.125, 1.75], [0.125, 2.25]], 10.0)
     """
     runs, ended = _checked_runs(counts, duration, interval, clock)
@@ -146,7 +116,7 @@ def to_progress(
     position, total, amounts = _amounts(runs, ended, interval, clock)
     state = np.empty((len(amounts), len(edges) - 1, amounts.shape[2]))
     _kernels.rebin(position, amounts, edges, np.full(len(amounts), len(edges) - 2), state)
-    return Progress(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
+    return ClockedRuns(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
 
 
 def sharpen(
@@ -158,7 +128,7 @@ def sharpen(
     knots: ArrayLike,
     clock: int = 1,
     shared_steps: int = 0,
-) -> Progress:
+) -> ClockedRuns:
     """As :func:`to_progress`, with a prior for what happens within a sampling interval.
 
     A burst shorter than the sampling interval is smeared over the interval, differently in
@@ -183,11 +153,11 @@ def sharpen(
 
     Returns
     -------
-    Progress
+    ClockedRuns
 
     Raises
     ------
-    ValueError
+    ArgumentError
         As :func:`to_progress`; a prior that is negative, not finite or of another shape.
     """
     runs, ended = _checked_runs(counts, duration, interval, clock)
@@ -196,11 +166,14 @@ def sharpen(
     shape = (*batch, len(edges) - 1, runs.shape[-1])
     expected = np.asarray(prior, dtype=float)
     if not np.all(np.isfinite(expected)) or np.any(expected < 0):
-        raise ValueError("prior must be finite and not negative.")
+        raise ArgumentError(
+            f"prior goes from {expected.min():g} to {expected.max():g}; finite amounts ≥ 0 are "
+            f"wanted."
+        )
     try:
         expected = np.broadcast_to(expected, shape)
     except ValueError:
-        raise ValueError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
+        raise ArgumentError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
     position, total, amounts = _amounts(runs, ended, interval, clock)
     state = np.empty((len(amounts), *shape[-2:]))
     # a copy: broadcast arrays are read-only
@@ -211,7 +184,7 @@ def sharpen(
         ratio = np.divide(np.nansum(state, axis=0), had, out=np.ones_like(had), where=had > 0)
         expected = expected * ratio
         _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
-    return Progress(state.reshape(shape), total.reshape(batch), edges, clock)
+    return ClockedRuns(state.reshape(shape), total.reshape(batch), edges, clock)
 
 
 def to_wall_time(
@@ -243,7 +216,7 @@ def to_wall_time(
 
     Raises
     ------
-    ValueError
+    ArgumentError
         Shapes that do not fit, amounts that are negative, a run that takes no time.
 
     Notes
@@ -253,17 +226,17 @@ def to_wall_time(
     amounts, totals = np.asarray(state, dtype=float), np.asarray(total, dtype=float)
     edges = _checked_knots(knots)
     if amounts.ndim < 2 or amounts.shape[-2] != len(edges) - 1:
-        raise ValueError(
+        raise ArgumentError(
             f"state has shape {amounts.shape}; (..., {len(edges) - 1}, d) is wanted for "
             f"{len(edges)} knots."
         )
     batch, (bins, d) = amounts.shape[:-2], amounts.shape[-2:]
     if not 0 <= clock <= d:
-        raise ValueError(f"clock is {clock}; 0 (wall time) to {d} (last counter) is wanted.")
+        raise ArgumentError(f"clock is {clock}; 0 (wall time) to {d} (last counter) is wanted.")
     if not interval > 0:
-        raise ValueError(f"interval is {interval} s; a positive one is wanted.")
+        raise ArgumentError(f"interval is {interval} s; a positive one is wanted.")
     if np.any(amounts < 0) or np.any(totals < 0):
-        raise ValueError("state and total hold negative amounts; clocks and counters only ascend.")
+        raise ArgumentError("state or total is negative somewhere; amounts ≥ 0 are wanted.")
     flat = amounts.reshape(-1, bins, d)
     totals = np.broadcast_to(totals, batch).reshape(-1)
     own = totals[:, None] * np.diff(edges)
@@ -272,8 +245,8 @@ def to_wall_time(
     position = _cumulative(quantities[:, :, 0])
     duration = position[:, -1].copy()
     if np.any(duration == 0):
-        raise ValueError(
-            f"run {int(np.argmin(duration))} takes no time; amounts of time > 0 wanted."
+        raise ArgumentError(
+            f"run {int(np.argmin(duration))} takes no time; a positive amount of time is wanted."
         )
     length = np.ceil(np.nan_to_num(duration) / interval - _WHOLE).astype(np.int64)
     length = np.maximum(length, 1)
@@ -334,7 +307,7 @@ def lost_counts(
     Parameters
     ----------
     total : array_like, (contexts, runs)
-        :attr:`Progress.total`; NaN for missing runs.
+        :attr:`ClockedRuns.total`; NaN for missing runs.
     tolerance : float
         Relative departure that is always accepted.
     factor : float
@@ -347,7 +320,7 @@ def lost_counts(
     """
     totals = np.asarray(total, dtype=float)
     if totals.ndim != 2:
-        raise ValueError(f"total has shape {totals.shape}; (contexts, runs) is wanted.")
+        raise ArgumentError(f"total has shape {totals.shape}; (contexts, runs) is wanted.")
     nothing = totals <= 0
     with np.errstate(invalid="ignore", divide="ignore"):
         value = np.where(nothing, np.nan, np.log(totals))
@@ -369,13 +342,13 @@ def _checked_runs(
 ) -> tuple[Floats, Floats]:
     runs, ended = np.asarray(counts, dtype=float), np.asarray(duration, dtype=float)
     if runs.ndim < 2 or 0 in runs.shape[-2:]:
-        raise ValueError(f"counts has shape {runs.shape}; (..., time, d) is wanted.")
+        raise ArgumentError(f"counts has shape {runs.shape}; (..., time, d) is wanted.")
     if ended.shape != runs.shape[:-2]:
-        raise ValueError(f"duration has shape {ended.shape}; {runs.shape[:-2]} is wanted.")
+        raise ArgumentError(f"duration has shape {ended.shape}; {runs.shape[:-2]} is wanted.")
     if not interval > 0:
-        raise ValueError(f"interval is {interval} s; a positive one is wanted.")
+        raise ArgumentError(f"interval is {interval} s; a positive one is wanted.")
     if not 0 <= clock <= runs.shape[-1]:
-        raise ValueError(
+        raise ArgumentError(
             f"clock is {clock}; 0 (wall time) to {runs.shape[-1]} (last counter) is wanted."
         )
     return runs, ended
@@ -390,7 +363,9 @@ def _checked_knots(knots: ArrayLike) -> Floats:
         or edges[-1] != 1
         or np.any(np.diff(edges) < 0)
     ):
-        raise ValueError("knots must ascend from 0 to 1, at least two of them.")
+        raise ArgumentError(
+            f"knots have shape {edges.shape}; two or more that ascend from 0 to 1 are wanted."
+        )
     return edges
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from msbgen.bridge.condition import (
     conditional_sample,
     make_segment,
 )
+from msbgen.bridge.paths import outcome_of
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.contexts import (
     gaussian_log_weights,
@@ -29,9 +30,11 @@ from msbgen.contexts import (
     to_unit_range,
     weighted_quantile,
 )
-from msbgen.errors import ArgumentError
-from msbgen.generate.centre import Centre, Residuals
+from msbgen.data.arrays import NOT_NEGATIVE, StoredArrays
+from msbgen.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
+from msbgen.generate.residuals import Residuals
 from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
@@ -76,12 +79,16 @@ class ElapsedSettings:
     hilbert_tol: float = 1e-12
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "scaled_range", "snapshot_interval", "bandwidth"):
-            value = getattr(self, name)
-            if not 0 < value < np.inf:
-                raise ValueError(f"{name} is {value}; a positive number is wanted.")
+        check_positive(self, "epsilon", "scaled_range", "snapshot_interval", "bandwidth")
         if self.method not in ("pairwise", "multimarginal"):
-            raise ValueError(f"method is {self.method!r}; want 'pairwise' or 'multimarginal'.")
+            raise ArgumentError(
+                f"method is {self.method!r}; 'pairwise' or 'multimarginal' is wanted."
+            )
+        for name in ("tol", "hilbert_tol"):
+            if not 0 < getattr(self, name) < 1:
+                raise ArgumentError(
+                    f"{name} is {getattr(self, name)}; a number between 0 and 1 is wanted."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +131,8 @@ class ElapsedLaw:
         Largest L1 error of a marginal.
     """
 
+    name: ClassVar[str] = "elapsed"
+
     settings: ElapsedSettings
     contexts: Floats
     duration: Floats
@@ -142,7 +151,7 @@ class ElapsedLaw:
         interval: float,
         settings: ElapsedSettings,
         *,
-        rng: np.random.Generator | None = None,
+        rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> ElapsedLaw:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
@@ -160,7 +169,7 @@ class ElapsedLaw:
         interval : float
             [s]
         settings : ElapsedSettings
-        rng : numpy.random.Generator
+        rng : numpy.random.Generator or int
             Random start of the multimarginal form; the answer does not depend on it beyond the
             tolerance.
         progress : callable
@@ -168,7 +177,7 @@ class ElapsedLaw:
 
         Raises
         ------
-        ValueError
+        MeasurementError
             No run has two whole intervals.
         msbgen.bridge.solve.NotConvergedError
             The solver did not reach its tolerance.
@@ -210,6 +219,11 @@ class ElapsedLaw:
 
     def check(self, query: Floats) -> None:
         """Every finite context can be answered."""
+
+    @property
+    def n_counters(self) -> int:
+        """Counters that are generated."""
+        return self.snapshots[0].states.shape[1]
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
         """Nothing: the bridge is all that is fitted."""
@@ -282,35 +296,51 @@ class ElapsedLaw:
     @classmethod
     def from_arrays(
         cls,
-        arrays: Mapping[str, NDArray[Any]],
+        stored: StoredArrays,
         contexts: Floats,
         duration: Floats,
         interval: float,
         labels: Mapping[str, Any],
     ) -> ElapsedLaw:
-        """Undo :meth:`to_arrays`; `labels` holds settings, status and marginal error."""
-        sizes = arrays["snapshot_size"]
-        stops = np.cumsum(sizes)[:-1]
+        """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned.
+
+        Raises
+        ------
+        ProfileError
+            Settings or an array that no law can have.
+        """
+        settings = stored.record(ElapsedSettings, labels.get("settings"), "settings")
+        longest = int(np.ceil(np.nanmax(duration) / interval)) + 1
+        rows = stored.indices("snapshot_row", (None,), below=longest)
+        stored.want(
+            len(rows) > 1 and rows[0] == 0 and bool((np.diff(rows) > 0).all()),
+            stored.named("snapshot_row"),
+            rows.tolist(),
+            "two or more rows that ascend from 0",
+        )
+        sizes = stored.indices("snapshot_size", (len(rows),), below=duration.size + 1)
+        stored.want(bool((sizes > 0).all()), stored.named("snapshot_size"), 0, "a point or more")
+        stops = np.cumsum(sizes)
+        context = stored.indices("context", (int(stops[-1]),), below=len(contexts))
+        states = stored.numbers("states", (int(stops[-1]), None), within=NOT_NEGATIVE)
+        f = stored.numbers("start_potential", (int(stops[-2]),))
+        g = stored.numbers("end_potential", (int(stops[-1] - stops[0]),))
         snapshots = tuple(
-            Snapshot(int(row), context, states)
-            for row, context, states in zip(
-                arrays["snapshot_row"],
-                np.split(arrays["context"], stops),
-                np.split(arrays["states"], stops),
+            Snapshot(int(row), there, amounts)
+            for row, there, amounts in zip(
+                rows, np.split(context, stops[:-1]), np.split(states, stops[:-1])
             )
         )
-        f = np.split(arrays["start_potential"], np.cumsum(sizes[:-1])[:-1])
-        g = np.split(arrays["end_potential"], np.cumsum(sizes[1:])[:-1])
-        return cls(
-            ElapsedSettings(**labels["settings"]),
-            contexts,
-            duration,
-            interval,
-            snapshots,
-            tuple(zip(f, g)),
-            labels["status"],
-            labels["marginal_error"],
-        )
+        for snapshot in snapshots:
+            stored.want(
+                bool((np.diff(snapshot.context) >= 0).all()),
+                f"variable 'context' of the snapshot in row {snapshot.row}",
+                snapshot.context.tolist(),
+                "an order by context",
+            )
+        potentials = zip(np.split(f, stops[:-2]), np.split(g, stops[1:-1] - stops[0]))
+        outcome = outcome_of(stored, labels)
+        return cls(settings, contexts, duration, interval, snapshots, tuple(potentials), *outcome)
 
     def labels(self) -> dict[str, Any]:
         """Settings and outcome as JSON knows them."""
@@ -410,7 +440,7 @@ def _snapshots(
     whole = np.minimum(whole, np.isfinite(counts[..., 0]).sum(axis=-1))
     longest = int(whole.max())
     if longest < 2:
-        raise ValueError(
+        raise MeasurementError(
             f"no run has two whole sampling intervals of {interval:g} s, which a bridge needs: "
             f"sample more often."
         )

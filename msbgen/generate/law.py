@@ -7,12 +7,13 @@ a bridge on what it leaves, and the paper's `ElapsedLaw`, a bridge on the wall c
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.generate.centre import Centre, Residuals
+from msbgen.generate.centre import Centre
+from msbgen.generate.residuals import Residuals
 from msbgen.machine import OnProgress
 
 Floats = NDArray[np.float64]
@@ -22,6 +23,8 @@ Kind = Literal["max_likelihood", "mean", "sample"]
 
 class Law(Protocol):
     """A fitted law of profiles."""
+
+    name: ClassVar[str]
 
     @property
     def settings(self) -> Any:
@@ -41,6 +44,11 @@ class Law(Protocol):
     @property
     def interval(self) -> float:
         """Sampling interval [s]."""
+        ...
+
+    @property
+    def n_counters(self) -> int:
+        """Counters that are generated."""
         ...
 
     @property

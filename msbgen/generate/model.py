@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -21,6 +22,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import Hull, to_unit_range
+from msbgen.data.arrays import POSITIVE, StoredArrays
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     check_units,
@@ -38,16 +40,16 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
-from msbgen.generate.law import Kind
+from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
-from msbgen.machine import OnProgress
+from msbgen.machine import OnProgress, physical_memory
 
 Floats = NDArray[np.float64]
 
-MODEL_SCHEMA = "msbgen-model/2"
+MODEL_SCHEMA = "msbgen-model/3"
 
 _log = logging.getLogger("msbgen")
 
@@ -61,12 +63,20 @@ Settings = ProgressSettings | ElapsedSettings
 _FAR = 1e3
 # The most measured contexts: the trend takes their number to the third power, minutes at 1,000.
 _MOST_KNOWN = 1_000
+# Share of the machine's memory that one context may take: several are worked on at a time.
+_MEMORY_SHARE = 0.05
+# Files come out at a third of the size of their counts or larger.
+_PACKED_SHARE = 0.25
+# Intervals that the longest run of a model may have.
+_MOST_ROWS = 1e9
 # Counts in a block of contexts [bytes], and contexts that a law answers together.
 _BLOCK_BYTES = 2**26
 _TILE = 128
 
 PRESETS: dict[str, Settings] = {"default": DEFAULT, "paper": PAPER}
-_LAWS = {"progress": ProgressLaw, "elapsed": ElapsedLaw}
+_LAWS: dict[str, type[ProgressLaw] | type[ElapsedLaw]] = {
+    law.name: law for law in (ProgressLaw, ElapsedLaw)
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +85,13 @@ class ProfileModel:
 
     Attributes
     ----------
-    law : ProgressLaw or ElapsedLaw
-        The fitted bridge, on arrays.
+    law : Law
+        What was fitted, on arrays.
     resources, counters, attrs : dict
         Labels, as in the measured dataset.
     """
 
-    law: ProgressLaw | ElapsedLaw
+    law: Law
     resources: dict[str, dict[str, Any]]
     counters: dict[str, dict[str, Any]]
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -93,7 +103,7 @@ class ProfileModel:
         kind: Kind = "max_likelihood",
         times: ArrayLike | float | None = None,
         n_samples: int = 10,
-        rng: np.random.Generator | int | None = None,
+        rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> xr.Dataset:
         """Generate the profiles of any contexts.
@@ -126,8 +136,11 @@ class ProfileModel:
 
         Raises
         ------
-        ValueError
-            Contexts or times of the wrong form; times too short.
+        ArgumentError
+            Contexts or times of the wrong form; times too short; a context whose profiles this
+            machine's memory does not hold.
+        NotConvergedError
+            The solver of the bridge did not reach its tolerance (kinds that follow paths).
         """
         return join_profiles(
             list(
@@ -149,7 +162,7 @@ class ProfileModel:
         kind: Kind = "max_likelihood",
         times: ArrayLike | float | None = None,
         n_samples: int = 10,
-        rng: np.random.Generator | int | None = None,
+        rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> Iterator[xr.Dataset]:
         """Generate the same as :meth:`generate`, block after block of contexts.
@@ -168,44 +181,67 @@ class ProfileModel:
         """
         query = self.checked(contexts)
         if kind not in get_args(Kind):
-            raise ValueError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
-        if n_samples != int(n_samples) or n_samples < 1:
-            raise ValueError(f"n_samples is {n_samples}; a whole number ≥ 1 is wanted.")
-        ends = None if times is None else _checked_times(times)
-        n_samples = n_samples if kind == "sample" else 1
+            raise ArgumentError(f"kind is {kind!r}; one of {', '.join(get_args(Kind))} is wanted.")
+        if not (1 <= n_samples < np.inf and n_samples == n_samples // 1):
+            raise ArgumentError(f"n_samples is {n_samples}; a whole number ≥ 1 is wanted.")
+        ends = self.law.interval if times is None else _checked_times(times)
+        n_samples = int(n_samples) if kind == "sample" else 1
+        each = self._bytes_per_context(n_samples, ends)
+        if each > _MEMORY_SHARE * physical_memory():
+            raise ArgumentError(
+                f"one context is {each / 1e9:.3g} GB of counts; at most "
+                f"{_MEMORY_SHARE * physical_memory() / 1e9:.3g} GB on this machine, which works on "
+                f"several, is wanted: ask for fewer samples, or a longer interval."
+            )
+        self.prepare(kind)
         rng = np.random.default_rng(rng)
         attrs = {
             **self.attrs,
             "source": f"generated by msbgen from {len(self.law.contexts)} measured contexts",
             "kind": kind,
-            "settings": json.dumps(self.law.labels()["settings"]),
+            "settings": json.dumps(asdict(self.law.settings)),
             **self.law.provenance(kind),
         }
-        return (
-            self._block(query, rows, kind, ends, n_samples, rng, attrs, progress)
-            for rows in self._blocks(len(query), n_samples, ends)
-        )
-
-    def _blocks(self, n_query: int, n_samples: int, times: Floats | None) -> Iterator[slice]:
-        """Contexts to be generated at a time: rows of about _BLOCK_BYTES, whole tiles of a law.
-
-        They depend on the job alone, so that equal jobs give equal files on every machine.
-        """
-        interval = (
-            self.law.interval if times is None else min(float(times.flat[0]), self.law.interval)
-        )
-        rows = np.ceil(float(np.nanmax(self.law.duration)) / interval)
-        each = 8 * len(self.counters) * n_samples * rows
         step = max(int(_BLOCK_BYTES / each), 1)
         step -= step % _TILE if step > _TILE else 0
-        return (slice(i, min(i + step, n_query)) for i in range(0, n_query, step))
+        # they depend on the job alone, so that equal jobs give equal files on every machine
+        blocks = (slice(i, min(i + step, len(query))) for i in range(0, len(query), step))
+        return (
+            self._block(query, rows, kind, ends, n_samples, rng, attrs, progress) for rows in blocks
+        )
+
+    def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
+        """Work out, once, what profiles of a kind want beyond the fit.
+
+        `generate`, `stream` and `save` do so themselves: this is for a caller who wants to show
+        that it takes time, or to have it done.
+
+        Parameters
+        ----------
+        kind : {"max_likelihood", "mean", "sample"}
+            Means want nothing; paths want the bridge, which takes a few seconds.
+        progress : callable
+            Called with (done, total) pairs of the bridge.
+
+        Raises
+        ------
+        NotConvergedError
+            The solver of the bridge did not reach its tolerance.
+        """
+        self.law.prepare(kind, progress)
+
+    def _bytes_per_context(self, n_samples: int, times: Floats | float) -> float:
+        """Counts of one context while it is generated [bytes], at the finer of both intervals."""
+        interval = min(float(np.ravel(times)[0]), self.law.interval)
+        rows = max(np.ceil(float(np.nanmax(self.law.duration)) / interval), np.size(times))
+        return 8.0 * len(self.counters) * n_samples * rows
 
     def _block(
         self,
         query: Floats,
         rows: slice,
         kind: Kind,
-        times: Floats | None,
+        times: Floats | float,
         n_samples: int,
         rng: np.random.Generator,
         attrs: Mapping[str, Any],
@@ -249,7 +285,7 @@ class ProfileModel:
             "counters": self.counters,
             "attrs": self.attrs,
             "law": self.law.labels(),
-            "kind": next(kind for kind, law in _LAWS.items() if isinstance(self.law, law)),
+            "kind": self.law.name,
         }
         return xr.Dataset(
             {
@@ -277,26 +313,43 @@ class ProfileModel:
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> Self:
-        if ds.attrs.get("schema") != MODEL_SCHEMA:
-            got = ds.attrs.get("schema")
+        found = ds.attrs.get("schema")
+        if not isinstance(found, str) or found != MODEL_SCHEMA:
             raise ProfileError(
-                f"{source}: attribute 'schema' is {got!r}; a model file says '{MODEL_SCHEMA}'."
+                f"{source}: attribute 'schema' is {found!r}; a model file says '{MODEL_SCHEMA}': "
+                f"fit it again."
             )
-        try:
-            labels = json.loads(ds.attrs["labels"])
-            arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
-            law = _LAWS[labels["kind"]].from_arrays(
-                arrays,
-                arrays["contexts"],
-                arrays["duration"],
-                float(ds.attrs["interval"]),
-                labels["law"],
-            )
-            return cls(law, labels["resources"], labels["counters"], labels["attrs"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ProfileError(
-                f"{source}: the model is not whole ({error!r}); fit it again."
-            ) from None
+        stored = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
+        labels = _stored_labels(stored, ds.attrs.get("labels"))
+        interval = ds.attrs.get("interval")
+        good = isinstance(interval, (float, np.floating)) and 0 < interval < np.inf
+        stored.want(good, "attribute 'interval'", repr(interval), "a positive number")
+        contexts = stored.numbers("contexts", (None, len(labels["resources"])))
+        stored.want(len(contexts) > 0, "number of contexts", 0, "one or more")
+        duration = stored.numbers("duration", (len(contexts), None), within=POSITIVE, missing=True)
+        stored.want(
+            bool(np.isfinite(duration).any(axis=1).all()), stored.named("duration"), "NaN", "a run "
+            "of every context",
+        )  # fmt: skip
+        rows = np.nanmax(duration) / float(interval or 1)
+        stored.want(
+            rows < _MOST_ROWS, "longest run in intervals", rows, f"less than {_MOST_ROWS:g}"
+        )
+        law = _LAWS[labels["kind"]].from_arrays(
+            stored, contexts, duration, float(interval or 1), labels["law"]
+        )
+        model = cls(law, labels["resources"], labels["counters"], labels["attrs"])
+        stored.want(
+            law.n_counters == len(model.counters), "number of counters", len(model.counters),
+            str(law.n_counters),
+        )  # fmt: skip
+        one = np.ones((1, 1, law.n_counters))
+        labelled = make_profiles(
+            one, np.full(1, interval), contexts[:1], interval=float(interval or 1),
+            resources=model.resources, counters=model.counters, attrs=model.attrs,
+        )  # fmt: skip
+        validate_profiles(labelled, source=f"{source}, attribute 'labels'", part=True)
+        return model
 
     @cached_property
     def _hull(self) -> Hull:
@@ -307,7 +360,7 @@ class ProfileModel:
 
         Raises
         ------
-        ValueError
+        ArgumentError
             Another shape, levels that are no finite numbers or have no place in the coordinates of
             the model, or so far away that their units must be others.
         """
@@ -316,47 +369,76 @@ class ProfileModel:
         away = np.abs(to_unit_range(self.law.contexts, query)).max(axis=1)
         if np.any(away > _FAR):
             row = int(np.argmax(away))
-            raise ValueError(
-                f"contexts are {_FAR:g} times the measured range away at row {row}: "
-                f"{query[row].tolist()}; check the units."
+            raise ArgumentError(
+                f"context {query[row].tolist()} in row {row} is more than {_FAR:g} measured ranges "
+                f"away; one in the units of the measured ones is wanted."
             )
         self.law.check(query)
         return query
 
     def _resampled(
-        self, counts: NDArray[Any], duration: Floats, times: Floats | None
+        self, counts: NDArray[Any], duration: Floats, times: Floats | float
     ) -> tuple[NDArray[Any], float]:
         """Move counts from the measured intervals to the intervals that end at `times`."""
         n_rows = int(np.isfinite(counts[..., 0]).sum(axis=-1).max())
-        counts = counts[..., :n_rows, :]
-        if times is None:
-            return counts, self.law.interval
-        if times.ndim and times[-1] < duration.max() * (1 - 1e-9):
-            raise ValueError(
-                f"times end at {times[-1]:g} s, a profile lasts {duration.max():g} s: add times."
+        counts, interval = counts[..., :n_rows, :], float(np.ravel(times)[0])
+        if interval == self.law.interval and np.ndim(times) == 0:
+            return counts, interval
+        if np.ndim(times) and np.ravel(times)[-1] < duration.max() * (1 - 1e-9):
+            raise ArgumentError(
+                f"times end at {np.ravel(times)[-1]:g} s; {duration.max():g} s, which a profile "
+                f"lasts, or more is wanted."
             )
-        interval = float(times.flat[0])
         return resample(counts, duration, self.law.interval, interval), interval
 
 
-def _checked_times(times: ArrayLike) -> Floats:
-    """Ends of output intervals, (n_times,), or the interval alone, ()."""
+def _checked_times(times: ArrayLike) -> Floats | float:
+    """Ends of output intervals, (n_times,), or the interval alone."""
     ends = np.asarray(times, dtype=float)
     interval = float(ends.flat[0]) if ends.size else np.nan
     if not 0 < interval < np.inf:
-        raise ValueError(f"times begin with {interval} s; a positive number is wanted.")
-    if ends.ndim > 1 or (
-        ends.ndim == 1 and not np.allclose(ends, interval * np.arange(1, ends.size + 1))
-    ):
-        raise ValueError("times must be equally spaced and start one interval after 0.")
+        raise ArgumentError(f"times begin with {interval} s; a positive number is wanted.")
+    if ends.ndim == 0:
+        return interval
+    if ends.ndim > 1 or not np.allclose(ends, interval * np.arange(1, ends.size + 1)):
+        raise ArgumentError(
+            f"times of shape {ends.shape} are no multiples 1, 2, … of {interval:g} s; equally "
+            f"spaced ones that start one interval after 0 are wanted."
+        )
     return ends
+
+
+def expected_size(
+    dataset: xr.Dataset,
+    n_contexts: int,
+    *,
+    kind: Kind = "max_likelihood",
+    times: float | None = None,
+    n_samples: int = 10,
+) -> float:
+    """What a file of generated profiles takes on disk at least [bytes], known before the fit.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The measured profiles.
+    n_contexts : int
+    kind, n_samples
+        As for :meth:`ProfileModel.generate`.
+    times : float
+        Output interval [s]; None for the measured one.
+    """
+    samples = n_samples if kind == "sample" else 1
+    interval = sampling_interval(dataset) if times is None else times
+    rows = float(np.nanmean(duration_array(dataset))) / interval
+    return _PACKED_SHARE * 4.0 * samples * len(counter_names(dataset)) * rows * n_contexts
 
 
 def fit_profiles(
     dataset: xr.Dataset,
     settings: Settings = DEFAULT,
     *,
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> ProfileModel:
     """Fit the law of a task's profiles to its measurements.
@@ -367,10 +449,10 @@ def fit_profiles(
         Measured profiles, validated here (a part of a file will do).
     settings : ProgressSettings or ElapsedSettings
         See :data:`PRESETS`.
-    rng : numpy.random.Generator
-        Random start of a solver that wants one.
+    rng : numpy.random.Generator or int
+        Random start of a solver that wants one, or its seed.
     progress : callable
-        Called with (done, total) pairs or sweeps.
+        Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
 
     Returns
     -------
@@ -379,34 +461,23 @@ def fit_profiles(
     Raises
     ------
     ProfileError
-        The dataset breaks the contract, or its runs are too short.
+        The dataset breaks the contract.
+    MeasurementError
+        Its runs are too short, its clock counted nothing, or its contexts are too many.
     msbgen.bridge.solve.NotConvergedError
-        The solver did not reach its tolerance.
+        The solver of the paper's preset did not reach its tolerance; that of the default preset
+        is asked later, see :meth:`ProfileModel.prepare`.
     """
-    if not isinstance(settings, (ProgressSettings, ElapsedSettings)):
-        raise TypeError(f"settings is {settings!r}; e.g. msbgen.PRESETS['paper'] is wanted.")
+    if type(settings) not in _FITS:
+        raise ArgumentError(
+            f"settings is {settings!r}; ProgressSettings or ElapsedSettings, e.g. "
+            f"msbgen.PRESETS['paper'], is wanted."
+        )
     validate_profiles(dataset, part=True)
-    measured = (
-        count_array(dataset),
-        duration_array(dataset),
-        context_table(dataset),
-        sampling_interval(dataset),
-    )
     try:
-        if isinstance(settings, ElapsedSettings):
-            law = ElapsedLaw.fit(*measured, settings, rng=rng, progress=progress)
-        else:
-            if dataset.sizes["context"] > _MOST_KNOWN:
-                raise ValueError(
-                    f"{dataset.sizes['context']} contexts; fitting takes their number to the third "
-                    f"power: keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, "
-                    f"None, {-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
-                )
-            clock = _clock(dataset, settings.clock)
-            law = ProgressLaw.fit(*measured, clock, settings, progress=progress)
-            _warn_of_lost_counts(dataset, law)
-    except ValueError as error:
-        raise ProfileError(f"{_place(dataset)}: {error}") from None
+        law = _FITS[type(settings)](dataset, settings, rng, progress)
+    except MeasurementError as error:
+        raise MeasurementError(f"{_place(dataset)}: {error}") from None
     return ProfileModel(
         law=law,
         resources=resource_attrs(dataset),
@@ -415,34 +486,100 @@ def fit_profiles(
     )
 
 
+def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
+    """Counts, durations, contexts and interval as the laws take them."""
+    table, interval = context_table(dataset), sampling_interval(dataset)
+    return count_array(dataset), duration_array(dataset), table, interval
+
+
+def _fit_progress(
+    dataset: xr.Dataset, settings: ProgressSettings, _: object, progress: OnProgress | None
+) -> ProgressLaw:
+    if dataset.sizes["context"] > _MOST_KNOWN:
+        raise MeasurementError(
+            f"{dataset.sizes['context']} contexts are measured; at most {_MOST_KNOWN} are wanted, "
+            f"as fitting takes their number to the third power: e.g. dataset.isel("
+            f"context=slice(None, None, {-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
+        )
+    clock = _clock(dataset, settings)
+    law = ProgressLaw.fit(*_measured(dataset), clock, settings, progress=progress)
+    _warn_of_lost_counts(dataset, law)
+    return law
+
+
+def _fit_elapsed(
+    dataset: xr.Dataset,
+    settings: ElapsedSettings,
+    rng: np.random.Generator | int,
+    progress: OnProgress | None,
+) -> ElapsedLaw:
+    return ElapsedLaw.fit(*_measured(dataset), settings, rng=rng, progress=progress)
+
+
+_FITS: dict[type, Callable[..., Law]] = {
+    ProgressSettings: _fit_progress,
+    ElapsedSettings: _fit_elapsed,
+}
+
+
 def _place(dataset: xr.Dataset) -> str:
     """Where a dataset comes from: its file, if it was read from one."""
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
-def _clock(dataset: xr.Dataset, name: str) -> int:
+def _clock(dataset: xr.Dataset, settings: ProgressSettings) -> int:
     """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
     names = counter_names(dataset)
-    wanted = name or str(dataset.attrs.get("progress", ""))
-    if not wanted:
+    if settings.clock is None and "progress" not in dataset.attrs:
         return 1 + names.index("instructions") if "instructions" in names else 0
-    if wanted == "time":
-        return 0
-    if wanted not in names:
-        raise ValueError(
-            f"the progress clock '{wanted}' is no counter; want time, {', '.join(names)}."
+    # what the dataset says is one of its counters, or it would not be valid
+    wanted = dataset.attrs["progress"] if settings.clock is None else settings.clock
+    if wanted not in ("time", *names):
+        raise ArgumentError(
+            f"the progress clock is {wanted!r}; time, {', '.join(names)} is wanted."
         )
-    return 1 + names.index(wanted)
+    return 0 if wanted == "time" else 1 + names.index(wanted)
 
 
 def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw) -> None:
-    for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.total)):
+    for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total)):
         _log.warning(
             "run %d of %s lost counts: its total departs from the others'; it is left out.",
             run,
             describe_context(dataset, int(context)),
         )
+
+
+def _stored_labels(stored: StoredArrays, text: object) -> dict[str, Any]:
+    """What a model file says in JSON, of the types wanted."""
+    labels: Any = None
+    if isinstance(text, str):
+        with suppress(json.JSONDecodeError, RecursionError):
+            labels = json.loads(text)
+    stored.want(isinstance(labels, dict), "attribute 'labels'", text, "a JSON object")
+    for name in ("resources", "counters", "attrs", "law", "kind"):
+        wanted, words = (str, "text") if name == "kind" else (dict, "an object")
+        stored.want(
+            isinstance(labels.get(name), wanted), f"label '{name}'", labels.get(name), words
+        )
+    stored.want(labels["kind"] in _LAWS, "label 'kind'", labels["kind"], f"{', '.join(_LAWS)}")
+    tables = {"attrs": labels["attrs"]}
+    for name in ("resources", "counters"):
+        stored.want(len(labels[name]) > 0, f"label '{name}'", "empty", "one or more")
+        tables.update({f"{name}: {key}": own for key, own in labels[name].items()})
+    for name, table in tables.items():
+        stored.want(isinstance(table, dict), f"label '{name}'", table, "an object")
+        for key, value in table.items():
+            parts = value if isinstance(value, list) else [value]
+            kinds = {type(part) for part in parts} - {str, int, float}
+            stored.want(
+                not kinds and len(parts) > 0,
+                f"'{key}' of '{name}'",
+                value,
+                "a number, text or list",
+            )
+    return labels
 
 
 def _plain(value: Any) -> Any:

@@ -1,1 +1,96 @@
-"""Where the profiles of a context lie."""
+"""Where the profiles of a context lie: the trend, and what known contexts have for themselves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msbgen.generate.centre import confirmed
+from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, task
+
+SMALL = ProgressSettings(bins=50, segments=10)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return task(GRID, 12)
+
+
+@pytest.fixture(scope="module")
+def law(runs):
+    return ProgressLaw.fit(*runs, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+
+
+def test_means_follow_what_the_trend_misses(runs):
+    """What one context has for itself is too narrow for the trend."""
+    counts, measured = (part.copy() for part in runs)
+    counts[4, ..., 1] *= 1.5
+    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    trend = law.centre.trend.predict(GRID)[:, :, 1].sum(axis=1)
+    misses = np.nansum(answer(law, GRID, "mean")[0], axis=1)[:, 1]
+    known = np.nansum(counts, axis=2)[..., 1].mean(axis=1)
+    missed = [np.abs(np.log(found / known)) for found in (trend, misses)]
+    assert missed[0][4] > 0.02
+    assert missed[1][4] < 0.8 * missed[0][4]
+    assert missed[1].max() < missed[0].max()
+
+
+def test_the_work_of_a_context_follows_its_trend(runs):
+    counts, measured = runs
+    # more work with more ways, so little that nobody counts it as lost
+    counts = counts * (1 + 0.002 * GRID[:, :1, None, None])
+    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    total = np.nansum(counts, axis=2)[..., 0].mean(axis=1)
+    query = np.array([[2.0, 1.0], [6.0, 1.7], [8.0, 2.0]])
+    wanted = total[0] / (1 + 0.002 * GRID[0, 0]) * (1 + 0.002 * query[:, 0])
+    for kind in ("max_likelihood", "sample", "mean"):
+        generated, _ = answer(law, query, kind)
+        work = np.nansum(generated[..., 0], axis=-1).reshape(len(query), -1).mean(axis=1)
+        np.testing.assert_allclose(work, wanted, rtol=5e-4)
+    assert np.ptp(total) / total.mean() > 0.01
+
+
+def test_of_a_single_run_s_departure_the_share_counts_that_its_neighbours_confirm(law, runs):
+    assert np.all(law.centre.trust == 1.0)  # repeated runs tell for themselves
+    pair = np.zeros((2, 1))
+    departure = np.array([[1.0, 1.0, 0.0], [0.5, -1.0, 0.0]])[:, None]
+    even, first = np.ones((2, 1, 3)), np.array([1.0, 0.0])[:, None, None] * np.ones(3)
+    np.testing.assert_allclose(confirmed(pair, departure, even), [0.8, 0.0, 0.0])
+    np.testing.assert_allclose(confirmed(pair, departure, first), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(confirmed(pair[:1], departure[:1], even[:1]), 1.0)
+    counts, duration = task(GRID, 2)
+    duration[0, 1] = np.nan
+    counts[0, 1] = np.nan
+    mixed = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    assert np.all(mixed.centre.trust[1:] == 1.0)
+    assert np.all((mixed.centre.trust[0] >= 0.0) & (mixed.centre.trust[0] < 1.0))
+    nothing = np.zeros_like(law.centre.departure)
+    distrusted = replace(law, centre=replace(law.centre, trust=nothing[:, 0]))
+    bare = replace(law, centre=replace(law.centre, departure=nothing))
+    (own, _), (one, _), (other, _) = (
+        answer(law_, [[3.0, 1.2]], "mean") for law_ in (law, distrusted, bare)
+    )
+    np.testing.assert_array_equal(one, other)
+    assert np.nanmax(np.abs(own - one)) > 0
+
+
+def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
+    contexts = np.array([(w, f) for w in np.geomspace(2, 16, 6) for f in np.linspace(1, 2, 6)])
+    counts, duration = task(contexts, 1, noise=0.002)
+    middle = 21
+    wild, bumped = counts.copy(), counts.copy()
+    wild[middle, ..., 1] *= 1.5
+    near = np.exp(-0.5 * (((np.log(contexts) - np.log(contexts[middle])) / 0.25) ** 2).sum(axis=1))
+    bumped[..., 1] *= np.exp(0.4 * near)[:, None, None]
+
+    def misses(counts):
+        law = ProgressLaw.fit(counts, duration, contexts, INTERVAL, INSTRUCTIONS, SMALL)
+        made, _ = answer(law, contexts[[middle]], "mean")
+        return np.nansum(made[0, :, 1]), law.centre.trust[0, 1]
+
+    plain, _ = misses(counts)
+    with_wild, trust = misses(wild)
+    assert abs(with_wild / plain - 1) < 0.15
+    assert trust < 0.5
+    assert misses(bumped)[0] / plain > 1.2

@@ -7,7 +7,6 @@ from hypothesis.extra.numpy import arrays
 import oracles
 from msbgen.generate.clock import (
     lost_counts,
-    own_knots,
     sharpen,
     to_progress,
     to_wall_time,
@@ -16,11 +15,18 @@ from msbgen.generate.clock import (
 from strategies import measured_runs
 
 
+def own_knots(counts, duration, interval, clock=1):
+    """Progress at the start and at every sampling time of one run: with these nothing is lost."""
+    ends = np.append(interval * np.arange(1, len(counts)), duration)
+    reached = np.diff(ends, prepend=0.0) if clock == 0 else counts[:, clock - 1]
+    return np.append(0.0, np.cumsum(reached)) / np.cumsum(reached)[-1]
+
+
 @given(measured_runs(), st.integers(0, 2))
 def test_own_knots_give_the_run_back_exactly(run, clock):
     counts, duration, interval = run
     counts[0] += 1  # every counter is a clock here
-    knots = own_knots(counts, duration, interval, clock=clock)
+    knots = own_knots(counts, duration, interval, clock)
     progress = to_progress(counts, duration, interval, knots=knots, clock=clock)
     back, ended = to_wall_time(progress.state, progress.total, interval, knots=knots, clock=clock)
     assert ended == pytest.approx(duration, rel=1e-12)
@@ -88,7 +94,6 @@ def test_runs_are_treated_one_by_one_and_missing_ones_stay_missing():
     progress = to_progress(counts, duration, 1.0, knots=knots)
     np.testing.assert_array_equal(progress.total, [[5.0, 5.0], [0.0, np.nan]])
     assert np.isnan(progress.state[1]).all()
-    assert progress.spread == 1.0
     for r, n in ((0, 3), (1, 2)):
         alone = to_progress(counts[0, r, :n], duration[0, r], 1.0, knots=knots)
         np.testing.assert_array_equal(progress.state[0, r], alone.state)
@@ -129,8 +134,8 @@ def test_a_duration_of_whole_intervals_has_no_extra_one():
     [
         ({"clock": 3}, "clock is 3"),
         ({"interval": 0.0}, "interval is 0.0"),
-        ({"knots": [0.0, 0.6, 0.5, 1.0]}, "knots must ascend"),
-        ({"knots": [0.0, 0.5]}, "knots must ascend"),
+        ({"knots": [0.0, 0.6, 0.5, 1.0]}, "two or more that ascend"),
+        ({"knots": [0.0, 0.5]}, "two or more that ascend"),
         ({"duration": [1.0]}, "duration has shape"),
     ],
 )
@@ -150,8 +155,6 @@ def test_impossible_states_are_refused():
         to_wall_time([[0.0], [0.0]], 1.0, 1.0, knots=knots)
     with pytest.raises(ValueError, match="state has shape"):
         to_wall_time([[1.0]], 1.0, 1.0, knots=knots)
-    with pytest.raises(ValueError, match="counted nothing"):
-        own_knots(np.array([[0.0, 1.0]]), 1.0, 1.0)
 
 
 def test_lost_counts_are_found_and_work_that_depends_on_the_context_is_not():
@@ -213,7 +216,7 @@ def test_sharpening_finds_a_burst_shorter_than_the_interval():
 
 
 def test_a_bad_prior_is_refused():
-    with pytest.raises(ValueError, match="prior must be"):
+    with pytest.raises(ValueError, match=r"prior goes from -1 to -1; finite amounts ≥ 0"):
         sharpen(np.ones((2, 2)), 2.0, 1.0, -np.ones(2), knots=[0.0, 1.0])
     with pytest.raises(ValueError, match="prior has shape"):
         sharpen(np.ones((2, 2)), 2.0, 1.0, np.ones((3, 2)), knots=[0.0, 1.0])

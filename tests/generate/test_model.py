@@ -1,8 +1,9 @@
-import dataclasses
+import json
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,12 +21,13 @@ from msbgen.data.schema import (
     duration_array,
 )
 from msbgen.data.store import write_blocks, write_profiles
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
-from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
+from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, expected_size, fit_profiles
 
 KINDS = ("max_likelihood", "mean", "sample")
 COARSE = ElapsedSettings(snapshot_interval=0.03)
+QUICK = replace(DEFAULT, bins=40, segments=5, sharpenings=1)
 
 
 def running(dataset, context):
@@ -51,7 +53,7 @@ def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
 
 def test_the_two_solver_forms_generate_the_same(measured):
     query = np.array([[3.0, 1.5], [6.0, 1.2]])
-    pairwise = fit_profiles(measured, dataclasses.replace(PAPER, method="pairwise", tol=1e-12))
+    pairwise = fit_profiles(measured, replace(PAPER, method="pairwise", tol=1e-12))
     multimarginal = fit_profiles(measured, PAPER)
     a = pairwise.generate(query, kind="mean")
     b = multimarginal.generate(query, kind="mean")
@@ -201,11 +203,107 @@ def test_a_saved_model_answers_the_same(measured, tmp_path):
 
 def test_a_profile_file_is_no_model(measured, tmp_path):
     measured.to_netcdf(tmp_path / "profiles.nc")
-    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/2'"):
+    with pytest.raises(ProfileError, match="a model file says 'msbgen-model/3'"):
         ProfileModel.load(tmp_path / "profiles.nc")
-    xr.Dataset(attrs={"schema": "msbgen-model/2"}).to_netcdf(tmp_path / "half.nc")
-    with pytest.raises(ProfileError, match=r"half\.nc: the model is not whole"):
+    xr.Dataset(attrs={"schema": "msbgen-model/3"}).to_netcdf(tmp_path / "half.nc")
+    with pytest.raises(ProfileError, match=r"half\.nc: attribute 'labels' is None"):
         ProfileModel.load(tmp_path / "half.nc")
+
+
+def damaged(ds, rng):
+    """A model file with one thing no longer as it was."""
+    kind = rng.integers(10)
+    if kind == 7:
+        labels = json.loads(ds.attrs["labels"])
+        parts = [labels, labels["law"], labels["law"]["settings"], labels["counters"]]
+        part = parts[rng.integers(len(parts))]
+        odd = [None, "x", -1, 0, 1e300, 2.5, [], {}, True, float("nan")]
+        part[rng.choice(list(part))] = odd[rng.integers(len(odd))]
+        return ds.assign_attrs(labels=json.dumps(labels))
+    if kind == 8:
+        odd = [np.nan, -1.0, 0.0, "0.01", 1e-300, np.inf]
+        return ds.assign_attrs(interval=odd[rng.integers(len(odd))])
+    if kind == 9:
+        text = ds.attrs["labels"]
+        return ds.assign_attrs(labels=text[: rng.integers(len(text))])
+    name = str(rng.choice(list(map(str, ds.data_vars))))
+    values = ds[name].values.copy()
+    if kind == 0:
+        return ds.drop_vars(name)
+    if kind == 1 and values.ndim:
+        values = values[: len(values) // 2]
+    elif kind == 2 and values.ndim:
+        values = np.concatenate([values, values[:1]])
+    elif kind == 3:
+        values = values.astype(rng.choice(["f4", "i2", "i8", "U"]))
+    elif kind == 4 and values.ndim > 1:
+        values = np.swapaxes(values, 0, 1)
+    elif kind == 5 and values.size:
+        odd = [np.nan, np.inf, -1, 2**31, 1e300]
+        if values.dtype.kind in "iu":
+            odd = [-1, 2**31 - 1]
+        values.flat[rng.integers(values.size)] = rng.choice(odd)
+    elif kind == 6 and values.size:
+        values = np.where(np.arange(values.size).reshape(values.shape) % 7, values, values.flat[0])
+    dims = [f"{name}_damaged_{i}" for i in range(values.ndim)]
+    return ds.drop_vars(name).assign({name: (dims, values)})
+
+
+@pytest.mark.parametrize("settings", [QUICK, COARSE], ids=["progress", "elapsed"])
+@pytest.mark.parametrize("part", range(2))
+def test_damaged_models_are_refused_in_a_sentence_or_answer(measured, settings, part):
+    ds, rng = fit_profiles(measured, settings)._as_dataset(), np.random.default_rng(part)
+    refused = 0
+    for _ in range(100):
+        model = refusal = None
+        try:
+            model = ProfileModel._from_dataset(damaged(ds, rng), "broken.nc")
+        except ProfileError as error:
+            refusal = str(error)
+        if model is None:
+            assert refusal.startswith("broken.nc")
+            assert "\n" not in refusal
+            refused += 1
+            continue
+        for kind in KINDS:
+            generated = model.generate([[3.0, 1.1], [8.0, 2.0]], kind=kind, n_samples=2)
+            assert inspect_profiles(generated).errors == []
+    assert refused > 50
+
+
+def test_half_the_rows_of_any_array_are_refused(measured):
+    for settings in (QUICK, COARSE):
+        ds = fit_profiles(measured, settings)._as_dataset()
+        for name, variable in ds.data_vars.items():
+            for axis, size in enumerate(variable.shape):
+                if size > 1:
+                    dim = variable.dims[axis]
+                    half = variable.isel({dim: slice(0, size // 2)}).variable
+                    half = xr.Variable([f"{d}_half" for d in half.dims], half.values)
+                    with pytest.raises(ProfileError, match=r"(is|are) wanted: make it again"):
+                        ProfileModel._from_dataset(ds.assign({name: half}), "half.nc")
+
+
+def test_equal_fits_are_equal_to_the_last_bit(measured):
+    for settings in (QUICK, COARSE):
+        one, two = (fit_profiles(measured, settings)._as_dataset() for _ in range(2))
+        xr.testing.assert_identical(one, two)
+
+
+def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried(measured):
+    model = fit_profiles(measured, QUICK)
+    with pytest.raises(ArgumentError, match=r"one context is .* GB of counts; at most"):
+        model.stream([[2.0, 1.0]], kind="mean", times=1e-12)
+    with pytest.raises(ArgumentError, match="ask for fewer samples, or a longer interval"):
+        model.stream([[2.0, 1.0]], kind="sample", n_samples=10**12)
+
+
+def test_files_come_out_at_least_as_large_as_expected(measured, tmp_path):
+    model, query = fit_profiles(measured, QUICK), all_contexts(measured)
+    for options in ({"kind": "mean", "times": 0.001}, {"kind": "sample", "n_samples": 40}):
+        write_blocks(model.stream(query, **options), tmp_path / "a.nc", overwrite=True)
+        expected = expected_size(measured, len(query), **options)
+        assert expected < (tmp_path / "a.nc").stat().st_size < 20 * expected + 50_000
 
 
 def test_contexts_outside_the_hull_are_marked(measured):
@@ -281,7 +379,9 @@ def test_generation_knows_no_names(measured):
 
 def test_short_runs_are_refused_with_a_remedy(measured):
     coarse = synthetic_task(context_table(measured), interval=0.3)
-    with pytest.raises(ProfileError, match=r"two whole sampling intervals of 0\.3 s"):
+    with pytest.raises(
+        MeasurementError, match=r"synthetic: no run has two whole sampling intervals of 0\.3 s"
+    ):
         fit_profiles(coarse, PAPER)
 
 
@@ -310,9 +410,9 @@ def test_bad_settings_are_refused(measured):
         ElapsedSettings(method="other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kind is 'best'"):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="settings is 'paper'"):
+    with pytest.raises(ArgumentError, match="settings is 'paper'"):
         fit_profiles(measured, "paper")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="1000 times the measured range"):
+    with pytest.raises(ValueError, match="1000 measured ranges away"):
         fit_profiles(measured).generate([[1e9, 1.0]])
     with pytest.raises(ValueError, match="n_samples is 0"):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
@@ -350,6 +450,26 @@ def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind
             counts = count_array(alone)[0, 0]
             assert np.isfinite(counts).all(axis=1).sum() == rows == len(counts)
             np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
+
+
+def test_means_and_durations_compile_no_kernel_of_the_bridge(measured, tmp_path):
+    script = """
+        import sys
+        from msbgen import fit_profiles, read_profiles
+        from msbgen.bridge import _kernels
+        model = fit_profiles(read_profiles(sys.argv[1]))
+        model.generate([[3.0, 1.1]], kind="mean")
+        model.law.durations(model.law.contexts)
+        print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
+        model.generate([[3.0, 1.1]], kind="sample")
+        print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
+        """
+    write_profiles(measured, tmp_path / "measured.nc")
+    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "measured.nc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    means, paths = done.stdout.split("\n")[:2]
+    assert means == ""
+    assert "draw_paths" in paths
 
 
 def test_no_kernel_is_compiled_twice(measured, tmp_path):

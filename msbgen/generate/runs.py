@@ -1,0 +1,186 @@
+"""Measured runs on their progress clock, their counts placed within the sampling intervals.
+
+A trend over contexts says where within an interval counts belong, and is fitted to counts that
+are placed so: in turn, a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.errors import MeasurementError
+from msbgen.generate.clock import lost_counts, sharpen, to_progress, uniform_knots
+from msbgen.trend.fit import Trend, fit_trend
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Corrections of the prior by what all runs have in common, before each refit of the trend.
+_SHARED_STEPS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Measured runs that a law learns from, one after another, context by context.
+
+    Attributes
+    ----------
+    contexts : ndarray, (n_known, n_resources)
+    context : ndarray of int, (n,)
+        Known context of each run, not decreasing.
+    counts : ndarray, (n, times, n_counters)
+        Events per interval, NaN once a run has ended.
+    duration : ndarray, (n,)
+        [s]
+    interval : float
+        [s]
+    clock : int
+        0 for wall time, 1 + k for counter k.
+    state : ndarray, (n, bins, k)
+        Amounts per bin of progress, spread evenly within the sampling intervals.
+    total : ndarray, (n_known, n_runs)
+        What the clock counted in each run; NaN for runs that are missing or lost counts.
+    """
+
+    contexts: Floats
+    context: Indices
+    counts: Floats
+    duration: Floats
+    interval: float
+    clock: int
+    state: Floats
+    total: Floats
+
+    @classmethod
+    def of(
+        cls,
+        counts: Floats,
+        duration: Floats,
+        contexts: Floats,
+        interval: float,
+        clock: int,
+        bins: int,
+    ) -> Runs:
+        """Runs on their progress clock; those that lost counts are left out.
+
+        Parameters
+        ----------
+        counts : ndarray, (n_known, n_runs, n_times, n_counters)
+        duration : ndarray, (n_known, n_runs)
+            [s], NaN where a run is missing.
+        contexts : ndarray, (n_known, n_resources)
+        interval : float
+            [s]
+        clock : int
+        bins : int
+            Bins of progress.
+
+        Raises
+        ------
+        MeasurementError
+            The clock counted nothing in every run of a context.
+        """
+        knots = uniform_knots(bins)
+        measured = to_progress(counts, duration, interval, knots=knots, clock=clock)
+        used = _usable(measured.total, clock)
+        if not used.any(axis=1).all():
+            row = int(np.argmin(used.any(axis=1)))
+            raise MeasurementError(
+                f"the clock counted nothing in every run of context {row}, "
+                f"{contexts[row].tolist()}: measure it again, drop it, or choose another clock "
+                f"(attribute 'progress')."
+            )
+        context, run = np.nonzero(used)
+        return cls(
+            contexts,
+            context,
+            counts[context, run],
+            duration[context, run],
+            interval,
+            clock,
+            measured.state[context, run],
+            np.where(used, measured.total, np.nan),
+        )
+
+    @cached_property
+    def n_runs(self) -> Indices:
+        """Runs of each known context, (n_known,)."""
+        return np.bincount(self.context)
+
+    @property
+    def run_total(self) -> Floats:
+        """What the clock counted in each run that is used, (n,)."""
+        return self.total[np.isfinite(self.total)]
+
+    def means(self, state: Floats) -> Floats:
+        """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k)."""
+        first = np.searchsorted(self.context, np.arange(len(self.contexts)))
+        return np.add.reduceat(state, first, axis=0) / self.n_runs[:, None, None]
+
+    def sharpened(self, trend: Trend) -> Floats:
+        """Amounts per bin of progress, placed in the intervals by a trend, (n, bins, k)."""
+        prior = trend.predict(self.contexts)[self.context]
+        return sharpen(
+            self.counts,
+            self.duration,
+            self.interval,
+            prior,
+            knots=uniform_knots(prior.shape[1]),
+            clock=self.clock,
+            shared_steps=_SHARED_STEPS,
+        ).state
+
+
+def sharpened_trend(
+    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None]
+) -> tuple[Trend, Floats]:
+    """Trend of the states and the runs' states, each placed in turn by the other.
+
+    Parameters
+    ----------
+    runs : Runs
+    segments : int
+        Sums of bins by which the trend decides on caps.
+    sharpenings : int
+        Times that the trend places the counts of a sampling interval within it, and is fitted
+        again.
+    done : callable
+        Called after each fit.
+
+    Returns
+    -------
+    trend : Trend
+    state : ndarray, (n, bins, k)
+    """
+    state = runs.state
+    trend = fit_trend(
+        runs.contexts,
+        runs.means(state),
+        weights=runs.n_runs,
+        # a cap is on a counter per time, which is a state only where time is not the clock
+        find_caps=runs.clock != 0,
+        segments=segments,
+    )
+    done()
+    for _ in range(sharpenings):
+        state = runs.sharpened(trend)
+        trend = trend.refit(runs.means(state), weights=runs.n_runs)
+        done()
+    return trend, state
+
+
+def _usable(total: Floats, clock: int) -> NDArray[np.bool_]:
+    """Runs to learn from: present, and with no counts lost where the clock is a counter.
+
+    Where all runs of a context depart together it is the context that does, not the counting.
+    """
+    present = total > 0  # False for NaN
+    if clock == 0:
+        return present
+    bad = lost_counts(total)
+    return present & ~(bad & (present & ~bad).any(axis=1, keepdims=True))

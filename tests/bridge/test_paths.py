@@ -1,0 +1,119 @@
+"""Paths of the chain against all paths there are."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import oracles
+from msbgen.bridge.paths import Chain
+from msbgen.data.arrays import StoredArrays
+from msbgen.errors import ProfileError
+
+EPSILON = 3.0
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Six runs at four snapshots: 1296 paths."""
+    points = np.random.default_rng(5).standard_normal((4, 6, 3))
+    return Chain.fit(points, epsilon=EPSILON, tol=1e-11)
+
+
+@pytest.fixture(scope="module")
+def plans(chain):
+    """Couplings of neighbouring snapshots from a dense solver, blind to the potentials."""
+    uniform = np.full(6, 1 / 6)
+    plans = [
+        oracles.bridge_tensor([oracles.squared_distances(x, y)], [uniform] * 2, EPSILON, 1000)
+        for x, y in pairwise(chain.points)
+    ]
+    for plan in plans:
+        np.testing.assert_allclose(plan.sum(axis=1), 1 / 6, rtol=1e-9)
+    return plans
+
+
+def draw(chain, active, log_weight, n_draws, seed=0):
+    uniform = np.random.default_rng(seed).random((1, n_draws, len(chain.points)))
+    return chain.draw(active[None], log_weight[None], uniform)[0]
+
+
+@pytest.mark.parametrize("active", [[0, 1, 2, 3, 4, 5], [5, 0, 3]])
+def test_drawn_paths_follow_the_enumerated_law(chain, plans, active):
+    log_weight = np.log(np.linspace(1.0, 0.2, len(active)))
+    n = 40_000
+    paths = draw(chain, np.array(active), log_weight, n)
+    wanted = oracles.path_law(plans, active, np.exp(log_weight))
+    assert sum(wanted.values()) == pytest.approx(1.0)
+    seen, counts = np.unique(paths, axis=0, return_counts=True)
+    got = dict.fromkeys(wanted, 0.0) | {tuple(p): c / n for p, c in zip(seen.tolist(), counts)}
+    assert got.keys() == wanted.keys()
+    away = [(got[p] - q) / np.sqrt(q * (1 - q) / n + 1e-4 / n) for p, q in wanted.items()]
+    assert np.abs(away).max() < 6
+    assert np.sqrt(np.mean(np.square(away))) < 1.3  # no systematic part either
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_most_likely_path_is_the_best_of_all(chain, plans, seed):
+    rng = np.random.default_rng(seed)
+    active = rng.permutation(6)[: 4 + seed % 3].astype(np.int64)
+    log_weight = np.log(rng.random(len(active)))
+    bandwidth, dims = 0.3 + rng.random(), 1 + seed % 3
+    path = chain.most_likely(active[None], log_weight[None], bandwidth=bandwidth, dims=dims)
+    best = oracles.most_likely_path(
+        plans, chain.points[:, :, :dims], active, np.exp(log_weight), bandwidth
+    )
+    assert tuple(path[0]) == best
+
+
+def test_contexts_are_answered_one_by_one(chain):
+    rng = np.random.default_rng(1)
+    active = np.stack([rng.permutation(6)[:4] for _ in range(5)])
+    log_weight, uniform = np.log(rng.random((5, 4))), rng.random((5, 3, 4))
+    likely = chain.most_likely(active, log_weight, bandwidth=1.0, dims=2)
+    drawn = chain.draw(active, log_weight, uniform)
+    for q in range(5):
+        rows = slice(q, q + 1)
+        one = chain.most_likely(active[rows], log_weight[rows], bandwidth=1.0, dims=2)
+        np.testing.assert_array_equal(one[0], likely[q])
+        one = chain.draw(active[rows], log_weight[rows], uniform[rows])
+        np.testing.assert_array_equal(one[0], drawn[q])
+
+
+def test_runs_of_one_context_are_visited_equally_often_at_every_snapshot():
+    points = np.random.default_rng(2).standard_normal((4, 5, 2))
+    alone, n = Chain.fit(points, epsilon=EPSILON, tol=1e-9), 30_000
+    paths = draw(alone, np.arange(5), np.zeros(5), n)
+    assert np.any(paths[:, 1:] != paths[:, :-1])
+    for visited in paths.T:
+        share = np.bincount(visited, minlength=5) / n
+        assert np.abs(share - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / n)
+
+
+def test_one_snapshot_wants_no_bridge():
+    chain = Chain.fit(np.zeros((1, 3, 2)), epsilon=1.0, tol=1e-9)
+    assert chain.potentials.shape == (2, 0, 3)
+    assert set(draw(chain, np.arange(3), np.zeros(3), 50).ravel()) == {0, 1, 2}
+
+
+def test_what_is_stored_is_the_chain_and_other_arrays_are_refused(chain):
+    def again(labels=(), **change):
+        arrays = {name: array for name, (_, array) in chain.to_arrays().items()} | change
+        stored = StoredArrays("a.nc", {n: a for n, a in arrays.items() if a is not None})
+        own = chain.labels() | dict(labels)
+        return Chain.from_arrays(stored, own, chain.points, EPSILON)
+
+    assert vars(again()).keys() == vars(chain).keys()
+    for name, value in vars(chain).items():
+        np.testing.assert_array_equal(getattr(again(), name), value)
+    odd = chain.potentials.copy()
+    odd[1, 2, 3] = np.nan
+    for change, sentence in (
+        ({"potentials": None}, "a.nc: variable 'potentials' is missing"),
+        ({"potentials": chain.potentials[:, :, :3]}, r"\(2, 3, 3\); \(2, 3, 6\) is wanted"),
+        ({"potentials": odd}, "holds nan"),
+        ({"labels": {"status": 3}}, "'status' is 3"),
+        ({"labels": {"marginal_error": -1.0}}, "'marginal_error' is -1.0"),
+    ):
+        with pytest.raises(ProfileError, match=sentence):
+            again(**change)

@@ -1,0 +1,72 @@
+"""Which runs are learned from, and where in a sampling interval their counts belong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msbgen.errors import MeasurementError
+from msbgen.generate.model import fit_profiles
+from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, labelled, task, without
+
+KINDS = ("max_likelihood", "mean", "sample")
+SMALL = ProgressSettings(bins=50, segments=10)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return task(GRID, 12)
+
+
+def test_bursts_shorter_than_an_interval_are_resolved_by_what_all_runs_share():
+    contexts = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
+    counts, measured = task(contexts, 3, rare=True, interval=0.03)
+    shares = []
+    for sharpenings in (0, 3):
+        settings = replace(SMALL, sharpenings=sharpenings)
+        law = ProgressLaw.fit(counts, measured, contexts, 0.03, INSTRUCTIONS, settings)
+        misses = law.centre.trend.predict(contexts)[..., 1]
+        shares.append((misses[:, 30] / misses.sum(axis=1)).mean())
+    assert shares[0] < 0.5  # an interval is three to six bins
+    assert shares[1] > 0.8
+
+
+def test_runs_that_lost_counts_are_said_and_a_context_without_counts_is_refused(runs, caplog):
+    counts, measured = (part[:4, :4].copy() for part in runs)
+    counts[2, 1] *= 0.6
+    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
+    assert "run 1 of context 2 (" in caplog.text
+    assert "lost counts" in caplog.text
+    caplog.clear()
+    counts, measured = (part[:4, 2:3].copy() for part in runs)
+    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
+    assert caplog.text == ""
+    counts[2] *= 0.6  # its only run: nothing tells lost counts from less work
+    fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
+    assert caplog.text == ""
+    counts[2, :, :, 0] = np.where(np.isnan(counts[2, :, :, 0]), np.nan, 0.0)
+    with pytest.raises(
+        MeasurementError, match="dataset: the clock counted nothing in every run of context 2"
+    ):
+        fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
+
+
+def test_the_wall_clock_never_loses_counts():
+    contexts = np.array([[w, f] for w in (6.0, 7.0, 8.0) for f in (1.9, 2.0)] + [[2.0, 1.0]])
+    counts, measured = task(contexts, 1, noise=0.002)  # the last context is far slower
+    fit_profiles(labelled(counts, measured, contexts), replace(SMALL, clock="time"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_lost_counts_is_left_out(runs, kind):
+    counts, measured = (part[:4, :4].copy() for part in runs)
+    missing = ProgressLaw.fit(
+        *without(counts, measured, 2, 1), GRID[:4], INTERVAL, INSTRUCTIONS, SMALL
+    )
+    counts[2, 1] *= 0.6
+    law = ProgressLaw.fit(counts, measured, GRID[:4], INTERVAL, INSTRUCTIONS, SMALL)
+    assert np.argwhere(np.isnan(law.centre.total)).tolist() == [[2, 1]]
+    assert law.residuals.run_context.tolist() == [0] * 4 + [1] * 4 + [2] * 3 + [3] * 4
+    for got, wanted in zip(*(answer(m, GRID[:5], kind, n_samples=3) for m in (law, missing))):
+        np.testing.assert_array_equal(got, wanted)
