@@ -30,26 +30,28 @@ RATES = (0.1, 0.05, 0.01)
 
 def gaussian_bound(law, contexts, miscoverage):
     """Predicted mean + z × deviation of known runs about the trend, near ones counting most [s]."""
-    near = np.exp(-0.5 * law.trend.distance(contexts) ** 2 / _radius(law) ** 2)[:, law.run_context]
+    near = np.exp(-0.5 * law.centre.trend.distance(contexts) ** 2 / _radius(law) ** 2)[
+        :, law.residuals.run_context
+    ]
     near += 1e-9
     near /= near.sum(axis=1, keepdims=True)
-    fitted = law.trend.predict(law.contexts)[..., 0].sum(axis=1)
-    ratio = law.duration[np.isfinite(law.total)] / fitted[law.run_context]
+    fitted = law.centre.trend.predict(law.contexts)[..., 0].sum(axis=1)
+    ratio = law.duration[np.isfinite(law.centre.total)] / fitted[law.residuals.run_context]
     mean = near @ ratio
     deviation = np.sqrt(np.maximum(near @ ratio**2 - mean**2, 0.0))
-    predicted = law.trend.predict(contexts)[..., 0].sum(axis=1)
+    predicted = law.centre.trend.predict(contexts)[..., 0].sum(axis=1)
     return predicted * (mean + norm.isf(miscoverage) * deviation)
 
 
 def _radius(law):
-    apart = law.trend.distance(law.contexts)
+    apart = law.centre.trend.distance(law.contexts)
     np.fill_diagonal(apart, np.inf)
     return 1.5 * np.median(apart.min(axis=1))
 
 
 def measured_segments(law, truth):
     """Amounts of all runs of the truth per segment of progress, (context, run, segments, k)."""
-    prior = law.trend.predict(context_table(truth))[:, None]
+    prior = law.centre.trend.predict(context_table(truth))[:, None]
     knots = uniform_knots(law.settings.bins)
     own = sharpen(
         count_array(truth),
@@ -57,7 +59,7 @@ def measured_segments(law, truth):
         sampling_interval(truth),
         prior,
         knots=knots,
-        clock=law.clock,
+        clock=law.centre.clock,
     ).state
     return own.reshape(*own.shape[:2], law.settings.segments, -1, own.shape[-1]).sum(axis=3)
 

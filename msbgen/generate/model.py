@@ -497,9 +497,9 @@ def _fit_progress(
 ) -> ProgressLaw:
     if dataset.sizes["context"] > _MOST_KNOWN:
         raise MeasurementError(
-            f"{dataset.sizes['context']} contexts are measured; at most {_MOST_KNOWN} are wanted, "
-            f"as fitting takes their number to the third power: e.g. dataset.isel("
-            f"context=slice(None, None, {-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
+            f"{dataset.sizes['context']} contexts; fitting takes their number to the third power: "
+            f"keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, "
+            f"{-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
         )
     clock = _clock(dataset, settings)
     law = ProgressLaw.fit(*_measured(dataset), clock, settings, progress=progress)

@@ -217,15 +217,6 @@ class ProgressLaw:
                     )
         return known["_solved"]
 
-    # For bounds and plan, until they ask the centre and the residuals themselves.
-    clock = property(lambda self: self.centre.clock)
-    total = property(lambda self: self.centre.total)
-    trend = property(lambda self: self.centre.trend)
-    total_trend = property(lambda self: self.centre.total_trend)
-    departure = property(lambda self: self.centre.departure)
-    run_context = property(lambda self: self.residuals.run_context)
-    residual = property(lambda self: self.residuals.residual)
-
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
         return self.centre.known_states()

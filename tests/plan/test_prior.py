@@ -117,7 +117,7 @@ def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
     trace, model = gzip
     rng = np.random.default_rng(3)
     unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
-    there, trend = replay(trace, unseen, 4, rng=8), model.law.trend
+    there, trend = replay(trace, unseen, 4, rng=8), model.law.centre.trend
     counts, duration = count_array(there), duration_array(there)
     predicted = trend.predict(unseen)
     # what a run spent in a bin is known up to where in its sampling interval it was spent
@@ -128,7 +128,7 @@ def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
     states = own.reshape(60, 4, *own.shape[1:]).mean(axis=1)
     logs = [np.log(s + trend.offset) for s in (predicted, states)]
     squared = (logs[0] - logs[1]) ** 2
-    importance = _importance(states, trend.offset, model.law.clock)
+    importance = _importance(states, trend.offset, model.law.centre.clock)
     seen = np.sqrt(np.median(np.einsum("nbk,bk->n", squared, importance)))
     plan = plan_contexts(model, 1)
     expected = np.hypot(plan.error[0], plan.noise / np.sqrt(4))
