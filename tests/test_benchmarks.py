@@ -22,6 +22,7 @@ import bench_evaluate
 import bench_generate
 import bench_plan
 import bench_platform
+import mutate
 import peers
 import reproduce
 from bench_generate import Stages
@@ -236,3 +237,68 @@ def test_samples_that_are_the_measured_runs_are_as_near_as_the_floor():
     found = bench_evaluate.against_floor({"same": drawn}, train, train, 4)
     assert found["same"]["kolmogorov"] <= found["floor"]["kolmogorov"]
     assert found["same"]["energy"] <= 1.5 * found["floor"]["energy"]
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """One small file of every kind."""
+    folder = tmp_path_factory.mktemp("originals")
+    mutate.make_originals(folder)
+    return folder
+
+
+def test_inputs_spoilt_at_random_are_refused_in_a_sentence_or_answered(originals, monkeypatch):
+    quick = [reader for reader in mutate.READERS if {"check", "replay"} & set(reader.verb)]
+    monkeypatch.setattr(mutate, "READERS", quick)
+    verdicts = [mutate.try_one(originals, 0, index) for index in range(-len(quick), 150)]
+    assert [why for verdict, why in verdicts if verdict == mutate.FAILED] == []
+    assert {verdict for verdict, _ in verdicts[: len(quick)]} == {mutate.ANSWERED}
+    assert sum(verdict == mutate.REFUSED for verdict, _ in verdicts) > 50
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a bug of ours."),
+        OSError("the wrong one to blame."),
+        msbgen.ProfileError("no end of the sentence"),
+        msbgen.ProfileError("\x1b[31mwhat a terminal obeys."),
+        SystemExit(2),
+    ],
+)
+def test_a_bug_is_told_from_a_refusal(originals, monkeypatch, error):
+    def fail(path):
+        raise error
+
+    monkeypatch.setattr("msbgen.data.store.load_netcdf", fail)
+    monkeypatch.setattr(mutate, "READERS", mutate.READERS[:1])
+    assert mutate.try_one(originals, 0, 0)[0] == mutate.FAILED
+
+
+def test_a_figure_that_makes_no_sense_is_a_failure(measured):
+    mutate.doubt(measured)
+    measured["duration"][0, 0] = np.nan  # a run that was not made
+    mutate.doubt(measured)
+    for value in (-1.0, np.inf):
+        measured["duration"][0, 0] = value
+        with pytest.raises(mutate.DoubtError, match="'duration' is"):
+            mutate.doubt(measured)
+
+
+@pytest.mark.parametrize(
+    ("script", "wanted"),
+    [("time.sleep(60)", "took more than"), ("os.kill(os.getpid(), 11)", "died with -11")],
+)
+def test_who_hangs_or_crashes_is_replaced(monkeypatch, tmp_path, script, wanted):
+    monkeypatch.setattr(mutate, "SECONDS", 0.5)
+    monkeypatch.setattr(mutate, "make_originals", lambda folder: None)
+    monkeypatch.setattr(mutate.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "work"))
+    (tmp_path / "work").mkdir()
+    (tmp_path / "stand_in.py").write_text(f"import os, time\n{script}\n")
+    monkeypatch.setattr(mutate, "__file__", str(tmp_path / "stand_in.py"))
+    worker = mutate.Worker(0)
+    for _ in range(2):
+        verdict, why = worker.ask(0)
+        assert verdict == mutate.FAILED
+        assert wanted in why
+    worker.stop()
