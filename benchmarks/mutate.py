@@ -29,7 +29,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -549,8 +549,9 @@ class Worker:
         """Have one trial done."""
         if self.process is None or self.process.poll() is not None:
             self.start()
-        self.process.stdin.write(f"{index}\n")
-        self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # it died meanwhile, and its output ends
+            self.process.stdin.write(f"{index}\n")
+            self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
         line = self.process.stdout.readline() if ready else ""
         if line:

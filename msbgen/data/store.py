@@ -6,8 +6,10 @@ Files are read with a sentence for a bad one, and appear whole or not at all.
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import signal
+import struct
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +27,8 @@ from msbgen.machine import physical_memory
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
+# How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
+_HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
 
 def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
@@ -46,6 +50,8 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
         raise ProfileError(f"{name}: the file is empty; write or copy it again.")
     if magic != b"\x89HDF\r\n\x1a\n" and not magic.startswith(b"CDF"):
         raise ProfileError(f"{name}: not a netCDF file; profiles are netCDF-4.")
+    if not _heaps_end(path):
+        raise ProfileError(f"{name}: is damaged (a heap without an end); copy or write it again.")
     try:
         with warnings.catch_warnings(), interrupts_wait():
             warnings.simplefilter("ignore")  # xarray's doubts are about the values, checked below
@@ -59,6 +65,27 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
             f"{name}: cannot be understood ({_in_short(error)}); correct what its attributes say "
             f"or write it again."
         ) from None
+
+
+def _heaps_end(path: Path) -> bool:
+    """Whether each heap of an HDF5 file can be walked to its end: the library loops if not.
+
+    HDF5 File Format Specification 3.0, III.E: index, references, four bytes, size of each entry;
+    entry 0 is the free space, its own head included, the others are padded to eight bytes.
+    """
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        at = data.find(_HEAP)
+        while at >= 0:
+            place = at + _HEAP_HEAD
+            end = at + int.from_bytes(data[at + len(_HEAP) : place], "little")
+            while place + _ENTRY_HEAD <= min(end, len(data)):
+                index, size = struct.unpack("<H6xQ", data[place : place + _ENTRY_HEAD])
+                step = _ENTRY_HEAD + -(-size // 8) * 8 if index else size
+                if step < _ENTRY_HEAD or place + step > end:
+                    return False
+                place += step
+            at = data.find(_HEAP, at + 1)
+    return True
 
 
 def _load(path: Path) -> xr.Dataset:

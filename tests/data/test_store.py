@@ -224,3 +224,20 @@ def test_equal_datasets_give_equal_bytes(measured, tmp_path):
         seen.append([hashlib.sha256(file.read_bytes()).hexdigest() for file in files])
         time.sleep(0.4)  # some kinds of files hold when they were made, in seconds
     assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize("size", [0, 8, 2**40, 2**64 - 8])
+def test_a_heap_without_an_end_is_found_before_the_library_walks_it_for_ever(
+    measured, tmp_path, size
+):
+    path = tmp_path / "task.nc"
+    write_profiles(measured, path)
+    data = bytearray(path.read_bytes())
+    heap = data.index(b"GCOL")
+    free = heap + 16
+    while data[free : free + 2] != b"\0\0":
+        free += 16 + -(-int.from_bytes(data[free + 8 : free + 16], "little") // 8) * 8
+    data[free + 8 : free + 16] = size.to_bytes(8, "little")
+    path.write_bytes(data)
+    with pytest.raises(ProfileError, match=r"task\.nc: is damaged \(a heap without an end\)"):
+        read_profiles(path)
