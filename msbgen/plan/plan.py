@@ -303,21 +303,22 @@ def parse_levels(text: str) -> dict[str, Floats]:
     levels: dict[str, Floats] = {}
     for part in text.split(","):
         name, _, given = (piece.strip() for piece in part.partition("="))
+        wrong = ArgumentError(
+            f"levels are {part!r}; e.g. cache_ways=2:20, frequency=1.2:2.3:0.1 or mode=1/2/4 "
+            f"is wanted."
+        )
         try:
             if ":" in given:
                 pieces = given.split(":")
                 first, last, step = map(float, [*pieces, "1"] if len(pieces) == 2 else pieces)
                 if not 0 < step < np.inf or not 0 <= last - first < 1e6 * step:
-                    raise ValueError
+                    raise wrong
                 count = int(np.floor((last - first) / step * (1 + 1e-9) + 1e-9)) + 1
                 values = np.array([round(first + step * i, 9) for i in range(count)])
             else:
                 values = np.array([float(level) for level in given.split("/")])
         except ValueError:
-            raise ArgumentError(
-                f"levels are {part!r}; e.g. cache_ways=2:20, frequency=1.2:2.3:0.1 or mode=1/2/4 "
-                f"is wanted."
-            ) from None
+            raise wrong from None
         if not name or name in levels:
             raise ArgumentError(f"levels are {text!r}; each resource is wanted once, by its name.")
         levels[name] = values

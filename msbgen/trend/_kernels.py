@@ -68,6 +68,23 @@ def unthrottled(time, least, width, free):
 
 
 @_kernel
+def add_matern(z, known, lengths, out):
+    """Add the product over resources of Matérn correlations of order 5/2, for few points.
+
+    z (q, m), known (n, m), lengths (k, m), out (k, q, n).
+    """
+    for a in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                product, total = 1.0, 0.0
+                for r in range(z.shape[1]):
+                    s = math.sqrt(5.0) * abs(z[i, r] - known[j, r]) / lengths[a, r]
+                    product *= 1.0 + s + s * s / 3.0
+                    total += s
+                out[a, i, j] += product * math.exp(-total)
+
+
+@_kernel
 def eliminate(rows, width):
     """[A | B | I] -> [U | U⁻ᵀB | U⁻ᵀ] in place, A = UᵀU; False where A is not positive definite.
 

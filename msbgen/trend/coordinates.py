@@ -7,6 +7,7 @@ closest to a line.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,18 +54,25 @@ class Coordinates:
         values, m = np.asarray(contexts, dtype=float), len(self.names)
         if values.ndim != 2 or values.shape[1] != m:
             raise ArgumentError(f"contexts has shape {values.shape}; (q, {m}) levels are wanted.")
-        z = np.zeros_like(values)
-        for r, (name, least, span) in enumerate(zip(self.names, self.least, self.span)):
-            column = values[:, r]
-            if name != "linear" and not (column > 0).all():
-                row = int(np.argmin(column > 0))
-                raise ArgumentError(
-                    f"contexts have a level that is not positive at row {row}: "
-                    f"{values[row].tolist()}; levels like the measured ones are wanted."
-                )
-            if span > 0:  # one level says nothing about the others
-                z[:, r] = (_mapped(column, name) - least) / span - 0.5
-        return z
+        least, span, kind = self._arrays
+        placed = (values > 0) | (kind == "linear")
+        if not placed.all():
+            row = int(np.argmin(placed.all(axis=1)))
+            raise ArgumentError(
+                f"contexts have a level that is not positive at row {row}: "
+                f"{values[row].tolist()}; levels like the measured ones are wanted."
+            )
+        z = np.log(values, where=kind == "log", out=values.copy())
+        np.divide(-1.0, values, where=kind == "reciprocal", out=z)
+        z -= least
+        z /= span
+        z -= 0.5
+        return np.where(span < np.inf, z, 0.0)  # one level says nothing about the others
+
+    @cached_property
+    def _arrays(self) -> tuple[Floats, Floats, NDArray[np.str_]]:
+        span = np.array(self.span)
+        return np.array(self.least), np.where(span > 0, span, np.inf), np.array(self.names)
 
 
 def default_names(known: Floats) -> tuple[str, ...]:

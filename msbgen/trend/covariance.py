@@ -13,6 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.trend import _kernels
+
 Floats = NDArray[np.float64]
 
 # Variance of the line over that of the smooth part.
@@ -46,26 +48,28 @@ class Pairs:
     def __init__(self, z: Floats, other: Floats) -> None:
         self._z, self._other = z, other
         self._line = line(z @ other.T)
-        self._kept: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
         if len(z) >= _FEW:
+            self._kept: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
             self._levels = [_levels(mine, theirs) for mine, theirs in zip(z.T, other.T)]
 
     def covariance(self, lengths: Floats) -> Floats:
         """Covariances with one length scale a resource, (m,) -> (q, n)."""
         if len(self._z) < _FEW:
-            smooth = matern(self._z[:, None] - self._other, lengths).prod(axis=2)
-        else:
-            smooth = self._correlation(0, float(lengths[0])).copy()
-            for r in range(1, len(lengths)):
-                smooth *= self._correlation(r, float(lengths[r]))
+            return self.covariances(lengths[None])[0]
+        smooth = self._correlation(0, float(lengths[0])).copy()
+        for r in range(1, len(lengths)):
+            smooth *= self._correlation(r, float(lengths[r]))
         smooth += self._line
         return smooth
 
     def covariances(self, lengths: Floats) -> Floats:
         """Covariances for several sets of length scales, (k, m) -> (k, q, n)."""
         if len(self._z) < _FEW:
-            steps = self._z[:, None] - self._other
-            return matern(steps, lengths[:, None, None]).prod(axis=3) + self._line
+            out = np.empty((len(lengths), *self._line.shape))
+            out[:] = self._line
+            few, others, scales = map(np.ascontiguousarray, (self._z, self._other, lengths))
+            _kernels.add_matern(few, others, scales, out)
+            return out
         return np.stack([self.covariance(one) for one in lengths])
 
     def _correlation(self, r: int, length: float) -> Floats:

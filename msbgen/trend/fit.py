@@ -125,9 +125,9 @@ class Trend:
         ArgumentError
             Contexts of another shape, or that have no place in the coordinates.
         """
-        state = self._without_caps(contexts)
-        for cap in self.caps:
-            state[..., 0] = self._throttle(cap, contexts, state)[0]
+        state, throttled = self._with_caps(contexts)
+        for time, _ in throttled:
+            state[..., 0] = time
         return state
 
     def free_share(self, contexts: ArrayLike) -> Floats:
@@ -136,27 +136,41 @@ class Trend:
         ∂ log t / ∂ log u of the time t by the unthrottled time u: 1 where no cap binds, 0 where
         the time is all the cap's.
         """
-        state = self._without_caps(contexts)
-        share = np.ones(state.shape[:2])
-        for cap in self.caps:
-            share = self._throttle(cap, contexts, state)[1]
-        return share
+        state, throttled = self._with_caps(contexts)
+        if not throttled:
+            return np.ones(state.shape[:2])
+        return throttled[-1][1]
 
-    def _without_caps(self, contexts: ArrayLike) -> Floats:
-        rows = self._smoother.rows(self.scaled(contexts), self.lengths, self.nugget)
-        values = rows @ self.coefficients
+    def _with_caps(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
+        """State without a cap (q, bins, k); under each cap the time and its free share."""
+        z = self.scaled(contexts)
+        lengths, nugget = self._every_length
+        if self.form == FORMS[0]:  # the unthrottled times are processes as well
+            rows = self._smoother.rows(z, lengths, nugget)
+        else:
+            rows = self._smoother.rows(z, self.lengths, self.nugget)
+            if self.caps:
+                process, k = GaussianProcess(self._known), len(self.lengths)
+                rows = np.concatenate([rows, process.rows(z, lengths[k:], nugget[k:])])
+        values = rows[: len(self.lengths)] @ self.coefficients
         values += self.mean[:, None]
-        np.clip(values, self.lowest[:, None], self.highest[:, None], out=values)
+        np.maximum(values, self.lowest[:, None], out=values)
+        np.minimum(values, self.highest[:, None], out=values)
         np.exp(values, out=values)
         values -= self.offset[:, None, None]
         state = np.empty((*values.shape[1:], len(values)))
-        return np.maximum(values.transpose(1, 2, 0), 0.0, out=state)
+        np.maximum(values.transpose(1, 2, 0), 0.0, out=state)
+        levels = np.asarray(contexts, dtype=float)
+        return state, [
+            cap.throttle(own, levels[:, cap.resource], state[..., cap.counter])
+            for cap, own in zip(self.caps, rows[len(self.lengths) :])
+        ]
 
-    def _throttle(self, cap: Cap, contexts: ArrayLike, state: Floats) -> tuple[Floats, Floats]:
-        """Time and free share under a cap, given the state without."""
-        z, levels = self.scaled(contexts), np.asarray(contexts, dtype=float)[:, cap.resource]
-        rows = GaussianProcess(self._known).rows(z, cap.lengths[None], np.array([cap.nugget]))[0]
-        return cap.throttle(rows, levels, state[..., cap.counter])
+    @cached_property
+    def _every_length(self) -> tuple[Floats, Floats]:
+        """Length scales (k + caps, m) and nuggets (k + caps,): of the quantities, of the caps."""
+        lengths = np.array([*self.lengths, *(cap.lengths for cap in self.caps)])
+        return lengths, np.array([*self.nugget, *(cap.nugget for cap in self.caps)])
 
     def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
         """The trend of other states of the same contexts, nothing chosen anew.

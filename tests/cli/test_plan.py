@@ -50,14 +50,8 @@ def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen
     [
         (["--budget", "12"], 2, "no --levels"),
         (["--budget", "much", "--levels", "virtual"], 2, "'much' is neither a time"),
-        pytest.param(
-            *(["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
-            marks=pytest.mark.xfail(reason="plans raise plain errors still"),
-        ),
-        pytest.param(
-            *(["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
-            marks=pytest.mark.xfail(reason="plans raise plain errors still"),
-        ),
+        (["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
+        (["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
         (["--budget", "9", "--levels", "virtual", "--least-runs", "0"], 2, "'0' is not a whole"),
         (["none.nc", "--budget", "9"], 3, "no such file"),
         ([TRACES / "gzip.nc", "--budget", "9"], 3, "a profile file says 'msbgen-profile/1'"),
