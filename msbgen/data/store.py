@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import xarray as xr
+from xarray.backends import NetCDF4DataStore
 
 from msbgen.data.check import validate_profiles
 from msbgen.data.files import check_input, replace_file, write_failure
@@ -130,7 +131,7 @@ def _start(dataset: xr.Dataset, path: Path, growing: Sequence[str]) -> None:
     """Write a dataset whose dimensions `growing` can grow by :func:`_append`."""
     with _library(path):
         # unlike to_netcdf, which takes dimensions from a set, this writes them in their order
-        store = xr.backends.NetCDF4DataStore.open(path, mode="w", format="NETCDF4")
+        store = NetCDF4DataStore.open(path, mode="w", format="NETCDF4")
         try:
             dataset.dump_to_store(
                 store, encoding=_growing_encoding(dataset), unlimited_dims=list(growing)
