@@ -8,7 +8,7 @@ geometry of the neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import inner_levels
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.data.arrays import StoredArrays
+from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.law import Law
 from msbgen.machine import OnProgress
@@ -186,77 +187,61 @@ class HeldOut:
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], NDArray]]:
         """What the law does not hold, as named arrays with their dimensions."""
-        own = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
-        own["left_out"] = self.left_out.astype(np.int8)
-        return {name: (_ARRAYS[name][0], array) for name, array in own.items()}
+        amounts = ("segment", "quantity")
+        return {
+            "context": (("row",), self.context),
+            "left_out": (("row", "known"), self.left_out.astype(np.int8)),
+            "weight": (("row",), self.weight),
+            "doubt": (("row",), self.doubt),
+            "predicted": (("row", *amounts), self.predicted),
+            "state": (("pair", *amounts), self.state),
+        }
 
     @classmethod
-    def from_arrays(cls, law: Law, arrays: Mapping[str, NDArray]) -> HeldOut:
+    def from_arrays(cls, law: Law, stored: StoredArrays) -> HeldOut:
         """What :meth:`to_arrays` described, beside the law that was calibrated.
 
         Raises
         ------
-        ArgumentError
-            A law without a trend.
         ProfileError
             A name, shape, type or value that no left-out predictions of this law have.
         """
         centre, n = law.centre, len(law.contexts)
         used = np.isfinite(centre.total)
         n_runs = used.sum(axis=1)
-        for name in sorted({*arrays} ^ {*_ARRAYS}):
-            raise _wrong(name, "unknown" if name in arrays else "missing", ", ".join(_ARRAYS))
-        sizes = {
-            "known": n,
-            "segment": centre.segments,
-            "quantity": len(centre.trend.offset),
-            "row": arrays["context"].size,
-        }
-        for name, (dims, dtype, highest) in _ARRAYS.items():
-            array = arrays[name]
-            if name == "state":
-                sizes["pair"] = int(n_runs[arrays["context"]].sum())
-            shape = tuple(sizes[dim] for dim in dims)
-            if array.shape != shape or array.dtype != dtype:
-                got, wanted = f"{array.dtype} {array.shape}", f"{np.dtype(dtype)} {shape}"
-                raise _wrong(name, got, wanted)
-            top = n - 1 if name == "context" else highest
-            known = array[~np.isnan(array)] if name == "state" else array
-            if not np.all((known >= 0) & (known <= top)):
-                raise _wrong(name, "out of range", f"0 to {top:g} everywhere")
-        own = {**arrays, "left_out": arrays["left_out"].astype(bool)}
-        context, left_out = own["context"], own["left_out"]
-        rows = np.arange(len(context))
-        if not left_out[rows, context].all() or left_out.all(axis=1).any():
-            raise _wrong("left_out", "all or not the own one", "a context and some others")
-        if len(context) == 0 or abs(own["weight"].sum() - 1) > 1e-6:
-            raise _wrong("weight", f"{own['weight'].sum():g} in all", "1")
-        if not n_runs[context].all():
-            raise _wrong("context", "one without runs", "one with some")
-        if not np.all(own["predicted"][..., 0].sum(axis=1) > 0):
-            raise _wrong("predicted", "no time", "a positive one")
-        if np.isnan(own["state"][..., 0]).any():
-            raise _wrong("state", "a time that is no number", "a number")
+        context = stored.indices("context", (None,), below=n)
+        rows, amounts = len(context), (centre.segments, len(centre.trend.offset))
+        stored.want(rows > 0, f"number of {stored.named('context')}", 0, "one or more")
+        left_out = stored.indices("left_out", (rows, n), below=2).astype(bool)
+        stored.want(
+            left_out[np.arange(rows), context].all() and not left_out.all(axis=1).any(),
+            stored.named("left_out"), "all of them or not a row's own", "a context and not all",
+        )  # fmt: skip
+        weight = stored.numbers("weight", (rows,), within=(0.0, 1.0))
+        good = abs(weight.sum() - 1.0) < 1e-6
+        stored.want(good, f"sum of {stored.named('weight')}", f"{weight.sum():g}", "1")
+        predicted = stored.numbers("predicted", (rows, *amounts), within=_AMOUNTS)
+        timed = np.all(predicted[..., 0].sum(axis=1) > 0)
+        stored.want(timed, f"time in {stored.named('predicted')}", 0, "a positive number")
+        pairs = int(n_runs[context].sum())
+        state = stored.numbers("state", (pairs, *amounts), within=_AMOUNTS, missing=True)
+        timed = not np.isnan(state[..., 0]).any()
+        stored.want(timed, f"time in {stored.named('state')}", "NaN", "a number")
         return cls(
-            trend=centre.trend, run_context=np.nonzero(used)[0], duration=law.duration[used], **own
+            trend=centre.trend,
+            context=context,
+            left_out=left_out,
+            weight=weight,
+            doubt=stored.numbers("doubt", (rows,), within=_DOUBTS),
+            predicted=predicted,
+            run_context=np.nonzero(used)[0],
+            duration=law.duration[used],
+            state=state,
         )
 
 
-# Of each array in a file: dimensions, type, and the largest value; the least is 0.  Amounts are
-# seconds and events in a part of a run, doubts lengths of the metric: beyond these they are none.
-_MOST_AMOUNT, _MOST_DOUBT = 1e18, 1e6
-_ARRAYS: dict[str, tuple[tuple[str, ...], type, float]] = {
-    "context": (("row",), np.int64, np.inf),
-    "left_out": (("row", "known"), np.int8, 1),
-    "weight": (("row",), np.float64, 1.0),
-    "doubt": (("row",), np.float64, _MOST_DOUBT),
-    "predicted": (("row", "segment", "quantity"), np.float64, _MOST_AMOUNT),
-    "state": (("pair", "segment", "quantity"), np.float64, _MOST_AMOUNT),
-}
-
-
-def _wrong(name: str, got: str, wanted: str) -> ProfileError:
-    return ProfileError(f"calibration_{name} is {got}; {wanted} is wanted: calibrate again.")
+# Ranges in a file: seconds and events in a part of a run, and lengths of the metric.
+_AMOUNTS, _DOUBTS = (0.0, 1e18), (0.0, 1e6)
 
 
 @dataclass(frozen=True, eq=False)

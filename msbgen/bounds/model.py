@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
+from msbgen.data.arrays import StoredArrays
 from msbgen.data.schema import count_array, counter_names
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel
@@ -165,18 +166,14 @@ class CalibratedModel(ProfileModel):
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> CalibratedModel:
         model = ProfileModel._from_dataset(ds, source)
-        arrays = {
-            str(name).removeprefix(_PREFIX): np.asarray(variable.values)
-            for name, variable in ds.data_vars.items()
-            if str(name).startswith(_PREFIX)
-        }
-        if not arrays:
+        whole = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
+        stored = whole.part(_PREFIX)
+        if not stored.arrays:
             raise ProfileError(f"{source}: the model was not calibrated; see calibrate_model.")
         try:
-            held = HeldOut.from_arrays(model.law, arrays)
-        except (ArgumentError, ProfileError) as error:
+            return _calibrated(model, HeldOut.from_arrays(model.law, stored))
+        except ArgumentError as error:
             raise ProfileError(f"{source}: {error}") from None
-        return _calibrated(model, held)
 
 
 def calibrate_model(

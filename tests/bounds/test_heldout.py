@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import oracles
 from held import grid_groups, held_out
 from msbgen.bounds.heldout import HeldOut, leave_out
+from msbgen.data.arrays import StoredArrays
 from msbgen.data.schema import count_array
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
@@ -232,9 +233,13 @@ def plain(held):
     return {name: array.copy() for name, (_, array) in held.to_arrays().items()}
 
 
+def stored(arrays):
+    return StoredArrays("some.nc", arrays, "calibration_")
+
+
 def test_what_is_stored_comes_back(model, calibration):
     held = calibration.held
-    again = HeldOut.from_arrays(model.law, plain(held))
+    again = HeldOut.from_arrays(model.law, stored(plain(held)))
     for name in ("context", "left_out", "weight", "doubt", "predicted", "duration", "state"):
         np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
         assert getattr(again, name).dtype == getattr(held, name).dtype
@@ -258,32 +263,32 @@ def change(name, how):
 @pytest.mark.parametrize(
     ("mutate", "message"),
     [
-        (lambda a: a.pop("doubt"), "calibration_doubt is missing"),
-        (lambda a: a.update(more=np.ones(3)), "calibration_more is unknown"),
-        (change("state", lambda x: x[::2]), r"calibration_state is float64 \(110, 5, 3\)"),
-        (change("predicted", lambda x: x[..., :2]), "calibration_predicted is float64"),
-        (change("weight", lambda x: x.astype("f4")), "calibration_weight is float32"),
-        (change("context", lambda x: x.astype(float)), "calibration_context is float64"),
-        (change("context", lambda x: x[None]), r"calibration_context is int64 \(1, 55\)"),
-        (put("context", 3, 25), "calibration_context is out of range; 0 to 24"),
-        (put("context", 3, -1), "calibration_context is out of range"),
-        (put("context", 3, 4), "calibration_left_out is"),
-        (put("left_out", 3, 1), "calibration_left_out is"),
-        (put("left_out", (0, 1), 2), "calibration_left_out is out of range"),
-        (put("doubt", 0, np.nan), "calibration_doubt is out of range"),
-        (put("doubt", 0, np.inf), "calibration_doubt is out of range"),
-        (put("weight", 0, 0.9), "calibration_weight is 1.8"),
-        (put("weight", 0, -0.1), "calibration_weight is out of range"),
-        (put("predicted", (0, 0, 0), np.nan), "calibration_predicted is out of range"),
-        (put("predicted", 0, 0.0), "calibration_predicted is"),
-        (put("state", (0, 0, 0), -1.0), "calibration_state is out of range"),
-        (put("state", (0, 0, 0), np.nan), "calibration_state is"),
-        (change("doubt", lambda x: x[:0]), "calibration_doubt is"),
+        (lambda a: a.pop("doubt"), "'calibration_doubt' is missing"),
+        (change("state", lambda x: x[::2]), r"'calibration_state' is \(110, 5, 3\); \(220, 5, 3\)"),
+        (change("predicted", lambda x: x[..., :2]), "shape of variable 'calibration_predicted'"),
+        (change("weight", lambda x: x.astype("U")), "type of variable 'calibration_weight'"),
+        (change("context", lambda x: x + 0.5), "type of variable 'calibration_context'"),
+        (change("context", lambda x: x[None]), r"'calibration_context' is \(1, 55\)"),
+        (change("context", lambda x: x[:0]), "number of variable 'calibration_context' is 0"),
+        (put("context", 3, 25), "'calibration_context' holds 25; 0 to 24"),
+        (put("context", 3, -1), "'calibration_context' holds -1"),
+        (put("context", 3, 4), "'calibration_left_out' is all of them or not a row's own"),
+        (put("left_out", 3, 1), "'calibration_left_out' is all of them"),
+        (put("left_out", (0, 1), 2), "'calibration_left_out' holds 2; 0 to 1"),
+        (put("doubt", 0, np.nan), "'calibration_doubt' holds nan"),
+        (put("doubt", 0, np.inf), "'calibration_doubt' holds inf"),
+        (put("weight", 0, 0.9), "sum of variable 'calibration_weight' is 1.8"),
+        (put("weight", 0, -0.1), "'calibration_weight' holds -0.1"),
+        (put("predicted", (0, 0, 0), np.nan), "'calibration_predicted' holds nan"),
+        (put("predicted", 0, 0.0), "time in variable 'calibration_predicted' is 0"),
+        (put("state", (0, 0, 0), -1.0), "'calibration_state' holds -1"),
+        (put("state", (0, 0, 0), np.nan), "time in variable 'calibration_state' is NaN"),
+        (change("doubt", lambda x: x[:0]), "shape of variable 'calibration_doubt'"),
     ],
 )
 def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration, mutate, message):
     arrays = plain(calibration.held)
     mutate(arrays)
     with pytest.raises(ProfileError, match=message) as error:
-        HeldOut.from_arrays(model.law, arrays)
+        HeldOut.from_arrays(model.law, stored(arrays))
     assert "\n" not in str(error.value)
