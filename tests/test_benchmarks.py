@@ -82,14 +82,21 @@ def test_a_process_tells_its_peak_memory_and_its_failure():
 
 
 @pytest.mark.parametrize("name", list(bench_evaluate.ABLATIONS))
-def test_what_stands_in_for_a_part_takes_what_the_generator_passes(name, monkeypatch):
+def test_what_stands_in_for_a_part_is_asked_in_its_place(name, monkeypatch):
     settings, stand_ins = bench_evaluate.ABLATIONS[name]
+    asked = set()
     for place, stand_in in stand_ins.items():
-        monkeypatch.setattr(place, stand_in)
+
+        def ask(*given, place=place, stand_in=stand_in, **named):
+            asked.add(place)
+            return stand_in(*given, **named)
+
+        monkeypatch.setattr(place, ask)
     train = synthetic_task(GRID, n_runs=2)
     small = dataclasses.replace(settings, bins=40, segments=10)
-    made = msbgen.fit_profiles(train, small).generate([[3.0, 1.2]], kind="mean")
+    made = msbgen.fit_profiles(train, small).generate([[3.0, 1.2]], kind="sample")
     assert np.isfinite(made["duration"].values).all()
+    assert asked == set(stand_ins)
 
 
 def test_a_table_replaces_the_one_between_its_markers(tmp_path):

@@ -1,9 +1,9 @@
 """The house: who may import whom, where kernels live, and that tests mirror the package."""
 
 import ast
+import os
 import subprocess
 import sys
-import time
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -260,10 +260,15 @@ def test_help_imports_nothing_heavy():
     assert "usage: msbgen" in output.stdout
 
 
-def test_help_answers_within_a_third_of_a_second():
-    def wall_time():
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "msbgen", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - started
+def test_help_costs_less_than_a_third_of_a_second():
+    def seconds_of_a_core():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "msbgen", "--help"], stdout=subprocess.PIPE
+        )
+        with process:
+            assert b"usage: msbgen" in process.stdout.read()
+            used = os.wait4(process.pid, 0)[2]
+            process.returncode = 0
+        return used.ru_utime + used.ru_stime
 
-    assert min(wall_time() for _ in range(5)) < 0.3  # the best of five: the machine may be busy
+    assert min(seconds_of_a_core() for _ in range(5)) < 0.3  # the best of five: others work, too
