@@ -28,11 +28,13 @@ from msbgen.evaluate.metrics import energy_distance as energy_distance
 from msbgen.evaluate.metrics import normalised_dtw as normalised_dtw
 from msbgen.evaluate.metrics import wasserstein_distance as wasserstein_distance
 from msbgen.evaluate.scores import METHODS as METHODS
+from msbgen.evaluate.scores import Method as Method
 from msbgen.evaluate.scores import improvement as improvement
 from msbgen.evaluate.scores import leave_contexts_out as leave_contexts_out
 from msbgen.evaluate.scores import score_methods as score_methods
 from msbgen.evaluate.scores import summarise as summarise
 from msbgen.generate.elapsed_law import ElapsedSettings as ElapsedSettings
+from msbgen.generate.law import Kind as Kind
 from msbgen.generate.model import DEFAULT as DEFAULT
 from msbgen.generate.model import PAPER as PAPER
 from msbgen.generate.model import PRESETS as PRESETS
@@ -56,7 +58,9 @@ __all__ = [
     "Calibration",
     "Cloud",
     "ElapsedSettings",
+    "Kind",
     "MeasurementError",
+    "Method",
     "NotConvergedError",
     "OnProgress",
     "Plan",

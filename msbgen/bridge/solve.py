@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from msbgen.bridge import _kernels
 from msbgen.bridge.pair import (
@@ -40,6 +41,8 @@ from msbgen.errors import ArgumentError, check_whole
 from msbgen.machine import OnProgress, available_cores
 
 Array = np.ndarray
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 class Status(enum.StrEnum):
@@ -110,8 +113,8 @@ class Cloud:
     Schrödinger bridge is the mixture of Gaussians with it, the paper's cloud takes it as zero.
     """
 
-    points: Array
-    weights: Array
+    points: Floats
+    weights: Floats
     variance: float
 
 
@@ -142,16 +145,16 @@ class Bridge:
         Passes over the kernel of each pair, or sweeps over the path.
     """
 
-    points: tuple[Array, ...]
-    weights: tuple[Array, ...]
-    costs: tuple[Array, ...]
+    points: tuple[Floats, ...]
+    weights: tuple[Floats, ...]
+    costs: tuple[Floats, ...]
     epsilon: float
-    potentials: tuple[tuple[Array, Array], ...]
+    potentials: tuple[tuple[Floats, Floats], ...]
     status: Status
-    marginal_error: Array
-    iterations: Array
+    marginal_error: Floats
+    iterations: NDArray[np.int64]
 
-    def coupling(self, pair: int) -> Array:
+    def coupling(self, pair: int) -> Floats:
         """Bimarginal of snapshots ``pair`` and ``pair + 1``, dense (n_j, n_{j+1}).
 
         Raises
@@ -190,7 +193,7 @@ class Bridge:
         atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
         return Cloud(atoms, plan[rows, columns], 0.5 * self.epsilon * lam * (1.0 - lam))
 
-    def sample_paths(self, size: int, rng: np.random.Generator | int = 0) -> Array:
+    def sample_paths(self, size: int, rng: np.random.Generator | int = 0) -> Indices:
         """Independent draws (size, s) of whole paths, as indices into each snapshot's points."""
         rng = np.random.default_rng(rng)
         paths = np.empty((size, len(self.points)), dtype=np.intp)
@@ -199,7 +202,7 @@ class Bridge:
             paths[:, pair + 1] = self._successors(pair, paths[:, pair], rng)
         return paths
 
-    def _successors(self, pair: int, rows: Array, rng: np.random.Generator) -> Array:
+    def _successors(self, pair: int, rows: Indices, rng: np.random.Generator) -> Indices:
         order = np.argsort(rows, kind="stable")
         drawn = np.empty(rows.size, dtype=np.intp)
         _kernels.draw_successors(
@@ -414,7 +417,7 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
     return given
 
 
-def _draw(weights: Array, size: int, rng: np.random.Generator) -> Array:
+def _draw(weights: Floats, size: int, rng: np.random.Generator) -> Indices:
     cumulated = np.cumsum(weights)
     # side="right" never lands on a point without mass, also not at the end of the range
     last = int(np.flatnonzero(weights)[-1])
