@@ -93,7 +93,7 @@ def _load(path: Path) -> xr.Dataset:
     opened = xr.open_dataset(path, engine="netcdf4", decode_times=False)
     with opened:
         if opened.nbytes > physical_memory():  # a few bytes of a file may claim any size
-            raise ValueError(
+            raise MemoryError(
                 f"its arrays take {opened.nbytes / 1e9:.3g} GB, this machine has "
                 f"{physical_memory() / 1e9:.3g} GB of memory"
             )
