@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> None:
     def fitted(kind: Kind) -> Method:
         return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
 
+    with Progress("solving the bridge") as step:
+        model.prepare("sample", progress=step)
     methods = evaluate.methods()
     methods |= {f"default/{kind}": fitted(kind) for kind in get_args(generate.Kind)}
     with Progress("scoring methods") as step:

@@ -65,7 +65,14 @@ def run(options: argparse.Namespace) -> None:
 
     measured = store.read_profiles(options.measured)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
-    _check_size(options, len(contexts), measured)
+    size = generate.expected_size(
+        measured,
+        len(contexts),
+        kind=options.kind,
+        times=options.interval,
+        n_samples=options.samples,
+    )
+    shared.check_room(options.out, size)
     settings = generate.PRESETS[options.preset]
     if options.epsilon:
         settings = dataclasses.replace(settings, epsilon=options.epsilon)
@@ -74,6 +81,8 @@ def run(options: argparse.Namespace) -> None:
         model = generate.fit_profiles(measured, settings, rng=fit_rng, progress=step)
     with shared.about(options.contexts):
         contexts = model.checked(contexts)
+    with Progress("solving the bridge") as step:
+        model.prepare(options.kind, progress=step)
     with Progress("generating") as step:
         blocks = model.stream(
             contexts,
@@ -95,29 +104,3 @@ def run(options: argparse.Namespace) -> None:
     if options.model:
         model.save(options.model, overwrite=options.force)
     shared.show(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
-
-
-def _check_size(options: argparse.Namespace, n_contexts: int, measured: xr.Dataset) -> None:
-    """Refuse a result that the disk, or a context of it that the memory, could never hold."""
-    import shutil
-
-    from msbgen.data import schema
-    from msbgen.machine import physical_memory
-
-    samples = options.samples if options.kind == "sample" else 1
-    interval = options.interval or schema.sampling_interval(measured)
-    n_counters = len(schema.counter_names(measured))
-    each = 4.0 * samples * n_counters * float(measured["duration"].mean()) / interval
-    # files come out at a third of the size of their counts or larger
-    size, free = 0.25 * each * n_contexts, shutil.disk_usage(options.out.resolve().parent).free
-    if size > free:
-        raise shared.UsageError(
-            f"the result would take {size / 1e9:.3g} GB or more, there are {free / 1e9:.3g} GB "
-            f"free beside {options.out}: ask for fewer contexts or samples, or a longer interval."
-        )
-    if each > 0.05 * physical_memory():
-        raise shared.UsageError(
-            f"one context would take {each / 1e9:.3g} GB, this machine has "
-            f"{physical_memory() / 1e9:.3g} GB of memory for several: ask for fewer samples, or a "
-            f"longer interval."
-        )

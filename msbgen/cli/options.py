@@ -302,9 +302,7 @@ def about(place: str) -> Iterator[None]:
 
     try:
         yield
-    except ProfileError:
-        raise
-    except (ArgumentError, MeasurementError, ValueError) as error:
+    except (ArgumentError, MeasurementError) as error:
         raise ProfileError(f"{place}: {error}") from None
 
 
@@ -344,6 +342,18 @@ def check_folder(
     if folder.exists() or folder.is_symlink():
         raise UsageError(f"{folder}: is no folder; name another one.")
     files.check_folder(next(up for up in folder.resolve().parents if up.exists()), folder)
+
+
+def check_room(path: Path, size: float) -> None:
+    """Refuse a result of `size` bytes that the disk beside its file could never hold."""
+    import shutil
+
+    free = shutil.disk_usage(path.resolve().parent).free
+    if size > free:
+        raise UsageError(
+            f"{path}: the result would take {size / 1e9:.3g} GB or more, there are "
+            f"{free / 1e9:.3g} GB free; ask for fewer contexts or samples, or a longer interval."
+        )
 
 
 def contexts_file(source: str) -> Path | None:

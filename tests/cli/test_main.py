@@ -29,16 +29,17 @@ def test_every_file_is_a_verb_and_every_verb_a_file():
     assert {path.stem for path in CLI.glob("*.py")} == {*VERBS, "main", "options", "__init__"}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [*VERBS, "options"])
 def test_verbs_catch_nothing(verb):
-    """What goes wrong arrives at one table."""
+    """What goes wrong arrives at one table; the options name files and streams on its way."""
     tree = ast.parse((CLI / f"{verb}.py").read_text(encoding="utf-8"))
     caught = {
         ast.unparse(node.type)
         for node in ast.walk(tree)
         if isinstance(node, ast.ExceptHandler) and node.type
     }
-    assert not caught
+    allowed = {"(ArgumentError, MeasurementError)", "ValueError", "OSError"}
+    assert caught <= (allowed if verb == "options" else set())
 
 
 def test_nothing_but_the_entry_imports_the_command_line():
