@@ -881,6 +881,16 @@ def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, 
 
 
 @_kernel
+def _gather(points, runs, held):
+    """The points (snapshots, n, d) of some runs (k,), run by run last: held (snapshots, d, k)."""
+    for j in range(held.shape[0]):
+        for a in range(runs.size):
+            x = points[j, runs[a]]
+            for c in range(held.shape[1]):
+                held[j, c, a] = x[c]
+
+
+@_kernel
 def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
     """Draw whole paths of the chain at each context by ancestral sampling.
 
@@ -891,38 +901,35 @@ def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
     bins = points.shape[0]
     d = points.shape[2]
     k = active.shape[1]
-    log_step = np.empty(k)
+    scale = 1.0 / epsilon
+    held = np.empty((bins, d, k))
+    step = np.empty(k)
     for q in range(active.shape[0]):
+        _gather(points, active[q], held)
         for i in range(path.shape[1]):
             for j in range(bins):
                 # invariant: path[q, i, :j] is drawn, and r is its last point
-                top = -np.inf
                 if j == 0:
                     for a in range(k):
-                        log_step[a] = log_weight[q, a]
-                        top = max(top, log_step[a])
+                        step[a] = log_weight[q, a]
                 else:
                     r = path[q, i, j - 1]
-                    x = points[j - 1, r]
+                    step[:] = 0.0
+                    _add_squares(points[j - 1], held[j], r, d, step)
                     for a in range(k):
-                        s = active[q, a]
-                        y = points[j, s]
-                        cost = 0.0
-                        for c in range(d):
-                            step = x[c] - y[c]
-                            cost += step * step
-                        log_step[a] = (g[j - 1, s] - cost) / epsilon + log_weight[q, a]
-                        top = max(top, log_step[a])
+                        step[a] = (g[j - 1, active[q, a]] - step[a]) * scale + log_weight[q, a]
+                top = _max(step)
+                for a in range(k):
+                    step[a] = _exp(step[a] - top)
                 total = 0.0
                 for a in range(k):
-                    log_step[a] = np.exp(log_step[a] - top)
-                    total += log_step[a]
+                    total += step[a]
                 left_over = uniform[q, i, j] * total
                 chosen = 0
                 for a in range(k):
-                    if log_step[a] > 0.0:
+                    if step[a] > 0.0:
                         chosen = a
-                        left_over -= log_step[a]
+                        left_over -= step[a]
                         if left_over < 0.0:
                             break
                 path[q, i, j] = active[q, chosen]
@@ -940,48 +947,39 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
     bins = points.shape[0]
     d = points.shape[2]
     k = active.shape[1]
+    scale = 1.0 / epsilon
+    half = 0.5 / (bandwidth * bandwidth)
+    held = np.empty((bins, d, k))
     value = np.empty(k)
     following = np.empty(k)
     weight = np.empty(k)
-    density = np.empty(k)
+    row = np.empty(k)
     back = np.empty((bins, k), dtype=np.int64)
-    half = 0.5 / (bandwidth * bandwidth)
     for q in range(active.shape[0]):
+        _gather(points, active[q], held)
         for a in range(k):
             weight[a] = np.exp(log_weight[q, a])
         for j in range(bins):
             # invariant: value[a] is the log density of the best path that ends in a at bin j − 1
             for b in range(k):
-                y = points[j, active[q, b]]
-                density[b] = weight[b]
-                for a in range(b):
-                    x = points[j, active[q, a]]
-                    squared = 0.0
-                    for c in range(dims):
-                        step = x[c] - y[c]
-                        squared += step * step
-                    near = _exp(-half * squared)
-                    density[a] += weight[b] * near
-                    density[b] += weight[a] * near
-            for b in range(k):
-                y = points[j, active[q, b]]
-                best = -np.inf
+                s = active[q, b]
+                row[:] = 0.0
+                _add_squares(points[j], held[j], s, dims, row)
+                for a in range(k):
+                    row[a] = _exp(-half * row[a])
+                density = _dot(row, weight)
+                best = 0.0
                 best_a = 0
-                if j == 0:
-                    best = 0.0
-                else:
+                if j > 0:
+                    row[:] = 0.0
+                    _add_squares(points[j], held[j - 1], s, d, row)
                     for a in range(k):
-                        x = points[j - 1, active[q, a]]
-                        cost = 0.0
-                        for c in range(d):
-                            step = x[c] - y[c]
-                            cost += step * step
-                        candidate = value[a] + (f[j - 1, active[q, a]] - cost) / epsilon
-                        if candidate > best:
-                            best = candidate
-                            best_a = a
-                    best += g[j - 1, active[q, b]] / epsilon
-                following[b] = best + np.log(density[b])
+                        row[a] = value[a] + (f[j - 1, active[q, a]] - row[a]) * scale
+                    best = _max(row)
+                    while best_a < k - 1 and row[best_a] < best:
+                        best_a += 1
+                    best += g[j - 1, s] * scale
+                following[b] = best + np.log(density)
                 back[j, b] = best_a
             value, following = following, value
         end = int(np.argmax(value))

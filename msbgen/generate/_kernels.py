@@ -151,45 +151,48 @@ def play_paths(centre, factor, path, stretch, total, weight, last, clock, interv
     segments = path.shape[2]
     per_segment = bins // segments
     first = 0 if clock == 0 else 1  # the clock's own column is left out of the state, time is in
+    factors = np.empty(d)
     amount = np.empty(d)
     sums = np.zeros((counts.shape[2], d))
     for q in range(path.shape[0]):
         end = 0
         for p in range(paths):
             # invariant: sums holds what paths before p count that are not written yet
-            own = weight[q, p] * total[q, p] / bins
+            own = total[q, p] / bins
+            final = last[q, p]
+            for c in range(d):
+                factors[c] = weight[q, p] * stretch[q, p, c]
+            if clock > 0:
+                amount[clock - 1] = weight[q, p] * own
+            slow = stretch[q, p, 0]
             stop = 0.0
             i = 0
+            edge = interval
             for j in range(segments):
                 mine = factor[path[q, p, j]]
                 for b in range(j * per_segment, (j + 1) * per_segment):
-                    # invariant: all bins before b are played, they end at time stop in interval i
-                    width = total[q, p] / bins
-                    if clock > 0:
-                        width = centre[q, b, 0] * mine[b, 0] * stretch[q, p, 0]
-                        amount[clock - 1] = own
+                    # invariant: all bins before b are played; they end at time stop, which is not
+                    # after edge, the end of interval i, unless that is the last
+                    start = stop
+                    stop += own if clock == 0 else centre[q, b, 0] * mine[b, 0] * slow
                     for c in range(first, d):
                         column = c - 1 if c < clock else c
-                        amount[column] = (
-                            weight[q, p] * centre[q, b, c] * mine[b, c] * stretch[q, p, c]
-                        )
-                    start = stop
-                    stop = start + width
-                    while i < last[q, p] and interval * (i + 1) <= start:
-                        i += 1
-                    if i == last[q, p] or stop <= interval * (i + 1):
+                        amount[column] = centre[q, b, c] * mine[b, c] * factors[c]
+                    if stop <= edge or i == final:
                         for c in range(d):
                             sums[i, c] += amount[c]
                         continue
+                    rate = 1.0 / (stop - start)
                     while start < stop:
-                        while i < last[q, p] and interval * (i + 1) <= start:
+                        while i < final and edge <= start:
                             i += 1
-                        upper = stop if i == last[q, p] else min(stop, interval * (i + 1))
-                        share = (upper - start) / width
+                            edge = interval * (i + 1)
+                        upper = stop if i == final else min(stop, edge)
+                        share = (upper - start) * rate
                         for c in range(d):
                             sums[i, c] += share * amount[c]
                         start = upper
-            end = max(end, last[q, p])
+            end = max(end, final)
             if p + 1 < counts.shape[1] or p + 1 == paths:
                 row = counts[q, min(p, counts.shape[1] - 1)]
                 for t in range(row.shape[0]):

@@ -187,12 +187,14 @@ class ProfileModel:
         ends = self.law.interval if times is None else _checked_times(times)
         n_samples = int(n_samples) if kind == "sample" else 1
         each = self._bytes_per_context(n_samples, ends)
-        if each > _MEMORY_SHARE * physical_memory():
-            raise ArgumentError(
-                f"one context is {each / 1e9:.3g} GB of counts; at most "
-                f"{_MEMORY_SHARE * physical_memory() / 1e9:.3g} GB on this machine, which works on "
-                f"several, is wanted: ask for fewer samples, or a longer interval."
-            )
+        if each > _BLOCK_BYTES:  # so much is in memory in any case
+            most = max(_MEMORY_SHARE * physical_memory(), _BLOCK_BYTES)
+            if each > most:
+                raise ArgumentError(
+                    f"one context is {each / 1e9:.3g} GB of counts; at most {most / 1e9:.3g} GB on "
+                    f"this machine, which works on several, is wanted: ask for fewer samples, or a "
+                    f"longer interval."
+                )
         self.prepare(kind)
         rng = np.random.default_rng(rng)
         attrs = {

@@ -419,12 +419,6 @@ def test_bad_settings_are_refused(measured):
         fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
 
 
-def test_the_paper_preset_is_what_the_paper_states():
-    assert (PAPER.epsilon, PAPER.scaled_range, PAPER.snapshot_interval) == (0.1, 0.1, 0.05)
-    assert (PAPER.method, PAPER.hilbert_tol) == ("multimarginal", 1e-12)
-    assert DEFAULT.epsilon > 0
-
-
 def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
     shifted = measured["cache_ways"].values - 2.0
     attrs = {"units": "1", "role": "resource"}
