@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -134,11 +135,12 @@ class LocalLinear:
 
     def __init__(self, known: Floats) -> None:
         self._known = known
+        self._kept = (Folds.alone(0), _Around.of(known, known[:0]))
 
     def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
         """See :class:`Smoother`."""
-        everyone = np.ones((len(z), len(self._known)), dtype=bool)
-        return np.stack([self._rows(z, *one, everyone) for one in zip(lengths, nugget)])
+        around = _Around.of(self._known, z)
+        return np.stack([around.weights(*one) for one in zip(lengths, nugget)])
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """The values themselves."""
@@ -148,30 +150,53 @@ class LocalLinear:
         self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
     ) -> Floats:
         """See :class:`Smoother`."""
-        index, singles = folds.index, np.arange(folds.singles)
-        allowed = np.ones((len(index), len(self._known)), dtype=bool)
-        allowed[singles, singles] = False
-        for group in folds.groups:
-            rows = slice(folds.singles + group.start, folds.singles + group.stop)
-            allowed[rows, folds.members[group]] = False
-        rows = self._rows(self._known[index], lengths, nugget, allowed)
-        return values[index] - rows @ values
+        rows = self._left_out_around(folds).weights(lengths, nugget)
+        return values[folds.index] - rows @ values
 
-    def _rows(
-        self, z: Floats, lengths: Floats, nugget: float, allowed: NDArray[np.bool_]
-    ) -> Floats:
-        """Weights (q, n) of the known values in the fits around z (q, m)."""
-        step = self._known[None] - z[:, None]
-        squared = ((step / lengths) ** 2).sum(axis=2)
-        squared = np.where(allowed, squared, np.inf)
+    def _left_out_around(self, folds: Folds) -> _Around:
+        """What is around each row of some folds; of the last ones asked for it is kept."""
+        kept, around = self._kept
+        if kept is not folds:
+            around = _Around.of(self._known, self._known[folds.index])
+            singles = np.arange(folds.singles)
+            around.squares[singles, singles] = np.inf
+            for group in folds.groups:
+                rows = slice(folds.singles + group.start, folds.singles + group.stop)
+                around.squares[rows, folds.members[group]] = np.inf
+            self._kept = folds, around
+        return around
+
+
+@dataclass(frozen=True, eq=False)
+class _Around:
+    """The known points as seen from others.
+
+    Attributes
+    ----------
+    squares : ndarray, (q, n, m)
+        Squared steps along each resource; infinite to points that may not be used.
+    design : ndarray, (q, n, 1 + m)
+        1 and the steps.
+    """
+
+    squares: Floats
+    design: Floats
+
+    @classmethod
+    def of(cls, known: Floats, z: Floats) -> _Around:
+        step = known[None] - z[:, None]
+        return cls(step**2, np.concatenate([np.ones((*step.shape[:2], 1)), step], axis=2))
+
+    def weights(self, lengths: Floats, ridge: float) -> Floats:
+        """Weights of the known values in the fit around each point, (q, n)."""
+        squared = self.squares @ lengths**-2.0
         weight = np.exp(-0.5 * (squared - squared.min(axis=1, keepdims=True)))
-        design = np.concatenate([np.ones((*step.shape[:2], 1)), step], axis=2)
-        normal = np.matmul((weight[..., None] * design).transpose(0, 2, 1), design)
-        index = np.arange(1, design.shape[2])
-        normal[:, index, index] += nugget * weight.sum(axis=1, keepdims=True)
-        first = np.zeros((len(z), design.shape[2], 1))
+        normal = np.matmul((weight[..., None] * self.design).transpose(0, 2, 1), self.design)
+        index = np.arange(1, self.design.shape[2])
+        normal[:, index, index] += ridge * weight.sum(axis=1, keepdims=True)
+        first = np.zeros((len(squared), self.design.shape[2], 1))
         first[:, 0] = 1.0
-        return np.matmul(design, np.linalg.solve(normal, first))[..., 0] * weight
+        return np.matmul(self.design, np.linalg.solve(normal, first))[..., 0] * weight
 
 
 SMOOTHERS: dict[str, Callable[[Floats], Smoother]] = dict(
