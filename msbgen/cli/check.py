@@ -1,4 +1,4 @@
-"""``msbgen check``: what a profile file holds, and every problem with it."""
+"""``msbgen check``: what a file of profiles or runtimes holds, and every problem with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msbgen.cli.options import Verbs, check_files, new_verb, show
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = new_verb(verbs, "check", run, "say what a profile file holds, and every problem")
+    verb = new_verb(verbs, "check", run, "say what a file holds, and every problem")
     verb.add_argument("file", type=Path, metavar="FILE")
 
 
@@ -18,10 +18,14 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import check, schema, store
+    from msbgen.data import check, runtimes, schema, store
     from msbgen.errors import ProfileError
 
     dataset = store.load_netcdf(options.file)
+    if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:
+        runtimes.validate_runtimes(dataset, source=options.file.name)
+        show(f"{runtimes.describe_runtimes(dataset)}\nno problem found")
+        return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     if not findings.errors:
         show(schema.describe_profiles(dataset))
