@@ -18,6 +18,7 @@ _MODULES = {
         "solve_bridge",
     ),
     "data.check": ("validate_profiles",),
+    "data.runtimes": ("make_runtimes", "read_runtimes", "run_table", "write_runtimes"),
     "data.schema": ("all_contexts", "context_table", "make_profiles"),
     "data.shipped": ("shipped_file",),
     "data.store": ("read_profiles", "write_blocks", "write_profiles"),
@@ -43,6 +44,10 @@ _MODULES = {
     "generate.progress_law": ("ProgressSettings",),
     "machine": ("OnProgress",),
     "plan.plan": ("Plan", "plan_contexts"),
+    "predict.completion": ("RuntimePredictor",),
+    "predict.evaluation": ("evaluate_runtimes", "fit_runtimes"),
+    "predict.storage": ("load_predictor", "save_predictor"),
+    "predict.towers": ("TowerSettings",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

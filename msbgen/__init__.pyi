@@ -11,6 +11,10 @@ from msbgen.bridge.solve import SolverConfig as SolverConfig
 from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.runtimes import make_runtimes as make_runtimes
+from msbgen.data.runtimes import read_runtimes as read_runtimes
+from msbgen.data.runtimes import run_table as run_table
+from msbgen.data.runtimes import write_runtimes as write_runtimes
 from msbgen.data.schema import all_contexts as all_contexts
 from msbgen.data.schema import context_table as context_table
 from msbgen.data.schema import make_profiles as make_profiles
@@ -44,6 +48,12 @@ from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
 from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
+from msbgen.predict.completion import RuntimePredictor as RuntimePredictor
+from msbgen.predict.evaluation import evaluate_runtimes as evaluate_runtimes
+from msbgen.predict.evaluation import fit_runtimes as fit_runtimes
+from msbgen.predict.storage import load_predictor as load_predictor
+from msbgen.predict.storage import save_predictor as save_predictor
+from msbgen.predict.towers import TowerSettings as TowerSettings
 
 __all__ = [
     "BASELINES",
@@ -67,21 +77,30 @@ __all__ = [
     "ProfileError",
     "ProfileModel",
     "ProgressSettings",
+    "RuntimePredictor",
     "SolverConfig",
     "Status",
+    "TowerSettings",
     "all_contexts",
     "calibrate_model",
     "context_table",
     "dtw_distance",
     "energy_distance",
+    "evaluate_runtimes",
     "fit_profiles",
+    "fit_runtimes",
     "improvement",
     "leave_contexts_out",
+    "load_predictor",
     "make_profiles",
+    "make_runtimes",
     "mean_profiles",
     "normalised_dtw",
     "plan_contexts",
     "read_profiles",
+    "read_runtimes",
+    "run_table",
+    "save_predictor",
     "score_methods",
     "shipped_file",
     "solve_bridge",
@@ -90,4 +109,5 @@ __all__ = [
     "wasserstein_distance",
     "write_blocks",
     "write_profiles",
+    "write_runtimes",
 ]

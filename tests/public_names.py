@@ -179,6 +179,39 @@ def fail(folder: Path, model: msbgen.ProfileModel) -> list[str]:
     return said
 
 
+def runtimes(folder: Path) -> None:
+    """Runtimes never measured."""
+    rng = np.random.default_rng(1)
+    cells = np.array([(i, j, k) for i in range(6) for j in range(5) for k in (-1, -1, 0, 1)])
+    seconds = 1.5 ** cells[:, 0] * 2.0 ** cells[:, 1] * np.exp(0.02 * rng.standard_normal(120))
+    made = msbgen.make_runtimes(
+        seconds,
+        cells[:, 0],
+        cells[:, 1],
+        cells[:, 2:],
+        np.arange(120),
+        workloads=[f"w{i}" for i in range(6)],
+        platforms=[f"p{j}" for j in range(5)],
+    )
+    msbgen.write_runtimes(made, folder / "runtimes.nc")
+    read = assert_type(msbgen.read_runtimes(folder / "runtimes.nc"), xr.Dataset)
+    assert_type(msbgen.run_table(read), NDArray[np.int64])
+    settings = msbgen.TowerSettings(rank=4, hidden=8, steps=20)
+    model = msbgen.RuntimePredictor(members=1, towers=settings).fit(cells, seconds, progress=step)
+    model = assert_type(model.calibrate(cells, seconds), msbgen.RuntimePredictor)
+    assert_type(model.predict([[0, 1, -1]]), Floats)
+    names = [f"w{i}" for i in range(6)], [f"p{j}" for j in range(5)]
+    msbgen.save_predictor(
+        model, folder / "runtime-model.nc", workloads=names[0], platforms=names[1]
+    )
+    again, workloads, platforms = msbgen.load_predictor(folder / "runtime-model.nc")
+    assert (workloads, platforms) == names
+    assert_type(again.predict_bound([[0, 1, -1]], 0.2), Floats)
+    assert_type(msbgen.fit_runtimes(read, split="runs"), msbgen.RuntimePredictor)
+    rows = msbgen.evaluate_runtimes(read, train=0.7, replicates=1)
+    assert_type(rows, list[dict[str, Any]])
+
+
 def main(folder: Path) -> list[str]:
     """Everything; what failures said."""
     measured = files(folder)
@@ -187,6 +220,7 @@ def main(folder: Path) -> list[str]:
     plan(folder, model)
     score(measured)
     solve()
+    runtimes(folder)
     return fail(folder, model)
 
 

@@ -1,0 +1,1 @@
+"""Predictors of numbers, not of profiles: runtimes that were never measured."""

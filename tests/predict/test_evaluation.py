@@ -1,0 +1,78 @@
+"""Fitting to a dataset, and scores on what it was not shown."""
+
+import numpy as np
+import pytest
+
+from msbgen.data.runtimes import make_runtimes
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.predict import completion, evaluation
+from msbgen.predict.evaluation import evaluate_runtimes, fit_runtimes
+from msbgen.predict.towers import TowerSettings
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    settings = TowerSettings(rank=4, hidden=8, steps=40)
+    monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: settings)
+
+
+def dataset(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    workload, platform = rng.integers(10, size=n), rng.integers(8, size=n)
+    beside = np.where(np.arange(n) % 3 == 0, rng.integers(10, size=n), -1)
+    log = 0.5 * workload + 0.7 * platform + 0.2 * (beside >= 0) + 0.05 * rng.normal(size=n)
+    return make_runtimes(
+        np.exp(log), workload, platform, beside[:, None], np.arange(n) // 2,
+        workloads=[f"w{i}" for i in range(10)], platforms=[f"p{i}" for i in range(8)],
+    )  # fmt: skip
+
+
+def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
+    rows = evaluate_runtimes(dataset(), train=0.6, replicates=2, split="runs")
+    assert [(row["replicate"], row["neighbours"]) for row in rows] == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+    for row in rows:
+        assert 0 < row["error"] < 0.2
+        assert row["tenfold"] == 0
+        assert row["coverage_0.1"] > 0.7
+        assert "margin_0.01" not in row  # 99 runs of each number of neighbours are not there
+
+
+def test_scores_repeat_with_the_seed(quick):
+    again = [evaluate_runtimes(dataset(), replicates=1, random_state=3) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_calibration_runs_are_not_learned_from(quick, monkeypatch):
+    shown = {}
+    fit, calibrate = completion.RuntimePredictor.fit, completion.RuntimePredictor.calibrate
+
+    def fitting(self, runs, runtime, **given):
+        shown["fit"] = set(map(float, runtime))
+        return fit(self, runs, runtime, **given)
+
+    def calibrating(self, runs, runtime, **given):
+        shown["calibrate"] = set(map(float, runtime))
+        return calibrate(self, runs, runtime, **given)
+
+    monkeypatch.setattr(completion.RuntimePredictor, "fit", fitting)
+    monkeypatch.setattr(completion.RuntimePredictor, "calibrate", calibrating)
+    measured = dataset()
+    fit_runtimes(measured)
+    assert not shown["fit"] & shown["calibrate"]
+    assert len(shown["fit"]) + len(shown["calibrate"]) == measured.sizes["observation"]
+    assert len(shown["calibrate"]) == pytest.approx(
+        evaluation.CALIBRATION * measured.sizes["observation"], rel=0.3
+    )
+
+
+def test_too_few_observations_and_replicates_are_refused(quick):
+    few = dataset().isel(observation=slice(0, 1))
+    with pytest.raises(MeasurementError, match="too few to hold some back"):
+        fit_runtimes(few)
+    with pytest.raises(ArgumentError, match="replicates is 0"):
+        evaluate_runtimes(dataset(), replicates=0)
