@@ -24,6 +24,7 @@ DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 
 GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("platform",),
+    "predictors": ("runtime",),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else

@@ -1,0 +1,197 @@
+"""``msbgen runtime``: runtimes never measured, of any workload on any platform."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb's parts and their options."""
+    text = "predict runtimes never measured: workload × platform × what runs beside"
+    parts = shared.new_group(verbs, "runtime", text)
+
+    verb = shared.new_verb(parts, "import", run_import, "read runtimes into one file")
+    verb.add_argument(
+        "source",
+        type=Path,
+        metavar="FOLDER|RUNS.csv",
+        help="a folder of npz archives, or a table workload,platform,beside,'runtime [s]'",
+    )
+    shared.add_out(verb, "RUNS.nc", "runtimes to write", required=True)
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "fit", run_fit, "learn from runtimes, and calibrate bounds")
+    verb.add_argument("runs", type=Path, metavar="RUNS.nc")
+    shared.add_out(verb, "MODEL.nc", "model to write", required=True)
+    _add_learning(verb, "runs")
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "predict", run_predict, "predict runtimes")
+    _add_wanted(verb)
+
+    verb = shared.new_verb(parts, "bound", run_bound, "bound runtimes")
+    _add_wanted(verb)
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        default=0.05,
+        metavar="A",
+        help="share of runs that may take longer (%(default)s)",
+    )
+
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on runtimes held back")
+    verb.add_argument("runs", type=Path, metavar="RUNS.nc")
+    verb.add_argument(
+        "--train", type=shared.rate, default=0.5, metavar="F", help="share known (%(default)s)"
+    )
+    verb.add_argument(
+        "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
+    )
+    text = "write a row for each replicate and number of neighbours here, as CSV"
+    shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
+    _add_learning(verb, "rows")
+    shared.add_force(verb)
+
+
+def _add_learning(verb: argparse.ArgumentParser, split: str) -> None:
+    verb.add_argument(
+        "--split",
+        choices=("rows", "runs", "cells"),
+        default=split,
+        help="what is held back as a whole: observations, runs measured together, or everything "
+        "of a workload on a platform (%(default)s)",
+    )
+    verb.add_argument("--preset", choices=("default", "paper"), default="default")
+    shared.add_seed(verb)
+
+
+def _add_wanted(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("model", type=Path, metavar="MODEL.nc")
+    verb.add_argument(
+        "--wanted",
+        type=Path,
+        required=True,
+        metavar="WANTED.csv",
+        help="columns workload, platform, and beside: names joined by '|'",
+    )
+    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
+    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_force(verb)
+
+
+def run_import(options: argparse.Namespace) -> None:
+    """Read runtimes and write them as one dataset."""
+    inputs = [] if options.source.is_dir() else [options.source]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    from msbgen.data import runtimes
+
+    if options.source.is_dir():
+        dataset, remarks = runtimes.import_archives(options.source)
+    else:
+        dataset, remarks = runtimes.read_runtime_table(options.source), []
+    runtimes.write_runtimes(dataset, options.out, overwrite=options.force)
+    for remark in remarks:
+        shared.show(f"{options.source}: {remark}")
+    shared.show(f"{options.out}:\n{runtimes.describe_runtimes(dataset)}")
+
+
+def run_fit(options: argparse.Namespace) -> None:
+    """Fit and calibrate a predictor."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.data import runtimes
+    from msbgen.predict import evaluation, storage
+
+    dataset = runtimes.read_runtimes(options.runs)
+    with Progress("fitting") as step, shared.about(options.runs.name):
+        predictor = evaluation.fit_runtimes(
+            dataset,
+            preset=options.preset,
+            split=options.split,
+            random_state=options.seed,
+            progress=step,
+        )
+    names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
+    workloads, platforms = names
+    storage.save_predictor(
+        predictor,
+        options.out,
+        workloads=workloads,
+        platforms=platforms,
+        overwrite=options.force,
+    )
+    shared.show(f"{options.out}: {len(workloads)} workloads on {len(platforms)} platforms")
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict the runtimes wanted."""
+    _answer(options, "runtime", lambda predictor, runs: predictor.predict(runs))
+
+
+def run_bound(options: argparse.Namespace) -> None:
+    """Bound the runtimes wanted."""
+    _answer(
+        options,
+        "runtime_bound",
+        lambda predictor, runs: predictor.predict_bound(runs, options.miscoverage),
+    )
+
+
+def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
+    shared.check_files([options.model, options.wanted], [options.out], force=options.force)
+
+    from msbgen.data import runtimes, tables
+    from msbgen.predict import storage
+
+    predictor, workloads, platforms = storage.load_predictor(options.model)
+    runs = runtimes.read_wanted(options.wanted, workloads, platforms)
+    with shared.about(options.wanted.name):
+        answers, told = ask(predictor, runs), predictor.extrapolates(runs)
+
+    def rows() -> Iterator[list[Any]]:
+        yield ["workload", "platform", "beside", f"{column} [s]", "extrapolated"]
+        for (workload, platform, *beside), answer, far in zip(runs, answers, told):
+            near = "|".join(workloads[k] for k in beside if k >= 0)
+            yield [workloads[workload], platforms[platform], near, f"{answer:.6g}", int(far)]
+
+    if not options.out:
+        shared.show_table(rows())
+        return
+    tables.write_table(rows(), options.out, overwrite=options.force)
+    shared.show(f"{options.out}: {len(runs)} runs, {int(told.sum())} of them extrapolated")
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """Score predictions and bounds on what was held back."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.data import runtimes, tables
+    from msbgen.predict import evaluation
+
+    dataset = runtimes.read_runtimes(options.runs)
+    with Progress("evaluating") as step, shared.about(options.runs.name):
+        scores = evaluation.evaluate_runtimes(
+            dataset,
+            train=options.train,
+            replicates=options.replicates,
+            preset=options.preset,
+            split=options.split,
+            random_state=options.seed,
+            progress=step,
+        )
+    table = [list(scores[0]), *([_shown(v) for v in row.values()] for row in scores)]
+    if options.out:
+        tables.write_table(table, options.out, overwrite=options.force)
+    else:
+        shared.show_table(table)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,112 @@
+"""``msbgen runtime``: from a table to answers."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from msbgen.predict import completion
+from msbgen.predict.towers import TowerSettings
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Runtimes of eight workloads on six platforms, alone and beside others, as CSV."""
+    rng = np.random.default_rng(0)
+    rows = ["workload,platform,beside,runtime [ms]"]
+    for i in range(8):
+        for j in range(6):
+            for k in (-1, -1, *range(8)):
+                time = 10 * 1.5**i * 2.0**j * (1.0 if k < 0 else 1.2) * np.exp(rng.normal() / 50)
+                rows.append(f"w{i},p{j},{'' if k < 0 else f'w{k}'},{time:.4f}")
+    (tmp_path / "runs.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "wanted.csv").write_text("workload,platform,beside\nw3,p2,\nw7,p5,w0\n")
+    return tmp_path
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    settings = TowerSettings(rank=4, hidden=8, steps=60)
+    monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: settings)
+
+
+def test_from_a_table_to_predictions_and_bounds(table, quick, msbgen):
+    for arguments in (
+        ["import", "runs.csv", "-o", "runs.nc"],
+        ["fit", "runs.nc", "-o", "model.nc"],
+    ):
+        done = msbgen("runtime", *arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert "runtimes   480, from" in msbgen("check", "runs.nc").stdout
+    answers = {}
+    for verb, column in (("predict", "runtime [s]"), ("bound", "runtime_bound [s]")):
+        arguments = ["runtime", verb, "model.nc", "--wanted", "wanted.csv"]
+        arguments += ["--miscoverage", "0.2"] if verb == "bound" else []
+        done = msbgen(*arguments)
+        assert done.returncode == 0, done.stderr
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        assert [(r["workload"], r["platform"], r["beside"]) for r in rows] == [
+            ("w3", "p2", ""),
+            ("w7", "p5", "w0"),
+        ]
+        assert {r["extrapolated"] for r in rows} == {"0"}
+        answers[verb] = [float(r[column]) for r in rows]
+        filed = msbgen(*arguments, "-o", f"{verb}.csv")
+        assert filed.returncode == 0, filed.stderr
+        assert (table / f"{verb}.csv").read_text() == done.stdout
+    wanted = [0.01 * 1.5**3 * 2.0**2, 0.01 * 1.5**7 * 2.0**5 * 1.2]
+    np.testing.assert_allclose(answers["predict"], wanted, rtol=0.1)
+    np.testing.assert_allclose(answers["bound"], wanted, rtol=0.2)
+
+
+def test_scores_are_a_table(table, quick, msbgen):
+    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+    arguments = ["runtime", "evaluate", "runs.nc", "--replicates", "2", "--train", "0.7"]
+    done = msbgen(*arguments)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [(r["replicate"], r["neighbours"]) for r in rows] == [
+        ("0", "0"), ("0", "1"), ("1", "0"), ("1", "1"),
+    ]  # fmt: skip
+    assert all(float(r["error"]) < 0.2 for r in rows)
+    assert msbgen(*arguments).stdout == done.stdout
+
+
+ERRORS = [
+    (["import", "nowhere.csv", "-o", "o.nc"], 3, "nowhere.csv: no such file"),
+    (["import", "runs.csv", "-o", "wanted.csv"], 2, "wanted.csv: exists already"),
+    (["fit", "runs.csv", "-o", "o.nc"], 3, "runs.csv: not a netCDF file"),
+    (["predict", "runs.nc", "--wanted", "wanted.csv"], 3, "'schema' is 'msbgen-runtimes/1'"),
+    (["predict", "model.nc", "--wanted", "bad.csv"], 3, "nearest name is 'w3'"),
+    (["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "2"], 2, "not between 0"),
+    (
+        ["bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage", "0.0001"],
+        3,
+        "wanted.csv: miscoverage is 0.0001; at least 9999 runs",
+    ),
+    (["evaluate", "runs.nc", "--train", "1"], 2, "'1' is not between 0 and 1"),
+]
+
+
+@pytest.fixture
+def prepared(table, quick, msbgen):
+    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+    msbgen("runtime", "fit", "runs.nc", "-o", "model.nc")
+    (table / "bad.csv").write_text("workload,platform\nw33,p2\n")
+    (table / "crowd.csv").write_text("workload,platform,beside\nw3,p2,w1|w2\n")
+    return table
+
+
+@pytest.mark.parametrize(("arguments", "code", "sentence"), ERRORS)
+def test_what_cannot_be_done_is_refused_in_a_sentence(prepared, refused, arguments, code, sentence):
+    refused(code, sentence, "runtime", *arguments)
+
+
+def test_more_neighbours_than_were_calibrated_can_be_predicted_but_not_bounded(
+    prepared, msbgen, refused
+):
+    done = msbgen("runtime", "predict", "model.nc", "--wanted", "crowd.csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].endswith(",1")  # extrapolated
+    sentence = "crowd.csv: a run has 2 neighbours; bounds are calibrated for 0, 1"
+    refused(3, sentence, "runtime", "bound", "model.nc", "--wanted", "crowd.csv")
