@@ -25,6 +25,7 @@ from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
 from msbgen.contexts import inner_levels
 from msbgen.data.schema import (
+    NEGLIGIBLE,
     context_table,
     count_array,
     counter_attrs,
@@ -49,8 +50,6 @@ BINS, SEGMENTS = DEFAULT.bins, DEFAULT.segments
 SHARED_STEPS = 6
 # Counts below this share of their mean are treated additively: log(count + share · mean).
 FLOOR = 0.1
-# A mean profile ends where less than this share of the runs would still go on.
-NEGLIGIBLE = 0.01
 
 
 @dataclass(frozen=True)
