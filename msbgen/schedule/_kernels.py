@@ -1,0 +1,581 @@
+"""Kernels of decisions: runs on the progress axis, change points, allocators, global EDF.
+
+They are serial and release the GIL: callers run them from threads over independent work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # numba's own compiler, always with it
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+
+def _kernel(function: Callable[..., Any]) -> Any:
+    """Compile lazily, cache on disk where a place for the cache can be found."""
+    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # "no locator available": a read-only install without a cache folder
+        return njit(**options)(function)
+
+
+# ------------------------------------------------------------------ runs on the progress axis
+
+_WHOLE = 1e-6  # a last interval this much longer than an interval is a whole one
+
+
+@_kernel
+def _row_seconds(duration, length, interval, row):
+    """How long a row of a run takes: its last one ends with the run, where it can."""
+    if row == length - 1:
+        last = duration - (length - 1) * interval
+        if 0.0 < last <= interval * (1.0 + _WHOLE):
+            return last
+    return interval
+
+
+@_kernel
+def run_totals(counts, clock, duration, interval, length, total):
+    """Rows of each run, and what its clock counts; 0 where it is missing.
+
+    ``counts`` (contexts, runs, rows) end at the first NaN; ``clock`` is of that shape, or empty
+    for wall time.
+    """
+    n_contexts, n_runs, n_rows = counts.shape
+    for c in range(n_contexts):
+        for r in range(n_runs):
+            n = 0
+            if duration[c, r] > 0.0:
+                while n < n_rows and not np.isnan(counts[c, r, n]):
+                    n += 1
+            length[c, r] = n
+            done = 0.0
+            for t in range(n):
+                if clock.size == 0:
+                    done += _row_seconds(duration[c, r], n, interval, t)
+                else:
+                    done += clock[c, r, t]
+            total[c, r] = done
+
+
+@_kernel
+def cut_runs(clock, amount, runs, interval, out):
+    """Amounts in equal stretches of the clock, into ``out`` (contexts, runs, bins).
+
+    ``clock`` and ``amount`` are counts (contexts, runs, rows), or empty for wall time; ``runs``
+    is (duration, length, total), (contexts, runs) each.  NaN where a run is missing.
+    """
+    duration, lengths, totals = runs
+    n_contexts, n_runs, bins = out.shape
+    sums = np.empty(bins)
+    for c in range(n_contexts):
+        for r in range(n_runs):
+            total = totals[c, r]
+            if not total > 0.0:
+                out[c, r] = np.nan
+                continue
+            sums[:] = 0.0
+            b = 0
+            done = 0.0
+            for t in range(lengths[c, r]):
+                # invariant: amounts up to `done` are in sums[: b + 1], and done <= the end of b
+                seconds = _row_seconds(duration[c, r], lengths[c, r], interval, t)
+                step = seconds if clock.size == 0 else np.float64(clock[c, r, t])
+                left = seconds if amount.size == 0 else np.float64(amount[c, r, t])
+                if step <= 0.0:
+                    sums[b] += left  # time passes while the clock stands still
+                    continue
+                density = left / step
+                end = done + step
+                while b < bins - 1 and end >= total * (b + 1) / bins:
+                    edge = total * (b + 1) / bins
+                    sums[b] += density * (edge - done)
+                    done = edge
+                    b += 1
+                sums[b] += density * (end - done)
+                done = end
+            for b in range(bins):
+                out[c, r, b] = sums[b]
+
+
+@_kernel
+def change_points(scores, penalty, cost, start):
+    """Least Σ of squares about the mean of each piece, plus `penalty` a piece.
+
+    ``scores`` (bins, k).  ``start[j]`` receives where the last piece of the best cut of the first
+    j bins begins, ``cost[j]`` its cost; both (bins + 1,).  Exact: every start is tried.
+    """
+    bins, k = scores.shape
+    sums = np.empty(k)
+    cost[0] = 0.0
+    for j in range(1, bins + 1):
+        sums[:] = 0.0
+        squares = 0.0
+        cost[j] = np.inf
+        for i in range(j - 1, -1, -1):
+            # invariant: sums and squares are those of bins i to j - 1
+            within = 0.0
+            for d in range(k):
+                x = scores[i, d]
+                sums[d] += x
+                squares += x * x
+                within -= sums[d] * sums[d]
+            whole = cost[i] + penalty + max(squares + within / (j - i), 0.0)
+            if whole < cost[j]:
+                cost[j] = whole
+                start[j] = i
+
+
+# ------------------------------------------------------------------ allocators
+
+# The shared resources are counted in units above each core's minimum: `spare` units of each can
+# be given.  One of them is the last axis ("columns"), the others are flattened into "rows".
+# `value` (phases, rows, 2 pad) is what a core is worth in a phase with at most so many units, never
+# falling along rows or columns; column x is at pad + x, and what is no column is -inf.  The pad
+# is the number of columns rounded up to whole lanes.
+
+EQUAL, DNA, OPTIMUM = 0, 1, 2
+
+LANES = 16  # columns that are merged at a time
+
+
+@intrinsic
+def _lanes_raise_row(context, out, k, first, a, i, b, j, at, n):
+    """Compiled :func:`_plain_raise_row`, the lanes kept in a register."""
+
+    def generate(context, builder, signature, arguments):
+        lanes = ir.VectorType(ir.FloatType(), LANES)
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        blank = ir.Constant(lanes, ir.Undefined)
+
+        def place(array, row, column):
+            struct = context.make_array(signature.args[array])(context, builder, arguments[array])
+            stride = cgutils.unpack_tuple(builder, struct.strides, 2)[0]
+            width = builder.sdiv(stride, ir.Constant(stride.type, 4))
+            return builder.gep(struct.data, [builder.add(builder.mul(row, width), column)])
+
+        def load(pointer):
+            loaded = builder.load(builder.bitcast(pointer, lanes.as_pointer()))
+            loaded.align = 4
+            return loaded
+
+        _, k, first, _, i, _, j, at, n = arguments
+        target, single, row = place(0, k, first), place(3, i, at), place(5, j, first)
+        best = cgutils.alloca_once_value(builder, load(target))
+        with cgutils.for_range(builder, n) as loop:
+            worth = builder.load(builder.gep(single, [loop.index]))
+            worth = builder.insert_element(blank, worth, ir.Constant(ir.IntType(32), 0))
+            worth = builder.shuffle_vector(worth, blank, zeros)
+            both = builder.fadd(load(builder.gep(row, [builder.neg(loop.index)])), worth)
+            old = builder.load(best)
+            builder.store(builder.select(builder.fcmp_ordered(">", both, old), both, old), best)
+        stored = builder.store(builder.load(best), builder.bitcast(target, lanes.as_pointer()))
+        stored.align = 4
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(out, index, index, a, index, b, index, index, index), generate
+
+
+def _plain_raise_row(out, k, first, a, i, b, j, at, n):
+    """Raise out[k], the lanes y from `first` on, to a[i, at + x] + b[j, y - x], for all x < n."""
+    for x in range(n):
+        lanes = out[k, first : first + LANES]
+        np.maximum(lanes, a[i, at + x] + b[j, first - x : first - x + LANES], out=lanes)
+
+
+_raise_row = _plain_raise_row if config.DISABLE_JIT else _lanes_raise_row  # pyright: ignore
+
+
+@_kernel
+def _merge(a, b, triples, columns, out):
+    """Best sum of two: out[k, l] = max over i + j = k, x + y = l of a[i, x] + b[j, y].
+
+    Lanes of `out` beyond its columns are left with what follows from the others.
+    """
+    pad = out.shape[1] // 2
+    out[:] = -np.inf
+    for t in range(triples.shape[0]):
+        for lane in range(0, pad, LANES):
+            n = min(columns, lane + LANES)
+            i, j, k = triples[t, 0], triples[t, 1], triples[t, 2]
+            _raise_row(out, k, pad + lane, a, i, b, j, pad, n)  # pyright: ignore
+
+
+@_kernel
+def _split(a, b, strides, counts, row, column):
+    """Rows and column of `a` in the best sum of a and b at (row, column); the rest is b's."""
+    pad = a.shape[1] // 2
+    best = -np.inf
+    best_i, best_x = 0, 0
+    for i in range(a.shape[0]):
+        inside = True
+        for d in range(strides.size):
+            inside &= (i // strides[d]) % counts[d] <= (row // strides[d]) % counts[d]
+        if inside:
+            for x in range(column + 1):
+                both = a[i, pad + x] + b[row - i, pad + column - x]
+                if both > best:
+                    best = both
+                    best_i, best_x = i, x
+    return best_i, best_x
+
+
+@_kernel
+def _optimum(phases, busy, value, lattice, triples, spare, work, place):
+    """Rows and columns of the best allocation of all units, into ``place`` (cores, 2).
+
+    Left and right half of the cores are folded by `_merge`; only the best sum of the two halves
+    at all units is wanted.  ``work`` (cores, rows, 2 pad) keeps the partial sums.
+    """
+    strides, counts, columns = lattice
+    full_row = 0
+    for d in range(strides.size):
+        full_row += spare[d] * strides[d]
+    full_column = columns - 1
+    if busy == 1:
+        place[0, 0], place[0, 1] = full_row, full_column
+        return
+    half = (busy + 1) // 2
+    for side in range(2):
+        first, stop = (0, half) if side == 0 else (half, busy)
+        for s in range(first + 1, stop):
+            # invariant: work[s - 1] is the best sum of the cores from first to s - 1
+            if s == first + 1:
+                _merge(value[phases[first]], value[phases[s]], triples, columns, work[s])
+            else:
+                _merge(work[s - 1], value[phases[s]], triples, columns, work[s])
+    left = value[phases[0]] if half == 1 else work[half - 1]
+    right = value[phases[half]] if busy - half == 1 else work[busy - 1]
+    row, column = _split(left, right, strides, counts, full_row, full_column)
+    for side in range(2):
+        first, stop = (0, half) if side == 0 else (half, busy)
+        if side == 1:
+            row, column = full_row - row, full_column - column
+        at_row, at_column = row, column
+        for s in range(stop - 1, first, -1):
+            rest = value[phases[first]] if s == first + 1 else work[s - 1]
+            i, x = _split(rest, value[phases[s]], strides, counts, at_row, at_column)
+            place[s, 0], place[s, 1] = at_row - i, at_column - x
+            at_row, at_column = i, x
+        place[first, 0], place[first, 1] = at_row, at_column
+
+
+@_kernel
+def _least_holder(units, busy, d, most):
+    """The core that holds least of a resource and can use more; -1 where none can."""
+    found = -1
+    for s in range(busy):
+        if units[s, d] < most[d] and (found < 0 or units[s, d] < units[found, d]):
+            found = s
+    return found
+
+
+@_kernel
+def _give_rest(units, busy, left, most):
+    """Give units that help nobody to whoever holds least."""
+    for d in range(left.size):
+        while left[d] > 0:
+            s = _least_holder(units, busy, d, most)
+            if s < 0:
+                break
+            units[s, d] += 1
+            left[d] -= 1
+
+
+@_kernel
+def _worth(value, phase, units, s, strides):
+    """Value of the units of core s."""
+    row = 0
+    for d in range(strides.size):
+        row += units[s, d] * strides[d]
+    return value[phase, row, value.shape[2] // 2 + units[s, strides.size]]
+
+
+@_kernel
+def _greedy(phases, busy, value, strides, left, most, units, gain):
+    """One unit at a time to the core whom it helps most (DNA); ``gain`` (cores, resources)."""
+    n = left.size
+    for s in range(busy):
+        _update_gains(phases, s, value, strides, most, units, gain)
+    while True:
+        best, best_s, best_d = 0.0, -1, -1
+        for d in range(n):
+            if left[d] > 0:
+                for s in range(busy):
+                    if gain[s, d] > best:
+                        best, best_s, best_d = gain[s, d], s, d
+        if best_s < 0:
+            # no step helps anybody
+            for d in range(n):
+                if left[d] > 0:
+                    best_s, best_d = _least_holder(units, busy, d, most), d
+                    if best_s >= 0:
+                        break
+            if best_s < 0:
+                return
+        units[best_s, best_d] += 1
+        left[best_d] -= 1
+        _update_gains(phases, best_s, value, strides, most, units, gain)
+
+
+@_kernel
+def _update_gains(phases, s, value, strides, most, units, gain):
+    row = 0
+    for d in range(strides.size):
+        row += units[s, d] * strides[d]
+    last = strides.size
+    column = value.shape[2] // 2 + units[s, last]
+    here = value[phases[s], row, column]
+    for d in range(last):
+        more = units[s, d] < most[d]
+        gain[s, d] = value[phases[s], row + strides[d], column] - here if more else -1.0
+    more = units[s, last] < most[last]
+    gain[s, last] = value[phases[s], row, column + 1] - here if more else -1.0
+
+
+@_kernel
+def allocate(method, phases, busy, table, work, contexts):
+    """Contexts of all cores for the phases of the tasks that run on the first `busy` of them.
+
+    ``table`` is (value, context of each place, lattice, triples, spare, most, idle context):
+    the lattice is (strides, counts, columns) of rows and columns, `most` the units above which no
+    resource has levels.  ``work`` is (partial sums, units, left, gain, place).
+    """
+    value, context, lattice, triples, spare, most, idle = table
+    partial, units, left, gain, place = work
+    strides, counts, _columns = lattice
+    last = strides.size
+    for d in range(last + 1):
+        left[d] = spare[d]
+        for s in range(busy):
+            units[s, d] = 0
+    if busy > 0:
+        if method == DNA:
+            _greedy(phases, busy, value, strides, left, most, units, gain)
+        elif method == OPTIMUM:
+            _optimum(phases, busy, value, lattice, triples, spare, partial, place)
+            for s in range(busy):
+                for d in range(last):
+                    units[s, d] = (place[s, 0] // strides[d]) % counts[d]
+                units[s, last] = place[s, 1]
+                here = _worth(value, phases[s], units, s, strides)
+                for d in range(last + 1):
+                    # what a core does not need is given to whoever holds least
+                    while units[s, d] > 0:
+                        units[s, d] -= 1
+                        if _worth(value, phases[s], units, s, strides) < here:
+                            units[s, d] += 1
+                            break
+                    left[d] -= units[s, d]
+            _give_rest(units, busy, left, most)
+        else:
+            cores = contexts.size
+            for s in range(busy):
+                for d in range(last + 1):
+                    units[s, d] = min(spare[d] // cores, most[d])
+    for s in range(contexts.size):
+        contexts[s] = idle
+    for s in range(busy):
+        row = 0
+        for d in range(last):
+            row += units[s, d] * strides[d]
+        contexts[s] = context[phases[s], row, units[s, last]]
+
+
+@_kernel
+def find_phase(ends, first, stop, progress):
+    """The phase, from `first` to before `stop`, in which progress lies."""
+    phase = first
+    while phase < stop - 1 and progress >= ends[phase]:
+        phase += 1
+    return phase
+
+
+@_kernel
+def decide(method, tasks, progress, busy, phase_table, table, work, contexts):
+    """Contexts of all cores; ``phase_table`` is (ends, first phase of each task, phases)."""
+    ends, first, phases = phase_table
+    for s in range(busy):
+        task = tasks[s]
+        phases[s] = find_phase(ends, first[task], first[task + 1], progress[s])
+    allocate(method, phases, busy, table, work, contexts)
+
+
+# ------------------------------------------------------------------ global EDF
+
+LATE = 1e-9  # a job is late where its response exceeds its deadline by this share
+ROUNDING = 1e-9  # instants this share of a tick apart are one
+
+
+@_kernel
+def _time_to_end(seconds, stretch, share, limit):
+    """Time until a job ends if nothing changes; inf where it is more than `limit`."""
+    left = seconds[stretch] * (1.0 - share)
+    for b in range(stretch + 1, seconds.size):
+        if left > limit:
+            return np.inf
+        left += seconds[b]
+    return left if left <= limit else np.inf
+
+
+@_kernel
+def _advance(seconds, power, stretch, share, time):
+    """Stretch and share of it after `time`, and the energy spent."""
+    energy = 0.0
+    while stretch < seconds.size:
+        left = seconds[stretch] * (1.0 - share)
+        if time < left:
+            energy += time * power[stretch]
+            share += time / seconds[stretch]
+            break
+        energy += left * power[stretch]
+        time -= left
+        stretch += 1
+        share = 0.0
+    return stretch, share, energy
+
+
+@_kernel
+def play(tasks, truth, phase_table, allocator, rules, results, log):
+    """Global EDF of periodic tasks on profile truth, until every job is done.
+
+    Parameters
+    ----------
+    tasks : period (n,), profile (n,), table (n,), first job (n + 1,), run of each job (jobs,)
+    truth : seconds (profiles, runs, contexts, stretches), power (profiles, contexts, stretches)
+    phase_table : ends (phases,), first phase of each table (tables + 1,), phases (cores,)
+    allocator : method, table, work and contexts of :func:`allocate`
+    rules : timer [s], whether to stop at the first late job
+    results : completion (jobs,), energy (n,), counters (2,): decisions, late jobs
+    log : time (size,), job (size, cores), context (size, cores): the first decisions
+    """
+    period, profile, table_of, first_job, run = tasks
+    seconds, power = truth
+    ends, first_phase, phases = phase_table
+    method, table, work, contexts = allocator
+    timer, stop = rules
+    completion, energy, counters = results
+    log_time, log_job, log_context = log
+    n, cores = period.size, contexts.size
+    n_stretches = seconds.shape[3]
+    released = np.zeros(n, dtype=np.int64)
+    done = np.zeros(n, dtype=np.int64)
+    stretch = np.zeros(n, dtype=np.int64)
+    share = np.zeros(n)
+    running = np.full(cores, -1, dtype=np.int64)
+    chosen = np.full(cores, -1, dtype=np.int64)
+    finish = np.empty(cores)
+    left = first_job[n]
+    busy = 0
+    now = 0.0
+    ticked = True
+    ended = False
+    while left > 0:
+        next_release = np.inf
+        for i in range(n):
+            # invariant: exactly the jobs with a release <= now have been released
+            jobs = first_job[i + 1] - first_job[i]
+            while released[i] < jobs and released[i] * period[i] <= now:
+                released[i] += 1
+            if released[i] < jobs:
+                next_release = min(next_release, released[i] * period[i])
+        # the earliest deadlines run; of equal ones the first task; jobs of a task in sequence
+        n_chosen = 0
+        for i in range(n):
+            if released[i] > done[i]:
+                deadline = (done[i] + 1) * period[i]
+                s = n_chosen
+                while s > 0 and (done[chosen[s - 1]] + 1) * period[chosen[s - 1]] > deadline:
+                    s -= 1
+                if s < cores:
+                    for k in range(min(n_chosen, cores - 1), s, -1):
+                        chosen[k] = chosen[k - 1]
+                    chosen[s] = i
+                    n_chosen = min(n_chosen + 1, cores)
+        switched = ended or n_chosen != busy
+        for s in range(n_chosen):
+            found = False
+            for k in range(busy):
+                found |= running[k] == chosen[s]
+            switched |= not found
+        if switched:
+            busy = _seat(running, busy, chosen, n_chosen)
+        entered = switched
+        for s in range(busy if switched or ticked else 0):
+            i = running[s]
+            progress = (stretch[i] + share[i]) / n_stretches
+            p = table_of[i]
+            phase = find_phase(ends, first_phase[p], first_phase[p + 1], progress)
+            entered |= phase != phases[s]
+            phases[s] = phase
+        if entered and busy > 0:
+            allocate(method, phases, busy, table, work, contexts)
+            if counters[0] < log_time.size:
+                log_time[counters[0]] = now
+                for s in range(cores):
+                    log_context[counters[0], s] = contexts[s]
+                    i = running[s]
+                    log_job[counters[0], s] = first_job[i] + done[i] if s < busy else -1
+            counters[0] += 1
+        if busy == 0:
+            now = next_release
+            ticked, ended = False, False
+            continue
+        tick = (np.floor(now / timer + ROUNDING) + 1.0) * timer
+        until = min(next_release, tick)
+        step = until - now
+        for s in range(busy):
+            i = running[s]
+            row = seconds[profile[i], run[first_job[i] + done[i]], contexts[s]]
+            finish[s] = _time_to_end(row, stretch[i], share[i], step + ROUNDING * timer)
+            if finish[s] < until - now:
+                step = min(step, finish[s])
+        end = until if step == until - now else now + step
+        ended = False
+        for s in range(busy):
+            i = running[s]
+            job = first_job[i] + done[i]
+            p, c = profile[i], contexts[s]
+            row = seconds[p, run[job], c]
+            at, part, spent = _advance(row, power[p, c], stretch[i], share[i], step)
+            energy[i] += spent
+            stretch[i], share[i] = at, part
+            if finish[s] <= step + ROUNDING * timer or at == n_stretches:
+                completion[job] = end
+                if end - done[i] * period[i] > period[i] * (1.0 + LATE):
+                    counters[1] += 1
+                    if stop:
+                        return
+                done[i] += 1
+                ended = True
+                stretch[i], share[i] = 0, 0.0
+                left -= 1
+        now = end
+        ticked = end >= tick - ROUNDING * timer  # a release may lie a rounding before it
+
+
+@_kernel
+def _seat(running, busy, chosen, n_chosen):
+    """Put the chosen tasks on the first cores, those that run already before the others."""
+    kept = 0
+    for s in range(busy):
+        for k in range(n_chosen):
+            if running[s] == chosen[k]:
+                running[kept] = running[s]
+                kept += 1
+                break
+    for k in range(n_chosen):
+        found = False
+        for s in range(kept):
+            found |= running[s] == chosen[k]
+        if not found:
+            running[kept] = chosen[k]
+            kept += 1
+    return kept

@@ -1,0 +1,297 @@
+"""Sets of periodic tasks that share a platform: drawn at random, and as TOML files.
+
+A task runs the work of one profile once a period, and has to be done when the next period
+begins (implicit deadlines).  Its reference utilisation is its longest observed execution time in
+the largest context, its ``wcet``, divided by its period.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from msbgen.data.files import check_input, replace_file
+from msbgen.data.schema import context_table, duration_array, resource_names
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.schedule.grid import place_of
+
+# Utilisations of single tasks are drawn from this range.
+_UTILISATION = (0.1, 0.4)
+_KEYS = ("cores", "capacity", "minima", "task")
+_TASK_KEYS = ("name", "profile", "period", "wcet")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A periodic task with implicit deadline.
+
+    Attributes
+    ----------
+    name : str
+    profile : str
+        Whose phase table and runs are its own.
+    period : float
+        [s]
+    wcet : float or None
+        Longest observed execution time in the largest context [s], where it is known.
+    """
+
+    name: str
+    profile: str
+    period: float
+    wcet: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.period < float("inf"):
+            raise ArgumentError(
+                f"period of task '{self.name}' is {self.period}; a positive number of seconds is "
+                f"wanted."
+            )
+        if self.wcet is not None and not 0 < self.wcet < float("inf"):
+            raise ArgumentError(
+                f"wcet of task '{self.name}' is {self.wcet}; a positive number of seconds is "
+                f"wanted."
+            )
+
+    @property
+    def utilisation(self) -> float:
+        """Reference utilisation.
+
+        Raises
+        ------
+        ArgumentError
+            The task's ``wcet`` is not known.
+        """
+        if self.wcet is None:
+            raise ArgumentError(
+                f"wcet of task '{self.name}' is not given; its longest execution time in the "
+                f"largest context is wanted."
+            )
+        return self.wcet / self.period
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Tasks, and the cores and shared resources that they have.
+
+    Attributes
+    ----------
+    cores : int
+    capacity : dict of str to float
+        How much there is of each shared resource [its units].
+    tasks : tuple of Task
+    minima : dict of str to float
+        What every core holds at least; the lowest level where nothing is said.
+    """
+
+    cores: int
+    capacity: dict[str, float]
+    tasks: tuple[Task, ...]
+    minima: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.cores != int(self.cores) or self.cores < 1:
+            raise ArgumentError(f"cores are {self.cores}; a whole number ≥ 1 is wanted.")
+        if not self.tasks:
+            raise ArgumentError("tasks are none; one task or more is wanted.")
+        names = [task.name for task in self.tasks]
+        again = next((name for name in names if names.count(name) > 1), None)
+        if again is not None:
+            raise ArgumentError(f"name '{again}' is given to two tasks; one name each is wanted.")
+
+    @property
+    def utilisation(self) -> float:
+        """Sum of the reference utilisations."""
+        return sum(task.utilisation for task in self.tasks)
+
+    def scaled(self, utilisation: float) -> TaskSet:
+        """The same set with all periods scaled to another reference utilisation."""
+        if not 0 < utilisation < float("inf"):
+            raise ArgumentError(f"utilisation is {utilisation}; a positive number is wanted.")
+        factor = self.utilisation / utilisation
+        tasks = tuple(replace(task, period=task.period * factor) for task in self.tasks)
+        return replace(self, tasks=tasks)
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a TOML file, whole or not at all.
+
+        Raises
+        ------
+        FileExistsError
+            `path` exists and `overwrite` is False.
+        """
+        lines = [f"cores = {self.cores}", "", "[capacity]"]
+        lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.capacity.items()]
+        if self.minima:
+            lines += ["", "[minima]"]
+            lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.minima.items()]
+        for task in self.tasks:
+            lines += ["", "[[task]]", f"name = {_text(task.name)}"]
+            lines += [f"profile = {_text(task.profile)}", f"period = {_number(task.period)}"]
+            lines += [] if task.wcet is None else [f"wcet = {_number(task.wcet)}"]
+        with replace_file(path, overwrite=overwrite) as partial:
+            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _text(text: str) -> str:
+    """A TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() and name.replace("_", "").isalnum() else _text(name)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
+    """Read a task set from a TOML file.
+
+    Keys are ``cores``, tables ``capacity`` and ``minima`` (amount of each shared resource), and
+    an array of tables ``task`` with ``profile``, ``period`` [s], and if wanted ``name`` and
+    ``wcet`` [s].
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+    """
+    path = check_input(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
+    _check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
+    tasks = content["task"]
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise ProfileError(f"{path.name}: 'task' is no array of tables; '[[task]]' is wanted.")
+    try:
+        read = []
+        for number, task in enumerate(tasks):
+            where = f"{path.name}, task {task.get('name', number)}"
+            _check_keys(task, _TASK_KEYS, ("profile", "period"), where)
+            profile = _string(task, "profile", where)
+            name = _string(task, "name", where) if "name" in task else f"{profile}-{number}"
+            wcet = _amount(task["wcet"], "wcet", where) if "wcet" in task else None
+            read.append(Task(name, profile, _amount(task["period"], "period", where), wcet))
+        return TaskSet(
+            _cores(content["cores"], path.name),
+            _amounts(content["capacity"], "capacity", path.name),
+            tuple(read),
+            _amounts(content.get("minima", {}), "minima", path.name),
+        )
+    except ArgumentError as error:
+        raise ProfileError(f"{path.name}: {error}") from None
+
+
+def _check_keys(
+    content: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str
+) -> None:
+    for key in content:
+        if key not in known:
+            raise ProfileError(f"{where}: '{key}' is no known key; {', '.join(known)} are.")
+    for key in needed:
+        if key not in content:
+            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
+
+
+def _amount(value: Any, key: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ProfileError(f"{where}: '{key}' is {value!r}; a number is wanted.")
+    return float(value)
+
+
+def _cores(value: Any, where: str) -> int:
+    number = _amount(value, "cores", where)
+    if number != number // 1:
+        raise ProfileError(f"{where}: 'cores' is {value!r}; a whole number ≥ 1 is wanted.")
+    return int(number)
+
+
+def _string(task: Mapping[str, Any], key: str, where: str) -> str:
+    if not isinstance(task[key], str) or not task[key]:
+        raise ProfileError(f"{where}: '{key}' is {task[key]!r}; a name is wanted.")
+    return task[key]
+
+
+def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
+    if not isinstance(table, dict):
+        raise ProfileError(f"{where}: '{key}' is {table!r}; a table of amounts is wanted.")
+    return {str(name): _amount(v, f"{key}.{name}", where) for name, v in table.items()}
+
+
+def reference_wcet(profiles: xr.Dataset) -> float:
+    """Longest observed execution time in the largest context [s].
+
+    Raises
+    ------
+    ProfileError
+        No context has the highest level of every resource.
+    """
+    names = resource_names(profiles)
+    levels = [profiles[n].attrs.get("levels", profiles[n].values) for n in names]
+    highest = [float(np.max(values)) for values in levels]
+    rows = np.flatnonzero(np.isclose(context_table(profiles), highest, rtol=1e-9).all(axis=1))
+    if not len(rows):
+        raise ProfileError(
+            f"{place_of(profiles)}: no context has the highest level of every resource; its "
+            f"execution time is the reference and wanted."
+        )
+    return float(np.nanmax(duration_array(profiles)[rows[0]]))
+
+
+def draw_task_set(
+    wcet: Mapping[str, float],
+    utilisation: float,
+    *,
+    cores: int,
+    capacity: Mapping[str, float],
+    minima: Mapping[str, float] | None = None,
+    rng: np.random.Generator | int = 0,
+) -> TaskSet:
+    """Draw tasks until their reference utilisations add up.
+
+    Each runs one of the profiles, drawn evenly, at a utilisation drawn evenly from 0.1 to 0.4;
+    the last one gets what is left.
+
+    Parameters
+    ----------
+    wcet : mapping of str to float
+        Longest execution time of each profile in the largest context [s].
+    utilisation : float
+        Wanted sum, at most the number of cores.
+    cores, capacity, minima
+        As of :class:`TaskSet`.
+    rng : numpy.random.Generator or int
+
+    Raises
+    ------
+    ArgumentError
+        No profile; a utilisation that no schedule reaches, or none at all.
+    """
+    if not wcet:
+        raise ArgumentError("profiles are none; one or more is wanted.")
+    if not 0 < utilisation <= cores:
+        raise ArgumentError(
+            f"utilisation is {utilisation}; a number above 0, up to the {cores} cores, is wanted."
+        )
+    drawn = np.random.default_rng(rng)
+    names = list(wcet)
+    tasks: list[Task] = []
+    left = float(utilisation)
+    while left > 1e-9:
+        share = min(float(drawn.uniform(*_UTILISATION)), left)
+        profile = names[int(drawn.integers(len(names)))]
+        name = f"{profile}-{len(tasks)}"
+        tasks.append(Task(name, profile, wcet[profile] / share, wcet[profile]))
+        left -= share
+    return TaskSet(cores, dict(capacity), tuple(tasks), dict(minima or {}))

@@ -1,0 +1,81 @@
+"""Kernels beside plain Python: lanes, change points, and what runs without compilation."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.schedule import _kernels
+
+
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_merging_two_cores_is_a_max_plus_convolution(columns, rows, seed):
+    rng = np.random.default_rng(seed)
+    pad = -(-columns // _kernels.LANES) * _kernels.LANES
+    a, b = (np.full((rows, 2 * pad), -np.inf, dtype=np.float32) for _ in range(2))
+    for x in (a, b):
+        x[:, pad : pad + columns] = rng.random((rows, columns))
+    triples = np.array([(i, j, i + j) for i in range(rows) for j in range(rows - i)])
+    out = np.empty_like(a)
+    _kernels._merge(a, b, triples, columns, out)
+    for k in range(rows):
+        for x in range(columns):
+            best = max(
+                a[i, pad + y] + b[k - i, pad + x - y] for i in range(k + 1) for y in range(x + 1)
+            )
+            assert out[k, pad + x] == best
+
+
+def cost_of(scores, cuts, penalty):
+    edges = [0, *cuts, len(scores)]
+    pieces = [scores[i:j] for i, j in itertools.pairwise(edges)]
+    return sum(((p - p.mean(axis=0)) ** 2).sum() + penalty for p in pieces)
+
+
+@given(st.integers(1, 8), st.floats(0.0, 3.0), st.integers(0, 2**32 - 1))
+def test_change_points_are_the_best_of_all_segmentations(bins, penalty, seed):
+    scores = np.random.default_rng(seed).normal(size=(bins, 2)).cumsum(axis=0)
+    cost, start = np.empty(bins + 1), np.zeros(bins + 1, dtype=np.int64)
+    _kernels.change_points(scores, penalty, cost, start)
+    every = [
+        [i + 1 for i in range(bins - 1) if mask >> i & 1] for mask in range(2 ** max(bins - 1, 0))
+    ]
+    best = min(cost_of(scores, cuts, penalty) for cuts in every)
+    np.testing.assert_allclose(cost[bins], best, rtol=1e-9, atol=1e-9)
+    found, at = [], bins
+    while start[at] > 0:
+        at = start[at]
+        found.insert(0, int(at))
+    np.testing.assert_allclose(cost_of(scores, found, penalty), best, rtol=1e-9, atol=1e-9)
+
+
+UNCOMPILED = """
+import numpy as np
+from msbgen.schedule import _kernels
+from msbgen.schedule.allocate import Allocator
+from platforms import make_table, rising_speeds
+levels = {"ways": [1.0, 2.0, 3.0], "bandwidth": [1.0, 2.0, 3.0], "clock": [1.0, 2.0]}
+table = make_table(rising_speeds(np.random.default_rng(0), 2, levels), [0.5, 1.0], levels)
+for method in ("dna", "optimum"):
+    allocator = Allocator({"a": table}, {"ways": 8, "bandwidth": 9}, 4, method=method)
+    print(allocator.decide(["a"] * 4, [0.1, 0.6, 0.7, 0.2]).tolist())
+"""
+
+
+def test_decisions_are_the_same_without_compilation():
+    def run(**environment):
+        paths = os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path])
+        done = subprocess.run(
+            [sys.executable, "-c", UNCOMPILED],
+            env={**os.environ, "PYTHONPATH": paths, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    assert run() == run(NUMBA_DISABLE_JIT="1")
