@@ -24,6 +24,7 @@ DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 
 GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("platform",),
+    "deciding": ("phases", "allocate", "taskset", "simulate"),
     "predictors": ("runtime",),
 }
 

@@ -132,6 +132,34 @@ def add_contexts(verb: argparse.ArgumentParser, default_levels: str) -> None:
     )
 
 
+def add_capacity(verb: argparse.ArgumentParser) -> None:
+    """``--capacity``: how much there is of each shared resource."""
+    verb.add_argument(
+        "--capacity",
+        type=amounts,
+        required=True,
+        metavar="NAME=X,...",
+        help="how much there is of each shared resource, as cache_ways=20,bandwidth=1400",
+    )
+
+
+def add_allocator(verb: argparse.ArgumentParser) -> None:
+    """``--allocator`` and ``--objective``: how decisions are made."""
+    verb.add_argument(
+        "--allocator",
+        choices=("optimum", "dna", "equal"),
+        default="optimum",
+        help="exact, greedy, or the same for every core (%(default)s)",
+    )
+    verb.add_argument(
+        "--objective",
+        choices=("instructions", "progress"),
+        default="instructions",
+        help="what it makes large: the sum of instruction rates, or of rates divided by those in "
+        "the largest context (%(default)s)",
+    )
+
+
 # --------------------------------------------------------------------------- text to values
 
 
@@ -204,6 +232,51 @@ def _number(text: str) -> float:
         return float(text) if text.strip()[-1:].isdigit() or text.endswith(".") else float("nan")
     except ValueError:
         return float("nan")
+
+
+def share(text: str) -> float:
+    """Share from 0 to below 1."""
+    value = _number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to below 1")
+    return value
+
+
+def slack(text: str) -> float | str:
+    """Share that lower clocks may cost, or the name of a rule for it."""
+    if text in ("reference", "simulated"):
+        return text
+    if not 0 <= _number(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a share from 0 to below 1, nor 'reference' or 'simulated'"
+        )
+    return _number(text)
+
+
+def shares(text: str) -> list[float]:
+    """Shares from 0 to 1, between commas."""
+    values = [_number(part) for part in text.split(",")]
+    if not all(0 <= value <= 1 for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of shares from 0 to 1, as 0.3,0.5")
+    return values
+
+
+def amounts(text: str) -> dict[str, float]:
+    """Positive amounts by name, as ``cache_ways=20,bandwidth=1400``."""
+    parts = [part.partition("=") for part in text.split(",")]
+    found = {name.strip(): _number(value) for name, _, value in parts}
+    if len(found) < len(parts) or not all(
+        name and 0 < value < float("inf") for name, value in found.items()
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of amounts, as cache_ways=20,bandwidth=1400"
+        )
+    return found
+
+
+def folder(text: str) -> Path:
+    """Folder of files that a task set names."""
+    return Path(text)
 
 
 def output(text: str) -> Path:
@@ -354,6 +427,25 @@ def check_room(path: Path, size: float) -> None:
             f"{path}: the result would take {size / 1e9:.3g} GB or more, there are "
             f"{free / 1e9:.3g} GB free; ask for fewer contexts or samples, or a longer interval."
         )
+
+
+def profile_file(folder: Path, profile: str, task_set: str) -> Path:
+    """File of a profile that a task set names, in a folder.
+
+    Raises
+    ------
+    ProfileError
+        There is none.
+    """
+    path = folder / f"{profile}.nc"
+    if not path.is_file():
+        from msbgen.errors import ProfileError
+
+        raise ProfileError(
+            f"{task_set}: runs '{profile}', of which there is no '{path}'; a file of that name is "
+            f"wanted."
+        )
+    return path
 
 
 def contexts_file(source: str) -> Path | None:

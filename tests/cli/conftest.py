@@ -6,10 +6,13 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 
+from conftest import synthetic_task
 from msbgen.cli.main import main
 from msbgen.data.store import write_profiles
+from msbgen.schedule.phases import phase_table, write_phases
 
 
 @pytest.fixture
@@ -64,3 +67,22 @@ def refused(msbgen, tmp_path):
         return done
 
     return run
+
+
+@pytest.fixture
+def decisions(tmp_path):
+    """Folder with profiles of every context of a small platform, their table, and a task set."""
+    every = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.5, 2.0)])
+    for name in ("truth", "tables"):
+        (tmp_path / name).mkdir()
+    profiles = synthetic_task(every)
+    write_profiles(profiles, tmp_path / "truth" / "synthetic.nc")
+    write_phases(phase_table(profiles), tmp_path / "tables" / "synthetic.nc")
+    (tmp_path / "set.toml").write_text(
+        "cores = 2\n[capacity]\ncache_ways = 10\n"
+        + "".join(
+            f'[[task]]\nprofile = "synthetic"\nperiod = {period}\nwcet = 0.109\n'
+            for period in (0.3, 0.35, 0.5)
+        )
+    )
+    return tmp_path

@@ -150,6 +150,10 @@ READING = {
     "plan": ["plan", "X", "--budget", "3", "-o", "p.csv"],
     "replay": ["platform", "replay", "X", "-o", "o.nc", "--contexts", "all"],
     "replay contexts": ["platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "phases": ["phases", "X", "-o", "o.nc"],
+    "allocate tables": ["allocate", "X", "--progress", "0", "--capacity", "cache_ways=5"],
+    "taskset": ["taskset", "X", "-o", "s", "--capacity", "cache_ways=5", "--utilisation", "1"],
+    "simulate": ["simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
     "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
 }
 

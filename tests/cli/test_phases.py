@@ -1,0 +1,21 @@
+"""``msbgen phases``: a table from a file, or a sentence."""
+
+from msbgen.data.store import read_profiles, write_profiles
+from msbgen.schedule.phases import read_phases
+
+
+def test_a_table_of_every_context(msbgen, decisions):
+    done = msbgen("phases", "truth/synthetic.nc", "-o", "table.nc", "--resolution", "0.05")
+    assert done.returncode == 0, done.stderr
+    table = read_phases(decisions / "table.nc")
+    assert done.stdout == f"table.nc: {table.sizes['phase']} phases in 12 contexts\n"
+    assert 2 <= table.sizes["phase"] <= 8
+
+
+def test_what_cannot_be_cut_is_refused(refused, folder):
+    measured = read_profiles(folder / "measured.nc")
+    write_profiles(measured.isel(context=slice(0, 5)), folder / "five.nc")
+    refused(3, "five.nc: 1 of 6 contexts are missing", "phases", "five.nc", "-o", "table.nc")
+    refused(3, "unknown.nc: no such file", "phases", "unknown.nc", "-o", "table.nc")
+    refused(2, "is not a positive number", "phases", "measured.nc", "-o", "t", "--resolution", "0")
+    refused(2, "exists already", "phases", "measured.nc", "-o", "truth.nc")
