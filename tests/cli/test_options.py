@@ -154,6 +154,13 @@ READING = {
     "allocate tables": ["allocate", "X", "--progress", "0", "--capacity", "cache_ways=5"],
     "taskset": ["taskset", "X", "-o", "s", "--capacity", "cache_ways=5", "--utilisation", "1"],
     "simulate": ["simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
+    "runtime import source": ["runtime", "import", "X", "-o", "o.nc"],
+    "runtime fit runs": ["runtime", "fit", "X", "-o", "o.nc"],
+    "runtime predict model": ["runtime", "predict", "X", "--wanted", "measured.nc"],
+    "runtime predict wanted": ["runtime", "predict", "measured.nc", "--wanted", "X"],
+    "runtime bound model": ["runtime", "bound", "X", "--wanted", "measured.nc"],
+    "runtime bound wanted": ["runtime", "bound", "measured.nc", "--wanted", "X"],
+    "runtime evaluate runs": ["runtime", "evaluate", "X"],
     "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
 }
 
@@ -165,6 +172,8 @@ def test_every_verb_refuses_what_is_no_file_before_opening_it(
 ):
     path = special[kind]
     sentence = f"{path}: no such file" if kind == "nothing" else f"{path}: is "
+    if kind == "folder" and arguments[:2] == ["runtime", "import"]:  # it may be one of archives
+        sentence = "folder/data.npz: no such file; a folder with data.npz is wanted."
     refused(3, sentence, *[path if a == "X" else a for a in arguments])
 
 
