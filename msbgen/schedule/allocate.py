@@ -7,11 +7,11 @@ is worth with units u in its current phase, an allocator looks for
     max Σ_s v_s(u_s)   over   Σ_s u_s ≤ capacity,  u_s ≥ minimum,
 
 v being the instruction rate (Gifford et al., DNA, RTAS 2021) or progress: the rate divided by the
-rate in the largest context, so that tasks of fast instructions are not favoured.  More never
-hurts: v is the nearest table to the rates that never falls.  ``equal`` gives every core the same;
-``dna`` gives unit after unit to the core that gains most by it; ``optimum`` is exact: sums of
-cores are combined by max-plus convolution.  Units that help nobody go to the core holding least,
-and a core that runs nothing holds the minimum.
+rate in the largest context, so that tasks of fast instructions are not favoured.  ``equal`` gives
+every core the same; ``dna`` gives unit after unit to the core that gains most by it, on the rates
+as they are; ``optimum`` is exact: sums of cores are combined by max-plus convolution.  It knows
+that more never hurts: its v is the nearest table to the rates that never falls.  Units that help
+nobody go to the core holding least, and a core that runs nothing holds the minimum.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Allocator:
         for table in tables.values():
             speed, context = _speeds(table, self.grid, [s.resource.name for s in shares], slack)
             worth = _worth(table, objective).reshape(-1, *[1] * len(shares))
-            values.append(_never_falling(_on_units(speed * worth, shares)))
+            value = _on_units(speed * worth, shares)
+            values.append(_never_falling(value) if method == "optimum" else value)
             contexts.append(_on_units(context, shares))
             ends.append(np.asarray(table["end"].values, dtype=float))
             first.append(first[-1] + len(ends[-1]))
