@@ -9,6 +9,9 @@ three clocks.  The last two need ``pip install msbgen[bench]``.
 ``python benchmarks/reproduce.py speed [--quick] [--only bridge generate] [--no-run]``: speed,
 every figure beside its target; on an idle machine, or the figures mean nothing.  ``--quick`` takes
 small sizes, for a trial, and writes into a folder of its own.
+``python benchmarks/reproduce.py allocation --work FOLDER [--only shares clocks …]``: decisions on
+generated profiles beside decisions on measured ones, by simulation; the folder keeps a gigabyte of
+replays.  `bench_schedule.py --work FOLDER` times the decisions.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -30,6 +33,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
+import allocation
 import numpy as np
 from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
 from targets import figures
@@ -387,9 +391,14 @@ def main() -> None:
     part.add_argument("--quick", action="store_true", help="small sizes, for a trial")
     part.add_argument("--only", nargs="+", choices=SPEED, default=SPEED)
     part.add_argument("--no-run", action="store_true", help="take the results that are stored")
+    part = parts.add_parser("allocation", help="decisions on generated and measured profiles")
+    part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
+    part.add_argument("--only", nargs="+", choices=allocation.PARTS, default=[*allocation.PARTS])
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
-    if arguments.part == "picture":
+    if arguments.part == "allocation":
+        allocation.run(arguments.work, arguments.only)
+    elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":
         speed(() if arguments.no_run else arguments.only, arguments.quick)

@@ -13,9 +13,12 @@ import pytest
 
 import msbgen
 from conftest import synthetic_task
+from msbgen import platform
+from msbgen.schedule import Allocator, Task, TaskSet, phase_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
+import allocation
 import bench_bounds
 import bench_bridge
 import bench_evaluate
@@ -25,6 +28,7 @@ import bench_platform
 import mutate
 import peers
 import reproduce
+import schedule_replay
 from bench_generate import Stages
 from tables import README, RESULTS, markdown, put_into_readme
 from targets import Figure, figures
@@ -308,3 +312,30 @@ def test_who_hangs_or_crashes_is_replaced(monkeypatch, tmp_path, script, wanted)
         assert verdict == mutate.FAILED
         assert wanted in why
     worker.stop()
+
+
+def test_jobs_on_their_traces_last_as_long_as_runs_do():
+    """One task alone on a core, whose allocation cannot change: beside replayed runs."""
+    programs = schedule_replay.Programs(["gzip"])
+    every = platform.platform_contexts("grid:2x2x2")
+    trace = platform.read_trace(msbgen.shipped_file("traces/gzip.nc"))
+    runs = platform.replay(trace, every, 30)
+    table = phase_table(runs)
+    task_set = TaskSet(1, {"cache_ways": 20.0, "bandwidth": 70.0}, (Task("a", "gzip", 2.0),))
+    allocator = Allocator({"gzip": table}, task_set.capacity, 1)
+    ratio = schedule_replay.replay_set(
+        task_set, allocator, programs, {"gzip": table}, horizon=60.0, seed=1
+    )
+    (row,) = np.flatnonzero((every == [20.0, 70.0, 2.3]).all(axis=1))
+    lasted = runs["duration"].values[row]
+    assert 2.0 * ratio.mean() == pytest.approx(lasted.mean(), rel=0.01)
+    assert 2.0 * ratio.std() == pytest.approx(lasted.std(), rel=0.5)
+
+
+def test_distances_of_distributions_and_their_intervals():
+    assert allocation.kolmogorov([0.0, 1.0], [0.0, 1.0]) == 0.0
+    assert allocation.kolmogorov([0.0, 1.0], [2.0, 3.0]) == 1.0
+    assert allocation.kolmogorov([0.0, 1.0, 2.0, 3.0], [1.5]) == 0.5
+    mean, half = allocation.interval([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert half == pytest.approx(1.96 / math.sqrt(3))

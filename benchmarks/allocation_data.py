@@ -1,0 +1,139 @@
+"""What the allocation experiment plays with: phase tables of every method, and truths.
+
+Everything is made once and kept in a folder: replays of all 4,560 contexts of six programs, and
+profiles generated from the 125 contexts that ship.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from tables import PROFILES, TASKS
+
+import msbgen
+from msbgen import platform
+from msbgen.evaluate.baselines import BASELINES
+from msbgen.schedule.grid import Grid
+from msbgen.schedule.phases import phase_table, read_phases, write_phases
+from msbgen.schedule.tasksets import reference_wcet
+from msbgen.schedule.truth import Truth
+
+# Seeds of the replays: what empirical tables are made of, and what truly happens.
+TABLE_SEED, TRUTH_SEED = 11, 12
+# Seeds of generated runs: those that clocks and margins are chosen on, and the forecasts'.
+CHOICE_SEED, FORECAST_SEED = 21, 22
+RUNS = 10
+# Truths are sampled more finely than profiles are measured [s].
+FINE = 0.005
+# Generated profiles are written out as finely as the law holds them, about [s].
+GENERATED = 0.0025
+
+TABLES = ("empirical", "first half", "second half", "default", "paper", "nearest", "bracketing")
+TRUTHS = ("truth", "choice", "forecast")
+
+
+def tables(work: Path, name: str) -> dict[str, xr.Dataset]:
+    """Phase tables of a method by task."""
+    return {task: read_phases(work / f"{task}-{name.replace(' ', '-')}.nc") for task in TASKS}
+
+
+def truth(work: Path, name: str) -> Truth:
+    return Truth.join([load_truth(work / f"{task}-{name}.npz") for task in TASKS])
+
+
+def wcets() -> dict[str, float]:
+    """Longest observed execution times in the largest context, which is measured."""
+    measured = {task: msbgen.read_profiles(PROFILES / f"{task}.nc") for task in TASKS}
+    return {task: reference_wcet(profiles) for task, profiles in measured.items()}
+
+
+def load_truth(path: Path) -> Truth:
+    with np.load(path) as held:
+        grid = Grid.of(platform_grid())
+        return Truth((str(held["task"]),), grid, held["seconds"], held["power"])
+
+
+def save_truth(truth: Truth, path: Path) -> None:
+    np.savez(path, task=truth.profiles[0], seconds=truth.seconds, power=truth.power)
+
+
+def platform_grid() -> xr.Dataset:
+    """The virtual platform's resources, in every context."""
+    one = msbgen.read_profiles(PROFILES / f"{TASKS[0]}.nc")
+    columns = platform.platform_contexts("all").T
+    attrs = {name: one[name].attrs for name in platform.RESOURCES}
+    coords = {n: ("context", c, attrs[n]) for n, c in zip(platform.RESOURCES, columns)}
+    return xr.Dataset(coords=coords)
+
+
+def prepare(work: Path) -> None:
+    """Make what is missing in the folder."""
+    work.mkdir(parents=True, exist_ok=True)
+    for task in TASKS:
+        _prepare_task(work, task)
+
+
+def _prepare_task(work: Path, task: str) -> None:
+    every = platform.platform_contexts("all")
+
+    def wanted(*names: str) -> bool:
+        paths = [work / f"{task}-{name.replace(' ', '-')}" for name in names]
+        return not all(any(p.with_suffix(s).exists() for s in (".nc", ".npz")) for p in paths)
+
+    def table(name: str, profiles: xr.Dataset) -> None:
+        path = work / f"{task}-{name.replace(' ', '-')}.nc"
+        write_phases(phase_table(profiles), path, overwrite=True)
+
+    def step(label: str, action: Callable[[], None]) -> None:
+        started = time.perf_counter()
+        action()
+        print(f"{task}: {label}, {time.perf_counter() - started:.1f} s", flush=True)
+
+    trace = platform.read_trace(PROFILES / "traces" / f"{task}.nc")
+    if wanted("empirical", "first half", "second half"):
+
+        def empirical() -> None:
+            runs = platform.replay(trace, every, RUNS, rng=TABLE_SEED)
+            table("empirical", runs)
+            table("first half", runs.isel(run=slice(0, RUNS // 2)))
+            table("second half", runs.isel(run=slice(RUNS // 2, None)))
+
+        step("empirical tables", empirical)
+    if wanted("truth"):
+
+        def true() -> None:
+            runs = platform.replay(trace, every, RUNS, interval=FINE, rng=TRUTH_SEED)
+            save_truth(Truth.of({task: runs}), work / f"{task}-truth.npz")
+
+        step("truth", true)
+    measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    if wanted("default", "choice", "forecast"):
+
+        def default() -> None:
+            path = work / f"{task}-model.nc"
+            model = msbgen.ProfileModel.load(path) if path.exists() else fitted(path)
+            table("default", model.generate(every, kind="mean", times=GENERATED))
+            for name, seed in (("choice", CHOICE_SEED), ("forecast", FORECAST_SEED)):
+                runs = model.generate(every, kind="sample", n_samples=RUNS, times=FINE, rng=seed)
+                save_truth(Truth.of({task: runs}), work / f"{task}-{name}.npz")
+
+        def fitted(path: Path) -> msbgen.ProfileModel:
+            model = msbgen.fit_profiles(measured)
+            model.save(path)
+            return model
+
+        step("default", default)
+    if wanted("paper"):
+
+        def paper() -> None:
+            model = msbgen.fit_profiles(measured, msbgen.PAPER)
+            table("paper", model.generate(every, kind="mean"))
+
+        step("paper preset", paper)
+    for name, baseline in (("nearest", "nearest_context"), ("bracketing", "bracketing")):
+        if wanted(name):
+            step(name, lambda n=name, b=baseline: table(n, BASELINES[b](measured, every)))
