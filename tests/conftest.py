@@ -1,15 +1,21 @@
 """Small profile datasets that every test file may ask for."""
 
-import numpy as np
-import pytest
-import xarray as xr
-from hypothesis import settings
+import os
 
-from msbgen.data.schema import make_profiles
-from msbgen.data.shipped import shipped_file
-from msbgen.data.store import read_profiles, write_profiles
-from msbgen.machine import available_cores
-from msbgen.platform.trace import make_trace
+# a worker a core: teams of threads inside the linear algebra would fight over the cores
+for library in ("OPENBLAS", "MKL", "OMP"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import xarray as xr  # noqa: E402
+from hypothesis import settings  # noqa: E402
+
+from msbgen.data.schema import make_profiles  # noqa: E402
+from msbgen.data.shipped import shipped_file  # noqa: E402
+from msbgen.data.store import read_profiles, write_profiles  # noqa: E402
+from msbgen.machine import available_cores  # noqa: E402
+from msbgen.platform.trace import make_trace  # noqa: E402
 
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
