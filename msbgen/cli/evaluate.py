@@ -82,7 +82,10 @@ def run(options: argparse.Namespace) -> None:
             every = evaluate.methods()
             chosen = {name: every[name] for name in names}
             chosen |= {path.name: _generated(path) for path in options.generated}
-            scores = evaluate.score_methods(measured, truth, chosen, warping=warping, progress=step)
+            with shared.about(options.truth.name):  # its contexts are asked for
+                scores = evaluate.score_methods(
+                    measured, truth, chosen, warping=warping, progress=step
+                )
         else:
             if options.leave_out >= measured.sizes["context"]:
                 raise UsageError(

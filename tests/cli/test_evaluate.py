@@ -5,6 +5,7 @@ import json
 import pytest
 
 from broken import BROKEN
+from msbgen.data.store import write_profiles
 
 
 def test_evaluate_against_a_truth_and_by_leaving_out(folder, msbgen):
@@ -74,3 +75,16 @@ def test_a_truth_that_is_no_file_of_profiles_is_bad_data(folder, refused):
     (folder / "empty.nc").touch()
     sentence = "empty.nc: the file is empty"
     refused(3, sentence, "evaluate", "measured.nc", "--truth", "empty.nc")
+
+
+def test_contexts_of_the_truth_that_cannot_be_answered_are_bad_data_of_its_file(
+    truth, folder, refused
+):
+    nothing = truth.assign_coords(
+        cache_ways=("context", [0.0, 4.0], {**truth["cache_ways"].attrs, "levels": [0.0, 4.0]})
+    )
+    write_profiles(nothing, folder / "none.nc")
+    sentence = "none.nc: contexts have a level that is not positive at row 0"
+    refused(
+        3, sentence, "evaluate", "measured.nc", "--truth", "none.nc", "--methods", "default/mean"
+    )
