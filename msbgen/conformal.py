@@ -41,8 +41,10 @@ def contexts_needed(miscoverage: float) -> int:
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
 
-def check_rate(miscoverage: float, n_contexts: int, n_runs: int) -> None:
+def check_rate(miscoverage: float, n_contexts: int, n_runs: int, unit: str = "contexts") -> None:
     """Refuse a rate that `n_contexts` contexts cannot support; the message says what it needs.
+
+    `unit` names, for the message, what is exchangeable in their place.
 
     Raises
     ------
@@ -55,7 +57,7 @@ def check_rate(miscoverage: float, n_contexts: int, n_runs: int) -> None:
     if n_contexts < needed:
         raise MeasurementError(
             f"miscoverage is {miscoverage:g}; at least {needed:.6g} runs of as many different "
-            f"contexts are wanted, and there are {n_runs} runs of {n_contexts} contexts, which "
+            f"{unit} are wanted, and there are {n_runs} runs of {n_contexts} {unit}, which "
             f"support {np.ceil(1e4 / (n_contexts + 1)) / 1e4:g}."
         )
 

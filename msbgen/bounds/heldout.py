@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import inner_levels
 from msbgen.data.arrays import StoredArrays
+from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.law import Law
@@ -33,8 +34,6 @@ _LEVELS = 0.75
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all are alike.
 _FAR = 1e-6
-# Levels of a resource that differ by less than this share of the largest are one.
-_SAME_LEVEL = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +162,7 @@ class HeldOut:
         untried = np.zeros(len(values), dtype=bool)
         for r, column in enumerate(known.T):
             levels = np.unique(column)
-            apart = np.abs(values[:, r, None] - levels).min(axis=1)
-            new = apart > _SAME_LEVEL * np.abs(levels).max()
+            new = ~same_level(values[:, r, None], levels).any(axis=1)
             untried |= new & (~tried[r] | (outside[:, r] > reach[r] * (1 + 1e-9)))
         return untried
 
@@ -174,7 +172,7 @@ class HeldOut:
         kept = ~self.left_out
         tried, reach = np.zeros(self.known.shape[1], dtype=bool), np.zeros(self.known.shape[1])
         for r, column in enumerate(self.trend.contexts.T):
-            same = np.abs(column[:, None] - column) <= _SAME_LEVEL * np.abs(column).max()
+            same = same_level(column[:, None], column)
             tried[r] = not (kept & same[self.context]).any(axis=1).all()
             z = self.known[:, r]
             lowest = np.where(kept, z, np.inf).min(axis=1)

@@ -39,8 +39,8 @@ from msbgen.data.schema import (
 
 Floats = NDArray[np.float64]
 
-# Contexts are levels of a platform: two that differ by less than this share of the range are one.
-SAME_LEVEL = 1e-9
+# By how much rounding may part two equal levels, in units of the known range.
+_ROUNDING = 1e-9
 
 
 def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
@@ -129,8 +129,8 @@ def _bracketing_weights(known: Floats, query: Floats) -> Floats:
     weights = np.zeros((len(query), len(known)))
     for i, q in enumerate(query):
         distance = np.abs(known - q).sum(axis=1)
-        below = np.where((known <= q + SAME_LEVEL).all(axis=1), distance, np.inf)
-        above = np.where((known >= q - SAME_LEVEL).all(axis=1), distance, np.inf)
+        below = np.where((known <= q + _ROUNDING).all(axis=1), distance, np.inf)
+        above = np.where((known >= q - _ROUNDING).all(axis=1), distance, np.inf)
         if np.isinf(below.min()) or np.isinf(above.min()):
             weights[i] = np.nan
         else:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.data.schema import SAME_LEVEL
+from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError
 from msbgen.generate.law import Law
 from msbgen.trend.covariance import prior_covariance
@@ -186,7 +186,7 @@ def holds(axes: Sequence[Floats], context: Floats) -> bool:
     """Whether a context is one of the product of the axes, but for rounding."""
     for axis, level in zip(axes, context):
         near = axis[np.argmin(np.abs(axis - level))]
-        if not abs(near - level) <= SAME_LEVEL * max(abs(level), abs(near)):
+        if not same_level(near, level):
             return False
     return True
 

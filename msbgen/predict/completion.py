@@ -67,7 +67,7 @@ class Pool:
         """Quantile of the scores, location and width, for every rung of a rate."""
         if miscoverage not in self._memory:
             n = int(self.unit.max()) + 1
-            check_rate(miscoverage, n, len(self.unit))
+            check_rate(miscoverage, n, len(self.unit), "units")
             steps = [self._tightest(rate, asked) for rate, asked in rungs(miscoverage, n)]
             self._memory[miscoverage] = steps
         return self._memory[miscoverage]
