@@ -79,6 +79,9 @@ def run(options: argparse.Namespace) -> None:
                 step(done, len(names))
         return Truth.join(parts)
 
+    folders = filter(None, (options.tables, options.truth, options.profiles))
+    inputs = [options.file, *(path for folder in folders for path in paths(folder).values())]
+    shared.check_files(inputs, [options.out], force=options.force)
     tables = {name: phases.read_phases(path) for name, path in paths(options.tables).items()}
     truth = runs(options.truth)
 

@@ -1,5 +1,7 @@
 """``msbgen simulate``: what became of every job, or a sentence with file, task and remedy."""
 
+import shutil
+
 import pytest
 
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
@@ -73,3 +75,12 @@ def test_units_that_differ_are_refused(refused, decisions):
     table["frequency"].attrs["units"] = "MHz"
     write_phases(table, decisions / "tables" / "synthetic.nc", overwrite=True)
     refused(3, "'frequency' is in 'GHz', in the tables in 'MHz'", *ASKED)
+
+
+@pytest.mark.parametrize("folder", ["truth", "tables", "other"])
+def test_what_is_read_is_never_replaced(refused, decisions, folder):
+    shutil.copytree(decisions / "truth", decisions / "other")
+    path = f"{folder}/synthetic.nc"
+    asked = [path if given == "result.nc" else given for given in ASKED]
+    slack = ["--slack", "simulated", "--profiles", "other"]
+    refused(2, f"{path}: is '{path}' too; name another output", *asked, *slack, "--force")
