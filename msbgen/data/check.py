@@ -191,7 +191,8 @@ def _time_errors(ds: xr.Dataset) -> Iterator[str]:
         )
         return
     time = coord.values.astype(float)
-    steps = np.diff(time)
+    with np.errstate(invalid="ignore"):  # what is not finite is told of below
+        steps = np.diff(time)
     said = ds.attrs.get("interval", time[0])
     if not isinstance(said, (int, float, np.integer, np.floating)) or not np.isfinite(said):
         yield f"attribute 'interval' is {_shown(said)}; a number of seconds is wanted."

@@ -97,7 +97,10 @@ def _own_folder(parent: Path, prefix: str) -> Iterator[Path]:
     """
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=parent))
-        lock = os.open(folder, os.O_RDONLY)
+        try:
+            lock = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:  # taken for abandoned already
+            continue
         _lock(lock, wait=True)
         if folder.exists():  # nobody took it for abandoned before it was locked
             break

@@ -21,15 +21,18 @@ from __future__ import annotations
 
 import csv
 import difflib
+import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.data.files import check_input
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ProfileError
 
@@ -37,6 +40,9 @@ RUNTIMES_SCHEMA = "msbgen-runtimes/1"
 
 # Seconds in a unit that the header of a table may name.
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+
+# Columns of tables; that of runtimes has its unit behind it.
+_COLUMNS = ("workload", "platform", "beside", "runtime", "run")
 
 _INDICES = ("workload_index", "platform_index", "run")
 
@@ -270,7 +276,7 @@ def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
         values = dict(zip(header, row))
         columns["runtime"].append(UNITS[unit] * _positive(values[units[0]], path, number))
         for kind in ("workload", "platform"):
-            columns[kind].append(index(kind, values[kind]))
+            columns[kind].append(index(kind, values[kind].strip()))
         beside = [part.strip() for part in values.get("beside", "").split("|") if part.strip()]
         near.append([index("workload", part) for part in beside])
         columns["run"].append(values.get("run") or f"line {number}")
@@ -360,7 +366,7 @@ def _archive(path: Path) -> dict[str, NDArray]:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file; a folder with data.npz is wanted.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, BadZipFile) as error:
         raise ProfileError(f"{path}: cannot be read as an npz archive ({error}).") from None
     wanted = ["t", "i_workload", "i_platform"]
     if path.name == "data.npz":
@@ -368,6 +374,9 @@ def _archive(path: Path) -> dict[str, NDArray]:
     missing = [name for name in wanted if name not in arrays]
     if missing:
         raise ProfileError(f"{path}: has no array '{missing[0]}'; is it another archive?")
+    lengths = {len(arrays[n]) for n in arrays if n == "t" or n.startswith("i_")}
+    if lengths == {0} or len(lengths) > 1:
+        raise ProfileError(f"{path}: has arrays of {lengths} runs; one number above 0 is wanted.")
     return arrays
 
 
@@ -395,9 +404,10 @@ def _renumbered(run: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Header and numbered rows of a CSV file, as wide as the header."""
+    check_input(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
-        reader = csv.reader(text.splitlines())
+        reader = csv.reader(io.StringIO(text))
         rows = [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file.") from None
@@ -406,6 +416,13 @@ def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     if len(rows) < 2:
         raise ProfileError(f"{path.name}: a header and at least one row below it are wanted.")
     header = [cell.strip() for cell in rows[0][1]]
+    unknown = [name for name in header if name.partition("[")[0].strip() not in _COLUMNS]
+    if unknown or len(set(header)) < len(header):
+        wrong = unknown[0] if unknown else next(n for n in header if header.count(n) > 1)
+        raise ProfileError(
+            f"{path.name}: line 1 has a column '{wrong}', unknown or there twice; "
+            f"{', '.join(_COLUMNS)} are wanted, once each."
+        )
     for number, row in rows[1:]:
         if len(row) != len(header):
             raise ProfileError(

@@ -57,6 +57,10 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
         with warnings.catch_warnings(), interrupts_wait():
             warnings.simplefilter("ignore")  # xarray's doubts are about the values, checked below
             return _load(path)
+    except MemoryError as error:
+        raise ProfileError(
+            f"{name}: is too large ({_in_short(error)}); split it, or read it on another machine."
+        ) from None
     except (OSError, RuntimeError) as error:
         raise ProfileError(
             f"{name}: cannot be read whole ({error}); it may be truncated: copy or write it again."

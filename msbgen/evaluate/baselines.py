@@ -87,7 +87,9 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """
     known = to_unit_range(context_table(train), context_table(train))
     profiles = np.nan_to_num(_mean_counts(train))
-    flat = (profiles / profiles.max(axis=(0, 1))).reshape(len(profiles), -1)
+    largest = profiles.max(axis=(0, 1))
+    # a counter may be zero in all of a few contexts
+    flat = (profiles / np.where(largest > 0, largest, 1.0)).reshape(len(profiles), -1)
     errors = {}
     for factor in (0.25, 0.5, 1.0, 2.0):
         weights = _gaussian_weights(known, known, factor, leave_self_out=len(known) > 1)

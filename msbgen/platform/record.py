@@ -108,6 +108,7 @@ def record_trace(
     for name, value in (("interval", interval), ("colourings", colourings)):
         if value != value // 1 or value < 1:
             raise ArgumentError(f"{name} is {value}; a whole number ≥ 1 is wanted.")
+    interval, colourings = int(interval), int(colourings)
     if not command:
         raise ArgumentError("command is empty; a program and its arguments are wanted.")
     if os.fspath(stdin) != os.devnull and not Path(stdin).is_file():  # it is read twice

@@ -277,9 +277,10 @@ class RuntimePredictor:
             )
         # a tenth of the runs chooses among the parameters on the way, as in the paper
         held = rng.random(len(observed)) < 0.1
+        check = (observed.some(held), residual[held]) if held.any() else None
         return train_towers(
             observed.some(~held), residual[~held], self.features_, settings, rng=rng,
-            check=(observed.some(held), residual[held]), progress=progress,
+            check=check, progress=progress,
         )  # fmt: skip
 
     def calibrate(

@@ -59,7 +59,8 @@ def fit_runtimes(
     alone = (runs[:, 2:] >= 0).sum(axis=1) == 0
     for column in (0, 1):
         missing = np.setdiff1d(runs[known & alone, column], runs[kept & alone, column])
-        kept |= known & np.isin(runs[:, column], missing)
+        back = known & np.isin(runs[:, column], missing)
+        kept |= known & np.isin(units, units[back])  # units stay whole
     held &= ~kept
     if not held.any():
         raise MeasurementError(

@@ -88,8 +88,8 @@ def save_predictor(
         for name, dims in _POOL_DIMS.items():
             variables[f"pool{degree}_{name}"] = ((*dims, f"run{degree}"), getattr(pool, name))
     parameters = predictor.get_params()
-    for name in ("workload_features", "platform_features"):
-        features = parameters.pop(name)
+    for name, table in zip(("workload_features", "platform_features"), predictor.features_):
+        features = None if parameters.pop(name) is None else table
         if features is not None:
             variables[name] = ((name.partition("_")[0], f"{name[:-1]}"), features)
     parameters["towers"] = parameters["towers"] and asdict(parameters["towers"])
@@ -138,7 +138,8 @@ def load_predictor(
             parameters["towers"] = TowerSettings(**towers)
         predictor = RuntimePredictor(**parameters)
         low, high = map(float, labels["range"])
-        degree, level, beside = int(labels["degree"]), float(labels["level"]), labels["beside"]
+        degree, level = int(labels["degree"]), float(labels["level"])
+        beside = float(labels["beside"])
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
@@ -163,7 +164,7 @@ def load_predictor(
     )
     predictor.spread_ = Spread(
         level,
-        float(beside),
+        beside,
         arrays["workload_spread"],
         arrays["neighbour_spread"],
         arrays["platform_spread"],
@@ -184,6 +185,9 @@ def _checked(ds: xr.Dataset, name: str, dims: tuple[str, ...], source: str) -> N
             f"{source}: variable '{name}' is {got}; {list(dims)} is wanted: fit it again."
         )
     values = ds[name].values
+    # without types of interference, or features, there is nothing of them
+    if values.size == 0 and not {"type", "workload_feature", "platform_feature"} & set(dims):
+        raise ProfileError(f"{source}: variable '{name}' is empty; fit it again.")
     counts = name.endswith(("_runs", "_unit"))
     if values.dtype.kind not in ("iu" if counts else "f"):
         raise ProfileError(f"{source}: variable '{name}' holds {values.dtype}; fit it again.")

@@ -384,7 +384,7 @@ def train_towers(
                 scaled = mean / (1 - 0.9 ** (step + 1))
                 scaled /= np.sqrt(size / (1 - 0.99 ** (step + 1))) + 1e-8
             p -= np.float32(rate) * scaled + np.float32(pull) * p
-        if check is not None and (step + 1) % 200 == 0:
+        if check is not None and ((step + 1) % 200 == 0 or step + 1 == settings.steps):
             now = model.products()
             error = float(np.mean((now.residual(check[0])[0] - check[1]) ** 2))
             if error < best:

@@ -10,6 +10,8 @@ line whose variance is so large that it is fitted freely.
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,6 +51,7 @@ class Pairs:
         self._z, self._other = z, other
         self._line = line(z @ other.T)
         if len(z) >= _FEW:
+            self._lock = Lock()
             self._kept: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
             self._levels = [_levels(mine, theirs) for mine, theirs in zip(z.T, other.T)]
 
@@ -75,13 +78,16 @@ class Pairs:
     def _correlation(self, r: int, length: float) -> Floats:
         """Along one resource, (q, n)."""
         kept = self._kept[r]
-        if length not in kept:
-            if len(kept) == _KEPT:
-                del kept[next(iter(kept))]
+        found = kept.get(length)
+        if found is None:
             steps, places = self._levels[r]
             # grids repeat levels: one value per pair of distinct levels
-            kept[length] = matern(steps, length)[places]
-        return kept[length]
+            found = matern(steps, length)[places]
+            with self._lock:  # quantities are searched side by side
+                while len(kept) >= _KEPT:
+                    del kept[next(iter(kept))]
+                kept[length] = found
+        return found
 
 
 def _levels(mine: Floats, theirs: Floats) -> tuple[Floats, tuple[NDArray[np.intp], ...]]:

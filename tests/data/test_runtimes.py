@@ -84,7 +84,7 @@ def test_folders_without_archives_are_refused(tmp_path, archives):
 
 
 TABLE = """workload,platform,beside,runtime [ms]
-sort,pi,,1500
+sort , pi,,1500
 hash,pi,,2000
 sort,pi,hash,1800
 sort,xeon,hash|fft,900
@@ -106,7 +106,10 @@ def test_tables_say_their_unit_and_join_neighbours(tmp_path):
     [
         (("runtime [ms]", "runtime"), "has no unit that is known"),
         (("runtime [ms]", "runtime [days]"), "has no unit that is known"),
-        (("workload,", "task,"), "line 1 is 'task"),
+        (("workload,", "task,"), "line 1 has a column 'task', unknown or there twice"),
+        (("beside,", "besides,"), "line 1 has a column 'besides'"),
+        (("beside,", "platform,"), "line 1 has a column 'platform'"),
+        (("platform,beside", "beside,run"), "line 1 is 'workload,beside,run"),
         ((",2000", ",-2"), "line 3 has the runtime '-2'; a positive number"),
         ((",2000", ",fast"), "line 3 has the runtime 'fast'"),
         ((",2000", ",1,2"), "line 3 has 5 cells; 4 are wanted"),

@@ -156,3 +156,14 @@ def test_one_context_serves_every_query(measured, name):
 def test_contexts_of_the_wrong_width_are_refused(measured):
     with pytest.raises(ArgumentError, match=r"rows × 2 columns \(cache_ways, frequency\)"):
         bracketing(measured, [[1.0, 2.0, 3.0]])
+
+
+def test_a_counter_that_is_zero_everywhere_does_not_choose_the_bandwidth(measured):
+    """Leaving a counter of zeros in or out changes no other counter."""
+    silent = measured.copy()
+    silent["cache_misses"] = 0.0 * measured["cache_misses"]
+    silent["cache_misses"].attrs = measured["cache_misses"].attrs
+    without = measured.drop_vars("cache_misses")
+    wanted = BASELINES["kernel_mean"](without, [[3.0, 1.5]])
+    got = BASELINES["kernel_mean"](silent, [[3.0, 1.5]])
+    np.testing.assert_allclose(got["instructions"], wanted["instructions"])

@@ -76,3 +76,24 @@ def test_too_few_observations_and_replicates_are_refused(quick):
         fit_runtimes(few)
     with pytest.raises(ArgumentError, match="replicates is 0"):
         evaluate_runtimes(dataset(), replicates=0)
+
+
+def test_units_stay_whole_between_fit_and_calibration(quick, monkeypatch):
+    """Of runs in pairs no half is learned from while the other calibrates."""
+    parts = {}
+    fit, calibrate = completion.RuntimePredictor.fit, completion.RuntimePredictor.calibrate
+
+    def fitting(self, runs, runtime, **given):
+        parts["fit"] = set(map(float, runtime))
+        return fit(self, runs, runtime, **given)
+
+    def calibrating(self, runs, runtime, **given):
+        parts["calibrate"] = set(map(float, runtime))
+        return calibrate(self, runs, runtime, **given)
+
+    monkeypatch.setattr(completion.RuntimePredictor, "fit", fitting)
+    monkeypatch.setattr(completion.RuntimePredictor, "calibrate", calibrating)
+    few = dataset(n=120)  # so few that some workloads must be put back
+    fit_runtimes(few, split="runs")
+    of = dict(zip(few["runtime"].values.tolist(), few["run"].values.tolist()))
+    assert not {of[t] for t in parts["fit"]} & {of[t] for t in parts["calibrate"]}

@@ -1,12 +1,15 @@
 """The prior over contexts."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import gamma, kv
 
-from msbgen.trend.covariance import matern, prior_covariance, prior_variance
+from msbgen.trend.covariance import Pairs, matern, prior_covariance, prior_variance
 
 
 def matern_of_order(nu, step, length):
@@ -36,3 +39,20 @@ def test_covariance_is_a_product_and_a_line(n_query, n, m, levels, seed):
     own = prior_covariance(z, z, lengths)
     np.testing.assert_allclose(np.diag(own), prior_variance(z), rtol=1e-12)
     assert np.linalg.eigvalsh(own).min() > -1e-8
+
+
+def test_what_is_kept_for_many_lengths_is_right_from_many_threads():
+    """Quantities are searched side by side over one set of pairs, more lengths than are kept."""
+    rng = np.random.default_rng(0)
+    z = rng.random((40, 2))
+    pairs = Pairs(z, z)
+    lengths = rng.choice(np.linspace(0.1, 8.0, 60), size=(400, 2))
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            got = list(pool.map(pairs.covariance, lengths))
+    finally:
+        sys.setswitchinterval(before)
+    for one, several in zip(lengths[::40], got[::40]):
+        np.testing.assert_array_equal(several, prior_covariance(z, z, one))
