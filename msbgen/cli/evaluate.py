@@ -56,6 +56,14 @@ def run(options: argparse.Namespace) -> None:
     """Score methods and print the table of their means."""
     if options.generated and not options.truth:
         raise UsageError("--generated is scored against --truth; name a file of measurements.")
+    named: dict[str, Path] = {}
+    for path in options.generated:
+        if path.name in named:
+            raise UsageError(
+                f"--generated names '{named[path.name]}' and '{path}', which scores would list "
+                f"under one name; files of different names are wanted."
+            )
+        named[path.name] = path
     inputs = [options.measured, options.truth, *options.generated]
     if options.out:
         shared.check_folder(inputs, options.out, _NAMES, force=options.force)
@@ -81,7 +89,7 @@ def run(options: argparse.Namespace) -> None:
             truth = store.read_profiles(options.truth)
             every = evaluate.methods()
             chosen = {name: every[name] for name in names}
-            chosen |= {path.name: _generated(path) for path in options.generated}
+            chosen |= {name: _generated(path) for name, path in named.items()}
             with shared.about(options.truth.name):  # its contexts are asked for
                 scores = evaluate.score_methods(
                     measured, truth, chosen, warping=warping, progress=step

@@ -44,6 +44,10 @@ USAGE = [
     (["--leave-out", "6"], "leaves none of the 6 contexts"),
     (["--leave-out", "6", "-o", "new/s"], "leaves none"),
     (["--leave-out", "2", "--generated", "truth.nc"], "--generated is scored against --truth"),
+    (
+        ["--truth", "truth.nc", "--generated", "a/x.nc", "--generated", "b/x.nc"],
+        "--generated names 'a/x.nc' and 'b/x.nc'",
+    ),
     (["--leave-out", "2", "-o", "measured.nc"], "measured.nc: is no folder"),
     (["--leave-out", "2", "-o", "-"], "'-' is no file"),
     (["--leave-out", "2", "-o", "full"], "full/scores.json: exists already"),
