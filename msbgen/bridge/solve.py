@@ -88,7 +88,15 @@ class SolverConfig:
 
 
 class NotConvergedError(RuntimeError):
-    """The marginals do not hold to the tolerance; ``bridge`` carries what was reached."""
+    """The marginals do not hold to the tolerance.
+
+    Attributes
+    ----------
+    bridge : Bridge
+        What was reached.
+    reached : str
+        The same in words, without a remedy.
+    """
 
     def __init__(self, bridge: "Bridge", tol: float):
         worst = int(np.argmax(bridge.marginal_error))
@@ -97,10 +105,12 @@ class NotConvergedError(RuntimeError):
             if bridge.status is Status.MAX_ITERATIONS
             else "raise tol, or epsilon, to what float64 can hold"
         )
-        super().__init__(
+        self.reached = (
             f"{bridge.status} (pair {worst}: L1 marginal error "
-            f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g}); "
-            f'{remedy}, or pass on_failure="return" to use the partial result'
+            f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g})"
+        )
+        super().__init__(
+            f'{self.reached}; {remedy}, or pass on_failure="return" to use the partial result'
         )
         self.bridge = bridge
 

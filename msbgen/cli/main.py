@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -71,19 +72,20 @@ def command() -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     signals = _Signals()
+    given = SimpleNamespace()
     try:
         signals.take()
-        code = _run(arguments)
+        code = _run(arguments, given)
     except BaseException as error:
         signals.give_back()
-        code = _explain(error)
+        code = _explain(error, given)
     finally:
         signals.give_back()
     _settle()
     return code
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, given: SimpleNamespace) -> int:
     # Work is spread over the cores by threads of our own; a second team inside the linear
     # algebra would fight with them, badly so where the machine is busy.
     for library in ("OPENBLAS", "MKL", "OMP"):
@@ -91,7 +93,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     from msbgen.cli import options
 
     try:
-        given = command_line().parse_args(arguments)
+        command_line().parse_args(arguments, given)
     except SystemExit as leave:  # after --help, or a sentence about what is wrong
         options.flush()
         return int(leave.code or DONE)
@@ -123,7 +125,7 @@ def command_line() -> argparse.ArgumentParser:
 # --------------------------------------------------------------------------- what went wrong
 
 
-def _explain(error: BaseException) -> int:
+def _explain(error: BaseException, given: SimpleNamespace) -> int:
     """Say what went wrong in a sentence; returns the exit code."""
     from msbgen.cli.options import say
 
@@ -139,12 +141,20 @@ def _explain(error: BaseException) -> int:
     elif code == TERMINATED:
         say("terminated; no file was left half written.")
     elif code == NOT_CONVERGED:
-        status = getattr(error, "bridge").status  # noqa: B009
-        say(f"{status}: raise --epsilon, or use the default preset.")
+        say(f"{getattr(error, 'reached')}; {_remedy(given)}.")  # noqa: B009
     elif code != DONE:
         for sentence in _sentences(error):
             say(sentence)
     return code
+
+
+def _remedy(given: SimpleNamespace) -> str:
+    """What a user can do about a solve that did not converge, by the flags of the verb."""
+    if hasattr(given, "epsilon"):
+        return "raise --epsilon" + (", or use --preset default" if given.preset == "paper" else "")
+    if hasattr(given, "methods"):
+        return "leave the method out (--methods)"
+    return "'msbgen generate' with a larger --epsilon may do"
 
 
 def _sentences(error: BaseException) -> list[str]:

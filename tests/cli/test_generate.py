@@ -155,6 +155,7 @@ def test_no_convergence_exits_with_4(folder, started):
     done = started(*GENERATE, "all", "--epsilon", "1e-18")
     assert done.returncode == 4, done.stderr
     assert "not converged" in done.stderr
+    assert "epsilon 1e-18); raise --epsilon." in done.stderr
     assert "Traceback" not in done.stderr
     assert not (folder / "o.nc").exists()
 

@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import msbgen.cli
+from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli import main as entry
 from msbgen.cli.main import CODES, GROUPS
 from msbgen.data.store import read_profiles
@@ -116,6 +118,35 @@ def test_every_failure_has_its_code_and_its_sentence(
     monkeypatch.setattr("msbgen.data.store.load_netcdf", fail)
     done = msbgen("check", "measured.nc")
     assert (done.returncode, done.stderr) == (code, said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["generate", "measured.nc", "-o", "o.nc", "--contexts", "all"], "raise --epsilon."),
+        (
+            ["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--preset", "paper"],
+            "raise --epsilon, or use --preset default.",
+        ),
+        (
+            ["evaluate", "measured.nc", "--truth", "truth.nc"],
+            "leave the method out (--methods).",
+        ),
+        (["check", "measured.nc"], "'msbgen generate' with a larger --epsilon may do."),
+    ],
+    ids=lambda v: v[0] if isinstance(v, list) else "",
+)
+def test_what_does_not_converge_has_a_remedy_that_the_verb_offers(
+    folder, monkeypatch, refused, arguments, remedy
+):
+    bridge = SimpleNamespace(status="not converged", marginal_error=[0.5], epsilon=0.1)
+
+    def fail(path):
+        raise NotConvergedError(bridge, 1e-9)
+
+    monkeypatch.setattr("msbgen.data.store.load_netcdf", fail)
+    said = "not converged (pair 0: L1 marginal error 0.5 > tol 1e-09, epsilon 0.1); "
+    refused(4, said + remedy, *arguments)
 
 
 @pytest.mark.parametrize("kind", [ValueError, AssertionError, TypeError, RuntimeError])
