@@ -17,6 +17,8 @@ from msbgen.schedule.truth import Truth
 
 # How often a running task is asked for its phase [s].
 TIMER = 0.005
+# Jobs that are played at most: half a gigabyte of them.
+MOST_JOBS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +49,23 @@ class Jobs:
         """Jobs released before `horizon` [s].
 
         The k-th job of the i-th task draws the same run whatever the periods are.
+
+        Raises
+        ------
+        ArgumentError
+            They are more than `MOST_JOBS`.
         """
         period = np.array([task.period for task in task_set.tasks])
-        number = np.ceil(horizon / period * (1 - 1e-12)).astype(np.int64)
+        with np.errstate(over="ignore"):
+            released = np.ceil(horizon / period * (1 - 1e-12))
+            total = released.sum()
+        if total > MOST_JOBS:
+            most = task_set.tasks[int(np.argmin(period))]
+            raise ArgumentError(
+                f"jobs are {total:.3g} until {horizon:g} s, most of them of '{most.name}' with a "
+                f"period of {most.period:g} s; at most {MOST_JOBS} are wanted: shorten the horizon."
+            )
+        number = released.astype(np.int64)
         seeds = np.random.default_rng(rng).integers(2**63, size=len(period))
         drawn = [np.random.default_rng(s).integers(runs, size=n) for s, n in zip(seeds, number)]
         index = np.concatenate([np.arange(n) for n in number])
@@ -136,7 +152,8 @@ def play(
     Raises
     ------
     ArgumentError
-        A horizon or timer that is not positive, a profile without table or truth, other cores.
+        A horizon or timer that is not positive, a profile without table or truth, other cores,
+        more jobs than memory could hold.
     ProfileError
         Tables and truth are of different platforms.
     """

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import scheduling
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.allocate import Allocator
-from msbgen.schedule.edf import Jobs, holds, play, play_decisions
+from msbgen.schedule.edf import MOST_JOBS, Jobs, holds, play, play_decisions
 from msbgen.schedule.tasksets import Task, TaskSet
 from platforms import make_table, make_truth, rising_speeds
 
@@ -242,3 +242,10 @@ def test_what_cannot_be_played_is_refused(small):
     other = make_truth({"a": np.ones((1, 2, 2))}, {"ways": [1.0], "clock": [1.0, 2.0]})
     with pytest.raises(ProfileError, match="its resources are ways, clock"):
         play(task_set, allocator, other)
+
+
+@pytest.mark.parametrize(("period", "horizon"), [(1e-9, 60.0), (5e-324, 60.0), (0.1, 1e300)])
+def test_more_jobs_than_memory_could_hold_are_refused(period, horizon):
+    task_set = TaskSet(1, CAPACITY, (Task("slow", "a", 1.0), Task("quick", "a", period)))
+    with pytest.raises(ArgumentError, match=f"'quick' .*at most {MOST_JOBS} are wanted"):
+        Jobs.of(task_set, horizon, 1, 0)
