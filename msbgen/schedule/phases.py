@@ -151,24 +151,31 @@ def validate_phases(table: xr.Dataset, *, source: str = "table") -> xr.Dataset:
         It is not; the message says why.
     """
     schema = table.attrs.get("schema")
-    if schema != SCHEMA:
+    if not isinstance(schema, str) or schema != SCHEMA:
         raise ProfileError(
             f"{source}: attribute 'schema' is {schema!r}; '{SCHEMA}' is wanted: make a table of "
             f"profiles first (msbgen phases)."
         )
-    names = [str(n) for n, c in table.coords.items() if c.attrs.get("role") == "resource"]
+    roles = {str(name): c.attrs.get("role") for name, c in table.coords.items()}
+    names = [n for n, role in roles.items() if isinstance(role, str) and role == "resource"]
     if not names or "speed" not in table or "end" not in table.coords:
         raise ProfileError(f"{source}: the table is not whole; make it again (msbgen phases).")
+    for name in (*names, "speed", "end"):
+        if table[name].dtype.kind not in "iuf":
+            raise ProfileError(f"{source}: '{name}' holds no numbers; make the table again.")
     for name in names:
         levels = np.asarray(table[name].values, dtype=float)
-        if table[name].dims != (name,) or np.any(np.diff(levels) <= 0):
+        if table[name].dims != (name,) or not np.all(np.diff(levels) > 0):
             raise ProfileError(f"{source}: levels of '{name}' do not ascend; make the table again.")
     speed, end = table["speed"], np.asarray(table["end"].values, dtype=float)
     if set(speed.dims) != {"phase", *names} or speed.size == 0:
         raise ProfileError(f"{source}: 'speed' has dimensions {list(speed.dims)}; make it again.")
     if not np.all((speed.values > 0) & np.isfinite(speed.values)):
         raise ProfileError(f"{source}: 'speed' is not positive everywhere; make the table again.")
-    if np.any(np.diff(end, prepend=0.0) <= 0) or abs(end[-1] - 1.0) > 1e-9:
+    if table["end"].dims != ("phase",):
+        dims = list(table["end"].dims)
+        raise ProfileError(f"{source}: 'end' has dimensions {dims}; make the table again.")
+    if not np.all(np.diff(end, prepend=0.0) > 0) or abs(end[-1] - 1.0) > 1e-9:
         raise ProfileError(f"{source}: 'end' does not ascend to 1; make the table again.")
     work = table.attrs.get("work")
     if not isinstance(work, (int, float, np.number)) or not 0 < work < np.inf:

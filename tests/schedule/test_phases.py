@@ -126,6 +126,12 @@ def _spoil(table, **changes):
     return broken
 
 
+def _with_role(table, name, role):
+    changed = table.copy()
+    changed[name].attrs["role"] = role
+    return changed
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -136,6 +142,15 @@ def _spoil(table, **changes):
         (lambda t: t.assign_coords(end=t["end"] * 0.5), "'end' does not ascend to 1"),
         (lambda t: t.isel(cache_ways=[1, 0, 2]), "levels of 'cache_ways' do not ascend"),
         (lambda t: t.assign_attrs(work=float("nan")), "'work' is nan"),
+        (lambda t: t.assign_attrs(schema=np.arange(2)), "attribute 'schema' is"),
+        (lambda t: _with_role(t, "end", np.arange(2)).drop_vars("speed"), "the table is not whole"),
+        (lambda t: _with_role(t, "cache_ways", np.arange(2)), "'speed' has dimensions"),
+        (lambda t: t.assign(speed=t["speed"].astype(str)), "'speed' holds no numbers"),
+        (lambda t: t.assign(speed=t["speed"].astype(complex)), "'speed' holds no numbers"),
+        (lambda t: t.assign_coords(end=t["end"].astype(str)), "'end' holds no numbers"),
+        (lambda t: t.assign_coords(end=1.0), r"'end' has dimensions \[\]"),
+        (lambda t: t.assign_coords(end=t["end"].expand_dims("run")), "'end' has dimensions"),
+        (lambda t: t.assign_coords(end=t["end"] * np.nan), "'end' does not ascend to 1"),
     ],
 )
 def test_what_is_no_table_is_refused_with_its_name(change, said):
