@@ -88,30 +88,18 @@ class SolverConfig:
 
 
 class NotConvergedError(RuntimeError):
-    """The marginals do not hold to the tolerance.
-
-    Attributes
-    ----------
-    bridge : Bridge
-        What was reached.
-    reached : str
-        The same in words, without a remedy.
-    """
+    """The marginals do not hold to the tolerance; ``bridge`` was reached, ``reached`` says it."""
 
     def __init__(self, bridge: "Bridge", tol: float):
         worst = int(np.argmax(bridge.marginal_error))
-        remedy = (
-            "raise max_iter"
-            if bridge.status is Status.MAX_ITERATIONS
-            else "raise tol, or epsilon, to what float64 can hold"
-        )
+        more = bridge.status is Status.MAX_ITERATIONS
+        remedy = "raise max_iter" if more else "raise tol, or epsilon, to what float64 can hold"
         self.reached = (
             f"{bridge.status} (pair {worst}: L1 marginal error "
             f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g})"
         )
-        super().__init__(
-            f'{self.reached}; {remedy}, or pass on_failure="return" to use the partial result'
-        )
+        otherwise = 'or pass on_failure="return" to use the partial result'
+        super().__init__(f"{self.reached}; {remedy}, {otherwise}")
         self.bridge = bridge
 
 
