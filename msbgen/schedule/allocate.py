@@ -27,6 +27,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen.schedule._kernels as _kernels
+from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.grid import Floats, Grid, Indices, Resource, place_of
 from msbgen.schedule.phases import table_grid, validate_phases
@@ -276,7 +277,7 @@ def _checked_minima(
     for name, amount in capacity.items():
         levels = grid.resource(name).levels
         wanted = float(minima.get(name, levels[0]))
-        close = [x for x in levels if abs(x - wanted) <= 1e-9 * abs(x)]
+        close = [x for x in levels if same_level(x, wanted)]
         if not close:
             raise ArgumentError(f"minimum of '{name}' is {wanted:g}; one of its levels is wanted.")
         least[name] = close[0]

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import context_table, resource_names
+from msbgen.data.schema import context_table, resource_names, same_level
 from msbgen.errors import ProfileError
 
 Floats = NDArray[np.float64]
@@ -133,8 +133,8 @@ class Grid:
                     f"{there}: '{mine.name}' is in {theirs.units!r}, in {here} in {mine.units!r}; "
                     f"one unit is wanted."
                 )
-            if len(mine.levels) != len(theirs.levels) or not np.allclose(
-                mine.levels, theirs.levels, rtol=1e-9
+            if len(mine.levels) != len(theirs.levels) or not np.all(
+                same_level(mine.levels, theirs.levels)
             ):
                 raise ProfileError(
                     f"{there}: '{mine.name}' has {len(theirs.levels)} levels from "

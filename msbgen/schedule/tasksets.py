@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import context_table, duration_array, resource_names
+from msbgen.data.schema import context_table, duration_array, resource_names, same_level
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.grid import place_of
 
@@ -240,7 +240,7 @@ def reference_wcet(profiles: xr.Dataset) -> float:
     names = resource_names(profiles)
     levels = [profiles[n].attrs.get("levels", profiles[n].values) for n in names]
     highest = [float(np.max(values)) for values in levels]
-    rows = np.flatnonzero(np.isclose(context_table(profiles), highest, rtol=1e-9).all(axis=1))
+    rows = np.flatnonzero(same_level(context_table(profiles), highest).all(axis=1))
     if not len(rows):
         raise ProfileError(
             f"{place_of(profiles)}: no context has the highest level of every resource; its "

@@ -194,6 +194,13 @@ def refused(said, error=ArgumentError, **changes):
         Allocator(tables, capacity, cores, **settings)
 
 
+def test_a_minimum_is_a_level_but_for_rounding():
+    levels = {"ways": [2.0, 4.0], "clock": [1.0]}
+    table = make_table(rising_speeds(np.random.default_rng(0), 1, levels), [1.0], levels, "a")
+    allocator = Allocator({"a": table}, {"ways": 8}, 2, minima={"ways": 4 * (1 + 1e-7)})
+    assert allocator.minima == {"ways": 4.0}
+
+
 def test_what_cannot_be_allocated_is_refused():
     refused(r"capacity of 'ways' is 7; at least 8", capacity={"ways": 7})
     refused(r"capacity of 'ways' is nan", capacity={"ways": float("nan")})

@@ -7,7 +7,7 @@ import xarray as xr
 from conftest import synthetic_task
 from msbgen.data.schema import context_table
 from msbgen.errors import ProfileError
-from msbgen.schedule.grid import Grid
+from msbgen.schedule.grid import Grid, Resource
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
 
@@ -46,6 +46,15 @@ def test_grids_that_differ_are_refused(change, said):
     profiles = synthetic_task(FULL, n_runs=1)
     with pytest.raises(ProfileError, match=said):
         Grid.of(profiles).check_same(Grid.of(change(profiles)), "here", "there")
+
+
+def test_levels_are_compared_beside_their_own_size():
+    def grid(*levels):
+        return Grid((Resource("latency", "s", "latency", levels),))
+
+    grid(1e-9, 2e-9).check_same(grid(1e-9, 2e-9 * (1 + 1e-7)), "here", "there")
+    with pytest.raises(ProfileError, match="'latency' has 2 levels from 1e-09 to 3e-09"):
+        grid(1e-9, 2e-9).check_same(grid(1e-9, 3e-9), "here", "there")
 
 
 def _with_units(profiles: xr.Dataset, units: str) -> xr.Dataset:

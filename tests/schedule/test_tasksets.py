@@ -149,3 +149,14 @@ def test_the_reference_is_the_longest_run_in_the_largest_context():
     assert reference_wcet(profiles) == float(profiles["duration"].values[1].max())
     with pytest.raises(ProfileError, match="no context has the highest level of every resource"):
         reference_wcet(synthetic_task(np.array([(2.0, 2.0), (8.0, 1.0)])))
+
+
+def test_the_largest_context_is_found_among_small_levels():
+    context = np.array([(w, f) for w in (2.0, 8.0) for f in (1.0, 2.0)])
+    profiles = synthetic_task(context)
+    attrs = {**profiles["frequency"].attrs, "levels": [1e-9, 2e-9]}
+    small = ("context", profiles["frequency"].values * 1e-9, attrs)
+    assert reference_wcet(profiles.assign_coords(frequency=small)) == reference_wcet(profiles)
+    without = profiles.assign_coords(frequency=small).isel(context=[0, 1, 2])
+    with pytest.raises(ProfileError, match="no context has the highest level"):
+        reference_wcet(without)
