@@ -31,6 +31,7 @@ EXIT_CODES = (
 # Characters that a terminal obeys, as escapes: names come out of files that strangers wrote.
 _CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
 
+_INF = float("inf")
 _UNITS = {"ms": 1e-3, "min": 60.0, "s": 1.0, "h": 3600.0}  # [s]; those that end in others first
 
 
@@ -454,13 +455,23 @@ def contexts_file(source: str) -> Path | None:
 
 
 def write_json(content: Any, path: Path, *, force: bool) -> None:
-    """Write numbers and names as JSON, whole or not at all."""
+    """Write numbers and names as JSON, whole or not at all; null is what no number is."""
     import json
 
     from msbgen.data.files import replace_file
 
     with replace_file(path, overwrite=force) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(_finite(content), indent=1, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def _finite(content: Any) -> Any:
+    """The content with None for NaN and infinities, which JSON lacks."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not -_INF < content < _INF else content
 
 
 # --------------------------------------------------------------------------- words to the user

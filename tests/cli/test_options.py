@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import io
+import json
 import logging
 import os
 import warnings
@@ -239,3 +240,14 @@ def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
     monkeypatch.setattr("sys.stdout", Full())
     with pytest.raises(OSError, match="stdout"):
         options.show("results")
+
+
+def test_figures_that_are_no_numbers_are_null_in_json(tmp_path):
+    figures = {"a": np.nan, "b": [np.inf, -np.inf, 1.5, 2], "c": {"d": (np.float64("nan"), "nan")}}
+    options.write_json(figures, tmp_path / "f.json", force=False)
+
+    def no_json(constant):
+        raise AssertionError(constant)
+
+    read = json.loads((tmp_path / "f.json").read_text(), parse_constant=no_json)
+    assert read == {"a": None, "b": [None, None, 1.5, 2], "c": {"d": [None, "nan"]}}
