@@ -123,9 +123,10 @@ def _generated(path: Path) -> Method:
     def look_up(_train: xr.Dataset, contexts: Any) -> xr.Dataset:
         missing = [c for c in map(tuple, contexts) if c not in rows]
         if missing:
+            first = ", ".join(f"{level:g}" for level in missing[0])
             raise ProfileError(
-                f"{path.name}: lacks {len(missing)} contexts of the truth, first {missing[0]}; "
-                f"generate them with --contexts TRUTH.nc."
+                f"{path.name}: lacks {len(missing)} contexts of the truth, first {first}; generate "
+                f"them with --contexts TRUTH.nc."
             )
         return dataset.isel(context=[rows[c] for c in map(tuple, contexts)])
 

@@ -173,8 +173,8 @@ def count(text: str) -> int:
 
 def seed(text: str) -> int:
     """Whole number from 0 on."""
-    if not text.isascii() or not text.isdigit() or len(text) > 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 0")
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^63 - 1")
     return int(text)
 
 

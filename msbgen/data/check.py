@@ -387,7 +387,7 @@ def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
     for name in counter_names(ds):
         extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
-        if not np.any(np.nan_to_num(extremes) != 0):
+        if not np.any(np.nan_to_num(extremes).astype(np.float32) != 0):  # as files hold it
             yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
 
 
@@ -417,9 +417,11 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
             ~same_level(values[:, None], levels).any(axis=1),
         )
         if np.ptp(values) == 0 and (several := np.unique(levels).size) > 1:
+            units = ds[name].attrs["units"]
+            level = f"{values[0]:g}" + (f" {units}" if units != "1" else "")
             yield (
-                f"resource '{name}' was measured at {values[0]:g} {ds[name].attrs['units']} only, "
-                f"one of {several} levels: every other value of it is beyond what was measured."
+                f"resource '{name}' was measured at {level} only, one of {several} levels: "
+                f"every other value of it is beyond what was measured."
             )
     for rows in _context_blocks(ds):
         part = ds.isel(context=rows)

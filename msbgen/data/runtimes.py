@@ -44,6 +44,9 @@ UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 # Columns of tables; that of runtimes has its unit behind it.
 _COLUMNS = ("workload", "platform", "beside", "runtime", "run")
 
+# No program takes less or longer, in any unit of a table.
+_SHORTEST, _LONGEST = 1e-15, 1e25
+
 _INDICES = ("workload_index", "platform_index", "run")
 
 
@@ -437,7 +440,7 @@ def _positive(text: str, path: Path, number: int) -> float:
         value = float(text)
     except ValueError:
         value = np.nan
-    if not 0 < value < np.inf:
+    if not _SHORTEST < value < _LONGEST:
         raise ProfileError(
             f"{path.name}: line {number} has the runtime '{text}'; a positive number is wanted: "
             f"measure it again or drop the line."
@@ -484,7 +487,10 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
 
 def _value_problems(ds: xr.Dataset) -> Iterator[str]:
     runtime = ds["runtime"].values.astype(float)
-    bad = ~(np.isfinite(runtime) & (runtime > 0))
+    # files hold single precision: what that takes for 0 or infinite is no time of a program
+    with np.errstate(over="ignore"):
+        stored = runtime.astype(np.float32)
+    bad = ~(np.isfinite(stored) & (stored > 0))
     if bad.any():
         row = int(np.argmax(bad))
         yield (

@@ -122,7 +122,7 @@ def score_methods(
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
     _check_same_labels(train, truth, "the measured file")
-    _warn_of_known_contexts(train, truth)
+    _warn_of_doubtful_truth(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
     for done, (name, method) in enumerate(chosen.items()):
@@ -215,7 +215,10 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
     for method in map(str, mean["method"].values):
         summary["methods"][method] = figures(mean, method)
         if better is not None:
-            summary["methods"][method]["improvement"] = figures(better, method)
+            gained = figures(better, method)
+            # over a baseline without an error there is none
+            gained = {metric: gain for metric, gain in gained.items() if np.isfinite(gain)}
+            summary["methods"][method]["improvement"] = gained
     return summary
 
 
@@ -231,9 +234,12 @@ def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
     return {name: every[name] for name in wanted}
 
 
-def _warn_of_known_contexts(train: xr.Dataset, truth: xr.Dataset) -> None:
+def _warn_of_doubtful_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
     known = {tuple(row) for row in context_table(train)}
     seen = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
+    tasks = [str(ds.attrs.get("task", "")) for ds in (train, truth)]
+    if tasks[0] != tasks[1]:
+        _log.warning("the truth is of the task '%s', what was measured of '%s'.", *tasks[::-1])
     if seen:
         _log.warning(
             "%d contexts of the truth were measured too, first %s: their scores are not those "

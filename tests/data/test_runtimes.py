@@ -160,3 +160,14 @@ def test_broken_datasets_get_a_sentence(change, sentence):
     assert validate_runtimes(whole()) is not None
     with xr.set_options(keep_attrs=False), pytest.raises(ProfileError, match=sentence):
         validate_runtimes(change(whole()), source="runs.nc")
+
+
+@pytest.mark.parametrize("time", ["1e308", "1e-308"])
+def test_times_that_a_file_could_not_hold_are_refused_with_their_line(tmp_path, time):
+    (tmp_path / "runs.csv").write_text(TABLE.replace("1500", time))
+    with pytest.raises(ProfileError, match="line 2 has the runtime"):
+        read_runtime_table(tmp_path / "runs.csv")
+    with pytest.raises(ProfileError, match="'runtime' is .* at observation 1"):
+        write_runtimes(
+            whole().assign(runtime=whole()["runtime"].copy(data=[1.0, float(time)])), "o"
+        )

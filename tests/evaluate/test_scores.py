@@ -238,3 +238,11 @@ def test_files_that_do_not_belong_together_are_refused(measured, truth):
     )  # fmt: skip
     with pytest.raises(ProfileError, match=r"sampled every 0\.02 s"):
         score_methods(measured, slower, CHEAP)
+
+
+def test_nothing_is_better_than_a_baseline_without_an_error(measured):
+    """A baseline that is scored on what it learned from: no figure of the summary is NaN."""
+    summary = summarise(score_methods(measured, measured, ["bracketing", "multilinear"]))
+    assert summary["methods"]["bracketing"]["ndtw"] == 0
+    figures = [g for row in summary["methods"].values() for g in row["improvement"].values()]
+    assert np.isfinite(figures).all()
