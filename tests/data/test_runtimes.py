@@ -167,7 +167,7 @@ def test_times_that_a_file_could_not_hold_are_refused_with_their_line(tmp_path, 
     (tmp_path / "runs.csv").write_text(TABLE.replace("1500", time))
     with pytest.raises(ProfileError, match="line 2 has the runtime"):
         read_runtime_table(tmp_path / "runs.csv")
-    with pytest.raises(ProfileError, match="'runtime' is .* at observation 1"):
+    with pytest.raises(ProfileError, match=r"'runtime' is .* at observation 1"):
         write_runtimes(
             whole().assign(runtime=whole()["runtime"].copy(data=[1.0, float(time)])), "o"
         )
