@@ -175,7 +175,12 @@ class RuntimePredictor:
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; nobody else calls this."""
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+        from sklearn.utils import (  # pyright: ignore[reportMissingImports]
+            InputTags,
+            RegressorTags,
+            Tags,
+            TargetTags,
+        )
 
         return Tags(
             estimator_type="regressor",
