@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
@@ -146,6 +147,21 @@ class StoredArrays:
 
     def _error(self, sentence: str) -> ProfileError:
         return ProfileError(f"{self.source}: {sentence}: make it again.")
+
+
+def digest(arrays: Mapping[str, NDArray[Any]], *texts: str) -> str:
+    """Fingerprint of named arrays and texts: what was changed after it was saved has another.
+
+    Numbers that are possible each by itself may still make no model together.
+    """
+    found = blake2b(repr(texts).encode(), digest_size=16)
+    for name in sorted(arrays):
+        array = np.array(arrays[name])
+        if array.dtype.kind == "f":
+            array[np.isnan(array)] = np.nan  # of all its bit patterns the usual one
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
 
 
 _TYPES: dict[type, tuple[type, ...]] = {

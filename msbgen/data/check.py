@@ -387,7 +387,9 @@ def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
     for name in counter_names(ds):
         extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
-        if not np.any(np.nan_to_num(extremes).astype(np.float32) != 0):  # as files hold it
+        with np.errstate(over="ignore", under="ignore"):
+            stored = np.nan_to_num(extremes).astype(np.float32)  # as files hold it
+        if not np.any(stored != 0):
             yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
 
 

@@ -22,7 +22,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import Hull, to_unit_range
-from msbgen.data.arrays import POSITIVE, StoredArrays
+from msbgen.data.arrays import POSITIVE, StoredArrays, digest
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import (
     check_units,
@@ -279,7 +279,8 @@ class ProfileModel:
         FileExistsError
             `path` exists and `overwrite` is False.
         """
-        save_netcdf(self._as_dataset(), path, overwrite=overwrite)
+        dataset = self._as_dataset()
+        save_netcdf(dataset.assign_attrs(digest=_digest(dataset)), path, overwrite=overwrite)
 
     def _as_dataset(self) -> xr.Dataset:
         labels = {
@@ -311,7 +312,11 @@ class ProfileModel:
         ProfileError
             The file cannot be read or is no model.
         """
-        return cls._from_dataset(load_netcdf(path), Path(path).name)
+        dataset, source = load_netcdf(path), Path(path).name
+        model = cls._from_dataset(dataset, source)
+        if str(dataset.attrs.get("digest")) != _digest(dataset):
+            raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
+        return model
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> Self:
@@ -522,6 +527,11 @@ _FITS: dict[type, Callable[..., Law]] = {
     ProgressSettings: _fit_progress,
     ElapsedSettings: _fit_elapsed,
 }
+
+
+def _digest(ds: xr.Dataset) -> str:
+    arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
+    return digest(arrays, str(ds.attrs["labels"]), str(ds.attrs["interval"]))
 
 
 def _place(dataset: xr.Dataset) -> str:

@@ -491,3 +491,15 @@ def test_no_kernel_is_compiled_twice(measured, tmp_path):
     total, *twice = done.stdout.split()
     assert int(total) > 10
     assert twice == []
+
+
+def test_a_model_whose_numbers_were_exchanged_is_refused(measured, tmp_path):
+    """Each number by itself could be one of a model: together they are another's."""
+    path = tmp_path / "model.nc"
+    fit_profiles(measured).save(path)
+    with xr.open_dataset(path) as stored:
+        changed = stored.load()
+    changed["clock_weights"] = changed["clock_weights"] * 2.0
+    changed.to_netcdf(path)
+    with pytest.raises(ProfileError, match=r"model.nc: was changed since it was saved"):
+        ProfileModel.load(path)
