@@ -65,7 +65,7 @@ def read_planned_contexts(
         no contexts.
     """
     name = Path(path).name
-    (first, header), *rest = _lines(path) or [(1, [])]
+    (first, header), *rest = read_lines(path) or [(1, [])]
     beside = [column for column in PLAN_COLUMNS if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
@@ -99,8 +99,14 @@ def read_planned_contexts(
     return np.array(list(seen)), np.array(wanted, dtype=np.int64)
 
 
-def _lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
-    """Lines of a CSV file that are not blank: their numbers as editors count, and their cells."""
+def read_lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
+    """Lines of a CSV file that are not blank: their numbers as editors count, and their cells.
+
+    Raises
+    ------
+    ProfileError
+        No such file, or one that is no table.
+    """
     path = check_input(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:

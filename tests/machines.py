@@ -1,0 +1,34 @@
+"""Runs of made-up programs on made-up machines, whose times are known."""
+
+import numpy as np
+
+from msbgen.data.relative import make_relative
+from msbgen.predict.boosting import BoostingSettings
+from msbgen.predict.randomised import TreesSettings
+
+# Seconds an instruction, and what a share of loads adds to it.
+MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}
+QUICK = {"boosting": BoostingSettings(rounds=30), "trees": TreesSettings(trees=30)}
+
+
+def made_runs(programs=24, scales=("small", "large"), noise=0.0, seed=0, per_machine=False):
+    """Every program at every scale, on all machines: time = instructions × (a + b × loads)."""
+    rng = np.random.default_rng(seed)
+    rows = [(p, s) for p in range(programs) for s in range(len(scales))]
+    share = rng.random(programs)[[p for p, _ in rows]]
+    work = np.exp(rng.normal(15, 1, programs)[[p for p, _ in rows]]) * 10.0 ** np.array(rows)[:, 1]
+    times = np.stack([a * work * (1 + b * share) for a, b in MACHINES.values()], axis=1)
+    times *= np.exp(noise * rng.standard_normal(times.shape))
+    loads = share * work
+    factor = np.array([1.0, 2.0, 4.0])
+    counted = (
+        [work, loads] if not per_machine else [work[:, None] * factor, loads[:, None] * factor]
+    )
+    return make_relative(
+        times,
+        list(MACHINES),
+        program=[f"p{p}" for p, _ in rows],
+        scale=[scales[s] for _, s in rows],
+        counters=dict(zip(("instructions", "loads"), counted)),
+        work="instructions",
+    )
