@@ -1,0 +1,15 @@
+"""Libraries of the extra."""
+
+import math
+
+import pytest
+
+from msbgen.errors import ArgumentError
+from msbgen.predict.extras import load_library
+
+
+def test_a_library_that_is_missing_is_asked_for_in_a_sentence():
+    assert load_library("math") is math
+    with pytest.raises(ArgumentError, match=r"pip install msbgen\[ml\]") as caught:
+        load_library("nowhere.tree")
+    assert "nowhere is not installed" in str(caught.value)
