@@ -1,0 +1,158 @@
+"""Recorded runs as a profile dataset."""
+
+import numpy as np
+import pytest
+
+from measure_fixtures import FIXTURES
+from msbgen.data.check import inspect_profiles
+from msbgen.data.schema import counter_names, make_profiles
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.measure.dataset import Run, counter_names_of, profile_dataset
+from msbgen.measure.perf import parse_perf, read_perf
+
+QUOTA = {"cpu_quota": {"units": "%", "long_name": "share of a CPU"}}
+
+
+def made(n_bins=12, per_bin=1000, events=("instructions", "page-faults"), step=0.0101):
+    return parse_perf(
+        "".join(
+            f"     {step * (i + 1):.9f};{per_bin + j * i};;{event};10000000;100.00;;\n"
+            for i in range(n_bins)
+            for j, event in enumerate(events)
+        ),
+        f"made-{n_bins}-{per_bin}",
+    )
+
+
+def runs(**given):
+    return [
+        Run({"cpu_quota": quota}, made(n_bins=n), 0.0101 * n - 0.003, **given)
+        for quota, n in ((100, 12), (50, 24), (100, 13))
+    ]
+
+
+def test_contexts_are_in_order_and_runs_as_they_come():
+    dataset, warnings = profile_dataset(runs(), QUOTA)
+    assert warnings == []
+    assert inspect_profiles(dataset).errors == []
+    assert dataset["cpu_quota"].values.tolist() == [50, 100]
+    assert dataset.sizes["run"] == 2
+    assert np.isnan(dataset["duration"].values[0, 1])
+    np.testing.assert_allclose(dataset["duration"].values[1], [0.1182, 0.1283])
+    totals = dataset["instructions"].sum("time").values
+    np.testing.assert_allclose(totals[[0, 1, 1], [0, 0, 1]], [24000, 12000, 13000], rtol=1e-6)
+    assert dataset.attrs["interval"] == 0.01
+    assert dataset["page_faults"].attrs["event"] == "page-faults"
+
+
+def test_real_recordings_make_a_valid_dataset():
+    several = [
+        Run({"cpu_quota": 20}, read_perf(FIXTURES / "sweep-quota/q020_r0.csv"), 3.0002066),
+        Run({"cpu_quota": 100}, read_perf(FIXTURES / "sweep-quota/q100_r0.csv"), 0.6480501),
+    ]
+    dataset, warnings = profile_dataset(several, QUOTA, attrs={"task": "sqlite"})
+    found = inspect_profiles(dataset)
+    assert (found.errors, found.warnings, warnings) == ([], [], [])
+    assert dataset.attrs["progress"] == "task_clock"
+    for run in several:
+        row = dataset.isel(context=int(run.context["cpu_quota"] == 100), run=0)
+        for name, total in zip(counter_names(dataset), run.recording.totals):
+            assert float(row[name].sum(dtype=float)) == pytest.approx(total, rel=1e-6)
+
+
+def test_what_is_known_of_each_run_is_kept():
+    several = runs(achieved={"cpu_quota": 48.0}, notes={"steal": 0.01})
+    dataset, _ = profile_dataset(several, QUOTA)
+    assert dataset["cpu_quota_achieved"].attrs["units"] == "%"
+    np.testing.assert_array_equal(dataset["cpu_quota_achieved"], [[48, np.nan], [48, 48]])
+    assert dataset["steal"].values[1, 0] == 0.01
+    np.testing.assert_allclose(dataset["longest_bin"].values[0, 0], 0.0101)
+    assert inspect_profiles(dataset).errors == []
+
+
+def test_late_bins_are_kept_as_a_share():
+    text = "".join(f"     {t:.9f};5;;a;1;100.00;;\n" for t in (0.01, 0.02, 0.08, 0.09, 0.1))
+    dataset, _ = profile_dataset([Run({"cpu_quota": 1}, parse_perf(text, "f"), 0.1)], QUOTA)
+    assert dataset["late_share"].item() == pytest.approx(0.6)
+    assert dataset["longest_bin"].item() == pytest.approx(0.06)
+
+
+def test_shared_counters_are_kept_as_a_share():
+    found = read_perf(FIXTURES / "perf-6.1.192/multiplexed.csv")
+    dataset, _ = profile_dataset([Run({"cpu_quota": 1}, found, 0.25)], QUOTA)
+    assert dataset["instructions_counted_share"].item() == pytest.approx(found.counted_share[0])
+    assert "task_clock_counted_share" not in dataset
+    assert inspect_profiles(dataset).errors == []
+
+
+def test_events_without_a_count_are_left_out_and_said():
+    silent = parse_perf("     0.010000000;0;;a;1;100.00;;\n     0.010000000;3;;b;1;100.00;;\n", "f")
+    dataset, warnings = profile_dataset([Run({"cpu_quota": 1}, silent, 0.01)], QUOTA)
+    assert counter_names(dataset) == ["b"]
+    assert "event 'a' is zero in every run; it was left out." in warnings
+    with pytest.raises(ProfileError, match="no event was ever counted"):
+        profile_dataset([Run({"cpu_quota": 1}, silent.select(["a"]), 0.01)], QUOTA)
+
+
+@pytest.mark.parametrize(
+    ("events", "clock", "chosen"),
+    [
+        (("page-faults", "instructions:u"), None, "instructions_u"),
+        (("page-faults", "task-clock"), None, "task_clock"),
+        (("page-faults", "cycles"), None, "time"),
+        (("instructions", "probe_x:f"), "probe_x:f", "probe_x_f"),
+        (("instructions", "probe_x:f"), "probe_x_f", "probe_x_f"),
+        (("instructions", "probe_x:f"), "time", "time"),
+    ],
+)
+def test_a_clock_is_chosen(events, clock, chosen):
+    several = [Run({"cpu_quota": 1}, made(events=events), 0.12)]
+    assert profile_dataset(several, QUOTA, clock=clock)[0].attrs["progress"] == chosen
+
+
+def test_a_clock_that_was_not_counted_is_refused():
+    with pytest.raises(ProfileError, match="clock 'cycles' was not counted; instructions, page_f"):
+        profile_dataset(runs(), QUOTA, clock="cycles")
+
+
+def test_runs_of_other_events_units_or_resources_are_refused():
+    other = [*runs(), Run({"cpu_quota": 5}, made(events=("instructions",)), 0.1)]
+    with pytest.raises(ProfileError, match="made-12-1000: event 'page-faults' is missing, which"):
+        profile_dataset(other, QUOTA)
+    with pytest.raises(ArgumentError, match=r"context of made-12-1000 has ways; cpu_quota are"):
+        profile_dataset([*runs(), Run({"ways": 5}, made(), 0.1)], QUOTA)
+    with pytest.raises(ProfileError, match="no runs"):
+        profile_dataset([], QUOTA)
+    msec = parse_perf("     0.010000000;3;ns;a;1;100.00;;\n", "f")
+    plain = parse_perf("     0.010000000;3;;a;1;100.00;;\n", "g")
+    with pytest.raises(ProfileError, match="g: event 'a' is in units '', in f in 'ns'"):
+        profile_dataset([Run({"cpu_quota": 1}, one, 0.01) for one in (msec, plain)], QUOTA)
+
+
+def test_a_dataset_larger_than_memory_is_refused():
+    with pytest.raises(ProfileError, match="do not fit into memory; a longer interval"):
+        profile_dataset([Run({"cpu_quota": 1}, made(), 1e9)], QUOTA)
+
+
+def test_a_recording_that_ends_long_before_its_run_is_said():
+    _, warnings = profile_dataset([Run({"cpu_quota": 1}, made(), 0.5)], QUOTA)
+    assert "made-12-1000: ends 0.379 s before its run does; measure it again." in warnings
+
+
+def test_a_machine_too_busy_for_the_interval_is_said():
+    late = made(step=0.025)
+    _, warnings = profile_dataset([Run({"cpu_quota": 1}, late, 0.3)], QUOTA, interval=0.01)
+    assert any("half of the bins are 0.025 s or longer" in text for text in warnings)
+
+
+def test_names_of_counters_are_unlike_and_never_reserved():
+    events = ["LLC-loads", "llc_loads", "time", "r00c0", "5", "probe_x:f", "a.b/c=1,d=2/u", "ways"]
+    names = counter_names_of(events, ["ways"])
+    assert names == [
+        "llc_loads", "llc_loads_2", "event_time", "r00c0", "event_5", "probe_x_f", "a_b_c_1_d_2_u",
+        "event_ways",
+    ]  # fmt: skip
+    make_profiles(
+        np.ones((1, 1, len(names))), [1.0], [[1.0]], interval=1.0, resources=QUOTA,
+        counters={name: {} for name in names},
+    )  # fmt: skip
