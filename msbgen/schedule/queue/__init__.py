@@ -1,6 +1,12 @@
 """Queues of jobs before several machines: who runs where and when, played before it is done."""
 
+from msbgen.schedule.queue.bound import at_load, least_span, makespan_bound
 from msbgen.schedule.queue.jobs import Jobs, make_jobs
+from msbgen.schedule.queue.measures import (
+    bounded_slowdown,
+    makespan,
+    slowdown_against_fastest,
+)
 from msbgen.schedule.queue.simulate import (
     PAPERS,
     PLACEMENTS,
@@ -19,6 +25,12 @@ __all__ = [
     "Placement",
     "Queue",
     "Schedule",
+    "at_load",
+    "bounded_slowdown",
+    "least_span",
     "make_jobs",
+    "makespan",
+    "makespan_bound",
     "simulate_queue",
+    "slowdown_against_fastest",
 ]

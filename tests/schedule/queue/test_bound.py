@@ -1,0 +1,92 @@
+"""The bound beside the linear programme written out, and below every schedule."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import queues
+from msbgen.errors import ArgumentError
+from msbgen.schedule import queue
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def made(seed):
+    submission, nodes, runtime, _, _, sizes = queues.instance(seed)
+    jobs = queue.make_jobs(submission, nodes, runtime)
+    return jobs, {str(i): int(n) for i, n in enumerate(sizes)}
+
+
+def written_out(jobs, sizes):
+    """Optimum with a variable for every job and machine, and one for the span."""
+    n, m = jobs.runtime.shape
+    work, one = np.zeros((m, n * m + 1)), np.zeros((n, n * m + 1))
+    upper = np.ones(n * m + 1)
+    upper[-1] = np.inf
+    for j in range(n):
+        for k in range(m):
+            runs = jobs.nodes[j] <= sizes[k] and jobs.runtime[j, k] == jobs.runtime[j, k]
+            work[k, j * m + k] = jobs.nodes[j] * jobs.runtime[j, k] if runs else 0.0
+            upper[j * m + k] = float(runs)
+            one[j, j * m + k] = 1.0
+    work[:, -1] = -np.asarray(sizes)
+    cost = np.append(np.zeros(n * m), 1.0)
+    bounds = [(0, u) for u in upper]
+    return linprog(cost, work, np.zeros(m), one, np.ones(n), bounds).fun
+
+
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_the_span_is_the_optimum_of_the_programme(seed):
+    jobs, machines = made(seed)
+    wanted = written_out(jobs, list(machines.values()))
+    assert queue.least_span(jobs, machines) == pytest.approx(wanted, rel=1e-5)
+    assert queue.least_span(jobs, machines) <= wanted * (1 + 1e-9)
+
+
+@given(SEEDS, st.sampled_from(queue.PLACEMENTS), st.sampled_from(queue.QUEUES))
+@settings(max_examples=40, deadline=None)
+def test_no_schedule_is_shorter_than_the_bound(seed, placement, form):
+    jobs, machines = made(seed)
+    bound = queue.makespan_bound(jobs, machines)
+    found = queue.simulate_queue(jobs, machines, placement=placement, queue=form)
+    assert bound <= queue.makespan(jobs, found) * (1 + 1e-9)
+    assert bound >= queue.least_span(jobs, machines) * (1 - 1e-9)
+
+
+def test_jobs_that_come_late_and_long_jobs_raise_the_bound():
+    machines = {"fast": 2, "slow": 2}
+    jobs = queue.make_jobs([0] * 8, [1] * 8, [[2, 6]] * 8)
+    assert queue.least_span(jobs, machines) == pytest.approx(6)  # two thirds at 2 s, a third at 6
+    assert queue.makespan_bound(jobs, machines) == pytest.approx(6)
+    late = queue.make_jobs([0] * 4 + [100] * 4, [1] * 8, [[2, 6]] * 8)
+    # 103, were they cut; but on the slow machine none would be over before 106
+    assert queue.makespan_bound(late, machines) == pytest.approx(104, rel=2e-3)
+    # ten seconds on the fast machine, if only there: it cannot help itself to the slow one
+    whole = queue.make_jobs([0, 0, 0], [2, 2, 2], [[10, 1000]] * 3)
+    assert queue.least_span(whole, machines) == pytest.approx(30 * 1000 / 1010)
+    assert queue.makespan_bound(whole, machines) == pytest.approx(30, rel=2e-3)
+
+
+@given(SEEDS, st.floats(0.1, 3.0))
+@settings(max_examples=20, deadline=None)
+def test_a_load_is_the_share_of_the_machines_that_is_asked_for(seed, load):
+    jobs, machines = made(seed)
+    if np.ptp(jobs.submission) == 0:
+        with pytest.raises(ArgumentError, match="submissions are all at once"):
+            queue.at_load(jobs, machines, load)
+        return
+    scaled = queue.at_load(jobs, machines, load)
+    span = np.ptp(scaled.submission)
+    assert queue.least_span(scaled, machines) / span == pytest.approx(load)
+    gaps = (jobs.submission - jobs.submission.min()) / np.ptp(jobs.submission)
+    np.testing.assert_allclose(scaled.submission, gaps * span, rtol=1e-9)
+
+
+@pytest.mark.parametrize("load", [0, -1, np.nan, np.inf])
+def test_what_is_no_load_is_refused(load):
+    jobs = queue.make_jobs([0, 1], [1, 1], [[1], [1]])
+    with pytest.raises(ArgumentError, match=r"load is .*; a positive number is wanted"):
+        queue.at_load(jobs, {"a": 1}, load)
