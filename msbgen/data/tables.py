@@ -99,7 +99,7 @@ def read_planned_contexts(
     return np.array(list(seen)), np.array(wanted, dtype=np.int64)
 
 
-def read_lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
+def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:
     """Lines of a CSV file that are not blank: their numbers as editors count, and their cells.
 
     Raises
@@ -110,7 +110,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[tuple[int, list[str]]]:
     path = check_input(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            table = csv.reader(stream)
+            table = csv.reader(stream, delimiter=separator)
             return [
                 (table.line_num, [cell.strip() for cell in cells])
                 for cells in table

@@ -15,7 +15,9 @@ from msbgen.measure.recording import Recording, assemble
 _LARGEST = 2**31
 
 
-def read_perf(path: str | os.PathLike[str], events: Sequence[str] = ()) -> Recording:
+def read_perf(
+    path: str | os.PathLike[str], events: Sequence[str] = (), places: Sequence[str] = ()
+) -> Recording:
     """Read a recording of ``perf stat -I``: CSV with any separator, or JSON lines.
 
     Metrics are not read: perf computes them from counts that are newer than their stamp.
@@ -23,8 +25,9 @@ def read_perf(path: str | os.PathLike[str], events: Sequence[str] = ()) -> Recor
     Parameters
     ----------
     path : str or path
-    events : sequence of str
-        Events to take, as perf names them; all of them where it is empty.
+    events, places : sequence of str
+        Events, and CPUs, cores or threads, to take, as perf names them; all of them where it is
+        empty.
 
     Raises
     ------
@@ -39,12 +42,14 @@ def read_perf(path: str | os.PathLike[str], events: Sequence[str] = ()) -> Recor
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         raise ProfileError(f"{path.name}: is no text; a recording of perf is wanted.") from None
-    return parse_perf(text, path.name, events)
+    return parse_perf(text, path.name, events, places)
 
 
-def parse_perf(text: str, source: str, events: Sequence[str] = ()) -> Recording:
+def parse_perf(
+    text: str, source: str, events: Sequence[str] = (), places: Sequence[str] = ()
+) -> Recording:
     """As :func:`read_perf`, for the text of a recording."""
     data = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     first = next(data, "").lstrip()
     read = read_json if first.startswith("{") else read_csv
-    return assemble(read(text, source), events)
+    return assemble(read(text, source), events, places)

@@ -129,4 +129,5 @@ def _number(text: str) -> float:
 
 
 def _place(one: dict[str, Any]) -> str:
-    return " ".join(str(one[key]) for key in _PLACES if key in one)
+    """As the CSV says it."""
+    return " ".join(f"CPU{one[k]}" if k == "cpu" else str(one[k]) for k in _PLACES if k in one)

@@ -144,6 +144,8 @@ class Rows:
         Share of its time for which it was counted [1].
     summary : mapping of str to float
         Totals that the tool printed itself, by event, in the units; empty where it did not.
+    warnings : tuple of str
+        What is to be known of all that this tool measures, a sentence each.
     """
 
     source: str
@@ -157,9 +159,10 @@ class Rows:
     running: Floats
     share: Floats
     summary: dict[str, float]
+    warnings: tuple[str, ...] = ()
 
 
-def assemble(rows: Rows, events: Sequence[str] = ()) -> Recording:
+def assemble(rows: Rows, events: Sequence[str] = (), places: Sequence[str] = ()) -> Recording:
     """Put the rows of a recording together: a bin a stamp, an event a column.
 
     Rows of several CPUs, cores or threads are added, and so are rows of one event: perf prints two
@@ -170,8 +173,8 @@ def assemble(rows: Rows, events: Sequence[str] = ()) -> Recording:
     Parameters
     ----------
     rows : Rows
-    events : sequence of str
-        The events to take; all of them where it is empty.
+    events, places : sequence of str
+        What to take of the rows; all of them where it is empty.
 
     Raises
     ------
@@ -179,13 +182,13 @@ def assemble(rows: Rows, events: Sequence[str] = ()) -> Recording:
         An event that is not supported, never counted in intervals, below zero or wrapped; stamps
         that do not increase; a bin that lacks an event.
     """
-    rows = _chosen(rows, events)
+    rows = _chosen(_chosen(rows, events, "event"), places, "place")
     _refuse_bad_values(rows)
     stamps, stamp = _stamps(rows)
     names, event = _codes(rows.events)
     units = [_unit_of(rows, event, i) for i in range(len(names))]
     values = _in_nanoseconds(rows)
-    warnings = []
+    warnings = list(rows.warnings)
     _refuse_incomplete(rows, stamps, stamp, names, event)
     warnings += _doubled(rows, stamp, names, event)
 
@@ -221,26 +224,33 @@ def _share(running: Floats, enabled: Floats) -> Floats:
     return np.where(enabled > 0, running / np.where(enabled > 0, enabled, 1.0), 1.0)
 
 
-def _chosen(rows: Rows, events: Sequence[str]) -> Rows:
-    """The rows of the events to take."""
+def _chosen(rows: Rows, wanted: Sequence[str], what: str) -> Rows:
+    """The rows of the events or the places to take."""
     if not len(rows.times):
         raise ProfileError(f"{rows.source}: there are no counts in it; measure again.")
-    if not events:
+    if not wanted:
         return rows
-    for name in events:
-        if name not in rows.events:
-            known = ", ".join(dict.fromkeys(rows.events))
-            raise ProfileError(f"{rows.source}: there is no event '{name}'; it has {known}.")
-    wanted = frozenset(events)
-    kept = [i for i, name in enumerate(rows.events) if name in wanted]
-    texts = ([getattr(rows, n)[i] for i in kept] for n in ("places", "events", "units"))
-    arrays = {n: getattr(rows, n)[kept] for n in ("lines", "times", "values", "states", "running")}
-    summary = {name: total for name, total in rows.summary.items() if name in wanted}
-    places, names, units = texts
+    there = rows.events if what == "event" else rows.places
+    for name in wanted:
+        if name not in there:
+            known = ", ".join(dict.fromkeys(filter(None, there))) or "none"
+            raise ProfileError(f"{rows.source}: there is no {what} '{name}'; it has {known}.")
+    names = frozenset(wanted)
+    kept = [i for i, name in enumerate(there) if name in names]
     return Rows(
-        source=rows.source, places=places, events=names, units=units, share=rows.share[kept],
-        summary=summary, **arrays,
-    )  # fmt: skip
+        rows.source,
+        rows.lines[kept],
+        rows.times[kept],
+        [rows.places[i] for i in kept],
+        [rows.events[i] for i in kept],
+        [rows.units[i] for i in kept],
+        rows.values[kept],
+        rows.states[kept],
+        rows.running[kept],
+        rows.share[kept],
+        {n: v for n, v in rows.summary.items() if n in names} if what == "event" else {},
+        rows.warnings,
+    )
 
 
 def _refuse_bad_values(rows: Rows) -> None:

@@ -16,7 +16,7 @@ from msbgen.measure.resample import resample
 GOOD = {
     "perf-6.1.187/at.csv": (4, 146, ""),
     "perf-6.1.187/A.csv": (3, 3, "2 places (CPU0, CPU1) were added"),
-    "perf-6.1.187/A.jsonl": (3, 3, "2 places (0, 1) were added"),
+    "perf-6.1.187/A.jsonl": (3, 3, "2 places (CPU0, CPU1) were added"),
     "perf-6.1.187/comma-event.csv": (2, 51, ""),
     "perf-6.1.187/de.csv": (2, 20, ""),
     "perf-6.1.187/de-semi.csv": (2, 21, ""),

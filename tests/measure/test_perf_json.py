@@ -33,7 +33,7 @@ def test_the_keys_of_other_versions_are_known():
     row = {k: v for k, v in ROW.items() if k != "interval"}
     found = read_json(text({"timestamp": 0.0101, "cpu": "3", "counters": 1, **row}), "f")
     assert found.times[0] == 0.0101
-    assert found.places == ["3"]
+    assert found.places == ["CPU3"]
 
 
 def test_rows_without_a_time_are_the_summary():
