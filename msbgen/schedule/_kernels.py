@@ -134,12 +134,15 @@ def change_points(scores, penalty, cost, start):
 
 # ------------------------------------------------------------------ allocators
 
-# The shared resources are counted in units above each core's minimum: `spare` units of each can
-# be given.  One of them is the last axis ("columns"), the others are flattened into "rows".
-# `value` (phases, rows, 2 pad) is what a core is worth in a phase with at most so many units, never
-# falling along rows or columns; column x is at pad + x, and what is no column is -inf.  The pad
-# is the number of columns rounded up to whole lanes.
+# The shared resources are counted in units above each core's minimum.  One of them is the last axis
+# ("columns"), the others are flattened into "rows".  `value` (phases, rows, 2 pad) is what a core is
+# worth in a phase with so many units; column x is at pad + x, and what is no column is -inf.  The
+# pad is the number of columns rounded up to whole lanes.  `lattice` (3, n) holds, of each resource,
+# its stride in the rows, the units that can be given, and those above which it has no levels.
+# `held` (cores + 1, n) are the units of each core and, last, those that are left.
+# Naming an array counts a reference, slower than a step: each kernel is handed only what it needs.
 
+STRIDE, SPARE, MOST = 0, 1, 2
 EQUAL, DNA, OPTIMUM = 0, 1, 2
 
 LANES = 16  # columns that are merged at a time
@@ -209,15 +212,14 @@ def _merge(a, b, triples, columns, out):
 
 
 @_kernel
-def _split(a, b, strides, counts, row, column):
+def _split(a, b, lattice, row, column):
     """Rows and column of `a` in the best sum of a and b at (row, column); the rest is b's."""
     pad = a.shape[1] // 2
-    best = -np.inf
-    best_i, best_x = 0, 0
+    best, best_i, best_x = -np.inf, 0, 0
     for i in range(a.shape[0]):
         inside = True
-        for d in range(strides.size):
-            inside &= (i // strides[d]) % counts[d] <= (row // strides[d]) % counts[d]
+        for d in range(lattice.shape[1] - 1):
+            inside &= _digit(lattice, d, i) <= _digit(lattice, d, row)
         if inside:
             for x in range(column + 1):
                 both = a[i, pad + x] + b[row - i, pad + column - x]
@@ -228,17 +230,22 @@ def _split(a, b, strides, counts, row, column):
 
 
 @_kernel
-def _optimum(phases, busy, value, lattice, triples, spare, work, place):
+def _digit(lattice, d, row):
+    """Units of resource d in a row."""
+    return (row // lattice[STRIDE, d]) % (lattice[SPARE, d] + 1)
+
+
+@_kernel
+def _optimum(phases, busy, value, lattice, triples, work, place):
     """Rows and columns of the best allocation of all units, into ``place`` (cores, 2).
 
     Left and right half of the cores are folded by `_merge`; only the best sum of the two halves
     at all units is wanted.  ``work`` (cores, rows, 2 pad) keeps the partial sums.
     """
-    strides, counts, columns = lattice
-    full_row = 0
-    for d in range(strides.size):
-        full_row += spare[d] * strides[d]
-    full_column = columns - 1
+    last = lattice.shape[1] - 1
+    full_row, full_column = 0, lattice[SPARE, last]
+    for d in range(last):
+        full_row += lattice[SPARE, d] * lattice[STRIDE, d]
     if busy == 1:
         place[0, 0], place[0, 1] = full_row, full_column
         return
@@ -247,13 +254,11 @@ def _optimum(phases, busy, value, lattice, triples, spare, work, place):
         first, stop = (0, half) if side == 0 else (half, busy)
         for s in range(first + 1, stop):
             # invariant: work[s - 1] is the best sum of the cores from first to s - 1
-            if s == first + 1:
-                _merge(value[phases[first]], value[phases[s]], triples, columns, work[s])
-            else:
-                _merge(work[s - 1], value[phases[s]], triples, columns, work[s])
+            rest = value[phases[first]] if s == first + 1 else work[s - 1]
+            _merge(rest, value[phases[s]], triples, full_column + 1, work[s])
     left = value[phases[0]] if half == 1 else work[half - 1]
     right = value[phases[half]] if busy - half == 1 else work[busy - 1]
-    row, column = _split(left, right, strides, counts, full_row, full_column)
+    row, column = _split(left, right, lattice, full_row, full_column)
     for side in range(2):
         first, stop = (0, half) if side == 0 else (half, busy)
         if side == 1:
@@ -261,132 +266,146 @@ def _optimum(phases, busy, value, lattice, triples, spare, work, place):
         at_row, at_column = row, column
         for s in range(stop - 1, first, -1):
             rest = value[phases[first]] if s == first + 1 else work[s - 1]
-            i, x = _split(rest, value[phases[s]], strides, counts, at_row, at_column)
+            i, x = _split(rest, value[phases[s]], lattice, at_row, at_column)
             place[s, 0], place[s, 1] = at_row - i, at_column - x
             at_row, at_column = i, x
         place[first, 0], place[first, 1] = at_row, at_column
 
 
 @_kernel
-def _least_holder(units, busy, d, most):
+def _hold(phases, busy, value, lattice, held, place):
+    """From places to units held, what a core does not need going to whoever holds least."""
+    last = lattice.shape[1] - 1
+    for s in range(busy):
+        row, column = place[s, 0], place[s, 1]
+        here = value[phases[s], row, value.shape[2] // 2 + column]
+        for d in range(last + 1):
+            stride = lattice[STRIDE, d]
+            held[s, d] = column if d == last else _digit(lattice, d, row)
+            while held[s, d] > 0:
+                less_row, less = (row, column - 1) if d == last else (row - stride, column)
+                if value[phases[s], less_row, value.shape[2] // 2 + less] < here:
+                    break
+                row, column = less_row, less
+                held[s, d] -= 1
+            held[-1, d] -= held[s, d]
+    for d in range(last + 1):
+        while held[-1, d] > 0:
+            s = _least_holder(lattice, held, busy, d)
+            if s < 0:
+                break
+            held[s, d] += 1
+            held[-1, d] -= 1
+
+
+@_kernel
+def _least_holder(lattice, held, busy, d):
     """The core that holds least of a resource and can use more; -1 where none can."""
     found = -1
     for s in range(busy):
-        if units[s, d] < most[d] and (found < 0 or units[s, d] < units[found, d]):
+        if held[s, d] < lattice[MOST, d] and (found < 0 or held[s, d] < held[found, d]):
             found = s
     return found
 
 
 @_kernel
-def _give_rest(units, busy, left, most):
-    """Give units that help nobody to whoever holds least."""
-    for d in range(left.size):
-        while left[d] > 0:
-            s = _least_holder(units, busy, d, most)
-            if s < 0:
-                break
-            units[s, d] += 1
-            left[d] -= 1
+def _greedy(phases, busy, value, lattice, held, gain, place):
+    """One unit at a time to the core whom it helps most (DNA).
 
-
-@_kernel
-def _worth(value, phase, units, s, strides):
-    """Value of the units of core s."""
-    row = 0
-    for d in range(strides.size):
-        row += units[s, d] * strides[d]
-    return value[phase, row, value.shape[2] // 2 + units[s, strides.size]]
-
-
-@_kernel
-def _greedy(phases, busy, value, strides, left, most, units, gain):
-    """One unit at a time to the core whom it helps most (DNA); ``gain`` (cores, resources)."""
-    n = left.size
+    ``gain`` (cores, n) is what a unit of each resource helps, ``place`` (cores, 2) where in its
+    table a core is: row, and column within the pad.
+    """
+    last = lattice.shape[1] - 1
+    cores = held.shape[0] - 1
     for s in range(busy):
-        _update_gains(phases, s, value, strides, most, units, gain)
+        place[s, 0], place[s, 1] = 0, value.shape[2] // 2
+    first, stop = 0, busy
     while True:
+        # invariant: only the gains of the cores from first to before stop are out of date
+        for s in range(first, stop):
+            phase, row, column = phases[s], place[s, 0], place[s, 1]
+            here = value[phase, row, column]
+            for d in range(last + 1):
+                gain[s, d] = -1.0
+                if held[s, d] < lattice[MOST, d]:
+                    if d == last:
+                        gain[s, d] = value[phase, row, column + 1] - here
+                    else:
+                        gain[s, d] = value[phase, row + lattice[STRIDE, d], column] - here
         best, best_s, best_d = 0.0, -1, -1
-        for d in range(n):
-            if left[d] > 0:
+        for d in range(last + 1):
+            if held[cores, d] > 0:
                 for s in range(busy):
                     if gain[s, d] > best:
                         best, best_s, best_d = gain[s, d], s, d
         if best_s < 0:
             # no step helps anybody
-            for d in range(n):
-                if left[d] > 0:
-                    best_s, best_d = _least_holder(units, busy, d, most), d
-                    if best_s >= 0:
-                        break
+            for d in range(last + 1):
+                if best_s < 0 and held[cores, d] > 0:
+                    best_s, best_d = _least_holder(lattice, held, busy, d), d
             if best_s < 0:
                 return
-        units[best_s, best_d] += 1
-        left[best_d] -= 1
-        _update_gains(phases, best_s, value, strides, most, units, gain)
+        held[best_s, best_d] += 1
+        held[cores, best_d] -= 1
+        if best_d == last:
+            place[best_s, 1] += 1
+        else:
+            place[best_s, 0] += lattice[STRIDE, best_d]
+        first, stop = best_s, best_s + 1
 
 
 @_kernel
-def _update_gains(phases, s, value, strides, most, units, gain):
+def _row(lattice, held, s):
+    """Row of the units of core s."""
     row = 0
-    for d in range(strides.size):
-        row += units[s, d] * strides[d]
-    last = strides.size
-    column = value.shape[2] // 2 + units[s, last]
-    here = value[phases[s], row, column]
-    for d in range(last):
-        more = units[s, d] < most[d]
-        gain[s, d] = value[phases[s], row + strides[d], column] - here if more else -1.0
-    more = units[s, last] < most[last]
-    gain[s, last] = value[phases[s], row, column + 1] - here if more else -1.0
+    for d in range(lattice.shape[1] - 1):
+        row += held[s, d] * lattice[STRIDE, d]
+    return row
+
+
+@_kernel
+def _look_up(phases, busy, context, lattice, held, idle, contexts):
+    """Contexts of the units held, and that of an idle core for the others."""
+    for s in range(contexts.size):
+        contexts[s] = idle
+    for s in range(busy):
+        contexts[s] = context[phases[s], _row(lattice, held, s), held[s, -1]]
+
+
+@_kernel
+def _release(lattice, busy, held):
+    """Take all units from all cores."""
+    for d in range(lattice.shape[1]):
+        held[-1, d] = lattice[SPARE, d]
+        for s in range(busy):
+            held[s, d] = 0
+
+
+@_kernel
+def _share(lattice, busy, held):
+    """The same for every core, whether it runs a task or not."""
+    for d in range(lattice.shape[1]):
+        for s in range(busy):
+            held[s, d] = min(lattice[SPARE, d] // (held.shape[0] - 1), lattice[MOST, d])
 
 
 @_kernel
 def allocate(method, phases, busy, table, work, contexts):
     """Contexts of all cores for the phases of the tasks that run on the first `busy` of them.
 
-    ``table`` is (value, context of each place, lattice, triples, spare, most, idle context):
-    the lattice is (strides, counts, columns) of rows and columns, `most` the units above which no
-    resource has levels.  ``work`` is (partial sums, units, left, gain, place).
+    ``table`` is (value, context of each place, lattice, triples of rows that add up, idle
+    context), ``work`` (partial sums, held, gain, place).
     """
-    value, context, lattice, triples, spare, most, idle = table
-    partial, units, left, gain, place = work
-    strides, counts, _columns = lattice
-    last = strides.size
-    for d in range(last + 1):
-        left[d] = spare[d]
-        for s in range(busy):
-            units[s, d] = 0
+    _release(table[2], busy, work[1])
     if busy > 0:
         if method == DNA:
-            _greedy(phases, busy, value, strides, left, most, units, gain)
+            _greedy(phases, busy, table[0], table[2], work[1], work[2], work[3])
         elif method == OPTIMUM:
-            _optimum(phases, busy, value, lattice, triples, spare, partial, place)
-            for s in range(busy):
-                for d in range(last):
-                    units[s, d] = (place[s, 0] // strides[d]) % counts[d]
-                units[s, last] = place[s, 1]
-                here = _worth(value, phases[s], units, s, strides)
-                for d in range(last + 1):
-                    # what a core does not need is given to whoever holds least
-                    while units[s, d] > 0:
-                        units[s, d] -= 1
-                        if _worth(value, phases[s], units, s, strides) < here:
-                            units[s, d] += 1
-                            break
-                    left[d] -= units[s, d]
-            _give_rest(units, busy, left, most)
+            _optimum(phases, busy, table[0], table[2], table[3], work[0], work[3])
+            _hold(phases, busy, table[0], table[2], work[1], work[3])
         else:
-            cores = contexts.size
-            for s in range(busy):
-                for d in range(last + 1):
-                    units[s, d] = min(spare[d] // cores, most[d])
-    for s in range(contexts.size):
-        contexts[s] = idle
-    for s in range(busy):
-        row = 0
-        for d in range(last):
-            row += units[s, d] * strides[d]
-        contexts[s] = context[phases[s], row, units[s, last]]
+            _share(table[2], busy, work[1])
+    _look_up(phases, busy, table[1], table[2], work[1], table[4], contexts)
 
 
 @_kernel

@@ -185,8 +185,7 @@ class Allocator:
         value, n = self._table[0], len(self.capacity)
         return (
             np.empty((self.cores, *value.shape[1:]), dtype=np.float32),
-            np.zeros((self.cores, n), dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
+            np.zeros((self.cores + 1, n), dtype=np.int64),
             np.zeros((self.cores, n)),
             np.zeros((self.cores, 2), dtype=np.int64),
         )
@@ -359,7 +358,8 @@ def _table(value: Floats, context: Indices, shares: list[_Share], idle: int) -> 
     padded = np.full((len(value), rows, 2 * pad), -np.inf, dtype=np.float32)
     padded[:, :, pad : pad + columns] = value.reshape(len(value), rows, columns)
     places = np.indices(leading).reshape(len(leading), rows).T
-    strides = np.array([np.prod(leading[d + 1 :]) for d in range(len(leading))], dtype=np.int64)
+    strides = [int(np.prod(leading[d + 1 :])) for d in range(len(leading))]
+    spare, most = [s.spare for s in shares], [min(s.most, s.spare) for s in shares]
     triples = [
         (i, j, i + j)
         for i in range(rows)
@@ -369,9 +369,7 @@ def _table(value: Floats, context: Indices, shares: list[_Share], idle: int) -> 
     return (
         padded,
         context.reshape(len(value), rows, columns).astype(np.int32),
-        (strides, np.array(leading, dtype=np.int64), columns),
+        np.array([[*strides, 0], spare, most], dtype=np.int64),
         np.array(triples, dtype=np.int64),
-        np.array([s.spare for s in shares], dtype=np.int64),
-        np.array([min(s.most, s.spare) for s in shares], dtype=np.int64),
         idle,
     )
