@@ -39,7 +39,7 @@ from msbgen.predict.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.predict.gaussian import residual_covariance
 from msbgen.predict.randomised import Trees, TreesSettings, fit_trees
 from msbgen.predict.relative_answers import Answers, joined
-from msbgen.predict.relative_bounds import Calibration
+from msbgen.predict.relative_bounds import Calibration, calibrate_answers
 from msbgen.predict.relative_features import learn_features
 from msbgen.predict.relative_splits import folds_of
 
@@ -232,7 +232,8 @@ class RelativePredictor:
                 progress(k + 1, len(parts))
         order = np.argsort(np.concatenate([np.flatnonzero(held) for held in parts]))
         program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
-        self.calibration_ = [Calibration(joined(answers).some(order), program)]
+        told = joined(answers).some(order)
+        self.calibration_ = [calibrate_answers(told, program, self.random_state)]
         return self
 
     # --------------------------------------------------------------- answers
@@ -296,16 +297,16 @@ class RelativePredictor:
                 mean, deviation = self.trees_.predict(self._counts(part, name))
                 prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
                 spread[own, s] = deviation
-        fit = np.zeros(len(log), dtype=np.int64)
         return Answers(
-            seconds,
-            ratio,
-            prior,
-            spread,
-            self.covariance_[None],
-            fit,
-            self.halves,
-            self.source_time,
+            seconds=seconds,
+            ratio=ratio,
+            prior=prior,
+            spread=spread,
+            context=self.features_.words(runs),
+            covariance=self.covariance_[None],
+            fit=np.zeros(len(log), dtype=np.int64),
+            halves=self.halves,
+            source_time=self.source_time,
         )
 
     # --------------------------------------------------------------- parts

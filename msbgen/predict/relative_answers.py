@@ -29,6 +29,8 @@ class Answers:
         Log time by the trees, which know the counters of the source but no time.
     spread : ndarray, (n, n_sources, n_machines)
         Deviation of the trees from their mean.
+    context : ndarray, (n, n_words)
+        Configuration of each run, a column each.
     covariance : ndarray, (n_fits, n_machines, n_machines)
         Of what the trees leave.
     fit : ndarray of int, (n,)
@@ -42,6 +44,7 @@ class Answers:
     ratio: Floats
     prior: Floats
     spread: Floats
+    context: Floats
     covariance: Floats
     fit: Indices
     halves: str
@@ -49,7 +52,7 @@ class Answers:
 
     def some(self, rows: NDArray) -> Answers:
         """Those of some runs."""
-        names = ("seconds", "ratio", "prior", "spread", "fit")
+        names = ("seconds", "ratio", "prior", "spread", "context", "fit")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @cached_property
@@ -95,7 +98,7 @@ class Answers:
 def joined(parts: Sequence[Answers]) -> Answers:
     """Answers of several fits as one, their runs one after another."""
     first = parts[0]
-    names = ("seconds", "ratio", "prior", "spread")
+    names = ("seconds", "ratio", "prior", "spread", "context")
     return Answers(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
         covariance=np.concatenate([part.covariance for part in parts]),

@@ -17,6 +17,7 @@ from msbgen.conformal import check_rate
 from msbgen.contexts import weighted_quantile
 from msbgen.errors import MeasurementError
 from msbgen.predict.relative_answers import Answers
+from msbgen.predict.relative_widths import Widths, fit_widths
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -31,10 +32,15 @@ class Calibration:
     answers : Answers
     program : ndarray of int, (n,)
         What is exchangeable.
+    widths : Widths
+    log_width : ndarray, (n, n_sources, n_machines)
+        Of these runs, by trees that did not see their programs.
     """
 
     answers: Answers
     program: Indices
+    widths: Widths
+    log_width: Floats
 
     def half_widths(
         self, new: Answers, sources: Sequence[int], miscoverage: float, names: Sequence[str]
@@ -53,6 +59,8 @@ class Calibration:
         known = self.answers.some(np.flatnonzero(there))
         off = np.abs(known.log_times(sources) - known.log)
         program = self.program[there]
+        own = np.exp(self.log_width[there][:, list(sources)].mean(axis=1))
+        theirs = np.exp(self.widths.log_width(new, sources))
         for m in range(log.shape[1]):
             if m in sources:
                 continue
@@ -64,5 +72,11 @@ class Calibration:
             check_rate(miscoverage, n, len(rows), "programs")
             share = (1.0 / np.bincount(unit))[unit][None]
             level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
-            halves[:, m] = weighted_quantile(off[rows, m], share, level)[0, 0]
+            score = off[rows, m] / own[rows, m]
+            halves[:, m] = weighted_quantile(score, share, level)[0, 0] * theirs[:, m]
         return halves
+
+
+def calibrate_answers(answers: Answers, program: Indices, seed: int) -> Calibration:
+    """Learn widths, and keep the scores, from what was said of programs left out."""
+    return Calibration(answers, program, *fit_widths(answers, program, seed))

@@ -85,6 +85,11 @@ class FeatureMap:
         per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
         return np.hstack([self.program(runs, source), time, *per_work, self.where(source, runs)])
 
+    def words(self, runs: xr.Dataset) -> Floats:
+        """One column for each configuration, 1 where it is the run's, (n, n_configurations)."""
+        words = words_of(runs, "configuration")
+        return (words[:, None] == np.array(self.configurations, dtype=str)[None]).astype(float)
+
     def where(self, source: str, runs: xr.Dataset) -> Floats:
         """One column for each machine, 1 where it is the source, (n, n_machines)."""
         own = np.array(self.machines) == source
@@ -131,10 +136,8 @@ class FeatureMap:
         if self.fill.size:
             own = self.fill[self.machines.index(source) if self.per_machine else 0]
             rates = np.where(np.isfinite(rates), rates, own)
-        words = words_of(runs, "configuration")
-        chosen = (words[:, None] == np.array(self.configurations, dtype=str)[None]).astype(float)
         nodes = np.log(runs["nodes"].values.astype(float))[:, None]
-        return np.hstack([rates, chosen, nodes])
+        return np.hstack([rates, self.words(runs), nodes])
 
 
 def learn_features(runs: xr.Dataset) -> FeatureMap:

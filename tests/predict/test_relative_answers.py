@@ -1,5 +1,7 @@
 """Times that follow from what the halves say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,9 +12,16 @@ def answers(halves="both", source_time=True, n=3, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(2, 3, 3))
     return Answers(
-        np.exp(rng.normal(size=(n, 3))), rng.normal(size=(n, 3, 3)), rng.normal(size=(n, 3, 3)),
-        np.ones((n, 3, 3)), root @ root.transpose(0, 2, 1), np.arange(n) % 2, halves, source_time,
-    )  # fmt: skip
+        seconds=np.exp(rng.normal(size=(n, 3))),
+        ratio=rng.normal(size=(n, 3, 3)),
+        prior=rng.normal(size=(n, 3, 3)),
+        spread=np.ones((n, 3, 3)),
+        context=np.empty((n, 0)),
+        covariance=root @ root.transpose(0, 2, 1),
+        fit=np.arange(n) % 2,
+        halves=halves,
+        source_time=source_time,
+    )
 
 
 def test_by_boosting_the_time_is_the_sources_times_the_ratio():
@@ -56,10 +65,10 @@ def test_without_the_sources_time_the_trees_keep_their_ratios():
 
 
 def test_answers_of_several_fits_keep_their_own_covariance():
-    parts = [answers("trees", n=4, seed=s) for s in (1, 2)]
-    for part in parts:
-        part.fit[:] = 0
-    whole = joined([Answers(*(getattr(p, n) for n in ("seconds", "ratio", "prior", "spread")),
-                            p.covariance[:1], p.fit, p.halves, True) for p in parts])  # fmt: skip
+    parts = [
+        replace(part, covariance=part.covariance[:1], fit=0 * part.fit)
+        for part in (answers("trees", n=4, seed=seed) for seed in (1, 2))
+    ]
+    whole = joined(parts)
     np.testing.assert_allclose(whole.log_times([1]), np.vstack([p.log_times([1]) for p in parts]))
     np.testing.assert_allclose(whole.some(np.array([5])).log_times([1]), whole.log_times([1])[5:6])

@@ -4,20 +4,31 @@ import numpy as np
 import pytest
 
 from msbgen.errors import MeasurementError
+from msbgen.predict.randomised import Trees
 from msbgen.predict.relative_answers import Answers
 from msbgen.predict.relative_bounds import Calibration
+from msbgen.predict.relative_widths import Widths
 
 
 def calibration(n=99, each=1, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     seconds = np.ones((n * each, 2))
     ratio = scale * rng.normal(size=(n * each, 2, 2))
-    flat = np.ones((n * each, 2, 2))
     answers = Answers(
-        seconds, ratio, np.zeros_like(ratio), flat, np.eye(2)[None], np.zeros(n * each, dtype=int),
-        "boosting", True,
-    )  # fmt: skip
-    return Calibration(answers, np.repeat(np.arange(n), each))
+        seconds=seconds,
+        ratio=ratio,
+        prior=np.zeros_like(ratio),
+        spread=np.ones_like(ratio),
+        context=np.empty((n * each, 0)),
+        covariance=np.eye(2)[None],
+        fit=np.zeros(n * each, dtype=int),
+        halves="boosting",
+        source_time=True,
+    )
+    # trees of one leaf: all widths are one
+    leaf = np.zeros(1, dtype=np.int32)
+    trees = Trees(leaf, leaf.astype(np.float32), leaf, leaf, np.zeros((1, 1), np.float32), leaf)
+    return Calibration(answers, np.repeat(np.arange(n), each), Widths(trees), np.zeros_like(ratio))
 
 
 def test_of_99_programs_the_largest_miss_is_exceeded_by_one_in_a_hundred():
