@@ -2,8 +2,8 @@
 
 Log times are the mean of two halves:
 
-- *boosting* (:mod:`msbgen.predict.boosting`) of the log ratio of the times on two machines, which
-  also sees the time on the source, as such and per instruction;
+- *boosting* (:mod:`msbgen.predict.boosting`) of the log ratio of the times on two machines, for
+  each pair of them, which also sees the time on the source, as such and per instruction;
 - *randomised trees* (:mod:`msbgen.predict.randomised`) of log time per instruction on all machines
   from the counters alone; what they leave on all machines is jointly Gaussian
   (:mod:`msbgen.predict.gaussian`) and conditioned on the machines measured, one or several.
@@ -41,7 +41,7 @@ from msbgen.predict.randomised import Trees, TreesSettings, fit_trees
 from msbgen.predict.relative_answers import Answers, joined
 from msbgen.predict.relative_bounds import Calibration, calibrate_answers
 from msbgen.predict.relative_features import learn_features
-from msbgen.predict.relative_splits import folds_of
+from msbgen.predict.relative_splits import folds_of, held_rows
 
 Floats = NDArray[np.float64]
 Halves = Literal["both", "boosting", "trees"]
@@ -126,13 +126,21 @@ class RelativePredictor:
 
     # --------------------------------------------------------------- fitting
 
-    def fit(self, runs: xr.Dataset, *, progress: OnProgress | None = None) -> Self:
+    def fit(
+        self,
+        runs: xr.Dataset,
+        *,
+        rows: NDArray[np.bool_] | None = None,
+        progress: OnProgress | None = None,
+    ) -> Self:
         """Learn from runs on several machines.
 
         Parameters
         ----------
         runs : xarray.Dataset
             ``msbgen-relative/1`` (:mod:`msbgen.data.relative`).
+        rows : ndarray of bool, (n, n_machines), or None
+            As seen from which machines each run is learned from; None for all that it ran on.
         progress : callable
             Called with (done, total) parts.
 
@@ -151,49 +159,53 @@ class RelativePredictor:
         _check_shared(runs)
         self.machines_ = tuple(machines_of(runs))
         self.features_ = learn_features(runs)
+        ran = np.isfinite(runtimes_of(runs))
+        rows = ran if rows is None else ran & rows
         steps = progress or (lambda done, total: None)
         steps(0, 2)
-        self.boosting_ = self._fit_boosting(runs)
+        self.boosting_ = self._fit_boosting(runs, rows)
         steps(1, 2)
-        self.trees_, self.covariance_ = self._fit_trees(runs)
+        self.trees_, self.covariance_ = self._fit_trees(runs, rows)
         steps(2, 2)
         self.calibration_: list[Calibration] = []
         return self
 
-    def _fit_boosting(self, runs: xr.Dataset) -> Boosting:
+    def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
+        """For each source, boosters of the ratios to the other machines."""
         if self.halves == "trees":
-            return Boosting(())
-        log = np.log(runtimes_of(runs))
-        tables, outputs = [], []
+            return []
+        log, found = np.log(runtimes_of(runs)), []
         for s, source in enumerate(self.machines_):
-            own = np.flatnonzero(np.isfinite(log[:, s]))
-            tables.append(self._timed(runs.isel(run=own), source, log[own, s]))
-            outputs.append(log[own] - log[own, s][:, None])
-        settings = self.boosting or BoostingSettings()
-        return fit_boosting(np.vstack(tables), np.vstack(outputs), settings, self.random_state)
+            own = np.flatnonzero(rows[:, s])
+            table = self._timed(runs.isel(run=own), source, log[own, s])
+            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
+            settings = self.boosting or BoostingSettings()
+            found.append(fit_boosting(table, ratio, settings, self.random_state))
+        return found
 
-    def _fit_trees(self, runs: xr.Dataset) -> tuple[Trees, Floats]:
+    def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
         n_machines = len(self.machines_)
         if self.halves == "boosting":
             none = np.empty(0, dtype=np.int32)
             value = np.empty((0, n_machines), dtype=np.float32)
             return Trees(none, value[:, 0], none, none, value, none), np.eye(n_machines)
         log = np.log(runtimes_of(runs))
-        tables, outputs, rows = [], [], []
+        tables, outputs, where = [], [], []
         for s, source in enumerate(self._counted()):
-            own = np.flatnonzero(np.isfinite(log[:, s]) | (not self.features_.per_machine))
+            seen = rows[:, s] if self.features_.per_machine else rows.any(axis=1)
+            own = np.flatnonzero(seen)
             part = runs.isel(run=own)
             tables.append(self._counts(part, source))
             outputs.append(log[own] - self.features_.log_work(part, source)[:, None])
-            rows.append(own)
-        row, output = np.concatenate(rows), np.vstack(outputs)
-        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
+            where.append(own)
+        row, output = np.concatenate(where), np.vstack(outputs)
+        program = np.unique(words_of(runs, "program")[row], return_inverse=True)[1].reshape(-1)
         features, settings = np.vstack(tables), self.trees or TreesSettings()
         filled = _filled(output)
-        trees, seen = fit_trees(features, filled, program[row], settings, self.random_state)
+        trees, seen = fit_trees(features, filled, program, settings, self.random_state)
         left = np.where(np.isfinite(output), output - trees.predict_without(features, seen), np.nan)
         # each program counts as one, however many runs it has
-        weight = 1.0 / np.bincount(program[row])[program[row]]
+        weight = 1.0 / np.bincount(program)[program]
         told = np.isfinite(left).any(axis=1)
         return trees, residual_covariance(left[told], weight[told])
 
@@ -292,7 +304,8 @@ class RelativePredictor:
                 continue
             part = runs.isel(run=own)
             if self.halves != "trees":
-                ratio[own, s] = self.boosting_.predict(self._timed(part, name, log[own, s]))
+                others = self.boosting_[s].predict(self._timed(part, name, log[own, s]))
+                ratio[own, s] = np.insert(others, s, 0.0, axis=1)
             if self.halves != "boosting":
                 mean, deviation = self.trees_.predict(self._counts(part, name))
                 prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
@@ -343,7 +356,7 @@ class RelativePredictor:
         """Features of boosting."""
         if self.source_time:
             return self.features_.timed(runs, source, log)
-        return np.hstack([self.features_.program(runs, source), self.features_.where(source, runs)])
+        return self.features_.program(runs, source)
 
     def _counts(self, runs: xr.Dataset, source: str) -> Floats:
         """Features of the trees: where counters differ, with the machine that counted."""
@@ -355,6 +368,21 @@ class RelativePredictor:
     def _counted(self) -> tuple[str, ...]:
         """Machines whose counters the trees learn from: one where all count the same."""
         return self.machines_ if self.features_.per_machine else self.machines_[:1]
+
+    def importances(self) -> dict[str, float]:
+        """Mean gain of splits at each feature of boosting, over all pairs; they sum to 1.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted, or without boosting.
+        """
+        self._check_fitted()
+        if self.halves == "trees":
+            raise ArgumentError("halves is 'trees'; importances are of boosting.")
+        names = self.features_.timed_names if self.source_time else self.features_.names
+        gains = np.mean([b.importances(len(names)) for b in self.boosting_], axis=0)
+        return dict(zip(names, gains.tolist()))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "machines_"):
@@ -377,8 +405,9 @@ def cross_predict(
         ``msbgen-relative/1``.
     predictor : RelativePredictor
         Gives the parameters; is not changed.
-    split : {"programs", "runs", "scales"}
-        What is held back as a whole; by programs, nothing of a run's program is learned from.
+    split : {"programs", "runs", "scales", "rows"}
+        What is held back as a whole (:mod:`msbgen.predict.relative_splits`); by programs, nothing
+        of a run's program is learned from.
     folds : int
     progress : callable
         Called with (done, total) folds.
@@ -394,15 +423,16 @@ def cross_predict(
         As :meth:`RelativePredictor.fit` and
         :func:`msbgen.predict.relative_splits.folds_of`.
     """
-    parts = folds_of(runs, split, folds, predictor.random_state)
     machines = machines_of(runs)
+    parts = held_rows(runs, split, folds, predictor.random_state)
     found = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
     for k, held in enumerate(parts):
+        kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
         other = type(predictor)(**predictor.get_params())
-        other.fit(runs.isel(run=np.flatnonzero(~held)))
-        answers = other.answers(runs.isel(run=np.flatnonzero(held)))
+        other.fit(runs.isel(run=kept), rows=~held[kept])
+        answers = other.answers(runs.isel(run=asked))
         for s in range(len(machines)):
-            found[held, s] = answers.times([s])
+            found[held[:, s], s] = answers.times([s])[held[asked, s]]
         if progress:
             progress(k + 1, len(parts))
     return found

@@ -77,13 +77,13 @@ class FeatureMap:
     def timed_names(self) -> list[str]:
         """Names of the columns of :meth:`timed`."""
         per_work = [f"time per {self.work}"] if self.work else []
-        return [*self.names, "time", *per_work, *(f"on {name}" for name in self.machines)]
+        return [*self.names, "time", *per_work]
 
     def timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
-        """The same with the log time on `source`, and which machine that was, (n, d')."""
+        """The same with the log time on `source`, as such and per unit of work, (n, d')."""
         time = log[:, None]
         per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
-        return np.hstack([self.program(runs, source), time, *per_work, self.where(source, runs)])
+        return np.hstack([self.program(runs, source), time, *per_work])
 
     def words(self, runs: xr.Dataset) -> Floats:
         """One column for each configuration, 1 where it is the run's, (n, n_configurations)."""

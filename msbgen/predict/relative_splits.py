@@ -33,7 +33,7 @@ def folds_of(
     runs : xarray.Dataset
         ``msbgen-relative/1``.
     split : {"runs", "programs", "scales"}
-        Rows are no runs: see :func:`row_folds`.
+        Rows are no runs: see :func:`held_rows`.
     folds : int
         Parts; for scales there are as many as scales, and runs without one are never held back.
     rng : Generator or int
@@ -62,12 +62,20 @@ def folds_of(
     return [fold[unit] == k for k in range(folds)]
 
 
-def row_folds(
-    n_runs: int, n_machines: int, folds: int, rng: np.random.Generator | int = 0
+def held_rows(
+    runs: xr.Dataset, split: str, folds: int = 10, rng: np.random.Generator | int = 0
 ) -> list[NDArray[np.bool_]]:
-    """Which rows are held back in each fold, (n_runs, n_machines) each: a leaky split."""
-    fold = _shuffled(n_runs * n_machines, folds, rng, "rows").reshape(n_runs, n_machines)
-    return [fold == k for k in range(folds)]
+    """Which rows, a run as seen from a machine, are held back in each fold, (n, n_machines) each.
+
+    As :func:`folds_of`, with all rows of a run together, or by ``"rows"``, which is leaky.
+    """
+    n, n_machines = runs["runtime"].transpose("run", "machine").shape
+    if split == "rows":
+        fold = _shuffled(n * n_machines, folds, rng, "rows").reshape(n, n_machines)
+        return [fold == k for k in range(folds)]
+    if split not in SPLITS:
+        raise ArgumentError(f"split is {split!r}; one of {', '.join(SPLITS)} is wanted.")
+    return [np.repeat(held[:, None], n_machines, 1) for held in folds_of(runs, split, folds, rng)]
 
 
 def _shuffled(n: int, folds: int, rng: np.random.Generator | int, what: str) -> NDArray[np.int64]:

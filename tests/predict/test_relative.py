@@ -103,6 +103,16 @@ def test_each_part_predicts_alone(ablated):
     assert predictor.get_params()["random_state"] == 0
 
 
+def test_importances_are_shares_of_the_gain(fitted):
+    gains = fitted.importances()
+    assert set(gains) == {"instructions", "loads", "time", "time per instructions"}
+    assert sum(gains.values()) == pytest.approx(1.0)
+    # seconds an instruction are a function of the loads, and so is the ratio
+    assert gains["loads"] + gains["time per instructions"] > 0.8
+    with pytest.raises(ArgumentError, match="halves is 'trees'"):
+        RelativePredictor(**QUICK, halves="trees").fit(made_runs(4)).importances()
+
+
 def test_predictions_crosswise_know_nothing_of_the_program():
     runs = made_runs(12)
     predictor = RelativePredictor(**QUICK)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from machines import made_runs
 from msbgen.data.relative import words_of
 from msbgen.errors import ArgumentError, MeasurementError
-from msbgen.predict.relative_splits import folds_of, row_folds
+from msbgen.predict.relative_splits import LEAKY, folds_of, held_rows
 
 RUNS = made_runs(12, scales=("small", "medium", "large"))
 
@@ -32,10 +32,12 @@ def test_runs_without_a_scale_are_never_held_back():
     assert not np.any(folds_of(runs, "scales"), axis=0)[words_of(runs, "scale") == ""].any()
 
 
-def test_rows_of_one_run_stand_on_both_sides():
-    parts = row_folds(50, 4, 5, 0)
-    np.testing.assert_array_equal(np.sum(parts, axis=0), 1)
-    assert any((held.any(axis=1) & ~held.all(axis=1)).any() for held in parts)
+def test_rows_of_one_run_stand_on_both_sides_by_rows_only():
+    for split in ("rows", "runs", "programs", "scales"):
+        parts = held_rows(RUNS, split, 5, 0)
+        np.testing.assert_array_equal(np.sum(parts, axis=0), 1)
+        torn = any((held.any(axis=1) & ~held.all(axis=1)).any() for held in parts)
+        assert torn == (split in LEAKY)
 
 
 def test_what_cannot_be_held_back_is_refused():
