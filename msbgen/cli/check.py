@@ -18,13 +18,17 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import check, runtimes, schema, store
+    from msbgen.data import check, relative, runtimes, schema, store
     from msbgen.errors import ProfileError
 
     dataset = store.load_netcdf(options.file)
     if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:
         runtimes.validate_runtimes(dataset, source=options.file.name)
         show(f"{runtimes.describe_runtimes(dataset)}\nno problem found")
+        return
+    if str(dataset.attrs.get("schema")) == relative.RELATIVE_SCHEMA:
+        relative.validate_relative(dataset, source=options.file.name)
+        show(f"{relative.describe_relative(dataset)}\nno problem found")
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     if not findings.errors:

@@ -26,7 +26,7 @@ GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("platform",),
     "deciding": ("phases", "allocate", "taskset", "simulate"),
-    "predictors": ("runtime",),
+    "predictors": ("runtime", "relative"),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else

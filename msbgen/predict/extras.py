@@ -24,3 +24,9 @@ def load_library(name: str) -> Any:
             f"{library} is not installed; 'pip install msbgen[ml]' is wanted for relative "
             f"performance."
         ) from None
+
+
+def check_libraries() -> None:
+    """Raise what :func:`load_library` would raise for what fitting needs, before the work."""
+    for name in ("xgboost", "sklearn.tree"):
+        load_library(name)

@@ -290,6 +290,24 @@ class RelativePredictor:
         half = self.calibration_[0].half_widths(answers, sources, miscoverage, self.machines_)
         return middle * np.exp(-half), middle * np.exp(half)
 
+    def check_source(self, source: str | Sequence[str]) -> list[str]:
+        """Names of the machines measured.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; a machine that is not known, or is named twice; none.
+        """
+        self._check_fitted()
+        names = [source] if isinstance(source, str) else list(source)
+        if not names:
+            raise ArgumentError("source names no machine; one at least is wanted.")
+        for name in names:
+            _check_machine(name, self.machines_, "source")
+        if len(set(names)) < len(names):
+            raise ArgumentError(f"source is {','.join(names)}; each machine once is wanted.")
+        return names
+
     def answers(self, runs: xr.Dataset, source: Sequence[str] | None = None) -> Answers:
         """What the halves say of runs from the times on each machine, or on some."""
         self._check_fitted()
@@ -326,14 +344,7 @@ class RelativePredictor:
 
     def _asked(self, runs: xr.Dataset, source: str | Sequence[str]) -> tuple[list[int], Answers]:
         """Indices of the sources, and what the halves say from there."""
-        self._check_fitted()
-        names = [source] if isinstance(source, str) else list(source)
-        if not names:
-            raise ArgumentError("source names no machine; one at least is wanted.")
-        for name in names:
-            _check_machine(name, self.machines_, "source")
-        if len(set(names)) < len(names):
-            raise ArgumentError(f"source is {names}; each machine once is wanted.")
+        names = self.check_source(source)
         answers = self.answers(runs, names)
         sources = [self.machines_.index(name) for name in names]
         missing = ~np.isfinite(answers.log[:, sources])

@@ -162,6 +162,15 @@ READING = {
     "runtime bound model": ["runtime", "bound", "X", "--wanted", "measured.nc"],
     "runtime bound wanted": ["runtime", "bound", "measured.nc", "--wanted", "X"],
     "runtime evaluate runs": ["runtime", "evaluate", "X"],
+    "relative import source": ["relative", "import", "X", "-o", "o.nc"],
+    "relative fit runs": ["relative", "fit", "X", "-o", "o.nc"],
+    "relative predict model": [
+        *("relative", "predict", "X", "--runs", "measured.nc", "--source", "a")
+    ],
+    "relative predict runs": [
+        *("relative", "predict", "measured.nc", "--runs", "X", "--source", "a")
+    ],
+    "relative evaluate runs": ["relative", "evaluate", "X"],
     "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
 }
 

@@ -1,11 +1,12 @@
 """Libraries of the extra."""
 
 import math
+import sys
 
 import pytest
 
 from msbgen.errors import ArgumentError
-from msbgen.predict.extras import load_library
+from msbgen.predict.extras import check_libraries, load_library
 
 
 def test_a_library_that_is_missing_is_asked_for_in_a_sentence():
@@ -13,3 +14,10 @@ def test_a_library_that_is_missing_is_asked_for_in_a_sentence():
     with pytest.raises(ArgumentError, match=r"pip install msbgen\[ml\]") as caught:
         load_library("nowhere.tree")
     assert "nowhere is not installed" in str(caught.value)
+
+
+def test_what_fitting_needs_is_asked_for_before_the_work(monkeypatch):
+    check_libraries()
+    monkeypatch.setitem(sys.modules, "xgboost", None)  # as if it were not installed
+    with pytest.raises(ArgumentError, match="xgboost is not installed"):
+        check_libraries()
