@@ -7,8 +7,8 @@ Where a cap binds, the time is
 u the unthrottled time, which is smooth over the contexts, and X the unevenness of the counter
 within a bin, which rounds the knee (Section 5.7 of the method).  An observed t then says little
 about u: the share ∂ log t / ∂ log u of u in t weighs it.  A cap is where bins pile up at one rate
-per level; whether it is one, and its rate, width and the smoothness of u, is decided by the error
-on held-out contexts.
+per level; whether it is one, and its width and the smoothness of u, is decided by the error on
+held-out contexts.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def find_cap(
     if not found:
         return ()
     _, best = fine.best(found)
-    best = fine.descend(best, _shapes, singles=False)
+    best = fine.descend(best, _widths, singles=False)
     best = fine.descend(best, _smoothnesses, singles=True)
     return (_fitted(problem, contexts, best, gain),)
 
@@ -209,15 +209,10 @@ def _starts(counter: int, resource: int, rate: float, parameters: Parameters) ->
     ]
 
 
-def _shapes(cap: _Candidate) -> list[list[_Candidate]]:
-    """Other rates, other widths of the knee."""
-    return [
-        [replace(cap, rate=f * cap.rate) for f in (0.97, 0.985, 1.015, 1.03)],
-        [
-            replace(cap, width=float(np.clip(f * cap.width, *_WIDTH_RANGE)))
-            for f in (0.35, 0.7, 1.4, 2.8)
-        ],
-    ]
+def _widths(cap: _Candidate) -> list[list[_Candidate]]:
+    """Other widths of the knee; the rate stays where bins pile up, which says it to a per cent."""
+    factors = (0.35, 0.7, 1.4, 2.8)
+    return [[replace(cap, width=float(np.clip(f * cap.width, *_WIDTH_RANGE))) for f in factors]]
 
 
 def _smoothnesses(cap: _Candidate) -> list[list[_Candidate]]:
