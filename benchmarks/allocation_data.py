@@ -1,13 +1,13 @@
 """What the allocation experiment plays with: phase tables of every method, and truths.
 
-Everything is made once and kept in a folder: replays of all 4,560 contexts of six programs, and
-profiles generated from the 125 contexts that ship.
+Everything is made once and kept in a folder: replays of all 4,560 contexts of the programs, and
+profiles generated from 125 known contexts: those that ship, or a replay of the same contexts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,16 @@ from tables import PROFILES, TASKS
 
 import msbgen
 from msbgen import platform
+from msbgen.data.schema import context_table
 from msbgen.evaluate.baselines import BASELINES
 from msbgen.schedule.grid import Grid
 from msbgen.schedule.phases import phase_table, read_phases, write_phases
 from msbgen.schedule.tasksets import reference_wcet
 from msbgen.schedule.truth import Truth
 
-# Seeds of the replays: what empirical tables are made of, and what truly happens.
-TABLE_SEED, TRUTH_SEED = 11, 12
+# Seeds of the replays: what empirical tables are made of, what truly happens, and what is known of
+# programs whose profiles do not ship.
+TABLE_SEED, TRUTH_SEED, KNOWN_SEED = 11, 12, 13
 # Seeds of generated runs: those that clocks and margins are chosen on, and the forecasts'.
 CHOICE_SEED, FORECAST_SEED = 21, 22
 RUNS = 10
@@ -36,19 +38,27 @@ TABLES = ("empirical", "first half", "second half", "default", "paper", "nearest
 TRUTHS = ("truth", "choice", "forecast")
 
 
-def tables(work: Path, name: str) -> dict[str, xr.Dataset]:
+def tables(work: Path, name: str, tasks: Sequence[str]) -> dict[str, xr.Dataset]:
     """Phase tables of a method by task."""
-    return {task: read_phases(work / f"{task}-{name.replace(' ', '-')}.nc") for task in TASKS}
+    return {task: read_phases(work / f"{task}-{name.replace(' ', '-')}.nc") for task in tasks}
 
 
-def truth(work: Path, name: str) -> Truth:
-    return Truth.join([load_truth(work / f"{task}-{name}.npz") for task in TASKS])
+def truth(work: Path, name: str, tasks: Sequence[str]) -> Truth:
+    return Truth.join([load_truth(work / f"{task}-{name}.npz") for task in tasks])
 
 
-def wcets() -> dict[str, float]:
+def wcets(tasks: Sequence[str]) -> dict[str, float]:
     """Longest observed execution times in the largest context, which is measured."""
-    measured = {task: msbgen.read_profiles(PROFILES / f"{task}.nc") for task in TASKS}
-    return {task: reference_wcet(profiles) for task, profiles in measured.items()}
+    return {task: reference_wcet(measured(task)) for task in tasks}
+
+
+def measured(task: str) -> xr.Dataset:
+    """What is known of a program: the profiles that ship, or its trace replayed likewise."""
+    if task in TASKS:
+        return msbgen.read_profiles(PROFILES / f"{task}.nc")
+    known = context_table(msbgen.read_profiles(PROFILES / f"{TASKS[0]}.nc"))
+    trace = platform.read_trace(PROFILES / "traces" / f"{task}.nc")
+    return platform.replay(trace, known, RUNS, rng=KNOWN_SEED)
 
 
 def load_truth(path: Path) -> Truth:
@@ -70,10 +80,10 @@ def platform_grid() -> xr.Dataset:
     return xr.Dataset(coords=coords)
 
 
-def prepare(work: Path) -> None:
+def prepare(work: Path, tasks: Sequence[str]) -> None:
     """Make what is missing in the folder."""
     work.mkdir(parents=True, exist_ok=True)
-    for task in TASKS:
+    for task in tasks:
         _prepare_task(work, task)
 
 
@@ -110,7 +120,7 @@ def _prepare_task(work: Path, task: str) -> None:
             save_truth(Truth.of({task: runs}), work / f"{task}-truth.npz")
 
         step("truth", true)
-    measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
+    known = measured(task)
     if wanted("default", "choice", "forecast"):
 
         def default() -> None:
@@ -122,7 +132,7 @@ def _prepare_task(work: Path, task: str) -> None:
                 save_truth(Truth.of({task: runs}), work / f"{task}-{name}.npz")
 
         def fitted(path: Path) -> msbgen.ProfileModel:
-            model = msbgen.fit_profiles(measured)
+            model = msbgen.fit_profiles(known)
             model.save(path)
             return model
 
@@ -130,10 +140,10 @@ def _prepare_task(work: Path, task: str) -> None:
     if wanted("paper"):
 
         def paper() -> None:
-            model = msbgen.fit_profiles(measured, msbgen.PAPER)
+            model = msbgen.fit_profiles(known, msbgen.PAPER)
             table("paper", model.generate(every, kind="mean"))
 
         step("paper preset", paper)
     for name, baseline in (("nearest", "nearest_context"), ("bracketing", "bracketing")):
         if wanted(name):
-            step(name, lambda n=name, b=baseline: table(n, BASELINES[b](measured, every)))
+            step(name, lambda n=name, b=baseline: table(n, BASELINES[b](known, every)))

@@ -14,7 +14,7 @@ import numpy as np
 from allocation import CAPACITY, CORES, METHODS, Experiment
 from allocation_data import RUNS, TABLE_SEED, prepare
 from numba import njit
-from tables import PROFILES, RESULTS, markdown, put_into_readme, store
+from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
 
 from msbgen import platform
 from msbgen.schedule import _kernels
@@ -83,8 +83,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, required=True, help="folder of the experiment")
     work = parser.parse_args().work
-    prepare(work)
-    experiment = Experiment(work)
+    prepare(work, TASKS)
+    experiment = Experiment(work, TASKS)
     content: dict[str, Any] = {"table": table_seconds()}
     rows = [["table, 4,560 contexts × 10 runs", f"{content['table']['warm']:.2f} s", "≤ 3 s"]]
     for method, target in (("dna, empirical", "≤ 1 µs"), ("optimum, empirical", "≤ 8 µs")):

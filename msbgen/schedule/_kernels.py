@@ -138,7 +138,7 @@ def change_points(scores, penalty, cost, start):
 # ("columns"), the others are flattened into "rows".  `value` (phases, rows, 2 pad) is what a core
 # is worth in a phase with so many units; column x is at pad + x, and what is no column is -inf;
 # the pad is the number of columns rounded up to whole lanes.  `lattice` (3, n) holds of each
-# resource its stride in the rows, the units that can be given, and those above which it has no levels.
+# resource its stride in the rows, the units to give, and those above which it has no levels.
 # `held` (cores + 1, n) are the units of each core and, last, those that are left.
 # Naming an array counts a reference, slower than a step: each kernel is handed only what it needs.
 
