@@ -115,7 +115,7 @@ def run_fit(options: argparse.Namespace) -> None:
             dataset,
             preset=options.preset,
             split=options.split,
-            random_state=options.seed,
+            rng=options.seed,
             progress=step,
         )
     names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
@@ -183,7 +183,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
             replicates=options.replicates,
             preset=options.preset,
             split=options.split,
-            random_state=options.seed,
+            rng=options.seed,
             progress=step,
         )
     table = [list(scores[0]), *([_shown(v) for v in row.values()] for row in scores)]

@@ -36,7 +36,8 @@ Indices = NDArray[np.int64]
 # for two degrees of interference (2,048 for four), one learned feature.
 PAPER = TowerSettings(
     rank=64, learned=1, types=2, steps=20_000, rate=1e-3, width=None, decay=0.0,
-    quantiles=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99), batch=1024, infinity_norm=True,
+    quantiles=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99), batch=1024,
+    beside=0.5, infinity_norm=True,
 )  # fmt: skip
 # A workload or platform that was observed less often than this is told little of.
 _FEW = 3

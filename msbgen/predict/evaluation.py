@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from msbgen.data.runtimes import features_of, run_table
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
 from msbgen.predict.completion import RuntimePredictor
-from msbgen.predict.splits import Split, hold_back, units_of
+from msbgen.predict.splits import Split, hold_back, set_aside, units_of
+
+Floats = NDArray[np.float64]
 
 # Share of the known observations that is kept from the fit, to calibrate bounds with.
 CALIBRATION = 0.12
@@ -26,7 +29,7 @@ def fit_runtimes(
     preset: str = "default",
     split: Split = "runs",
     known: NDArray[np.bool_] | None = None,
-    random_state: int = 0,
+    rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> RuntimePredictor:
     """Fit to most of the observations, and calibrate with the rest.
@@ -35,12 +38,14 @@ def fit_runtimes(
     ----------
     dataset : xarray.Dataset
         See :mod:`msbgen.data.runtimes`.
-    preset, random_state
+    preset : {"default", "paper"}
         As for :class:`RuntimePredictor`.
     split : {"rows", "runs", "cells"}
         What is exchangeable: the unit that is held back, and that bounds speak of.
     known : ndarray of bool, (n,), or None
         Observations to learn from; None for all.
+    rng : numpy.random.Generator or int
+        Where the choice of calibration runs and the towers' first parameters come from.
     progress : callable
         Called with (done, total) steps.
 
@@ -52,17 +57,10 @@ def fit_runtimes(
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     units = units_of(runs, dataset["run"].values, split)
     known = np.ones(len(runs), dtype=bool) if known is None else known
-    rng = np.random.default_rng([1, random_state])  # no stream of another purpose
-    held = known & ~hold_back(units, 1.0 - CALIBRATION, rng)
-    kept = known & ~held
-    # each workload and platform must be learned from: what was seen alone once stays in the fit
-    alone = (runs[:, 2:] >= 0).sum(axis=1) == 0
-    for column in (0, 1):
-        missing = np.setdiff1d(runs[known & alone, column], runs[kept & alone, column])
-        back = known & np.isin(runs[:, column], missing)
-        kept |= known & np.isin(units, units[back])  # units stay whole
-    held &= ~kept
-    if not held.any():
+    # streams of their own: a caller's split from an equal seed must not be drawn again
+    parting, training = np.random.default_rng(rng).spawn(2)
+    kept, held = set_aside(runs, units, known, CALIBRATION, parting)
+    if not (held.any() and kept.any()):
         raise MeasurementError(
             f"there are {int(known.sum())} observations, too few to hold some back for bounds; "
             f"more are wanted."
@@ -71,7 +69,7 @@ def fit_runtimes(
         features_of(dataset, "workload"),
         features_of(dataset, "platform"),
         preset=preset,
-        random_state=random_state,
+        random_state=int(training.integers(2**31)),
     )
     predictor.fit(runs[kept], runtime[kept], progress=progress)
     return predictor.calibrate(runs[held], runtime[held], groups=units[held])
@@ -84,14 +82,14 @@ def evaluate_runtimes(
     replicates: int = 5,
     preset: str = "default",
     split: Split = "rows",
-    random_state: int = 0,
+    rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
     """Score a predictor on what it has not seen, again and again.
 
     Parameters
     ----------
-    dataset, preset, split, random_state
+    dataset, preset, split, rng
         As for :func:`fit_runtimes`.
     train : float
         Share of the units that is known, calibration included.
@@ -113,33 +111,54 @@ def evaluate_runtimes(
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     units = units_of(runs, dataset["run"].values, split)
     rows: list[dict[str, Any]] = []
-    for r in range(replicates):
+    for r, stream in enumerate(np.random.default_rng(rng).spawn(replicates)):
 
         def step(done: int, total: int, r: int = r) -> None:
             if progress:
                 progress(r * total + done, replicates * total)
 
-        known = hold_back(units, train, np.random.default_rng([2, random_state, r]))
+        known = hold_back(units, train, stream)
         predictor = fit_runtimes(
-            dataset, preset=preset, split=split, known=known, random_state=r, progress=step
+            dataset, preset=preset, split=split, known=known, rng=stream, progress=step
         )
-        rows += _scores(predictor, runs[~known], runtime[~known], r)
+        asked = np.flatnonzero(~known)
+        asked = asked[predictor.answers(runs[asked])]
+        rates = [rate for rate in RATES if predictor.supports(rate)]
+        scores = score_answers(
+            runtime[asked],
+            (runs[asked, 2:] >= 0).sum(axis=1),
+            predictor.predict(runs[asked]),
+            {rate: predictor.predict_bound(runs[asked], rate) for rate in rates},
+        )
+        rows += [{"replicate": r, **row} for row in scores]
     return rows
 
 
-def _scores(
-    predictor: RuntimePredictor, runs: NDArray[np.int64], runtime: NDArray, replicate: int
+def score_answers(
+    runtime: Floats,
+    neighbours: NDArray[np.int64],
+    predicted: Floats,
+    bounds: Mapping[float, Floats],
 ) -> list[dict[str, Any]]:
-    fine = predictor.answers(runs)
-    runs, runtime = runs[fine], runtime[fine]
-    ratio = predictor.predict(runs) / runtime
-    rates = [rate for rate in RATES if predictor.supports(rate)]
-    bounds = {rate: predictor.predict_bound(runs, rate) for rate in rates}
-    degree, rows = (runs[:, 2:] >= 0).sum(axis=1), []
-    for count in np.unique(degree):
-        here = degree == count
+    """Errors of predictions, coverage and margins of bounds, for each number of neighbours.
+
+    Parameters
+    ----------
+    runtime, predicted : ndarray, (n,)
+        [s]
+    neighbours : ndarray of int, (n,)
+    bounds : mapping of rate to ndarray, (n,)
+        [s]
+
+    Returns
+    -------
+    list of dict
+        Rows of :func:`evaluate_runtimes` but for their replicate.
+    """
+    ratio, rows = predicted / runtime, []
+    for count in np.unique(neighbours):
+        here = neighbours == count
         row: dict[str, Any] = {
-            "replicate": replicate,
             "neighbours": int(count),
             "observations": int(here.sum()),
             "error": float(np.abs(ratio[here] - 1.0).mean()),

@@ -44,3 +44,36 @@ def hold_back(
         raise ArgumentError(f"share is {share}; a number between 0 and 1 is wanted.")
     rng = np.random.default_rng(rng)
     return (rng.random(int(unit.max()) + 1) < share)[unit]
+
+
+def set_aside(
+    runs: NDArray[np.int64],
+    unit: NDArray[np.int64],
+    known: NDArray[np.bool_],
+    share: float,
+    rng: np.random.Generator | int = 0,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Part what is known into what is learned from and what bounds are calibrated with, (n,) each.
+
+    Units stay whole, and every workload and platform that was observed alone stays among what is
+    learned from, if need be with more than its share.
+
+    Parameters
+    ----------
+    runs : ndarray of int, (n, 2 + slots)
+        Workload, platform and neighbours, −1 for none.
+    unit : ndarray of int, (n,)
+        See :func:`units_of`.
+    known : ndarray of bool, (n,)
+    share : float
+        Of the units, for the calibration.
+    rng : numpy.random.Generator or int
+    """
+    held = known & ~hold_back(unit, 1.0 - share, rng)
+    kept = known & ~held
+    alone = (runs[:, 2:] >= 0).sum(axis=1) == 0
+    for column in (0, 1):
+        missing = np.setdiff1d(runs[known & alone, column], runs[kept & alone, column])
+        back = known & np.isin(runs[:, column], missing)
+        kept |= known & np.isin(unit, unit[back])
+    return kept, held & ~kept

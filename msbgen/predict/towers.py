@@ -7,19 +7,26 @@ i on platform j beside the workloads K has the residual (Equation 9 of the paper
 
     y = w_i·p_j + Σ_t (w_i·v_jt) α(Σ_{k in K} w_k·g_jt),   α(m) = max(m, 0.1 m),
 
-of its log runtime over linear scaling.  All products are small dense matrices (workload ×
-platform) from which observations gather scalars, so that a step over all of them costs little
-more than one over a batch.
+of its log runtime over linear scaling.
+
+Two ways lead to the gradient.  Over all runs, the products are small dense matrices (workload ×
+platform) from which runs gather scalars, so that a step over all of them costs little more than
+one over a batch.  Over a batch, runs gather vectors: with what the neighbours do to the platform
+put into its embedding (Equation 8),
+
+    y = w_i·q,   q = p_j + Σ_t α(Σ_{k in K} w_k·g_jt) v_jt,
+
+another head costs one more product a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array
 
 from msbgen.errors import ArgumentError, check_positive, check_whole
 from msbgen.machine import OnProgress
@@ -55,6 +62,8 @@ class TowerSettings:
         Further outputs that are trained to be exceeded with probability 1 − quantile.
     batch : int
         Observations a step, half of them alone; None for all.
+    beside : float
+        Weight of the loss beside others in one of batches; that alone weighs 1.
     infinity_norm : bool
         AdaMax in place of Adam.
     """
@@ -69,12 +78,13 @@ class TowerSettings:
     decay: float = 4500.0
     quantiles: tuple[float, ...] = ()
     batch: int | None = None
+    beside: float = 1.0
     infinity_norm: bool = False
 
     def __post_init__(self) -> None:
         check_whole(self, "rank", "hidden", "steps")
         check_whole(self, "learned", "types", least=0)
-        check_positive(self, "rate")
+        check_positive(self, "rate", "beside")
         if self.width is not None:
             check_positive(self, "width")
         if self.batch is not None:
@@ -186,6 +196,13 @@ def _scattered(values: NDArray, cell: Indices, shape: tuple[int, int]) -> Single
     return np.array(sums, dtype=np.float32).reshape(*values.shape[:-1], *shape)
 
 
+def _onto(index: Indices, n: int, values: Singles) -> Singles:
+    """Sums (n, d) of rows (m, d) by their index (m,)."""
+    m = len(index)
+    ones = csc_array((np.ones(m, np.float32), index, np.arange(m + 1)), shape=(n, m))
+    return ones @ np.ascontiguousarray(values, dtype=np.float32)
+
+
 class _Tower:
     """A network of two hidden layers over features and learned features, with its gradient."""
 
@@ -251,21 +268,26 @@ class Model:
     def __post_init__(self) -> None:
         s = self.settings
         heads = 1 + len(s.quantiles)
-        self._workloads = _Tower(_standardised(self.workload_features), heads * s.rank, s, self.rng)
+        self._workloads = _Tower(standardised(self.workload_features), heads * s.rank, s, self.rng)
         outputs = (1 + 2 * s.types) * s.rank
-        self._platforms = _Tower(_standardised(self.platform_features), outputs, s, self.rng)
+        self._platforms = _Tower(standardised(self.platform_features), outputs, s, self.rng)
 
     @property
     def parameters(self) -> list[Singles]:
         """Of both towers; changed in place by training."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
+    def _embed(self) -> None:
+        """Embeddings (heads, n_workloads, rank) and (1 + 2 types, n_platforms, rank)."""
+        rank = self.settings.rank
+        w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
+        p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
+        self._w, self._p = np.ascontiguousarray(w.swapaxes(0, 1)), p.swapaxes(0, 1)
+
     def products(self) -> Products:
         """Matrices at the current parameters."""
         s = self.settings
-        w = self._workloads.forward().reshape(len(self.workload_features), -1, s.rank)
-        p = self._platforms.forward().reshape(len(self.platform_features), -1, s.rank)
-        self._w, self._p = np.ascontiguousarray(w.swapaxes(0, 1)), p.swapaxes(0, 1)
+        self._embed()
         scale = np.float32(s.rank**-0.5)
         alone = (self._w @ self._p[0].T) * scale
         felt = [(self._w @ self._p[1 + t].T) * scale for t in range(s.types)]
@@ -303,11 +325,49 @@ class Model:
                 gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], self._w, optimize=True)
                 gw[0] += theirs[t] @ self._p[1 + s.types + t]
                 gp[1 + s.types + t] = theirs[t].T @ self._w[0]
-        scale = np.float32(s.rank**-0.5)
-        outputs = gw.swapaxes(0, 1).reshape(shape[0], -1) * scale
+        return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
+
+    def batch_gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list:
+        """What :meth:`gradient` returns, at a cost that grows with the runs, not with the tables.
+
+        Everything here has the runs last but for the length of the embeddings.
+        """
+        s, scale = self.settings, np.float32(self.settings.rank**-0.5)
+        self._embed()
+        felt, (row, near) = runs.felt, runs.neighbour
+        place = runs.platform[felt]
+        pushed, pulls = self._p[1 : 1 + s.types, place], self._p[1 + s.types :, place[row]]
+        made = np.einsum("qr,tqr->tq", self._w[0, near], pulls) * scale
+        summed = _onto(row, len(felt), made.T).T
+        leak = np.where(summed > 0, np.float32(1.0), np.float32(LEAK))
+        rectified = leak * summed
+        moved = self._p[0, runs.platform]
+        moved[felt] += np.einsum("tm,tmr->mr", rectified, pushed)
+        mine = self._w[:, runs.workload]
+        error = np.einsum("hnr,nr->hn", mine, moved) * scale - residual
+        slope = weight * self._slopes(error)
+        gw = _onto(
+            runs.workload,
+            runs.shape[0],
+            (slope.T[:, :, None] * moved[:, None]).reshape(len(runs), -1),
+        ).reshape(runs.shape[0], -1, s.rank)
+        back = np.einsum("hn,hnr->nr", slope, mine)
+        gp = np.empty((runs.shape[1], 1 + 2 * s.types, s.rank), np.float32)
+        gp[:, 0] = _onto(runs.platform, runs.shape[1], back)
+        through = np.einsum("mr,tmr->tm", back[felt], pushed) * leak * scale
+        for t in range(s.types):
+            gp[:, 1 + t] = _onto(place, runs.shape[1], rectified[t, :, None] * back[felt])
+            each = through[t, row, None]
+            gp[:, 1 + s.types + t] = _onto(place[row], runs.shape[1], each * self._w[0, near])
+            gw[:, 0] += _onto(near, runs.shape[0], each * pulls[t])
+        return self._backward(gw, gp)
+
+    def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
+        """Gradients of the parameters from those of the products in the embeddings."""
+        scale = np.float32(self.settings.rank**-0.5)
         return [
-            *self._workloads.backward(outputs),
-            *self._platforms.backward(gp.swapaxes(0, 1).reshape(shape[1], -1) * scale),
+            *self._workloads.backward(workloads.reshape(len(workloads), -1) * scale),
+            *self._platforms.backward(platforms.reshape(len(platforms), -1) * scale),
         ]
 
     def _slopes(self, error: Singles) -> Singles:
@@ -361,16 +421,15 @@ def train_towers(
     moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
     rate, best, kept = settings.rate, np.inf, model.products()
     alone = runs.degree == 0
-    sides = [side for side in (np.flatnonzero(alone), np.flatnonzero(~alone)) if len(side)]
+    sides = np.flatnonzero(alone), np.flatnonzero(~alone)
+    even = np.full(len(runs), 1.0 / len(runs), dtype=np.float32)
     for step in range(settings.steps):
         if settings.batch is None:
-            some, wanted = runs, target
             rate = _annealed(settings.rate, step, settings.steps)
+            gradient = model.gradient(model.products(), runs, target, even)
         else:
-            rows = _drawn(sides, settings.batch, rng)
-            some, wanted = runs.some(rows), target[rows]
-        weight = np.full(len(some), 1.0 / len(some), dtype=np.float32)
-        gradient = model.gradient(model.products(), some, wanted, weight)
+            rows, weight = draw_batch(sides, settings.batch, settings.beside, rng)
+            gradient = model.batch_gradient(runs.some(rows), target[rows], weight)
         pull = rate * settings.decay / (settings.decay + len(runs))
         for p, g, (mean, size) in zip(model.parameters, gradient, moments):
             mean *= 0.9
@@ -399,13 +458,22 @@ def _annealed(rate: float, step: int, steps: int) -> float:
     return rate * min(1.0, (step + 1) / 20) * 0.5 * (1 + np.cos(np.pi * step / steps))
 
 
-def _drawn(sides: Sequence[Indices], batch: int, rng: np.random.Generator) -> Indices:
-    """As many runs alone as beside others."""
-    each = batch // len(sides)
-    return np.concatenate([side[rng.integers(len(side), size=each)] for side in sides])
+def draw_batch(
+    sides: tuple[Indices, Indices], batch: int, beside: float, rng: np.random.Generator
+) -> tuple[Indices, Singles]:
+    """As many runs alone as beside others, and their weights, which sum to one.
+
+    Either side may be empty; `beside` is what the loss of the second weighs, that of the first 1.
+    """
+    some = [(side, w) for side, w in zip(sides, (1.0, beside)) if len(side)]
+    each = batch // len(some)
+    rows = np.concatenate([side[rng.integers(len(side), size=each)] for side, _ in some])
+    weight = np.repeat([w for _, w in some], each)
+    return rows, (weight / weight.sum()).astype(np.float32)
 
 
-def _standardised(features: Floats) -> Singles:
+def standardised(features: Floats) -> Singles:
+    """Features of mean zero and variance one; those that are constant are left out."""
     deviation = features.std(axis=0)
     varies = deviation > 0
     centred = (features - features.mean(axis=0))[:, varies] / deviation[varies]

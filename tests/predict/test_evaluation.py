@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from msbgen.data.runtimes import make_runtimes
+from msbgen.data.runtimes import make_runtimes, run_table
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.predict import completion, evaluation
-from msbgen.predict.evaluation import evaluate_runtimes, fit_runtimes
+from msbgen.predict.evaluation import evaluate_runtimes, fit_runtimes, score_answers
+from msbgen.predict.splits import hold_back, units_of
 from msbgen.predict.towers import TowerSettings
 
 
@@ -43,7 +44,7 @@ def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
 
 
 def test_scores_repeat_with_the_seed(quick):
-    again = [evaluate_runtimes(dataset(), replicates=1, random_state=3) for _ in range(2)]
+    again = [evaluate_runtimes(dataset(), replicates=1, rng=3) for _ in range(2)]
     assert again[0] == again[1]
 
 
@@ -97,3 +98,20 @@ def test_units_stay_whole_between_fit_and_calibration(quick, monkeypatch):
     fit_runtimes(few, split="runs")
     of = dict(zip(few["runtime"].values.tolist(), few["run"].values.tolist()))
     assert not {of[t] for t in parts["fit"]} & {of[t] for t in parts["calibrate"]}
+
+
+def test_known_drawn_from_a_seed_and_fitted_with_it_leave_some_to_calibrate_with(quick):
+    measured = dataset()
+    unit = units_of(run_table(measured), measured["run"].values, "rows")
+    known = hold_back(unit, 0.5, 0)
+    predictor = fit_runtimes(measured, split="rows", known=known, rng=0)
+    assert sum(len(pool.unit) for pool in predictor.pools_.values()) > 0.05 * known.sum()
+
+
+def test_scores_are_those_of_the_definitions():
+    runtime, near = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1, 1])
+    predicted, bound = np.array([1.1, 1.0, 4.0, 800.0]), np.array([1.5, 1.9, 4.0, 16.0])
+    alone, beside = score_answers(runtime, near, predicted, {0.1: bound})
+    assert alone["error"] == pytest.approx((0.1 + 0.5) / 2)
+    assert (alone["coverage_0.1"], alone["margin_0.1"]) == (0.5, 0.25)
+    assert (beside["tenfold"], beside["coverage_0.1"], beside["margin_0.1"]) == (1, 1.0, 0.5)

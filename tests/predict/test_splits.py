@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import ArgumentError
-from msbgen.predict.splits import SPLITS, hold_back, units_of
+from msbgen.predict.splits import SPLITS, hold_back, set_aside, units_of
 
 
 @given(st.integers(0, 10_000), st.sampled_from(SPLITS))
@@ -35,3 +35,18 @@ def test_unknown_splits_and_shares_are_refused():
         units_of(np.zeros((2, 2), dtype=np.int64), [0, 1], "days")
     with pytest.raises(ArgumentError, match="share is 1"):
         hold_back(np.arange(3), 1)
+
+
+@given(st.integers(0, 10_000))
+def test_what_is_set_aside_leaves_every_workload_and_platform_to_learn_from(seed):
+    rng = np.random.default_rng(seed)
+    runs = np.column_stack([rng.integers(6, size=50), rng.integers(5, size=50)])
+    runs = np.column_stack([runs, rng.integers(-1, 6, size=50)])
+    unit, known = rng.integers(30, size=50), rng.random(50) < 0.7
+    kept, held = set_aside(runs, unit, known, 0.3, seed)
+    np.testing.assert_array_equal(kept | held, known)
+    assert not (kept & held).any()
+    assert not np.intersect1d(unit[kept], unit[held]).size
+    alone = runs[:, 2] < 0
+    for column in (0, 1):
+        assert set(runs[kept & alone, column]) == set(runs[known & alone, column])

@@ -12,6 +12,7 @@ from msbgen.predict.towers import (
     Observations,
     Products,
     TowerSettings,
+    draw_batch,
     train_towers,
 )
 
@@ -87,6 +88,20 @@ def test_gradients_are_those_of_differences(width):
             assert slope.reshape(-1)[place] == pytest.approx(difference, abs=3e-3)
 
 
+@given(st.integers(0, 10_000), st.integers(0, 2), st.integers(0, 3))
+def test_both_ways_to_the_gradient_agree(seed, types, slots):
+    rng = np.random.default_rng(seed)
+    runs = table(rng, slots=slots)
+    settings = TowerSettings(rank=3, hidden=4, learned=2, types=types, quantiles=(0.5, 0.9))
+    model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, rng)
+    target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
+    weight = rng.random(len(runs)).astype(np.float32)
+    dense = model.gradient(model.products(), runs, target, weight)
+    gathered = model.batch_gradient(runs, target, weight)
+    for one, other in zip(dense, gathered):
+        np.testing.assert_allclose(one, other, atol=2e-4)
+
+
 @pytest.mark.parametrize("batch", [None, 16])
 def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
     rng = np.random.default_rng(0)
@@ -101,6 +116,17 @@ def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
         np.testing.assert_array_equal(getattr(fitted[0], name), getattr(fitted[1], name))
     error = np.abs(fitted[0].residual(runs)[0] - truth).mean()
     assert error < 0.5 * np.abs(truth).mean()
+
+
+def test_batches_hold_as_many_alone_as_beside_others_at_their_weights():
+    rng = np.random.default_rng(2)
+    alone, beside, none = np.arange(10), np.arange(10, 200), np.arange(0)
+    rows, weight = draw_batch((alone, beside), 64, 0.5, rng)
+    assert (rows < 10).sum() == 32
+    assert weight[rows < 10].sum() == pytest.approx(2 / 3)
+    rows, weight = draw_batch((alone, none), 64, 0.5, rng)
+    assert len(rows) == 64
+    assert weight.sum() == pytest.approx(1.0)
 
 
 def test_settings_that_make_no_network_are_refused():
