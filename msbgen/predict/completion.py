@@ -24,10 +24,11 @@ from msbgen.conformal import check_rate, contexts_needed, rungs
 from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress, available_cores
+from msbgen.predict.embeddings import Embeddings, Observations
 from msbgen.predict.kriging import Fields, fit_fields
 from msbgen.predict.scaling import fit_scaling
 from msbgen.predict.spread import WIDTHS, fit_spread
-from msbgen.predict.towers import Observations, Products, TowerSettings, train_towers
+from msbgen.predict.towers import TowerSettings, train_towers
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -54,7 +55,8 @@ class Pool:
     log_runtime : ndarray, (n,)
     prediction : ndarray, (1 + quantiles, n)
         Log runtimes as predicted.
-    width : ndarray, (len(WIDTHS), n)
+    width : ndarray, (widths, n)
+        See :data:`msbgen.predict.spread.WIDTHS`; the paper has the first alone.
     unit : ndarray of int, (n,)
         What is exchangeable, counted from 0.
     """
@@ -81,8 +83,7 @@ class Pool:
         """Offset, location and width of the least mean over-provisioning at a rate."""
         best, chosen = np.inf, (0, 0)
         for location in range(len(self.prediction)):
-            # a quantile is as wide as it is high
-            for width in range(len(WIDTHS) if location == 0 else 1):
+            for width in range(len(self.width)):
                 offset = self._offset(location, width, rate)
                 bound = self.prediction[location] + offset * self.width[width]
                 margin = float(np.maximum(np.expm1(bound - self.log_runtime), 0.0).mean())
@@ -246,7 +247,7 @@ class RuntimePredictor:
         members = range(1 if self.preset == "paper" else self.members)
         done = [0] * len(members)
 
-        def train(m: int) -> Products:
+        def train(m: int) -> Embeddings:
             def step(steps: int, total: int) -> None:
                 done[m] = steps
                 if progress:
@@ -256,14 +257,17 @@ class RuntimePredictor:
 
         with ThreadPoolExecutor(min(available_cores(), len(members))) as pool:
             self.members_ = list(pool.map(train, members))
-        fitted = self._tower_residual(observed)[0].mean(axis=0)
-        fitted = np.clip(fitted, *self.range_)
+        towers = self._tower_residual(observed)[0]
+        fitted = np.clip(towers.mean(axis=0), *self.range_)
         self.fields_ = (
             fit_fields(observed, residual - fitted, self.features_)
             if self.kriging and self.preset != "paper"
             else Fields(*np.zeros((3, *observed.shape)))
         )
-        self.spread_ = fit_spread(observed, residual - fitted - self.fields_.at(observed))
+        correction = self.fields_.at(observed)
+        self.spread_ = fit_spread(
+            observed, residual - fitted - correction, towers.std(axis=0), correction, self.features_
+        )
         self.pools_: dict[int, Pool] = {}
         return self
 
@@ -274,7 +278,7 @@ class RuntimePredictor:
         settings: TowerSettings,
         m: int,
         progress: OnProgress,
-    ) -> Products:
+    ) -> Embeddings:
         seed = np.random.SeedSequence([0, self.random_state, m])
         rng = np.random.default_rng(seed)
         if self.preset != "paper":
@@ -313,7 +317,9 @@ class RuntimePredictor:
         if unit.shape != (len(known),):
             raise ArgumentError(f"groups has shape {unit.shape}; ({len(known)},) is wanted.")
         locations, deviation = self._locations(known)
-        widths = np.stack([self.spread_.width(name, known, deviation) for name in WIDTHS])
+        correction = self.fields_.at(known)
+        named = WIDTHS[:1] if self.preset == "paper" else WIDTHS
+        widths = np.stack([self.spread_.width(w, known, deviation, correction) for w in named])
         self.pools_ = {}
         for degree in np.unique(known.degree):
             rows = known.degree == degree
@@ -358,6 +364,7 @@ class RuntimePredictor:
         if not self.pools_:
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         locations, deviation = self._locations(known)
+        correction = self.fields_.at(known)
         bound = np.full(len(known), -np.inf)
         for degree in np.unique(known.degree):
             rows = known.degree == degree
@@ -368,7 +375,7 @@ class RuntimePredictor:
                     f"{', '.join(map(str, self.pools_))}: calibrate with such runs."
                 )
             for offset, location, width in self.pools_[int(degree)].offsets(miscoverage):
-                scale = self.spread_.width(WIDTHS[width], part, deviation[rows])
+                scale = self.spread_.width(WIDTHS[width], part, deviation[rows], correction[rows])
                 bound[rows] = np.maximum(bound[rows], locations[location, rows] + offset * scale)
         return np.exp(bound)
 

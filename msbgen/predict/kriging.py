@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.towers import Observations
+from msbgen.predict.embeddings import Observations
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,12 @@ class Fields:
         return total
 
 
-def fit_fields(runs: Observations, residual: Floats, features: tuple[Floats, Floats]) -> Fields:
+def fit_fields(
+    runs: Observations,
+    residual: Floats,
+    features: tuple[Floats, Floats],
+    noise: tuple[float, float] = _NOISE,
+) -> Fields:
     """Posterior mean of the fields given the residuals of some runs.
 
     Parameters
@@ -75,12 +80,14 @@ def fit_fields(runs: Observations, residual: Floats, features: tuple[Floats, Flo
     runs : Observations
     residual : ndarray, (n,)
     features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
+    noise : pair of float
+        Variances of the noise alone and beside others, in robust variances of the residual.
 
     Notes
     -----
     At most 80 steps of O(n + n_workloads·n_platforms·(n_workloads + n_platforms)).
     """
-    covariance = _Covariance(runs, tuple(_likeness(f) for f in features))
+    covariance = _Covariance(runs, tuple(_likeness(f) for f in features), noise)
     deviation = 1.4826 * float(np.median(np.abs(residual)))
     if deviation == 0:
         return Fields(*np.zeros((3, *runs.shape)))
@@ -91,9 +98,11 @@ def fit_fields(runs: Observations, residual: Floats, features: tuple[Floats, Flo
 class _Covariance:
     """The covariance matrix of the runs, as an operator."""
 
-    def __init__(self, runs: Observations, likeness: tuple[Floats, ...]) -> None:
+    def __init__(
+        self, runs: Observations, likeness: tuple[Floats, ...], noise: tuple[float, float]
+    ) -> None:
         self._runs, self._likeness = runs, likeness
-        self._noise = np.where(runs.degree > 0, _NOISE[1], _NOISE[0])
+        self._noise = np.where(runs.degree > 0, noise[1], noise[0])
         self.diagonal = self._noise + sum(_SHARES[0]) + (runs.degree > 0) * sum(_SHARES[1])
         self.diagonal += runs.degree * sum(_SHARES[2])
 

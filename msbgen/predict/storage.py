@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.predict.completion import Pool, RuntimePredictor
+from msbgen.predict.embeddings import Embeddings
 from msbgen.predict.kriging import Fields
 from msbgen.predict.scaling import Scaling
 from msbgen.predict.spread import WIDTHS, Spread
-from msbgen.predict.towers import Products, TowerSettings
+from msbgen.predict.towers import TowerSettings
 
 MODEL_SCHEMA = "msbgen-runtime-model/1"
 
@@ -29,15 +30,17 @@ _DIMS = {
     "speed": ("platform",),
     "workload_runs": ("workload",),
     "platform_runs": ("platform",),
-    "alone": ("member", "head", "workload", "platform"),
-    "susceptibility": ("member", "head", "type", "workload", "platform"),
-    "magnitude": ("member", "type", "workload", "platform"),
+    "workload_embedding": ("member", "head", "workload", "rank"),
+    "platform_embedding": ("member", "direction", "platform", "rank"),
     "cell_field": ("workload", "platform"),
     "beside_field": ("workload", "platform"),
     "neighbour_field": ("workload", "platform"),
     "workload_spread": ("workload",),
     "neighbour_spread": ("workload",),
     "platform_spread": ("platform",),
+    "cell_spread": ("workload", "platform"),
+    "beside_spread": ("workload", "platform"),
+    "neighbour_cell_spread": ("workload", "platform"),
 }
 _POOL_DIMS = {"log_runtime": (), "prediction": ("head",), "width": ("width",), "unit": ()}
 
@@ -73,15 +76,17 @@ def save_predictor(
         "speed": predictor.scaling_.platform,
         "workload_runs": predictor.seen_[0],
         "platform_runs": predictor.seen_[1],
-        "alone": np.stack([m.alone for m in members]),
-        "susceptibility": np.stack([m.susceptibility for m in members]),
-        "magnitude": np.stack([m.magnitude for m in members]),
+        "workload_embedding": np.stack([m.workload for m in members]),
+        "platform_embedding": np.stack([m.platform for m in members]),
         "cell_field": fields.cell,
         "beside_field": fields.beside,
         "neighbour_field": fields.neighbour,
         "workload_spread": spread.workload,
         "neighbour_spread": spread.neighbour,
         "platform_spread": spread.platform,
+        "cell_spread": spread.own.cell,
+        "beside_spread": spread.own.beside,
+        "neighbour_cell_spread": spread.own.neighbour,
     }
     variables: dict[str, Any] = {name: (_DIMS[name], array) for name, array in arrays.items()}
     for degree, pool in predictor.pools_.items():
@@ -99,6 +104,7 @@ def save_predictor(
         "degree": predictor.degree_,
         "level": spread.level,
         "beside": spread.beside,
+        "local": spread.local,
         "pools": list(predictor.pools_),
     }
     dataset = xr.Dataset(
@@ -139,7 +145,7 @@ def load_predictor(
         predictor = RuntimePredictor(**parameters)
         low, high = map(float, labels["range"])
         degree, level = int(labels["degree"]), float(labels["level"])
-        beside = float(labels["beside"])
+        beside, local = float(labels["beside"]), float(labels["local"])
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
@@ -148,8 +154,9 @@ def load_predictor(
     for d in pools:
         wanted |= {f"pool{d}_{name}": (*dims, f"run{d}") for name, dims in _POOL_DIMS.items()}
     arrays = {name: _checked(ds, name, dims, source) for name, dims in wanted.items()}
-    if ds.sizes.get("width", len(WIDTHS)) != len(WIDTHS):
-        raise ProfileError(f"{source}: dimension 'width' is not {len(WIDTHS)}; fit it again.")
+    widths = 1 if predictor.preset == "paper" else len(WIDTHS)
+    if ds.sizes.get("width", widths) != widths:
+        raise ProfileError(f"{source}: dimension 'width' is not {widths}; fit it again.")
     for name in ("workload_features", "platform_features"):
         if name in ds:
             dims = (name.partition("_")[0], name[:-1])
@@ -157,8 +164,8 @@ def load_predictor(
     predictor.scaling_ = Scaling(arrays["length"], arrays["speed"])
     predictor.seen_ = arrays["workload_runs"], arrays["platform_runs"]
     predictor.range_, predictor.degree_ = (low, high), degree
-    parts = (arrays[name].astype(np.float32) for name in ("alone", "susceptibility", "magnitude"))
-    predictor.members_ = [Products(*member) for member in zip(*parts)]
+    parts = (arrays[f"{of}_embedding"].astype(np.float32) for of in ("workload", "platform"))
+    predictor.members_ = [Embeddings(*member) for member in zip(*parts)]
     predictor.fields_ = Fields(
         arrays["cell_field"], arrays["beside_field"], arrays["neighbour_field"]
     )
@@ -168,6 +175,8 @@ def load_predictor(
         arrays["workload_spread"],
         arrays["neighbour_spread"],
         arrays["platform_spread"],
+        Fields(*(arrays[f"{of}_spread"] for of in ("cell", "beside", "neighbour_cell"))),
+        local,
     )
     predictor.pools_ = {d: Pool(*(arrays[f"pool{d}_{name}"] for name in _POOL_DIMS)) for d in pools}
     for d, pool in predictor.pools_.items():
@@ -185,8 +194,8 @@ def _checked(ds: xr.Dataset, name: str, dims: tuple[str, ...], source: str) -> N
             f"{source}: variable '{name}' is {got}; {list(dims)} is wanted: fit it again."
         )
     values = ds[name].values
-    # without types of interference, or features, there is nothing of them
-    if values.size == 0 and not {"type", "workload_feature", "platform_feature"} & set(dims):
+    # without features there is nothing of them
+    if values.size == 0 and not {"workload_feature", "platform_feature"} & set(dims):
         raise ProfileError(f"{source}: variable '{name}' is empty; fit it again.")
     counts = name.endswith(("_runs", "_unit"))
     if values.dtype.kind not in ("iu" if counts else "f"):

@@ -1,42 +1,32 @@
-"""Two towers: embeddings of workloads and platforms whose products are log residuals.
+"""Two towers: networks whose outputs are the embeddings of workloads and platforms.
 
 A network maps the features x of each workload, and a few features φ of its own that are learned
-with the weights, to an embedding w_i; another maps each platform to p_j, and, for every type t of
-interference, to a susceptibility direction v_jt and a magnitude direction g_jt.  A run of workload
-i on platform j beside the workloads K has the residual (Equation 9 of the paper)
-
-    y = w_i·p_j + Σ_t (w_i·v_jt) α(Σ_{k in K} w_k·g_jt),   α(m) = max(m, 0.1 m),
-
-of its log runtime over linear scaling.
-
-Two ways lead to the gradient.  Over all runs, the products are small dense matrices (workload ×
-platform) from which runs gather scalars, so that a step over all of them costs little more than
-one over a batch.  Over a batch, runs gather vectors: with what the neighbours do to the platform
-put into its embedding (Equation 8),
-
-    y = w_i·q,   q = p_j + Σ_t α(Σ_{k in K} w_k·g_jt) v_jt,
-
-another head costs one more product a run.
+with the weights, to its embedding; another does so for platforms
+(:mod:`msbgen.predict.embeddings`).  All products of embeddings are small dense matrices, so that a
+step over all runs costs little more than one over a batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from msbgen.errors import ArgumentError, check_positive, check_whole
 from msbgen.machine import OnProgress
+from msbgen.predict.embeddings import (
+    LEAK,
+    Embeddings,
+    Observations,
+    gathered,
+    onto,
+    scattered,
+)
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
-
-# Where the rectifier is negative it keeps this slope, so that no type of interference dies.
-LEAK = 0.1
 
 
 @dataclass(frozen=True)
@@ -97,112 +87,6 @@ class TowerSettings:
             )
 
 
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Runs, by index.
-
-    Attributes
-    ----------
-    workload, platform : ndarray of int, (n,)
-    beside : ndarray of int, (n, slots)
-        Workloads that ran at the same time, −1 where there is none.
-    shape : (n_workloads, n_platforms)
-    """
-
-    workload: Indices
-    platform: Indices
-    beside: Indices
-    shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return len(self.workload)
-
-    def some(self, rows: NDArray) -> Observations:
-        """Some of them."""
-        return Observations(self.workload[rows], self.platform[rows], self.beside[rows], self.shape)
-
-    @cached_property
-    def cell(self) -> Indices:
-        """Place of each in a flattened (workload, platform) matrix."""
-        return self.workload * self.shape[1] + self.platform
-
-    @cached_property
-    def degree(self) -> Indices:
-        """Neighbours of each."""
-        return (self.beside >= 0).sum(axis=1)
-
-    @cached_property
-    def felt(self) -> Indices:
-        """Those that have neighbours, (m,)."""
-        return np.flatnonzero(self.degree)
-
-    @cached_property
-    def neighbour(self) -> tuple[Indices, Indices]:
-        """Of every neighbour: whose it is, as a place in `felt`, and the workload it is."""
-        near = self.beside[self.felt]
-        row, slot = np.nonzero(near >= 0)
-        return row, near[row, slot]
-
-    @cached_property
-    def neighbour_cell(self) -> Indices:
-        """Place of every neighbour in a flattened (workload, platform) matrix."""
-        row, workload = self.neighbour
-        return workload * self.shape[1] + self.platform[self.felt[row]]
-
-
-@dataclass(frozen=True, eq=False)
-class Products:
-    """Matrices (workload, platform) that a residual is gathered from.
-
-    Attributes
-    ----------
-    alone : ndarray, (heads, n_workloads, n_platforms)
-    susceptibility : ndarray, (heads, types, n_workloads, n_platforms)
-    magnitude : ndarray, (types, n_workloads, n_platforms)
-    """
-
-    alone: Singles
-    susceptibility: Singles
-    magnitude: Singles
-
-    def residual(self, runs: Observations) -> Singles:
-        """Log residual of each run, (heads, n)."""
-        flat = self.alone.reshape(len(self.alone), -1)
-        total = flat[:, runs.cell]
-        if len(runs.felt) and len(self.magnitude):
-            felt = _gathered(self.susceptibility, runs.cell[runs.felt])
-            total[:, runs.felt] += np.einsum("htn,tn->hn", felt, self.rectified(runs))
-        return total
-
-    def rectified(self, runs: Observations) -> Singles:
-        """Rectified sum of the neighbours' magnitudes, (types, m), of runs that have some."""
-        each = _gathered(self.magnitude, runs.neighbour_cell)
-        summed = each
-        if len(runs.felt) < each.shape[1]:
-            place = runs.neighbour[0]
-            summed = np.stack([np.bincount(place, one, len(runs.felt)) for one in each])
-        return np.maximum(summed, LEAK * summed).astype(np.float32)
-
-
-def _gathered(matrices: Singles, cell: Indices) -> Singles:
-    """Entries (…, n) of matrices (…, n_workloads, n_platforms)."""
-    return matrices.reshape(*matrices.shape[:-2], -1)[..., cell]
-
-
-def _scattered(values: NDArray, cell: Indices, shape: tuple[int, int]) -> Singles:
-    """Sums (…, n_workloads, n_platforms) of values (…, n) by their cell."""
-    flat = values.reshape(-1, values.shape[-1])
-    sums = [np.bincount(cell, one, shape[0] * shape[1]) for one in flat]
-    return np.array(sums, dtype=np.float32).reshape(*values.shape[:-1], *shape)
-
-
-def _onto(index: Indices, n: int, values: Singles) -> Singles:
-    """Sums (n, d) of rows (m, d) by their index (m,)."""
-    m = len(index)
-    ones = csc_array((np.ones(m, np.float32), index, np.arange(m + 1)), shape=(n, m))
-    return ones @ np.ascontiguousarray(values, dtype=np.float32)
-
-
 class _Tower:
     """A network of two hidden layers over features and learned features, with its gradient."""
 
@@ -253,7 +137,7 @@ def _gated(x: Singles) -> tuple[Singles, Singles]:
 
 @dataclass(eq=False)
 class Model:
-    """Two towers under training: parameters, products, and the gradient of a loss in them.
+    """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
 
     Features are (n, d), standardised here; constant ones say nothing and are left out.
     """
@@ -277,96 +161,69 @@ class Model:
         """Of both towers; changed in place by training."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
-    def _embed(self) -> None:
-        """Embeddings (heads, n_workloads, rank) and (1 + 2 types, n_platforms, rank)."""
+    def embeddings(self) -> Embeddings:
+        """At the current parameters."""
         rank = self.settings.rank
         w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
         p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
-        self._w, self._p = np.ascontiguousarray(w.swapaxes(0, 1)), p.swapaxes(0, 1)
+        scale = np.float32(rank**-0.5)
+        return Embeddings(np.ascontiguousarray(w.swapaxes(0, 1)), scale * p.swapaxes(0, 1))
 
-    def products(self) -> Products:
-        """Matrices at the current parameters."""
-        s = self.settings
-        self._embed()
-        scale = np.float32(s.rank**-0.5)
-        alone = (self._w @ self._p[0].T) * scale
-        felt = [(self._w @ self._p[1 + t].T) * scale for t in range(s.types)]
-        made = [(self._w[0] @ self._p[1 + s.types + t].T) * scale for t in range(s.types)]
-        shape = alone.shape[1:]
-        return Products(
-            alone,
-            np.stack(felt, axis=1) if felt else np.empty((len(alone), 0, *shape), np.float32),
-            np.stack(made) if made else np.empty((0, *shape), np.float32),
-        )
+    def gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list[Singles]:
+        """Gradient of the weighted loss of many runs in all parameters.
 
-    def gradient(
-        self, products: Products, runs: Observations, residual: Singles, weight: Singles
-    ) -> list[Singles]:
-        """Gradient of the weighted loss of some runs in all parameters.
-
-        `products` is what :meth:`products` last returned; residual and weight are (n,).
+        Residual and weight are (n,).  The cost grows with the tables of the products.
         """
-        s, shape = self.settings, runs.shape
+        at, shape = self.embeddings(), runs.shape
+        w, p, types, products = at.workload, at.platform, at.types, at.products()
         slope = weight * self._slopes(products.residual(runs) - residual)
-        alone = _scattered(slope, runs.cell, shape)
-        gw = alone @ self._p[0]
-        gp = np.zeros_like(self._p)
-        gp[0] = np.einsum("hij,hir->jr", alone, self._w, optimize=True)
-        if len(runs.felt) and s.types:
+        alone = scattered(slope, runs.cell, shape)
+        gw = alone @ p[0]
+        gp = np.zeros_like(p)
+        gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
+        if len(runs.felt) and types:
             rectified, near = products.rectified(runs), slope[:, runs.felt]
             cell = runs.cell[runs.felt]
-            mine = _scattered(near[:, None] * rectified, cell, shape)
+            mine = scattered(near[:, None] * rectified, cell, shape)
             leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
-            through = np.einsum("hn,htn->tn", near, _gathered(products.susceptibility, cell))
+            through = np.einsum("hn,htn->tn", near, gathered(products.susceptibility, cell))
             back = (through * leak)[:, runs.neighbour[0]]
-            theirs = _scattered(back, runs.neighbour_cell, shape)
-            for t in range(s.types):
-                gw += mine[:, t] @ self._p[1 + t]
-                gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], self._w, optimize=True)
-                gw[0] += theirs[t] @ self._p[1 + s.types + t]
-                gp[1 + s.types + t] = theirs[t].T @ self._w[0]
+            theirs = scattered(back, runs.neighbour_cell, shape)
+            for t in range(types):
+                gw += mine[:, t] @ p[1 + t]
+                gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], w, optimize=True)
+                gw[0] += theirs[t] @ p[1 + types + t]
+                gp[1 + types + t] = theirs[t].T @ w[0]
         return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
 
-    def batch_gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list:
-        """What :meth:`gradient` returns, at a cost that grows with the runs, not with the tables.
-
-        Everything here has the runs last but for the length of the embeddings.
-        """
-        s, scale = self.settings, np.float32(self.settings.rank**-0.5)
-        self._embed()
+    def batch_gradient(
+        self, runs: Observations, residual: Singles, weight: Singles
+    ) -> list[Singles]:
+        """What :meth:`gradient` returns, at a cost that grows with the runs."""
+        at = self.embeddings()
+        got, types, w0 = at.gather(runs), at.types, at.workload[0]
         felt, (row, near) = runs.felt, runs.neighbour
         place = runs.platform[felt]
-        pushed, pulls = self._p[1 : 1 + s.types, place], self._p[1 + s.types :, place[row]]
-        made = np.einsum("qr,tqr->tq", self._w[0, near], pulls) * scale
-        summed = _onto(row, len(felt), made.T).T
-        leak = np.where(summed > 0, np.float32(1.0), np.float32(LEAK))
-        rectified = leak * summed
-        moved = self._p[0, runs.platform]
-        moved[felt] += np.einsum("tm,tmr->mr", rectified, pushed)
-        mine = self._w[:, runs.workload]
-        error = np.einsum("hnr,nr->hn", mine, moved) * scale - residual
-        slope = weight * self._slopes(error)
-        gw = _onto(
-            runs.workload,
-            runs.shape[0],
-            (slope.T[:, :, None] * moved[:, None]).reshape(len(runs), -1),
-        ).reshape(runs.shape[0], -1, s.rank)
-        back = np.einsum("hn,hnr->nr", slope, mine)
-        gp = np.empty((runs.shape[1], 1 + 2 * s.types, s.rank), np.float32)
-        gp[:, 0] = _onto(runs.platform, runs.shape[1], back)
-        through = np.einsum("mr,tmr->tm", back[felt], pushed) * leak * scale
-        for t in range(s.types):
-            gp[:, 1 + t] = _onto(place, runs.shape[1], rectified[t, :, None] * back[felt])
-            each = through[t, row, None]
-            gp[:, 1 + s.types + t] = _onto(place[row], runs.shape[1], each * self._w[0, near])
-            gw[:, 0] += _onto(near, runs.shape[0], each * pulls[t])
+        n_workloads, n_platforms = runs.shape
+        slope = weight * self._slopes(got.residual() - residual)
+        each = (slope.T[:, :, None] * got.moved[:, None]).reshape(len(runs), -1)
+        gw = onto(runs.workload, n_workloads, each).reshape(n_workloads, *at.workload.shape[::2])
+        back = np.einsum("hn,hnr->nr", slope, got.mine)
+        gp = np.empty((n_platforms, *at.platform.shape[::2]), np.float32)
+        gp[:, 0] = onto(runs.platform, n_platforms, back)
+        through = np.einsum("mr,tmr->tm", back[felt], got.pushed) * got.slope
+        for t in range(types):
+            gp[:, 1 + t] = onto(place, n_platforms, got.rectified[t, :, None] * back[felt])
+            pull = through[t, row, None]
+            gp[:, 1 + types + t] = onto(place[row], n_platforms, pull * w0[near])
+            gw[:, 0] += onto(near, n_workloads, pull * got.pulls[t])
         return self._backward(gw, gp)
 
     def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
-        """Gradients of the parameters from those of the products in the embeddings."""
+        """Gradients of the parameters from those of the embeddings."""
         scale = np.float32(self.settings.rank**-0.5)
         return [
-            *self._workloads.backward(workloads.reshape(len(workloads), -1) * scale),
+            *self._workloads.backward(workloads.reshape(len(workloads), -1)),
             *self._platforms.backward(platforms.reshape(len(platforms), -1) * scale),
         ]
 
@@ -389,7 +246,7 @@ def train_towers(
     rng: np.random.Generator | int = 0,
     check: tuple[Observations, Floats] | None = None,
     progress: OnProgress | None = None,
-) -> Products:
+) -> Embeddings:
     """Train the towers on the residuals of some runs.
 
     Parameters
@@ -409,7 +266,7 @@ def train_towers(
 
     Returns
     -------
-    Products
+    Embeddings
 
     Notes
     -----
@@ -419,14 +276,14 @@ def train_towers(
     model = Model(*features, settings, rng)
     target = residual.astype(np.float32)
     moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
-    rate, best, kept = settings.rate, np.inf, model.products()
+    rate, best, kept = settings.rate, np.inf, model.embeddings()
     alone = runs.degree == 0
     sides = np.flatnonzero(alone), np.flatnonzero(~alone)
     even = np.full(len(runs), 1.0 / len(runs), dtype=np.float32)
     for step in range(settings.steps):
         if settings.batch is None:
             rate = _annealed(settings.rate, step, settings.steps)
-            gradient = model.gradient(model.products(), runs, target, even)
+            gradient = model.gradient(runs, target, even)
         else:
             rows, weight = draw_batch(sides, settings.batch, settings.beside, rng)
             gradient = model.batch_gradient(runs.some(rows), target[rows], weight)
@@ -444,13 +301,13 @@ def train_towers(
                 scaled /= np.sqrt(size / (1 - 0.99 ** (step + 1))) + 1e-8
             p -= np.float32(rate) * scaled + np.float32(pull) * p
         if check is not None and ((step + 1) % 200 == 0 or step + 1 == settings.steps):
-            now = model.products()
+            now = model.embeddings()
             error = float(np.mean((now.residual(check[0])[0] - check[1]) ** 2))
             if error < best:
                 best, kept = error, now
         if progress and (step + 1) % 50 == 0:
             progress(step + 1, settings.steps)
-    return kept if check is not None else model.products()
+    return kept if check is not None else model.embeddings()
 
 
 def _annealed(rate: float, step: int, steps: int) -> float:

@@ -1,9 +1,10 @@
 """Widths: planted shares are found, whatever the scale."""
 
 import numpy as np
+import pytest
 
+from msbgen.predict.embeddings import Observations
 from msbgen.predict.spread import WIDTHS, fit_spread
-from msbgen.predict.towers import Observations
 
 
 def planted(rng, n=40_000, shape=(8, 6)):
@@ -15,29 +16,49 @@ def planted(rng, n=40_000, shape=(8, 6)):
     return Observations(workload, platform, beside, shape), np.exp(log) * rng.normal(size=n), log
 
 
+def fitted(runs, residual):
+    """Without features, members that differ, or corrections."""
+    features = np.empty((8, 0)), np.empty((6, 0))
+    return fit_spread(runs, residual, *np.zeros((2, len(residual))), features)
+
+
 def test_planted_widths_are_found_up_to_a_factor():
     rng = np.random.default_rng(3)
     runs, residual, log = planted(rng)
-    width = fit_spread(runs, residual).width("additive", runs, np.zeros(len(runs)))
+    width = fitted(runs, residual).width("additive", runs, *np.zeros((2, len(runs))))
     away = np.log(width) - log
     assert away.std() < 0.08  # of shares with a deviation of 0.9
 
 
-def test_widths_are_positive_and_grow_with_disagreement():
+def test_a_cell_that_scatters_more_than_its_row_and_column_is_wider():
+    rng = np.random.default_rng(6)
+    runs, residual, _ = planted(rng)
+    odd = (runs.workload == 3) & (runs.platform == 2) & (runs.degree == 0)
+    residual = np.where(odd, 10.0 * residual, residual)
+    spread = fitted(runs, residual)
+    widths = {
+        name: spread.width(name, runs, *np.zeros((2, len(runs)))) for name in ("additive", "local")
+    }
+    same = (runs.workload == 3) & (runs.platform == 1) & (runs.degree == 0)
+    apart = {name: np.log(w[odd][0] / w[same][0]) for name, w in widths.items()}
+    assert apart["local"] > apart["additive"] / 2 + 0.4  # its additive share has the exponent 1/2
+
+
+@pytest.mark.parametrize("name", WIDTHS)
+def test_widths_are_positive_and_grow_with_disagreement_and_correction(name):
     rng = np.random.default_rng(4)
     runs, residual, _ = planted(rng, n=500)
-    spread = fit_spread(runs, residual)
-    low, high = np.zeros(len(runs)), np.full(len(runs), 0.3)
-    for name in WIDTHS:
-        assert (spread.width(name, runs, low) > 0).all()
-    assert (
-        spread.width("disagreement", runs, high) > spread.width("disagreement", runs, low)
-    ).all()
+    spread, low, high = fitted(runs, residual), np.zeros(len(runs)), np.full(len(runs), 0.3)
+    width = spread.width(name, runs, low, low)
+    assert (width > 0).all()
+    assert (spread.width(name, runs, high, low) > width).all() == (WIDTHS.index(name) > 1)
+    assert (spread.width(name, runs, low, high) > width).all() == (WIDTHS.index(name) > 2)
 
 
-def test_residuals_of_zero_have_a_width_too():
+@pytest.mark.parametrize("name", WIDTHS)
+def test_residuals_of_zero_have_a_width_too(name):
     rng = np.random.default_rng(5)
     runs, residual, _ = planted(rng, n=50)
-    width = fit_spread(runs, np.zeros_like(residual)).width("additive", runs, np.zeros(50))
+    width = fitted(runs, np.zeros_like(residual)).width(name, runs, *np.zeros((2, 50)))
     assert np.isfinite(width).all()
     assert (width > 0).all()

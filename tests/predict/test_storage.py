@@ -74,9 +74,15 @@ def labels(ds, **changes):
         (lambda ds: labels(ds, pools=[7]), "'pool7_log_runtime' is missing"),
         (lambda ds: labels(ds, parameters={}), "'labels' is not that of a model"),
         (lambda ds: ds.drop_vars("length"), "'length' is missing"),
-        (lambda ds: ds.assign(alone=ds["alone"].isel(member=0)), "'alone' is"),
+        (
+            lambda ds: ds.assign(workload_embedding=ds["workload_embedding"].isel(member=0)),
+            "'workload_embedding' is",
+        ),
         (lambda ds: ds.assign(cell_field=ds["cell_field"] * np.nan), "'cell_field' holds no fini"),
-        (lambda ds: ds.assign(magnitude=ds["magnitude"].astype(int)), "'magnitude' holds int"),
+        (
+            lambda ds: ds.assign(platform_embedding=ds["platform_embedding"].astype(int)),
+            "'platform_embedding' holds int",
+        ),
         (lambda ds: ds.assign(pool0_unit=ds["pool0_unit"] + 3), "does not count from 0"),
         (lambda ds: ds.assign(pool0_unit=ds["pool0_unit"] - 3), "'pool0_unit' is negative"),
     ],

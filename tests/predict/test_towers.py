@@ -1,4 +1,4 @@
-"""The towers: gradients beside differences, products beside loops, and what does not matter."""
+"""The towers: gradients beside differences, batches, and what is learned."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import ArgumentError
-from msbgen.predict.towers import (
-    LEAK,
-    Model,
-    Observations,
-    Products,
-    TowerSettings,
-    draw_batch,
-    train_towers,
-)
+from msbgen.predict.embeddings import Observations
+from msbgen.predict.towers import Model, TowerSettings, draw_batch, train_towers
 
 
 def table(rng, n=30, shape=(5, 4), slots=2):
@@ -23,39 +16,6 @@ def table(rng, n=30, shape=(5, 4), slots=2):
     beside[: n // 3] = -1
     return Observations(
         rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
-    )
-
-
-def products(rng, heads=2, types=2, shape=(5, 4)):
-    def drawn(*size):
-        return rng.normal(size=(*size, *shape)).astype(np.float32)
-
-    return Products(drawn(heads), drawn(heads, types), drawn(types))
-
-
-@given(st.integers(0, 10_000))
-def test_a_residual_is_that_of_the_formula(seed):
-    rng = np.random.default_rng(seed)
-    runs, made = table(rng, n=12), products(rng)
-    for n in range(len(runs)):
-        i, j, near = runs.workload[n], runs.platform[n], [k for k in runs.beside[n] if k >= 0]
-        for h in range(2):
-            wanted = float(made.alone[h, i, j])
-            for t in range(2):
-                pushed = sum(float(made.magnitude[t, k, j]) for k in near)
-                wanted += float(made.susceptibility[h, t, i, j]) * max(pushed, LEAK * pushed)
-            assert made.residual(runs)[h, n] == pytest.approx(wanted, abs=1e-5)
-
-
-@given(st.integers(0, 10_000))
-def test_the_order_of_neighbours_and_of_runs_does_not_matter(seed):
-    rng = np.random.default_rng(seed)
-    runs, made = table(rng), products(rng)
-    swapped = Observations(runs.workload, runs.platform, runs.beside[:, ::-1], runs.shape)
-    np.testing.assert_allclose(made.residual(swapped), made.residual(runs), atol=1e-5)
-    order = rng.permutation(len(runs))
-    np.testing.assert_allclose(
-        made.residual(runs.some(order)), made.residual(runs)[:, order], atol=1e-6
     )
 
 
@@ -70,12 +30,12 @@ def test_gradients_are_those_of_differences(width):
     weight = np.full(len(runs), 1.0 / len(runs), np.float32)
 
     def loss():
-        error = (model.products().residual(runs) - target).astype(float)
+        error = (model.embeddings().products().residual(runs) - target).astype(float)
         first = np.hypot(error[0], width) if width else error[0] ** 2
         pinball = np.where(error[1] < 0, -0.8 * error[1], 0.2 * error[1])
         return float((first + pinball) @ weight)
 
-    gradient = model.gradient(model.products(), runs, target, weight)
+    gradient = model.gradient(runs, target, weight)
     for parameter, slope in zip(model.parameters, gradient):
         flat = parameter.reshape(-1)
         for place in rng.integers(flat.size, size=4):
@@ -96,7 +56,7 @@ def test_both_ways_to_the_gradient_agree(seed, types, slots):
     model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, rng)
     target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
     weight = rng.random(len(runs)).astype(np.float32)
-    dense = model.gradient(model.products(), runs, target, weight)
+    dense = model.gradient(runs, target, weight)
     gathered = model.batch_gradient(runs, target, weight)
     for one, other in zip(dense, gathered):
         np.testing.assert_allclose(one, other, atol=2e-4)
@@ -106,13 +66,14 @@ def test_both_ways_to_the_gradient_agree(seed, types, slots):
 def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
     rng = np.random.default_rng(0)
     runs = table(rng, n=60)
-    truth = products(rng, heads=1).residual(runs)[0].astype(float)
+    truth = 0.5 * rng.normal(size=(5, 4)).ravel()[runs.cell]
+    truth += 0.3 * (runs.beside >= 0).sum(axis=1)
     settings = TowerSettings(
         rank=8, hidden=32, infinity_norm=batch == 16, steps=300, decay=0.0, batch=batch
     )
     features = np.empty((5, 0)), np.empty((4, 0))
     fitted = [train_towers(runs, truth, features, settings, rng=1) for _ in range(2)]
-    for name in ("alone", "susceptibility", "magnitude"):
+    for name in ("workload", "platform"):
         np.testing.assert_array_equal(getattr(fitted[0], name), getattr(fitted[1], name))
     error = np.abs(fitted[0].residual(runs)[0] - truth).mean()
     assert error < 0.5 * np.abs(truth).mean()
