@@ -25,7 +25,7 @@ from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress, available_cores
 from msbgen.predict.embeddings import Embeddings, Observations
-from msbgen.predict.kriging import Fields, fit_fields
+from msbgen.predict.kriging import fit_fields, no_fields
 from msbgen.predict.scaling import fit_scaling
 from msbgen.predict.spread import WIDTHS, fit_spread
 from msbgen.predict.towers import TowerSettings, train_towers
@@ -262,7 +262,7 @@ class RuntimePredictor:
         self.fields_ = (
             fit_fields(observed, residual - fitted, self.features_)
             if self.kriging and self.preset != "paper"
-            else Fields(*np.zeros((3, *observed.shape)))
+            else no_fields(observed.shape)
         )
         correction = self.fields_.at(observed)
         self.spread_ = fit_spread(

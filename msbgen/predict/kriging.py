@@ -12,7 +12,8 @@ is a sum of Kronecker products,
 
 I the identity (this very workload, platform) and F a Gaussian kernel over features (those like
 it).  The posterior mean solves one positive definite system over the runs, by conjugate gradients:
-a product with the covariance is a few products of small matrices.  Everything is relative to a
+a product with the covariance is a few products of small matrices, of single precision, which is
+more than the tolerance needs.  Everything is relative to a
 robust variance of the residuals, so that their scale does not matter.
 """
 
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from msbgen.predict.embeddings import Observations
 
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 
 # Shares of variance s_1 to s_4 of the processes a, b and c, in robust variances of the residual.
 _SHARES = ((1.3, 0.65, 0.65, 0.3), (0.5, 0.5, 0.5, 0.3), (0.5, 0.5, 0.5, 0.3))
@@ -52,13 +54,13 @@ class Fields:
         c, for runs beside this workload.
     """
 
-    cell: Floats
-    beside: Floats
-    neighbour: Floats
+    cell: Singles
+    beside: Singles
+    neighbour: Singles
 
     def at(self, runs: Observations) -> Floats:
         """Correction of the log residual of each run, (n,)."""
-        total = self.cell.ravel()[runs.cell]
+        total = self.cell.ravel()[runs.cell].astype(float)
         if len(runs.felt):
             near = np.bincount(
                 runs.neighbour[0], self.neighbour.ravel()[runs.neighbour_cell], len(runs.felt)
@@ -90,16 +92,21 @@ def fit_fields(
     covariance = _Covariance(runs, tuple(_likeness(f) for f in features), noise)
     deviation = 1.4826 * float(np.median(np.abs(residual)))
     if deviation == 0:
-        return Fields(*np.zeros((3, *runs.shape)))
+        return no_fields(runs.shape)
     x = _solve(covariance, np.clip(residual / deviation, -_OUTLIER, _OUTLIER))
-    return Fields(*(deviation * field for field in covariance.fields(x)))
+    return Fields(*(np.float32(deviation) * field for field in covariance.fields(x)))
+
+
+def no_fields(shape: tuple[int, int]) -> Fields:
+    """Those that correct nothing."""
+    return Fields(*np.zeros((3, *shape), dtype=np.float32))
 
 
 class _Covariance:
     """The covariance matrix of the runs, as an operator."""
 
     def __init__(
-        self, runs: Observations, likeness: tuple[Floats, ...], noise: tuple[float, float]
+        self, runs: Observations, likeness: tuple[Singles, ...], noise: tuple[float, float]
     ) -> None:
         self._runs, self._likeness = runs, likeness
         self._noise = np.where(runs.degree > 0, noise[1], noise[0])
@@ -110,22 +117,22 @@ class _Covariance:
         """Covariance of the runs times x (n,)."""
         return Fields(*self.fields(x)).at(self._runs) + self._noise * x
 
-    def fields(self, x: Floats) -> list[Floats]:
+    def fields(self, x: Floats) -> list[Singles]:
         """Covariance of the three processes with the runs, times x (n,)."""
         runs = self._runs
         mine = x[runs.felt]
         size = runs.shape[0] * runs.shape[1]
-        sums = (
-            np.bincount(runs.cell, x, size),
-            np.bincount(runs.cell[runs.felt], mine, size),
-            np.bincount(runs.neighbour_cell, mine[runs.neighbour[0]], size),
+        given = (
+            (runs.cell, x),
+            (runs.cell[runs.felt], mine),
+            (runs.neighbour_cell, mine[runs.neighbour[0]]),
         )
-        tables = (np.asarray(s, dtype=float).reshape(runs.shape) for s in sums)
-        return [self._smooth(t, shares) for t, shares in zip(tables, _SHARES)]
+        tables = (np.bincount(cell, y, size).astype(np.float32) for cell, y in given)
+        return [self._smooth(t.reshape(runs.shape), shares) for t, shares in zip(tables, _SHARES)]
 
-    def _smooth(self, table: Floats, shares: tuple[float, ...]) -> Floats:
+    def _smooth(self, table: Singles, shares: tuple[float, ...]) -> Singles:
         workloads, platforms = self._likeness
-        same, like_workload, like_platform, like_both = shares
+        same, like_workload, like_platform, like_both = map(np.float32, shares)
         across = workloads @ table
         return (
             same * table
@@ -153,14 +160,17 @@ def _solve(covariance: _Covariance, right: Floats) -> Floats:
     return x
 
 
-def _likeness(features: Floats) -> Floats:
+def _likeness(features: Floats) -> Singles:
     """Gaussian kernel over standardised features, (n, n)."""
     deviation = features.std(axis=0)
     varies = deviation > 0
     scaled = features[:, varies] / deviation[varies]
     if scaled.shape[1] == 0:
-        return np.eye(len(features))
+        return np.eye(len(features), dtype=np.float32)
     length = _LENGTH * np.sqrt(scaled.shape[1])
-    inner = scaled @ scaled.T
-    square = np.diag(inner)
-    return np.exp(-0.5 * np.maximum(square[:, None] + square - 2.0 * inner, 0.0) / length**2)
+    scaled = (scaled / length).astype(np.float32)
+    square = (scaled**2).sum(axis=1)
+    likeness = scaled @ scaled.T
+    likeness -= 0.5 * square[:, None]
+    likeness -= 0.5 * square
+    return np.exp(np.minimum(likeness, 0.0, out=likeness), out=likeness)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.predict.embeddings import Observations
-from msbgen.predict.kriging import Fields, fit_fields
+from msbgen.predict.kriging import Fields, fit_fields, no_fields
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def fit_spread(
     level, beside = float(log.mean()), 0.0
     workload, neighbour = np.zeros(n_workloads), np.zeros(n_workloads)
     platform = np.zeros(n_platforms)
-    none = Fields(*np.zeros((3, *runs.shape)))
+    none = no_fields(runs.shape)
 
     def left() -> Floats:
         return log - Spread(level, beside, workload, neighbour, platform, none, 0.0)._log_width(
