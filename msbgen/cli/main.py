@@ -24,7 +24,10 @@ DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 
 # The verbs by what they are for; each is a file beside this one with `add` and `run`.
 GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
-    "measuring": ("platform",),
+    "measuring": (
+        "import",
+        "platform",
+    ),
     "deciding": ("phases", "allocate", "taskset", "simulate"),
     "predictors": ("runtime", "relative"),
 }

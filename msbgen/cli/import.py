@@ -1,0 +1,117 @@
+"""``msbgen import``: recordings of real machines as one file of profiles."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "import", run, "read recordings of perf and other tools")
+    verb.add_argument(
+        "recordings",
+        nargs="*",
+        type=Path,
+        metavar="FILE",
+        help="recordings whose names say their contexts, as gzip__ways=4__run=3.csv",
+    )
+    shared.add_out(verb, "OUT.nc", "the profile file to write", required=True)
+    verb.add_argument(
+        "--manifest",
+        type=Path,
+        metavar="RUNS.csv|.toml",
+        help="in the place of FILEs: recordings (column file), their contexts, durations",
+    )
+    verb.add_argument(
+        "--names",
+        metavar="PATTERN",
+        help="how names say contexts, as 'q{cpu_quota [%%]}_r{run}.csv'",
+    )
+    verb.add_argument(
+        "--form",
+        choices=("perf", "likwid", "pqos", "pcm", "table"),
+        default="perf",
+        help="what recorded: perf stat -I as CSV or JSON lines, likwid-perfctr -t, pqos -u csv, "
+        "pcm -csv, or a table whose columns --columns tells (%(default)s)",
+    )
+    verb.add_argument(
+        "--events", type=names, metavar="E;...", help="events to take, as recorded (all)"
+    )
+    verb.add_argument(
+        "--places", type=names, metavar="P;...", help="CPUs, cores, threads to take (all, added)"
+    )
+    verb.add_argument(
+        "--columns",
+        type=Path,
+        metavar="MAP.toml",
+        help="columns of a table: time, [counts], [totals], [rates], [factors], place",
+    )
+    verb.add_argument(
+        "--step",
+        type=shared.duration,
+        metavar="TIME",
+        help="how often pqos or PCM polled, as 100ms",
+    )
+    verb.add_argument(
+        "--interval",
+        type=shared.duration,
+        metavar="TIME",
+        help="sampling interval of the profiles (what was recorded)",
+    )
+    verb.add_argument(
+        "--clock",
+        metavar="NAME",
+        help="counter that tells the progress of a run (instructions, else CPU time)",
+    )
+    verb.add_argument(
+        "--levels",
+        type=shared.levels,
+        metavar="NAME=A:B:STEP,...",
+        help="levels that the platform can set, as cpu_quota=10:100:10",
+    )
+    verb.add_argument("--task", metavar="NAME", help="what ran")
+    shared.add_force(verb)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names between semicolons: commas are part of some events."""
+    found = tuple(part.strip() for part in text.split(";"))
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as instructions;cycles")
+    return found
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read recordings and write their profiles."""
+    if bool(options.recordings) == bool(options.manifest):
+        raise UsageError("name either recordings or a --manifest of them.")
+    if options.manifest and options.names:
+        raise UsageError("--names tells contexts of recordings; a --manifest does so itself.")
+    inputs = [*options.recordings, options.manifest, options.columns]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    from msbgen.data import schema, store
+    from msbgen.measure import clocks, imports, manifest
+    from msbgen.measure.readers import Reader
+
+    if options.manifest:
+        planned = manifest.read_manifest(options.manifest)
+    else:
+        planned = manifest.manifest_of_names(options.recordings, options.names or "")
+    planned = manifest.with_more(planned, levels=options.levels or {}, task=options.task or "")
+    columns = manifest.read_columns(options.columns) if options.columns else planned.columns
+    reader = Reader(options.form, options.events or (), options.places or (), options.step, columns)
+    with Progress("reading") as step:
+        dataset, warnings = imports.import_recordings(
+            planned, reader, interval=options.interval, clock=options.clock, progress=step
+        )
+    store.write_profiles(dataset, options.out, overwrite=options.force)
+    for sentence in warnings:
+        shared.say(f"warning: {sentence}")
+    shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
+    for line in clocks.describe_clocks(dataset):
+        shared.show(line)

@@ -1,0 +1,436 @@
+"""Which recording is of which context: a manifest (CSV, TOML), or the names of the files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msbgen.data.files import check_input
+from msbgen.data.schema import RESERVED
+from msbgen.data.tables import read_lines
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.measure.dataset import NOTES
+from msbgen.measure.table import ColumnMap, column_map
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+# "name [unit]" as columns of manifests and fields of patterns say it.
+_TITLE = re.compile(r"([^\W\d]\w*)\s*(?:\[\s*([^\[\]]*?)\s*\])?")
+# Parts of a file name that say a resource: ways=04, bw=0500MBps.
+_PART = re.compile(r"([A-Za-z]\w*)=([-+]?\d+(?:\.\d+)?)([A-Za-z%/]\w*)?", re.ASCII)
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
+_RESOURCE_KEYS = ("units", "long_name", "levels", "mechanism")
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One recording, and what is known of its run.
+
+    Attributes
+    ----------
+    path : Path
+    context : mapping of str to float
+    achieved : mapping of str to float
+        Of the resources, where it is known.
+    known : mapping of str to float
+        ``duration`` [s], and of the names in :data:`msbgen.measure.dataset.NOTES`.
+    """
+
+    path: Path
+    context: Mapping[str, float]
+    achieved: Mapping[str, float] = field(default_factory=dict)
+    known: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All recordings of one task.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+    resources : mapping of str to attributes
+        ``units`` at least.
+    attrs : mapping of str to str
+        ``task`` and ``platform``, where they are given.
+    columns : ColumnMap, optional
+        What the columns of tables are.
+    """
+
+    entries: tuple[Entry, ...]
+    resources: Mapping[str, Mapping[str, Any]]
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    columns: ColumnMap | None = None
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read a manifest: TOML where the name ends so, else CSV.
+
+    Files are found from the folder of the manifest.
+
+    **CSV**: a column ``file``; a column a resource, ``cpu_quota [%]``, ``[1]`` where no unit is
+    given; and what else is known of a run: ``duration [s]``, ``cpu_quota_achieved [%]``,
+    ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``run``.
+
+    **TOML**: ``task`` and ``platform``; ``[resources.cpu_quota]`` with ``units``, ``long_name``,
+    ``levels``, ``mechanism``; ``[columns]``, a column map; and ``[[run]]`` with ``file`` and the
+    names above, durations in seconds.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, a name is unknown, a value is none, a recording is listed twice, a
+        resource was set by several mechanisms.
+    """
+    path = check_input(path)
+    manifest = _read_toml(path) if path.suffix == ".toml" else _read_csv(path)
+    seen: dict[Path, int] = {}
+    for i, entry in enumerate(manifest.entries, 1):
+        if entry.path in seen:
+            raise ProfileError(
+                f"{path.name}: run {i} is '{entry.path.name}', as is run {seen[entry.path]}; each "
+                f"recording once is wanted."
+            )
+        seen[entry.path] = i
+    if not manifest.entries:
+        raise ProfileError(f"{path.name}: lists no runs; one or more are wanted.")
+    return manifest
+
+
+def manifest_of_names(files: Sequence[str | os.PathLike[str]], pattern: str = "") -> Manifest:
+    """What file names say of their contexts.
+
+    Without a pattern a name is parts between two underscores, the first the task:
+    ``gzip__ways=04__bw=0500MBps__run=03.perf.csv``.  A pattern is a name with fields:
+    ``q{cpu_quota [%]}_r{run}.csv``; ``{task}`` and ``*`` stand for any text.
+
+    Raises
+    ------
+    ArgumentError
+        A pattern without a resource, or with one twice.
+    ProfileError
+        A name that does not fit, names of several tasks, one run of a context twice.
+    """
+    match = _pattern(pattern) if pattern else _parts_of_name
+    entries, runs, units, tasks = [], [], {}, set()
+    for file in map(Path, files):
+        task, values, given = match(file.name)
+        if units and given != units:
+            raise ProfileError(
+                f"{file.name}: says {_titles(given)}, other names {_titles(units)}; the same "
+                f"resources in the same units are wanted."
+            )
+        units = given
+        tasks.add(task)
+        runs.append(values.pop("run", float("inf")))
+        entries.append(Entry(file, values))
+    if len(tasks) > 1:
+        raise ProfileError(f"names are of the tasks {', '.join(sorted(tasks))}; one is wanted.")
+    seen: dict[tuple[float, ...], str] = {}
+    for entry, run in zip(entries, runs):
+        key = (*entry.context.values(), run)
+        if np.isfinite(run) and key in seen:
+            raise ProfileError(
+                f"{entry.path.name}: is run {run:g} of its context, as is {seen[key]}; drop one."
+            )
+        seen[key] = entry.path.name
+    order = sorted(range(len(entries)), key=lambda i: (runs[i], str(entries[i].path)))
+    return Manifest(
+        tuple(entries[i] for i in order),
+        {name: {"units": unit} for name, unit in units.items()},
+        {"task": task} if (task := next(iter(tasks), "")) else {},
+    )
+
+
+def with_more(manifest: Manifest, *, levels: Mapping[str, Any], task: str) -> Manifest:
+    """The manifest with levels of its resources, and with a task where it names none.
+
+    Raises
+    ------
+    ArgumentError
+        Levels of what is no resource.
+    """
+    for name in levels:
+        if name not in manifest.resources:
+            raise ArgumentError(
+                f"levels are of '{name}'; one of {', '.join(manifest.resources)} is wanted."
+            )
+    resources = {
+        name: {**attrs, "levels": np.asarray(levels[name], dtype=float).tolist()}
+        if name in levels
+        else attrs
+        for name, attrs in manifest.resources.items()
+    }
+    attrs = {**manifest.attrs, "task": task} if task else manifest.attrs
+    return Manifest(manifest.entries, resources, attrs, manifest.columns)
+
+
+def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
+    """Read a column map from a TOML file of its own.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, or is no column map.
+    """
+    path = check_input(path)
+    return column_map(_toml(path), path.name)
+
+
+def _titles(units: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} [{unit}]" for name, unit in units.items())
+
+
+# --------------------------------------------------------------------------- names of files
+
+
+def _parts_of_name(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
+    """Task, values and units that a name says in its parts."""
+    stem = re.sub(r"(\.[A-Za-z]\w*)+$", "", name)
+    task, *parts = stem.split("__")
+    values, units = {}, {}
+    for part in parts:
+        match = _PART.fullmatch(part)
+        if not match or match[1] in values:
+            raise ProfileError(
+                f"{name}: '{part[:_SHOWN]}' says no resource of its own; names as "
+                f"'gzip__ways=04__bw=0500MBps__run=03.csv', a pattern or a manifest are wanted."
+            )
+        values[match[1]] = float(match[2])
+        if match[1] != "run":
+            units[match[1]] = match[3] or "1"
+    if not units:
+        raise ProfileError(
+            f"{name}: says no context; a name as 'gzip__ways=04__run=03.perf.csv', a pattern or a "
+            f"manifest is wanted."
+        )
+    return task, values, units
+
+
+def _pattern(pattern: str) -> Any:
+    """A function as :func:`_parts_of_name` of names that fit a pattern."""
+    units: dict[str, str] = {}
+    expression, seen = "", set()
+    for i, part in enumerate(re.split(r"\{([^{}]*)\}", pattern)):
+        if i % 2 == 0:
+            expression += ".*?".join(map(re.escape, part.split("*")))
+            continue
+        title = _TITLE.fullmatch(part.strip())
+        if not title or title[1] in seen:
+            raise ArgumentError(
+                f"pattern has a field '{{{part}}}'; '{{name}}' or '{{name [unit]}}', each once, is "
+                f"wanted."
+            )
+        seen.add(title[1])
+        if title[1] == "task":
+            expression += "(?P<task>.*?)"
+            continue
+        if title[1] != "run":
+            units[title[1]] = title[2] or "1"
+        expression += rf"(?P<{title[1]}>[-+]?\d+(?:\.\d+)?)"
+    if not units:
+        raise ArgumentError(
+            f"pattern is {pattern!r}; one with a resource, as 'q{{cpu_quota [%]}}_r{{run}}.csv', "
+            f"is wanted."
+        )
+    compiled = re.compile(expression, re.ASCII)
+
+    def match(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
+        found = compiled.fullmatch(name)
+        if not found:
+            raise ProfileError(f"{name}: does not fit '{pattern}'; leave it out, or mend that.")
+        groups = found.groupdict()
+        task = groups.pop("task", "")
+        return task, {key: float(text) for key, text in groups.items()}, units
+
+    return match
+
+
+# --------------------------------------------------------------------------- CSV
+
+
+def _read_csv(path: Path) -> Manifest:
+    (first, header), *body = read_lines(path) or [(1, [])]
+    titles = [_title(path.name, first, cell) for cell in header]
+    names = [name for name, _ in titles]
+    if names.count("file") != 1 or len(set(names)) < len(names):
+        raise ProfileError(
+            f"{path.name}: line {first} is {','.join(header)[:_SHOWN]!r}; a header 'file,NAME "
+            f"[unit],...' with each name once is wanted."
+        )
+    beside = {"file", "run", "duration", *NOTES}
+    resources = {
+        name: {"units": unit or "1"}
+        for name, unit in titles
+        if name not in beside and not name.endswith((_ACHIEVED, _MECHANISM))
+    }
+    entries, mechanisms = [], {}
+    for line, cells in body:
+        place = f"{path.name}: line {line}"
+        if len(cells) != len(header):
+            raise ProfileError(
+                f"{place} has {len(cells)} cells, the header {len(header)}; as many are wanted."
+            )
+        given: dict[str, Any] = {"file": cells[names.index("file")]}
+        for (name, unit), cell in zip(titles, cells):
+            if name.endswith(_MECHANISM):
+                _one_mechanism(place, name, cell, mechanisms)
+            elif name not in ("file", "run") and (cell or name in resources):
+                given[name] = _number(place, name, cell) * (
+                    _seconds(place, name, unit) if name in ("duration", "cpu_time") else 1.0
+                )
+        entries.append(_entry(path, place, given, list(resources)))
+    for name, text in mechanisms.items():
+        if name in resources and text:
+            resources[name]["mechanism"] = text
+    return _checked(path, Manifest(tuple(entries), resources))
+
+
+def _title(source: str, line: int, cell: str) -> tuple[str, str]:
+    match = _TITLE.fullmatch(cell)
+    if not match:
+        raise ProfileError(
+            f"{source}: line {line}: column {cell[:_SHOWN]!r} is no name; 'name' or 'name [unit]' "
+            f"is wanted."
+        )
+    return match[1], match[2] or ""
+
+
+def _number(place: str, name: str, cell: Any) -> float:
+    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
+        value = float(cell)
+    else:
+        text = cell if isinstance(cell, str) else ""
+        value = float(text) if _NUMBER.fullmatch(text) else float("nan")
+    if not np.isfinite(value):
+        raise ProfileError(f"{place}: '{name}' is {str(cell)[:_SHOWN]!r}; a number is wanted.")
+    return value
+
+
+def _seconds(place: str, name: str, unit: str) -> float:
+    if unit not in _SECONDS:
+        raise ProfileError(
+            f"{place}: '{name}' is in '{unit}'; one of {', '.join(filter(None, _SECONDS))} is "
+            f"wanted."
+        )
+    return _SECONDS[unit]
+
+
+def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> None:
+    """Values of two mechanisms are not comparable: they never share an axis."""
+    resource = name.removesuffix(_MECHANISM)
+    if found.setdefault(resource, text) != text:
+        raise ProfileError(
+            f"{place}: '{resource}' was set by '{text[:_SHOWN]}', before by '{found[resource]}'; "
+            f"one mechanism a file is wanted."
+        )
+
+
+# --------------------------------------------------------------------------- TOML
+
+
+def _read_toml(path: Path) -> Manifest:
+    given = _toml(path)
+    _known(path.name, given, ("task", "platform", "resources", "columns", "run"))
+    resources = _table(path.name, "resources", given.get("resources", {}))
+    for name, attrs in resources.items():
+        _known(f"{path.name}: resource '{name}'", _table(path.name, name, attrs), _RESOURCE_KEYS)
+        if not isinstance(attrs.get("units"), str):
+            raise ProfileError(
+                f"{path.name}: resource '{name}' has no units; add them ('1' for a plain number)."
+            )
+        levels = attrs.get("levels", [0.0])
+        if not isinstance(levels, list) or not levels:
+            raise ProfileError(f"{path.name}: resource '{name}' has no levels; a list is wanted.")
+        if "levels" in attrs:
+            attrs["levels"] = [_number(path.name, "levels", level) for level in levels]
+        for key in ("long_name", "mechanism"):
+            if not isinstance(attrs.get(key, ""), str):
+                raise ProfileError(f"{path.name}: '{key}' of '{name}' is no text; one is wanted.")
+    runs = given.get("run", [])
+    if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
+        raise ProfileError(f"{path.name}: 'run' is no list; [[run]] begins each.")
+    allowed = [
+        "file",
+        "duration",
+        *NOTES,
+        *resources,
+        *(f"{name}{_ACHIEVED}" for name in resources),
+    ]
+    entries = []
+    for i, run in enumerate(runs, 1):
+        place = f"{path.name}: run {i}"
+        _known(place, run, allowed)
+        numbers = {key: _number(place, key, run[key]) for key in run if key != "file"}
+        entries.append(_entry(path, place, {**run, **numbers}, list(resources)))
+    attrs = {key: given[key] for key in ("task", "platform") if key in given}
+    for key, text in attrs.items():
+        if not isinstance(text, str):
+            raise ProfileError(f"{path.name}: '{key}' is no text; one is wanted.")
+    columns = None
+    if "columns" in given:
+        columns = column_map(_table(path.name, "columns", given["columns"]), path.name)
+    return _checked(path, Manifest(tuple(entries), resources, attrs, columns))
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = str(error).splitlines()[0]
+        raise ProfileError(f"{path.name}: is no TOML ({text}); correct it.") from None
+
+
+def _table(source: str, name: str, given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ProfileError(f"{source}: '{name}' is no table; [{name}] begins one.")
+    return given
+
+
+def _known(place: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
+    for key in given:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
+            hint = f"'{near[0]}'" if near else f"one of {', '.join(names)}"
+            raise ProfileError(f"{place}: '{key[:_SHOWN]}' is unknown; {hint} is wanted.")
+
+
+# --------------------------------------------------------------------------- both
+
+
+def _entry(path: Path, place: str, given: Mapping[str, Any], resources: Sequence[str]) -> Entry:
+    """An entry from values by name: all resources, and what else is known."""
+    file = given.get("file")
+    if not isinstance(file, str) or not file or "\0" in file:
+        raise ProfileError(f"{place}: has no 'file'; the recording is wanted.")
+    for name in resources:
+        if name not in given:
+            raise ProfileError(f"{place}: '{name}' is missing; its value is wanted.")
+    known = {name: given[name] for name in ("duration", *NOTES) if name in given}
+    if known.get("duration", 1.0) <= 0:
+        raise ProfileError(f"{place}: 'duration' is {known['duration']:g}; seconds are wanted.")
+    achieved = {
+        name: given[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in given
+    }
+    context = {name: given[name] for name in resources}
+    return Entry(path.parent / file, context, achieved, known)
+
+
+def _checked(path: Path, manifest: Manifest) -> Manifest:
+    if not manifest.resources:
+        raise ProfileError(
+            f"{path.name}: names no resource; one or more, as 'cpu_quota [%]', are wanted."
+        )
+    for name in manifest.resources:
+        if name in RESERVED or name in NOTES:
+            raise ProfileError(f"{path.name}: '{name}' is a name of msbgen's own; rename it.")
+    return manifest

@@ -1,0 +1,106 @@
+"""``msbgen import``."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from measure_fixtures import FIXTURES
+from msbgen.data.store import read_profiles
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """A folder with recordings of two contexts and a manifest of them."""
+    for name in ("q020_r0.csv", "q100_r0.csv"):
+        shutil.copy(FIXTURES / "sweep-quota" / name, tmp_path)
+    (tmp_path / "runs.csv").write_text(
+        "file,cpu_quota [%],duration [s]\nq020_r0.csv,20,3.0002066\nq100_r0.csv,100,0.6480501\n"
+    )
+    return tmp_path
+
+
+def test_a_manifest_of_recordings_becomes_a_valid_file(sweep, msbgen):
+    done = msbgen("import", "--manifest", "runs.csv", "-o", "o.nc", "--task", "sqlite",
+                  "--levels", "cpu_quota=20:100:20")  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "contexts  2, 1 runs each" in done.stdout
+    profiles = read_profiles(sweep / "o.nc")
+    assert profiles.attrs["progress"] == "task_clock"
+    assert profiles["cpu_quota"].attrs["levels"].tolist() == [20, 40, 60, 80, 100]
+    np.testing.assert_allclose(profiles["duration"].values[:, 0], [3.0002066, 0.6480501])
+    checked = msbgen("check", "o.nc")
+    assert checked.returncode == 0
+    assert "counter   raw_syscalls_sys_enter: 4391 to 4394 events a run" in checked.stdout
+
+
+def test_names_say_contexts_and_durations_are_said_to_be_guessed(sweep, msbgen):
+    pattern = "q{cpu_quota [%]}_r{run}.csv"
+    done = msbgen("import", "q020_r0.csv", "q100_r0.csv", "--names", pattern, "-o", "o.nc",
+                  "--events", "task-clock;page-faults", "--interval", "50ms",
+                  "--clock", "page-faults")  # fmt: skip
+    assert done.returncode == 0
+    assert "msbgen: warning: the durations of 2 runs are those of their last stamps" in done.stderr
+    profiles = read_profiles(sweep / "o.nc")
+    assert profiles.attrs["interval"] == 0.05
+    assert profiles.attrs["progress"] == "page_faults"
+    assert "context_switches" not in profiles
+
+
+def test_repeated_runs_are_compared_as_clocks(sweep, msbgen):
+    shutil.copy(sweep / "q100_r0.csv", sweep / "q100_r1.csv")
+    done = msbgen("import", *(f"q{q}.csv" for q in ("020_r0", "100_r0", "100_r1")),
+                  "--names", "q{cpu_quota [%]}_r{run}.csv", "-o", "o.nc")  # fmt: skip
+    assert done.returncode == 0
+    assert "clock     task_clock: totals of one context spread by 0.0%, contexts by" in done.stdout
+    assert "\nprogress  task_clock" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "more"),
+    [
+        ("likwid", "likwid-events.txt", ()),
+        ("pqos", "pqos.csv", ("--step", "100ms")),
+        ("pcm", "pcm.csv", ("--places", "Core1 (Socket 0)")),
+        ("table", "own.csv", ("--columns", "map.toml", "--places", "0")),
+    ],
+)
+def test_other_tools_are_read_and_what_they_measure_is_said(tmp_path, msbgen, form, name, more):
+    shutil.copy(FIXTURES / "tables" / name, tmp_path / f"x__ways=4{name[-4:]}")
+    (tmp_path / "map.toml").write_text(
+        'time = "t [ms]"\nseconds = 1e-3\nplace = "core"\n[counts]\ninstructions = "INST"\n'
+    )
+    done = msbgen("import", f"x__ways=4{name[-4:]}", "-o", "o.nc", "--form", form, *more)
+    assert done.returncode == 0, done.stderr
+    if form != "table":
+        assert ", not tasks: whatever else ran there is counted" in done.stderr
+    assert read_profiles(tmp_path / "o.nc").sizes["context"] == 1
+
+
+def test_what_cannot_be_imported_is_refused(sweep, refused):
+    refused(2, "name either recordings or a --manifest", "import", "-o", "o.nc")
+    refused(2, "name either recordings or a --manifest", "import", "q020_r0.csv", "--manifest",
+            "runs.csv", "-o", "o.nc")  # fmt: skip
+    refused(2, "a --manifest does so itself", "import", "--manifest", "runs.csv", "--names",
+            "{a}", "-o", "o.nc")  # fmt: skip
+    refused(3, "q020_r0.csv: says no context", "import", "q020_r0.csv", "-o", "o.nc")
+    refused(2, "pattern has a field '{}'", "import", "q020_r0.csv", "--names", "{}", "-o", "o.nc")
+    refused(2, "levels are of 'ways'; one of cpu_quota", "import", "--manifest", "runs.csv",
+            "--levels", "ways=1:3", "-o", "o.nc")  # fmt: skip
+    refused(2, "';;' is no list of names", "import", "--manifest", "runs.csv", "--events", ";;",
+            "-o", "o.nc")  # fmt: skip
+    refused(3, "q020_r0.csv: there is no event 'cycles'; it has task-clock", "import",
+            "--manifest", "runs.csv", "--events", "cycles", "-o", "o.nc")  # fmt: skip
+    refused(3, "clock 'cycles' was not counted", "import", "--manifest", "runs.csv", "--clock",
+            "cycles", "-o", "o.nc")  # fmt: skip
+    refused(2, "exists already", "import", "--manifest", "runs.csv", "-o", "runs.csv")
+    refused(2, "is 'runs.csv' too; name another output", "import", "--manifest", "runs.csv",
+            "-o", "runs.csv", "--force")  # fmt: skip
+
+
+def test_a_recording_that_is_gone_or_no_file_is_refused(sweep, refused):
+    (sweep / "runs.csv").write_text("file,q\nq020_r0.csv,20\ngone.csv,30\n.,40\n")
+    refused(3, "gone.csv: no such file", "import", "--manifest", "runs.csv", "-o", "o.nc")
+    (sweep / "runs.csv").write_text("file,q\n.,40\n")
+    refused(3, "is a folder; a regular file is wanted", "import", "--manifest", "runs.csv",
+            "-o", "o.nc")  # fmt: skip

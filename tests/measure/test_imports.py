@@ -1,0 +1,62 @@
+"""Recordings of a manifest as a dataset."""
+
+import numpy as np
+import pytest
+
+from measure_fixtures import FIXTURES
+from msbgen.data.check import inspect_profiles
+from msbgen.measure.imports import import_recordings, one_of_each_kind
+from msbgen.measure.manifest import Entry, Manifest
+from msbgen.measure.perf import read_perf
+from msbgen.measure.readers import Reader
+
+SWEEP = FIXTURES / "sweep-quota"
+QUOTA = {"cpu_quota": {"units": "%", "levels": [20.0, 100.0]}}
+
+
+def manifest(*known):
+    files = (("q100_r0.csv", 100.0), ("q020_r0.csv", 20.0))
+    return Manifest(
+        tuple(
+            Entry(SWEEP / name, {"cpu_quota": quota}, {"cpu_quota": quota - 1}, dict(more))
+            for (name, quota), more in zip(files, known)
+        ),
+        QUOTA,
+        {"task": "sqlite"},
+    )
+
+
+def test_recordings_become_profiles_that_keep_their_totals():
+    steps = []
+    dataset, warnings = import_recordings(
+        manifest({"duration": 0.6480501, "steal": 0.02}, {"duration": 3.0002066}),
+        Reader(),
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    assert warnings == []
+    assert inspect_profiles(dataset).errors == []
+    assert dataset.attrs["task"] == "sqlite"
+    assert dataset.attrs["source"] == "recorded by perf"
+    np.testing.assert_allclose(dataset["duration"].values[:, 0], [3.0002066, 0.6480501])
+    np.testing.assert_array_equal(dataset["cpu_quota_achieved"].values[:, 0], [19, 99])
+    np.testing.assert_array_equal(dataset["steal"].values[:, 0], [np.nan, 0.02])
+    for i, name in enumerate(("q020_r0.csv", "q100_r0.csv")):
+        recording = read_perf(SWEEP / name)
+        for event, total in zip(("task_clock", "page_faults"), recording.totals):
+            found = dataset[event].isel(context=i).sum(dtype=float)
+            assert float(found) == pytest.approx(total, rel=1e-6)
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_durations_that_are_not_known_are_said():
+    dataset, warnings = import_recordings(manifest({"duration": 0.6480501}, {}), Reader())
+    (said,) = warnings
+    assert said.startswith("the durations of 1 runs are those of their last stamps with a count")
+    assert dataset["duration"].values[0, 0] == read_perf(SWEEP / "q020_r0.csv").last_activity()
+
+
+def test_warnings_of_one_kind_are_said_once():
+    found = one_of_each_kind(
+        ["a.csv: 3 of 10 bins are late.", "b.csv: 12 of 10 bins are late.", "odd.", "c.csv: gone."]
+    )
+    assert found == ["a.csv: 3 of 10 bins are late (and so 1 more).", "odd.", "c.csv: gone."]
