@@ -15,7 +15,7 @@ PACKAGE = Path(msbgen.__file__).parent
 TESTS = Path(__file__).parent
 
 # Each wing, and the wings that it may import besides itself.
-GROUND = {"contexts", "conformal", "errors", "machine", "data"}
+GROUND = {"contexts", "conformal", "durations", "errors", "machine", "data"}
 GENERATOR = {"bridge", "trend", "generate"}
 MAY_IMPORT = {
     **dict.fromkeys(GROUND, GROUND),

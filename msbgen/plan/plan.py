@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import PLAN_COLUMNS
 from msbgen.data.tables import plan_rows, write_table
+from msbgen.durations import has_unit, parse_seconds
 from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import Design, greedy_design, propose_contexts
@@ -273,21 +274,19 @@ def parse_budget(budget: str | int) -> Budget:
         budget = str(budget)
     if not isinstance(budget, str):
         raise wrong
-    text = budget.strip()
-    if text.isdecimal():
-        if int(text) < 1:
-            raise wrong
-        return Budget(contexts=int(text))
-    for unit, factor in (("min", 60.0), ("h", 3600.0), ("s", 1.0)):
-        if text.endswith(unit):
-            try:
-                value = float(text.removesuffix(unit)) * factor
-            except ValueError:
-                raise wrong from None
-            if not 0 < value < np.inf:
-                raise wrong
-            return Budget(seconds=value)
-    raise wrong
+    try:
+        amount = parse_seconds(budget)
+    except ArgumentError:
+        raise wrong from None
+    if has_unit(budget):
+        limit = Budget(seconds=amount)
+    elif budget.strip().isdecimal():
+        limit = Budget(contexts=int(budget))
+    else:
+        raise wrong
+    if amount <= 0:
+        raise wrong
+    return limit
 
 
 def parse_levels(text: str) -> dict[str, Floats]:

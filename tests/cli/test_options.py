@@ -62,7 +62,7 @@ def test_no_time_at_all_is_a_time_for_overheads_only():
 
 def test_a_budget_is_a_time_with_its_unit_or_a_number_of_contexts():
     assert options.budget("40") == 40
-    assert options.budget("120s") == options.budget("2min")
+    assert options.budget("2min") == "2min"
     for text in ("0", "1.5", "1e3", "forty", "²"):
         refuses(options.budget, text)
 
