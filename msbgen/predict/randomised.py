@@ -38,10 +38,10 @@ class TreesSettings:
         Share of the groups that a tree sees.
     """
 
-    trees: int = 300
-    columns: float = 0.4
+    trees: int = 200
+    columns: float = 0.8
     leaf: int = 1
-    groups: float = 0.8
+    groups: float = 0.9
 
     def __post_init__(self) -> None:
         check_whole(self, "trees", "leaf")

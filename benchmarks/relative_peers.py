@@ -1,0 +1,153 @@
+"""What relative performance is compared with, and parts taken away.
+
+Peers see what the paper's models see: counters, configuration and the machine counted on, not the
+time there; they predict plain relative times of all machines.  Each is a function of runs to learn
+from, their rows (run, source), and runs to predict; it gives times [s], (n, n_sources, n_machines).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.relative import machines_of, relative_times, runtimes_of
+from msbgen.predict.boosting import BoostingSettings, fit_boosting
+from msbgen.predict.gaussian import conditional_gain, residual_covariance
+from msbgen.predict.randomised import TreesSettings, fit_trees
+from msbgen.predict.relative_evaluation import constant_times
+from msbgen.predict.relative_features import FeatureMap, learn_features
+
+Floats = NDArray[np.float64]
+Masks = NDArray[np.bool_]
+Peer = Callable[[xr.Dataset, Masks, xr.Dataset], Floats]
+
+# Relative times below this are no prediction: what a linear model says of some programs.
+LEAST = 1e-3
+FOLDS = 5
+
+
+def mean(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    return constant_times(runtimes_of(known), runtimes_of(new), each_source=False)
+
+
+def median(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    return constant_times(runtimes_of(known), runtimes_of(new), each_source=True)
+
+
+def linear(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    from sklearn.linear_model import Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return _fitted(make_pipeline(StandardScaler(), Ridge(1.0)), known, rows, new)
+
+
+def forest(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    from sklearn.ensemble import RandomForestRegressor
+
+    # a third of the features at each split is better, and faster, than the library's all
+    model = RandomForestRegressor(100, max_features=1 / 3, n_jobs=1, random_state=0)
+    return _fitted(model, known, rows, new)
+
+
+def boosting(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    """The paper's: absolute error, plain ratios; the mean of five, each stopped by a fifth."""
+    from xgboost import XGBRegressor
+
+    features = learn_features(known)
+    x, y = _table(features, known, rows)
+    fold = np.random.default_rng(0).permutation(len(x)) % FOLDS
+    asked = _table(features, new, np.ones(runtimes_of(new).shape, dtype=bool))[0]
+    said = np.zeros((len(asked), y.shape[1]))
+    for k in range(FOLDS):
+        model = XGBRegressor(
+            objective="reg:absoluteerror", max_bin=64, early_stopping_rounds=20, n_jobs=1,
+            random_state=k,
+        )  # fmt: skip
+        own = fold != k
+        model.fit(x[own], y[own], eval_set=[(x[~own], y[~own])], verbose=False)
+        said += model.predict(asked) / FOLDS
+    return _times(said, new)
+
+
+def lookup(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    """No model at all: the row of the most similar counters, seen from whichever machine."""
+    from sklearn.neighbors import KNeighborsRegressor
+
+    features = learn_features(known)
+    source = machines_of(known)[0]
+    seen = rows.any(axis=1)
+    # relative to the first machine, which a row relative to another says as well
+    ratio = relative_times(known, source)[seen]
+    model = KNeighborsRegressor(1).fit(features.program(known, source)[seen], ratio)
+    said = model.predict(features.program(new, source))
+    return runtimes_of(new)[:, :, None] * said[:, None, :] / said[:, :, None]
+
+
+PEERS: dict[str, Peer] = {
+    "forest": forest,
+    "linear": linear,
+    "median per source": median,
+    "mean": mean,
+}
+# The slowest is a part of its own.
+PAPER: dict[str, Peer] = {"boosting (paper)": boosting}
+
+
+def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
+    """Both halves without logarithms: ratios, and times per instruction, as they are."""
+    features, machines = learn_features(known), machines_of(known)
+    times, asked = runtimes_of(known), runtimes_of(new)
+    table, target = (features.program(runs, machines[0]) for runs in (known, new))
+    work, wanted = (np.exp(features.log_work(runs, machines[0])) for runs in (known, new))
+    program = np.unique(known["program"].values.astype(str), return_inverse=True)[1]
+    per = times / work[:, None]
+    # one factor for all, so that nothing is too small for single precision
+    scale = per.mean()
+    trees, seen = fit_trees(table, per / scale, program, TreesSettings(), 0)
+    left = per / scale - trees.predict_without(table, seen)
+    covariance = residual_covariance(left, 1.0 / np.bincount(program)[program])
+    prior = trees.predict(target)[0]
+    found = np.empty((len(asked), len(machines), len(machines)))
+    for s, source in enumerate(machines):
+        there = np.arange(len(machines)) == s
+        seen_here = (asked[:, s] / wanted / scale - prior[:, s])[:, None]
+        by_trees = (prior + seen_here @ conditional_gain(covariance, there).T) * scale
+        by_trees = by_trees * wanted[:, None] / asked[:, [s]]
+        ratio = np.delete(times / times[:, [s]], s, axis=1)
+        model = fit_boosting(
+            features.timed(known, source, np.log(times[:, s])), ratio, BoostingSettings(), 0
+        )
+        said = model.predict(features.timed(new, source, np.log(asked[:, s])))
+        both = (by_trees + np.insert(said, s, 1.0, axis=1)) / 2
+        both[:, s] = 1.0
+        found[:, s] = asked[:, [s]] * np.maximum(both, LEAST)
+    return found
+
+
+def _fitted(model, known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
+    features = learn_features(known)
+    everyone = np.ones(runtimes_of(new).shape, dtype=bool)
+    model.fit(*_table(features, known, rows))
+    return _times(model.predict(_table(features, new, everyone)[0]), new)
+
+
+def _table(features: FeatureMap, runs: xr.Dataset, rows: Masks) -> tuple[Floats, Floats]:
+    """Features and relative times of rows, source by source."""
+    tables, ratios = [], []
+    for s, source in enumerate(features.machines):
+        own = np.flatnonzero(rows[:, s])
+        part = runs.isel(run=own)
+        tables.append(np.hstack([features.program(part, source), features.where(source, part)]))
+        ratios.append(relative_times(part, source))
+    return np.vstack(tables), np.vstack(ratios)
+
+
+def _times(ratio: Floats, new: xr.Dataset) -> Floats:
+    """Times from relative times of all rows, source by source."""
+    seconds = runtimes_of(new)
+    split = np.stack(np.split(ratio, seconds.shape[1]), axis=1)
+    return seconds[:, :, None] * np.maximum(split, LEAST)
