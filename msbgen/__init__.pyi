@@ -11,6 +11,13 @@ from msbgen.bridge.solve import SolverConfig as SolverConfig
 from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.relative import make_relative as make_relative
+from msbgen.data.relative import read_relative as read_relative
+from msbgen.data.relative import relative_times as relative_times
+from msbgen.data.relative import write_relative as write_relative
+from msbgen.data.relative_readers import read_relative_table as read_relative_table
+from msbgen.data.relative_readers import relative_from_profiles as relative_from_profiles
+from msbgen.data.relative_readers import relative_from_runtimes as relative_from_runtimes
 from msbgen.data.runtimes import make_runtimes as make_runtimes
 from msbgen.data.runtimes import read_runtimes as read_runtimes
 from msbgen.data.runtimes import run_table as run_table
@@ -48,9 +55,16 @@ from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
 from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
+from msbgen.predict.boosting import BoostingSettings as BoostingSettings
 from msbgen.predict.completion import RuntimePredictor as RuntimePredictor
 from msbgen.predict.evaluation import evaluate_runtimes as evaluate_runtimes
 from msbgen.predict.evaluation import fit_runtimes as fit_runtimes
+from msbgen.predict.randomised import TreesSettings as TreesSettings
+from msbgen.predict.relative import RelativePredictor as RelativePredictor
+from msbgen.predict.relative import cross_predict as cross_predict
+from msbgen.predict.relative_evaluation import evaluate_relative as evaluate_relative
+from msbgen.predict.relative_storage import load_relative as load_relative
+from msbgen.predict.relative_storage import save_relative as save_relative
 from msbgen.predict.storage import load_predictor as load_predictor
 from msbgen.predict.storage import save_predictor as save_predictor
 from msbgen.predict.towers import TowerSettings as TowerSettings
@@ -63,6 +77,7 @@ __all__ = [
     "PRESETS",
     "Answer",
     "ArgumentError",
+    "BoostingSettings",
     "Bridge",
     "CalibratedModel",
     "Calibration",
@@ -77,30 +92,42 @@ __all__ = [
     "ProfileError",
     "ProfileModel",
     "ProgressSettings",
+    "RelativePredictor",
     "RuntimePredictor",
     "SolverConfig",
     "Status",
     "TowerSettings",
+    "TreesSettings",
     "all_contexts",
     "calibrate_model",
     "context_table",
+    "cross_predict",
     "dtw_distance",
     "energy_distance",
+    "evaluate_relative",
     "evaluate_runtimes",
     "fit_profiles",
     "fit_runtimes",
     "improvement",
     "leave_contexts_out",
     "load_predictor",
+    "load_relative",
     "make_profiles",
+    "make_relative",
     "make_runtimes",
     "mean_profiles",
     "normalised_dtw",
     "plan_contexts",
     "read_profiles",
+    "read_relative",
+    "read_relative_table",
     "read_runtimes",
+    "relative_from_profiles",
+    "relative_from_runtimes",
+    "relative_times",
     "run_table",
     "save_predictor",
+    "save_relative",
     "score_methods",
     "shipped_file",
     "solve_bridge",
@@ -109,5 +136,6 @@ __all__ = [
     "wasserstein_distance",
     "write_blocks",
     "write_profiles",
+    "write_relative",
     "write_runtimes",
 ]

@@ -212,6 +212,40 @@ def runtimes(folder: Path) -> None:
     assert_type(rows, list[dict[str, Any]])
 
 
+def relative(folder: Path) -> None:
+    """Which machine runs this best."""
+    rng = np.random.default_rng(2)
+    work, share = np.exp(rng.normal(15, 1, 20)), rng.random(20)
+    made = msbgen.make_relative(
+        np.stack([1e-9 * work, 2e-9 * work * share], axis=1),
+        ["old", "new"],
+        program=[f"p{i}" for i in range(20)],
+        counters={"instructions": work, "loads": share * work},
+        work="instructions",
+    )
+    msbgen.write_relative(made, folder / "relative.nc")
+    read = assert_type(msbgen.read_relative(folder / "relative.nc"), xr.Dataset)
+    assert_type(msbgen.relative_times(read, "fastest"), Floats)
+    (folder / "relative.csv").write_text("program,machine,runtime [s]\np,old,1\np,new,2\n")
+    assert_type(msbgen.read_relative_table(folder / "relative.csv"), xr.Dataset)
+    shipped = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+    runs = msbgen.relative_from_runtimes(shipped, {"Zen 3": "hc-10", "Cortex-A72": "hc-21"})
+    assert_type(runs, xr.Dataset)
+    assert_type(msbgen.relative_from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
+    boosting = msbgen.BoostingSettings(rounds=5)
+    model = msbgen.RelativePredictor(boosting=boosting, trees=msbgen.TreesSettings(trees=5))
+    model = assert_type(model.fit(read, progress=step), msbgen.RelativePredictor)
+    assert_type(model.predict(read, "old"), Floats)
+    low, high = model.calibrate(read, folds=2).predict_interval(read, ["old"], 0.2)
+    assert_type(low, Floats)
+    assert_type(high, Floats)
+    assert_type(msbgen.cross_predict(read, model, folds=2), Floats)
+    rows = msbgen.evaluate_relative(read, folds=2, predictor=model)
+    assert_type(rows, list[dict[str, Any]])
+    msbgen.save_relative(model, folder / "relative-model.nc")
+    assert_type(msbgen.load_relative(folder / "relative-model.nc"), msbgen.RelativePredictor)
+
+
 def main(folder: Path) -> list[str]:
     """Everything; what failures said."""
     measured = files(folder)
@@ -221,6 +255,7 @@ def main(folder: Path) -> list[str]:
     score(measured)
     solve()
     runtimes(folder)
+    relative(folder)
     return fail(folder, model)
 
 
