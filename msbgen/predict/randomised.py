@@ -138,7 +138,9 @@ def fit_trees(
     sklearn_tree = load_library("sklearn.tree")
     rng = np.random.default_rng([2, seed])
     n_groups = int(group.max()) + 1
-    taken = min(max(1, round(settings.groups * n_groups)), n_groups)
+    # of few groups, too, some are left out of each tree
+    most = n_groups if settings.groups >= 1 else max(n_groups - 1, 1)
+    taken = min(max(1, round(settings.groups * n_groups)), most)
     chosen = np.zeros((settings.trees, n_groups), dtype=bool)
     for row in chosen:
         row[rng.permutation(n_groups)[:taken]] = True

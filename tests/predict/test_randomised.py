@@ -53,6 +53,12 @@ def test_whole_groups_are_left_out_of_trees():
     assert np.abs(mean - y).mean() < 0.5 * np.abs(honest - y).mean()
 
 
+def test_of_two_groups_one_is_left_out():
+    x, y, _ = rows()
+    _, seen = fit_trees(x, y, np.arange(200) % 2, TreesSettings(trees=10, groups=0.9), seed=0)
+    assert (seen.sum(axis=1) == 100).all()
+
+
 def test_a_row_that_every_tree_saw_is_told_nothing():
     x, y, group = rows()
     trees, seen = fit_trees(x, y, group, TreesSettings(trees=3, groups=1.0), seed=0)
