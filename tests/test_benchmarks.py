@@ -14,6 +14,7 @@ import pytest
 import msbgen
 from conftest import synthetic_task
 from msbgen import platform
+from msbgen.measure import parse_perf
 from msbgen.schedule import Allocator, Task, TaskSet, phase_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -23,9 +24,11 @@ import bench_bounds
 import bench_bridge
 import bench_evaluate
 import bench_generate
+import bench_measure
 import bench_plan
 import bench_platform
 import mutate
+import mutate_recordings
 import peers
 import reproduce
 import schedule_replay
@@ -339,3 +342,26 @@ def test_distances_of_distributions_and_their_intervals():
     mean, half = allocation.interval([1.0, 2.0, 3.0])
     assert mean == 2.0
     assert half == pytest.approx(1.96 / math.sqrt(3))
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_recordings_that_are_made_up_are_read_with_their_totals(form):
+    text, totals = bench_measure.recording(np.random.default_rng(0), 0.3, form)
+    found = parse_perf(text, form)
+    assert found.events == bench_measure.EVENTS
+    np.testing.assert_array_equal(found.totals, totals)
+
+
+def test_spoilt_recordings_are_read_or_refused_in_a_sentence(tmp_path):
+    those = mutate_recordings.originals(tmp_path)
+    assert len({original.reader.form for original in those}) == 5
+    verdicts = []
+    for index in range(150):
+        rng = np.random.default_rng([1, index])
+        original = those[rng.integers(len(those))]
+        data, _ = mutate_recordings.spoil(original, rng)
+        (tmp_path / "spoilt").with_suffix(original.path.suffix).write_bytes(data)
+        path = (tmp_path / "spoilt").with_suffix(original.path.suffix)
+        verdicts.append(mutate_recordings.judge(original, path))
+    assert [why for verdict, why in verdicts if verdict == mutate_recordings.FAILED] == []
+    assert len({verdict for verdict, _ in verdicts}) == 2

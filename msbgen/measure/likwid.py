@@ -18,7 +18,7 @@ from msbgen.measure.table import rows_of
 
 _CORES = re.compile(r"^#\s*(?:CORES|HWThreads)\s*[:,]\s*(\d+(?:[|, ]\d+)*)", re.I | re.ASCII)
 _HEADER = re.compile(r"^#\s*GID([|,; ])(Events?Count|MetricsCount)\1CpuCount\1(.*)$", re.ASCII)
-_ROW = re.compile(r"^\d+([ ,|])\d+\1\d+\1\d+(?:\.\d+)?(?:e[-+]?\d+)?\1", re.ASCII)
+_ROW = re.compile(r"^\d{1,9}([ ,|])\d{1,9}\1\d{1,9}\1\d+(?:\.\d+)?(?:e[-+]?\d+)?\1", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.ASCII | re.I)
 # What likwid prints on a CPU where an event is not counted, once for all of a socket.
 _ELSEWHERE = ("-", "nan", "-nan")

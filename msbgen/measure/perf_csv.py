@@ -22,6 +22,7 @@ _SEVERAL = r"(?:[SND]\d+(?:-(?:D|C|L|CLS|ID|N)\d+)*)"
 _SINGLE = r"(?:CPU\d+|TEXT*-\d+)"
 _STAMP = r"(\d+\.\d{9})"
 _TIME = re.compile(rf" *{_STAMP}(?!\d)")
+_STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
 # The longest separator that is looked for.
 _LONGEST = 8
 # Lines that a separator and a layout are tried on first.
@@ -120,7 +121,7 @@ def read_csv(text: str, source: str) -> Rows:
         events=events,
         units=units,
         values=np.array([0.0 if v[0] == "<" else float(v) for v in values]),
-        states=np.array([_state(v) for v in values], dtype=np.int8),
+        states=np.array([_STATES.get(v, COUNTED) for v in values], dtype=np.int8),
         running=_numbers(running),
         share=_numbers(shares) / 100,
         summary=_summary(source, layout, rest, last, point),
@@ -129,12 +130,6 @@ def read_csv(text: str, source: str) -> Rows:
 
 def _numbers(texts: Iterable[str]) -> np.ndarray:
     return np.array(list(map(float, texts)))
-
-
-def _state(cell: str) -> int:
-    if cell[0] != "<":
-        return COUNTED
-    return NOT_SUPPORTED if cell == "<not supported>" else NOT_COUNTED
 
 
 def _refuse_other_forms(
@@ -176,14 +171,13 @@ def _layout(source: str, lines: list[str]) -> Layout:
             for layout in [Layout(rest[:length], place, group, decimal)]
             if layout.pattern().search(tried)
         ]
-    text = "\n".join(lines)
-    scored = [(len(layout.pattern().findall(text)), layout) for layout in fitting]
-    if not scored:
+    if not fitting:
         raise ProfileError(
-            f"{source}: {_shown(first)} is no line of perf's; record with 'LC_ALL=C perf stat "
-            f"-I 10 -x\\;'."
+            f"{source}: {_shown(first)} is no line of perf's; record with 'LC_ALL=C perf stat -I "
+            f"10 -x\\;'."
         )
-    return max(scored, key=lambda pair: pair[0])[1]
+    text = "\n".join(lines) if len(fitting) > 1 else ""
+    return max(fitting, key=lambda layout: len(layout.pattern().findall(text)))
 
 
 def _without_metrics(

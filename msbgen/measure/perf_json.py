@@ -20,6 +20,10 @@ _COMMA = re.compile(r'(" *: *-?\d+),(\d+)(?= *[,}])')
 # Metrics are not read, and are no JSON where they are no numbers.
 _METRIC = re.compile(r'"metric-value" *: *-?(?:nan|inf)')
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?", re.ASCII)
+_VALUES = re.compile(r"(?:(?:-?\d+(?:[.,]\d+)?|<not (?:counted|supported)>)\n)*", re.ASCII)
+_TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
+# No time in any unit is as long.
+_MOST = 1e18
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
 # Characters of a line that a sentence shows.
 _SHOWN = 60
@@ -41,7 +45,7 @@ def read_json(text: str, source: str) -> Rows:
     if '"counter-value"' not in text and "metric" in text:
         raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
     objects = _objects(source, lines)
-    timed, summary = [], {}
+    rows, summary = [], {}
     for (number, _), one in zip(lines, objects):
         if "event" not in one or "counter-value" not in one:
             if set(one) - _METRICS:
@@ -50,20 +54,24 @@ def read_json(text: str, source: str) -> Rows:
                     f"stat -I 10 -j' is wanted."
                 )
             continue  # a further metric of the event before
-        _refuse_odd(source, number, one)
-        if any(key in one for key in _TIMES):
-            timed.append((number, one))
-        elif one["counter-value"] not in _STATES:
+        rows.append((number, one))
+    if not _are_counts([one for _, one in rows]):
+        for number, one in rows:
+            _refuse_odd(source, number, one)
+    timed = [(number, one) for number, one in rows if "interval" in one or "timestamp" in one]
+    for _, one in rows if len(timed) < len(rows) else ():
+        if "interval" not in one and "timestamp" not in one and one["counter-value"] not in _STATES:
             event = one["event"]
             summary[event] = summary.get(event, 0.0) + _number(one["counter-value"])
     if not timed:
         raise ProfileError(f"{source}: has no times; record with 'perf stat -I 10 -j'.")
     values = [one["counter-value"] for _, one in timed]
+    placed = any(key in one for _, one in timed for key in _PLACES)
     return Rows(
         source=source,
         lines=np.array([number for number, _ in timed]),
         times=np.array([float(one.get("interval", one.get("timestamp"))) for _, one in timed]),
-        places=[_place(one) for _, one in timed],
+        places=[_place(one) for _, one in timed] if placed else [""] * len(timed),
         events=[one["event"] for _, one in timed],
         units=[one["unit"] for _, one in timed],
         values=np.array([0.0 if v in _STATES else _number(v) for v in values]),
@@ -98,6 +106,21 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
     raise ProfileError(f"{source}: is no list of JSON objects, one a line; measure again.")
 
 
+def _are_counts(rows: list[dict[str, Any]]) -> bool:
+    """Whether all members are what perf writes: a look at all of them at once."""
+    values, units, events = ([one.get(k) for one in rows] for k in _TEXTS)
+    figures = [one.get(key) for one in rows for key in ("event-runtime", "pcnt-running")]
+    figures += [one[key] for one in rows for key in _TIMES if key in one]
+    if set(map(type, [*values, *units, *events])) - {str} or set(map(type, figures)) - _NUMERIC:
+        return False
+    sizes = np.array(figures, dtype=float)
+    return (
+        bool(((sizes >= 0) & (sizes < _MOST)).all())
+        and all(str(event).isprintable() and event for event in set(events))
+        and _VALUES.fullmatch("".join(f"{value}\n" for value in set(values))) is not None
+    )
+
+
 def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
     """Refuse a count whose members are not what perf writes."""
     wanted: dict[str, tuple[type, ...]] = {
@@ -110,7 +133,7 @@ def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
         good = isinstance(value, types) and not isinstance(value, bool)
         if good and types != (str,):
             assert isinstance(value, (int, float))
-            good = 0 <= value < 1e18
+            good = 0 <= value < _MOST
         if key == "counter-value" and good:
             assert isinstance(value, str)
             good = value in _STATES or _NUMBER.fullmatch(value) is not None

@@ -49,6 +49,8 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
         raise ProfileError(f"{name}: has no header 'Time,Core,...'; 'pqos -u csv -o F' writes one.")
     header = [part for cell in lines[start][1] for part in _NO_COMMA.split(cell)]
     body = [(line, cells) for line, cells in lines[start + 1 :] if cells[:1] != ["Time"]]
+    if not body:
+        raise ProfileError(f"{name}: has a header and no rows; measure again.")
     for line, cells in body:
         if len(cells) != len(header):
             raise ProfileError(

@@ -17,6 +17,8 @@ COUNTED, NOT_COUNTED, NOT_SUPPORTED = 0, 1, 2
 
 # Counters are 64 bits wide: what is above half of that went below zero.
 _WRAPPED = 2.0**63
+# No time in nanoseconds is as long, nor the name of an event.
+_MOST, _LONGEST_NAME = 1e18, 500
 # Tool events whose intervals perf never counts.
 _NEVER = ("user_time", "system_time")
 # CSV rounds CPU times to this [ns]; they are those of the run-time field, but for what passes
@@ -182,6 +184,7 @@ def assemble(rows: Rows, events: Sequence[str] = (), places: Sequence[str] = ())
         An event that is not supported, never counted in intervals, below zero or wrapped; stamps
         that do not increase; a bin that lacks an event.
     """
+    _refuse_odd(rows)
     rows = _chosen(_chosen(rows, events, "event"), places, "place")
     _refuse_bad_values(rows)
     stamps, stamp = _stamps(rows)
@@ -251,6 +254,22 @@ def _chosen(rows: Rows, wanted: Sequence[str], what: str) -> Rows:
         {n: v for n, v in rows.summary.items() if n in names} if what == "event" else {},
         rows.warnings,
     )
+
+
+def _refuse_odd(rows: Rows) -> None:
+    """Refuse what no tool writes, whatever is taken of it."""
+    for name in {*rows.events, *rows.places}:
+        if not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise ProfileError(
+                f"{rows.source}: {name[:_LONGEST_NAME]!r} is no name of an event or a CPU; measure "
+                f"again."
+            )
+    odd = np.flatnonzero(~(rows.running < _MOST) | (rows.share > 1) | ~(rows.times < _MOST))
+    if odd.size:
+        raise ProfileError(
+            f"{rows.source}: line {rows.lines[odd[0]]} holds a time, or a share of it, that "
+            f"cannot be; measure again."
+        )
 
 
 def _refuse_bad_values(rows: Rows) -> None:

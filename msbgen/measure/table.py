@@ -113,9 +113,12 @@ def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     for column in needed:
         if header.count(column) != 1:
             near = difflib.get_close_matches(column, header, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(header)[:200]}."
+            there = near[0] if near else ", ".join(header)
             state = "stands twice" if column in header else "is missing"
-            raise ProfileError(f"{name}: column '{column}' {state} in the header; {hint}")
+            raise ProfileError(
+                f"{name}: column '{column}' {state} in the header, which has {there[:200]!r}; "
+                f"one is wanted."
+            )
     for line, cells in body:
         if len(cells) != len(header):
             raise ProfileError(

@@ -1,6 +1,10 @@
 """What perf recorded, in every form that it writes."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -187,3 +191,31 @@ def spoil(text, draw):
         )
     )  # fmt: skip
     return text[:start] + instead + text[stop:]
+
+
+LIVE = [
+    ("-x;",),
+    ("-x,",),
+    ("-j",),
+    ("-x;", "--summary"),
+    ("-x\t", "--no-csv-summary", "--summary"),
+]
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed")
+@pytest.mark.parametrize("form", LIVE, ids=" ".join)
+def test_what_the_perf_of_this_machine_writes_is_read(tmp_path, form):
+    events = "task-clock,page-faults,context-switches"
+    perf = ["perf", "stat", "-I", "20", *form, "-e", events, "-o", "F"]
+    done = subprocess.run(
+        [*perf, "--", sys.executable, "-c", "sum(range(10**7))"], cwd=tmp_path, check=False,
+        capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"},
+    )  # fmt: skip
+    if done.returncode and "permission" in done.stderr.lower():
+        pytest.skip("perf may not measure here")
+    assert done.returncode == 0, done.stderr
+    found = read_perf(tmp_path / "F")
+    assert found.events == tuple(events.split(","))
+    clock, faults, _ = found.totals
+    assert 1e7 < clock < 1.2e9 * found.times[-1] + 2e7  # ns of one thread, and stamps lag
+    assert faults > 100

@@ -39,6 +39,7 @@ def test_several_rows_of_one_second_need_the_step():
     ("change", "sentence"),
     [
         (lambda t: t.replace("Time,", "When,"), "has no header 'Time,Core,...'"),
+        (lambda t: "".join(t.splitlines(True)[:2]), "has a header and no rows"),
         (lambda t: t.replace("Core", "Kern"), "has no column Core, PID or Socket"),
         (lambda t: t.replace(",48.0,0.5,", ",48.0,0.5", 1), "line 4 has 7 cells, the header 8"),
         (lambda t: t.replace(",1100,", ",many,"), "line 5: 'LLC Misses' is 'many'"),

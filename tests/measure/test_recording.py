@@ -178,3 +178,19 @@ def test_sums_over_places_are_those_of_a_dictionary(n_bins, n_events, n_places, 
     )  # fmt: skip
     found = assemble(made)
     assert {index: v for index, v in np.ndenumerate(found.counts)} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (lines((0.01, 5, "", "a\x1bb", 1, 100)), r"'a\x1bb' is no name of an event or a CPU"),
+        (lines((0.01, 5, "", "a" * 600, 1, 100)), "is no name of an event or a CPU"),
+        (lines((0.01, 5, "", "a", 10**19, 100)), "line 1 holds a time, or a share of it, that"),
+        (lines((0.01, 5, "", "a", 1, 101)), "line 1 holds a time, or a share of it, that"),
+        (lines((1e20, 5, "", "a", 1, 100)), "line 1 holds a time, or a share of it, that"),
+    ],
+)
+def test_what_no_tool_writes_is_refused(text, sentence):
+    with pytest.raises(ProfileError) as caught:
+        parse_perf(text, "f")
+    assert sentence in str(caught.value)

@@ -52,8 +52,8 @@ def test_another_separator(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("t,B\n0.1,3\n", "column 'A' is missing in the header; it has t, B."),
-        ("t,A2\n0.1,3\n", "column 'A' is missing in the header; did you mean 'A2'?"),
+        ("t,B\n0.1,3\n", "column 'A' is missing in the header, which has 't, B'; one is wanted."),
+        ("t,A2\n0.1,3\n", "column 'A' is missing in the header, which has 'A2'; one is wanted."),
         ("t,A,A\n0.1,3,4\n", "column 'A' stands twice in the header"),
         ("t,A\n0.1\n", "line 2 has 1 cells, the header 2"),
         ("t,A\n0.1,x\n", "line 2: 'A' is 'x'; a number is wanted"),
