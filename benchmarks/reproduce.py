@@ -12,6 +12,8 @@ small sizes, for a trial, and writes into a folder of its own.
 ``python benchmarks/reproduce.py allocation --work FOLDER [--only shares clocks …]``: decisions on
 generated profiles beside decisions on measured ones, by simulation; the folder keeps a gigabyte of
 replays.  `bench_schedule.py --work FOLDER` times the decisions.
+``python benchmarks/reproduce.py runtime [--data FOLDER] [--work FOLDER] [--no-fit]``: runtimes
+never measured, beside every peer and without each part; it takes an hour and may keep its fits.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -35,6 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the co
 
 import allocation
 import numpy as np
+import runtime
 from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
 from targets import figures
 
@@ -394,10 +397,16 @@ def main() -> None:
     part = parts.add_parser("allocation", help="decisions on generated and measured profiles")
     part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
     part.add_argument("--only", nargs="+", choices=allocation.PARTS, default=[*allocation.PARTS])
+    part = parts.add_parser("runtime", help="runtimes never measured, beside every peer")
+    part.add_argument("--data", type=Path, help="folder of npz archives; without, what ships")
+    part.add_argument("--work", type=Path, help="folder that keeps the fits")
+    part.add_argument("--no-fit", action="store_true", help="score the fits that are there")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
         allocation.run(arguments.work, arguments.only)
+    elif arguments.part == "runtime":
+        runtime.run(arguments.data, arguments.work, fit=not arguments.no_fit)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

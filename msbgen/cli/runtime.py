@@ -90,12 +90,12 @@ def run_import(options: argparse.Namespace) -> None:
     inputs = [] if options.source.is_dir() else [options.source]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import runtimes
+    from msbgen.data import runtimes, runtimes_readers
 
     if options.source.is_dir():
-        dataset, remarks = runtimes.import_archives(options.source)
+        dataset, remarks = runtimes_readers.import_archives(options.source)
     else:
-        dataset, remarks = runtimes.read_runtime_table(options.source), []
+        dataset, remarks = runtimes_readers.read_runtime_table(options.source), []
     runtimes.write_runtimes(dataset, options.out, overwrite=options.force)
     for remark in remarks:
         shared.show(f"{options.source}: {remark}")
@@ -147,11 +147,11 @@ def run_bound(options: argparse.Namespace) -> None:
 def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
-    from msbgen.data import runtimes, tables
+    from msbgen.data import runtimes_readers, tables
     from msbgen.predict import storage
 
     predictor, workloads, platforms = storage.load_predictor(options.model)
-    runs = runtimes.read_wanted(options.wanted, workloads, platforms)
+    runs = runtimes_readers.read_wanted(options.wanted, workloads, platforms)
     with shared.about(options.wanted.name):
         answers, told = ask(predictor, runs), predictor.extrapolates(runs)
 
