@@ -25,8 +25,8 @@ RANK, STEPS, RATE = 32, 20_000, 1e-3
 # What boosting chooses among, by a tenth of the known runs that it does not learn from, and the
 # principal components of the workloads' features that it is shown: of all 141 it takes four times
 # as long.
-DEPTHS = (6, 9, 12)
-MOST_TREES, PATIENCE, LEARNING_RATE, COMPONENTS = 600, 20, 0.2, 20
+DEPTHS = (6, 10)
+MOST_TREES, PATIENCE, LEARNING_RATE, COMPONENTS = 400, 20, 0.25, 20
 
 
 @dataclass(frozen=True, eq=False)

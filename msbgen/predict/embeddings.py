@@ -103,11 +103,18 @@ class Products:
 
     def residual(self, runs: Observations) -> Singles:
         """Log residual of each run, (heads, n)."""
-        flat = self.alone.reshape(len(self.alone), -1)
-        total = flat[:, runs.cell]
-        if len(runs.felt) and len(self.magnitude):
-            felt = gathered(self.susceptibility, runs.cell[runs.felt])
-            total[:, runs.felt] += np.einsum("htn,tn->hn", felt, self.rectified(runs))
+        return self.summed(runs, *self.entries(runs))
+
+    def entries(self, runs: Observations) -> tuple[Singles, Singles]:
+        """Susceptibilities (heads, types, m) and rectified magnitudes (types, m) of the m runs
+        that have neighbours."""
+        return gathered(self.susceptibility, runs.cell[runs.felt]), self.rectified(runs)
+
+    def summed(self, runs: Observations, felt: Singles, rectified: Singles) -> Singles:
+        """Log residual of each run, (heads, n), from :meth:`entries`."""
+        total = gathered(self.alone, runs.cell)
+        if felt.size:
+            total[:, runs.felt] += np.einsum("htn,tn->hn", felt, rectified)
         return total
 
     def rectified(self, runs: Observations) -> Singles:
@@ -204,7 +211,8 @@ class Embeddings:
 
 def gathered(matrices: Singles, cell: Indices) -> Singles:
     """Entries (…, n) of matrices (…, n_workloads, n_platforms)."""
-    return matrices.reshape(*matrices.shape[:-2], -1)[..., cell]
+    flat = matrices.reshape(-1, matrices.shape[-2] * matrices.shape[-1])
+    return flat.take(cell, axis=1).reshape(*matrices.shape[:-2], len(cell))
 
 
 def scattered(values: NDArray, cell: Indices, shape: tuple[int, int]) -> Singles:

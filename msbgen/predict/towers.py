@@ -19,7 +19,6 @@ from msbgen.predict.embeddings import (
     LEAK,
     Embeddings,
     Observations,
-    gathered,
     onto,
     scattered,
 )
@@ -176,18 +175,18 @@ class Model:
         """
         at, shape = self.embeddings(), runs.shape
         w, p, types, products = at.workload, at.platform, at.types, at.products()
-        slope = weight * self._slopes(products.residual(runs) - residual)
+        felt, rectified = products.entries(runs)
+        slope = weight * self._slopes(products.summed(runs, felt, rectified) - residual)
         alone = scattered(slope, runs.cell, shape)
         gw = alone @ p[0]
         gp = np.zeros_like(p)
         gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
         if len(runs.felt) and types:
-            rectified, near = products.rectified(runs), slope[:, runs.felt]
-            cell = runs.cell[runs.felt]
-            mine = scattered(near[:, None] * rectified, cell, shape)
+            near = slope.take(runs.felt, axis=1)
+            mine = scattered(near[:, None] * rectified, runs.cell[runs.felt], shape)
             leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
-            through = np.einsum("hn,htn->tn", near, gathered(products.susceptibility, cell))
-            back = (through * leak)[:, runs.neighbour[0]]
+            through = np.einsum("hn,htn->tn", near, felt)
+            back = (through * leak).take(runs.neighbour[0], axis=1)
             theirs = scattered(back, runs.neighbour_cell, shape)
             for t in range(types):
                 gw += mine[:, t] @ p[1 + t]
