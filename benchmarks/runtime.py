@@ -109,12 +109,12 @@ def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
 def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
     """Margins of the predictor's bounds from each width alone."""
     predictor, runs = fits.predictor("default", case), fits.data.runs
-    locations, deviation = predictor._locations(runs)
-    correction = predictor.fields_.at(runs)
+    locations, deviation, correction = predictor._locations(runs, predictor.members_)
+    widths = predictor.spread_.widths(runs, deviation, correction)
     asked = np.flatnonzero(~fits.part(case).known)
     found = {}
     for name in WIDTHS:
-        width = predictor.spread_.width(name, runs, deviation, correction)[None]
+        width = widths[WIDTHS.index(name)][None]
         bounds = conformal(fits, case, locations, width, asked)
         found[name] = score_answers(
             fits.runtime[asked], runs.degree[asked], np.exp(locations[0, asked]), bounds

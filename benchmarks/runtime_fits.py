@@ -24,8 +24,8 @@ from runtime_peers import PEERS, Data
 from msbgen.data.runtimes import features_of, run_table
 from msbgen.predict import completion, embeddings, towers
 from msbgen.predict.completion import RuntimePredictor
-from msbgen.predict.embeddings import Observations
 from msbgen.predict.evaluation import CALIBRATION
+from msbgen.predict.runs import Observations
 from msbgen.predict.scaling import Scaling
 from msbgen.predict.splits import hold_back, set_aside, units_of
 from msbgen.predict.storage import load_predictor, save_predictor

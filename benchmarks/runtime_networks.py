@@ -16,7 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.embeddings import Observations, onto
+from msbgen.predict.embeddings import onto
+from msbgen.predict.runs import Observations
 from msbgen.predict.towers import draw_batch, standardised
 
 Singles = NDArray[np.float32]

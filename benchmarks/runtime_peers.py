@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from runtime_networks import BATCH, CHECK_EVERY, Attention, NeuralNetwork, train
 
-from msbgen.predict.embeddings import Observations, onto
+from msbgen.predict.embeddings import onto
+from msbgen.predict.runs import Observations
 from msbgen.predict.scaling import fit_scaling
 from msbgen.predict.towers import standardised
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,14 +59,14 @@ def draw_embeddings(fits: Fits) -> None:
     from matplotlib import pyplot
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
-    members = fits.predictor("default", MOST).members_
+    members = fits.predictor("default", MOST).members_.each()
     dataset = fits.dataset
     workloads, platforms = (list(map(str, dataset[d].values)) for d in ("workload", "platform"))
     titles = [str(name) for name in dataset["platform_feature"].values]
     kinds = [i for i, title in enumerate(titles) if title.startswith("uarch=")]
     chosen = dataset["platform_features"].values[:, kinds].argmax(axis=1)
     colours = {
-        "workloads by suite": [name.partition("/")[0] for name in workloads],
+        "workloads by suite": [re.split("[/:]", name)[0] for name in workloads],
         "platforms by runtime": [name.partition(":")[0] for name in platforms],
         "platforms by microarchitecture": [titles[kinds[k]].partition("=")[2] for k in chosen],
     }
@@ -104,28 +105,17 @@ def draw_interference(fits: Fits) -> None:
     observed, learned = (
         np.exp(np.bincount(platform, values, n)[seen] / count[seen]) for values in (slower, told)
     )
-    norms = np.mean([_norms(m.platform) for m in predictor.members_], axis=0)[seen]
-    figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
+    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
     axes[0].hexbin(np.exp(told), np.exp(slower), gridsize=60, bins="log", extent=(0.8, 2.5) * 2)
     axes[0].set(xlabel="slowdown predicted", ylabel="observed", title="runs held back")
     axes[1].scatter(learned, observed, s=12)
     axes[1].axline((1, 1), slope=1, color="k", lw=0.8)
     axes[1].set(xlabel="mean slowdown predicted", ylabel="observed", title="platforms")
-    axes[2].scatter(norms, observed, s=12)
-    axes[2].set(xlabel="norm of the interference learned", title="platforms")
-    for axis, x in ((axes[1], learned), (axes[2], norms)):
-        axis.grid(alpha=0.3)
-        axis.text(0.03, 0.93, f"correlation {np.corrcoef(x, observed)[0, 1]:.2f}",
-                  transform=axis.transAxes)  # fmt: skip
+    axes[1].grid(alpha=0.3)
+    text = f"correlation {np.corrcoef(learned, observed)[0, 1]:.3f}"
+    axes[1].text(0.03, 0.93, text, transform=axes[1].transAxes)
     figure.savefig(RESULTS / "runtime-interference.png", dpi=100)
     pyplot.close(figure)
-
-
-def _norms(platform: np.ndarray) -> np.ndarray:
-    """Spectral norm of the interference matrix Σ_t v_t g_tᵀ of each platform (Equation 15)."""
-    types = (len(platform) - 1) // 2
-    pairs = np.einsum("tjr,tjs->jrs", platform[1 : 1 + types], platform[1 + types :])
-    return np.linalg.norm(pairs, ord=2, axis=(1, 2))
 
 
 def _rows(of: dict[str, Any]) -> list[dict[str, Any]]:

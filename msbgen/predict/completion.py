@@ -12,6 +12,7 @@ completion*, MLSys 2025 (Pitot).  ``preset="paper"`` is its Appendix B.3.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,13 +25,15 @@ from msbgen.conformal import check_rate, contexts_needed, rungs
 from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress, available_cores
-from msbgen.predict.embeddings import Embeddings, Observations
+from msbgen.predict.embeddings import Embeddings, Products, many
 from msbgen.predict.kriging import fit_fields, no_fields
+from msbgen.predict.runs import Observations, log_runtimes, observations, run_indices
 from msbgen.predict.scaling import fit_scaling
-from msbgen.predict.spread import WIDTHS, fit_spread
+from msbgen.predict.spread import fit_spread
 from msbgen.predict.towers import TowerSettings, train_towers
 
 Floats = NDArray[np.float64]
+Members = Embeddings | list[Products]
 Indices = NDArray[np.int64]
 
 # The settings of the paper's authors: AdaMax, squared loss and eight quantiles, batches of 1,024
@@ -42,6 +45,8 @@ PAPER = TowerSettings(
 )  # fmt: skip
 # A workload or platform that was observed less often than this is told little of.
 _FEW = 3
+# Runs that are answered at a time.
+_PART = 1 << 16
 # A width has to be tighter by this share than a plainer one.
 _GAIN = 0.01
 
@@ -220,9 +225,9 @@ class RuntimePredictor:
             Runtimes that are not positive; no run alone; platforms that share no workload.
         """
         settings = self._settings()
-        table = _table(runs)
-        observed = _observations(table, self._shape(table))
-        log_runtime = _checked_runtimes(runtime, len(observed))
+        table = run_indices(runs)
+        observed = observations(table, self._shape(table))
+        log_runtime = log_runtimes(runtime, len(observed))
         self.features_ = self._features(observed.shape)
         alone = observed.degree == 0
         if not alone.any():
@@ -256,8 +261,12 @@ class RuntimePredictor:
             return self._member(observed, residual, settings, m, step)
 
         with ThreadPoolExecutor(min(available_cores(), len(members))) as pool:
-            self.members_ = list(pool.map(train, members))
-        towers = self._tower_residual(observed)[0]
+            trained = list(pool.map(train, members))
+        towers = np.stack([made.products().residual(observed)[0] for made in trained])
+        self.members_ = Embeddings(
+            np.stack([made.workload for made in trained]),
+            np.stack([made.platform for made in trained]),
+        )
         fitted = np.clip(towers.mean(axis=0), *self.range_)
         self.fields_ = (
             fit_fields(observed, residual - fitted, self.features_)
@@ -312,14 +321,12 @@ class RuntimePredictor:
             As :meth:`fit`.
         """
         known = self._known(runs)
-        log_runtime = _checked_runtimes(runtime, len(known))
+        log_runtime = log_runtimes(runtime, len(known))
         unit = np.arange(len(known)) if groups is None else np.asarray(groups)
         if unit.shape != (len(known),):
             raise ArgumentError(f"groups has shape {unit.shape}; ({len(known)},) is wanted.")
-        locations, deviation = self._locations(known)
-        correction = self.fields_.at(known)
-        named = WIDTHS[:1] if self.preset == "paper" else WIDTHS
-        widths = np.stack([self.spread_.width(w, known, deviation, correction) for w in named])
+        locations, deviation, correction = self._locations(known, self._members(len(known)))
+        widths = self._widths(known, deviation, correction)
         self.pools_ = {}
         for degree in np.unique(known.degree):
             rows = known.degree == degree
@@ -346,8 +353,12 @@ class RuntimePredictor:
         MeasurementError
             A workload or platform that was never observed.
         """
-        known = self._known(runs)
-        return np.exp(self._location(known, self._tower_residual(known)[0].mean(axis=0)))
+
+        def answer(part: Observations, members: Members) -> Floats:
+            towers = _residuals(part, members)[0].mean(axis=0)
+            return np.exp(self._location(part, towers, self.fields_.at(part)))
+
+        return self._answered(self._known(runs), answer)
 
     def predict_bound(self, runs: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Runtime [s] that a run exceeds with probability at most `miscoverage`, (n,).
@@ -363,21 +374,26 @@ class RuntimePredictor:
         known = self._known(runs)
         if not self.pools_:
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
-        locations, deviation = self._locations(known)
-        correction = self.fields_.at(known)
-        bound = np.full(len(known), -np.inf)
-        for degree in np.unique(known.degree):
-            rows = known.degree == degree
-            part = known.some(rows)
+        for degree in np.unique(known.degree).tolist():
             if degree not in self.pools_:
                 raise MeasurementError(
                     f"a run has {degree} neighbours; bounds are calibrated for "
                     f"{', '.join(map(str, self.pools_))}: calibrate with such runs."
                 )
-            for offset, location, width in self.pools_[int(degree)].offsets(miscoverage):
-                scale = self.spread_.width(WIDTHS[width], part, deviation[rows], correction[rows])
-                bound[rows] = np.maximum(bound[rows], locations[location, rows] + offset * scale)
-        return np.exp(bound)
+            self.pools_[degree].offsets(miscoverage)
+
+        def answer(part: Observations, members: Members) -> Floats:
+            locations, deviation, correction = self._locations(part, members)
+            bound = np.full(len(part), -np.inf)
+            widths = self._widths(part, deviation, correction)
+            for degree in np.unique(part.degree).tolist():
+                rows = np.flatnonzero(part.degree == degree)
+                for offset, at, width in self.pools_[degree].offsets(miscoverage):
+                    high = locations[at, rows] + offset * widths[width, rows]
+                    bound[rows] = np.maximum(bound[rows], high)
+            return np.exp(bound)
+
+        return self._answered(known, answer)
 
     def supports(self, miscoverage: float) -> bool:
         """Whether every pool has the calibration runs that bounds at a rate need."""
@@ -405,19 +421,39 @@ class RuntimePredictor:
 
     # --------------------------------------------------------------- parts
 
-    def _locations(self, known: Observations) -> tuple[Floats, Floats]:
-        """Log runtimes (1 + quantiles, n), and the deviation among the members (n,)."""
-        towers = self._tower_residual(known)
-        locations = np.stack([self._location(known, head.mean(axis=0)) for head in towers])
-        return locations, towers[0].std(axis=0)
+    def _answered(
+        self, known: Observations, answer: Callable[[Observations, Members], Floats]
+    ) -> Floats:
+        """Answers to some runs, many of them in parts on all cores."""
+        members = self._members(len(known))
+        if len(known) <= _PART:
+            return answer(known, members)
+        parts = (known.some(slice(at, at + _PART)) for at in range(0, len(known), _PART))
+        with ThreadPoolExecutor(available_cores()) as pool:
+            return np.concatenate(list(pool.map(lambda part: answer(part, members), parts)))
 
-    def _location(self, known: Observations, residual: NDArray) -> Floats:
+    def _members(self, n: int) -> Members:
+        """What n runs gather from fastest."""
+        if many(n, (len(self.seen_[0]), len(self.seen_[1]))):
+            return [member.products() for member in self.members_.each()]
+        return self.members_
+
+    def _locations(self, known: Observations, members: Members) -> tuple[Floats, Floats, Floats]:
+        """Log runtimes (1 + quantiles, n), the members' deviation and the correction, (n,)."""
+        towers, correction = _residuals(known, members), self.fields_.at(known)
+        means = towers.mean(axis=1)
+        locations = np.stack([self._location(known, mean, correction) for mean in means])
+        return locations, towers[0].std(axis=0), correction
+
+    def _location(self, known: Observations, residual: NDArray, correction: Floats) -> Floats:
         linear = self.scaling_.log_runtime(known.workload, known.platform)
-        return linear + np.clip(residual, *self.range_) + self.fields_.at(known)
+        return linear + np.clip(residual, *self.range_) + correction
 
-    def _tower_residual(self, known: Observations) -> NDArray:
-        """Residual of every member, (heads, members, n)."""
-        return np.stack([member.residual(known) for member in self.members_], axis=1)
+    def _widths(self, known: Observations, deviation: Floats, correction: Floats) -> Floats:
+        """Widths that bounds may have, (widths, n)."""
+        if self.preset == "paper":
+            return np.ones((1, len(known)))
+        return self.spread_.widths(known, deviation, correction)
 
     def _settings(self) -> TowerSettings:
         if self.preset not in ("default", "paper"):
@@ -443,10 +479,13 @@ class RuntimePredictor:
         for name, n in zip(("workload_features", "platform_features"), shape):
             given = getattr(self, name)
             table = np.empty((n, 0)) if given is None else np.asarray(given, dtype=float)
-            if table.ndim != 2 or not np.isfinite(table).all():
+            if table.ndim != 2:
+                raise ArgumentError(f"{name} has shape {table.shape}; ({n}, features) is wanted.")
+            if not np.isfinite(table).all():
+                row, column = np.argwhere(~np.isfinite(table))[0]
                 raise ArgumentError(
-                    f"{name} has shape {table.shape} or values that are not finite; a finite "
-                    f"number for each of {n} and each feature is wanted."
+                    f"{name} is {table[row, column]} in row {row}, column {column}; a finite "
+                    f"number is wanted: fill it in or drop the feature."
                 )
             tables.append(table)
         return tables[0], tables[1]
@@ -455,7 +494,7 @@ class RuntimePredictor:
         if not hasattr(self, "seen_"):
             raise ArgumentError("the predictor is not fitted; call fit first.")
         shape = (len(self.seen_[0]), len(self.seen_[1]))
-        known = _observations(_table(runs), shape)
+        known = observations(run_indices(runs), shape)
         lengths, speeds = self.scaling_.workload, self.scaling_.platform
         fine = np.isfinite(lengths[known.workload]) & np.isfinite(speeds[known.platform])
         if not fine.all():
@@ -467,42 +506,8 @@ class RuntimePredictor:
         return known
 
 
-def _table(runs: ArrayLike) -> Indices:
-    """Rows of workload, platform and neighbours."""
-    table = np.asarray(runs)
-    if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
-        raise ArgumentError(
-            f"runs has shape {table.shape}; rows of workload, platform and neighbours are wanted."
-        )
-    whole = np.asarray(table, dtype=float)
-    if not np.array_equal(whole, np.floor(whole)):
-        raise ArgumentError("runs holds what is no index; whole numbers are wanted.")
-    return table.astype(np.int64)
-
-
-def _observations(table: Indices, shape: tuple[int, int]) -> Observations:
-    limits = [(0, shape[0]), (0, shape[1])] + [(-1, shape[0])] * (table.shape[1] - 2)
-    for column, (least, stop) in enumerate(limits):
-        off = (table[:, column] < least) | (table[:, column] >= stop)
-        if off.any():
-            row = int(np.argmax(off))
-            raise ArgumentError(
-                f"runs has {table[row, column]} in row {row}, column {column}; an index from "
-                f"{least} to {stop - 1} is wanted."
-            )
-    return Observations(table[:, 0], table[:, 1], table[:, 2:], shape)
-
-
-def _checked_runtimes(runtime: ArrayLike, n: int) -> Floats:
-    """Logs of runtimes (n,)."""
-    values = np.asarray(runtime, dtype=float)
-    if values.shape != (n,):
-        raise ArgumentError(f"runtime has shape {values.shape}; ({n},) is wanted.")
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise MeasurementError(
-            f"runtime is {values[row]} s in row {row}; a positive number is wanted: measure it "
-            f"again or drop it."
-        )
-    return np.log(values)
+def _residuals(known: Observations, members: Members) -> NDArray:
+    """Residual of every member, (heads, members, n)."""
+    if isinstance(members, Embeddings):
+        return members.residual(known).swapaxes(0, 1)
+    return np.stack([member.residual(known) for member in members], axis=1)

@@ -18,11 +18,12 @@ so that another head costs one more product a run.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array
+
+from msbgen.predict.runs import Observations
 
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]
@@ -31,59 +32,6 @@ Indices = NDArray[np.int64]
 LEAK = 0.1
 # Cells a run above which vectors are gathered instead of making the matrices.
 _DENSE = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Runs, by index.
-
-    Attributes
-    ----------
-    workload, platform : ndarray of int, (n,)
-    beside : ndarray of int, (n, slots)
-        Workloads that ran at the same time, −1 where there is none.
-    shape : (n_workloads, n_platforms)
-    """
-
-    workload: Indices
-    platform: Indices
-    beside: Indices
-    shape: tuple[int, int]
-
-    def __len__(self) -> int:
-        return len(self.workload)
-
-    def some(self, rows: NDArray) -> Observations:
-        """Some of them."""
-        return Observations(self.workload[rows], self.platform[rows], self.beside[rows], self.shape)
-
-    @cached_property
-    def cell(self) -> Indices:
-        """Place of each in a flattened (workload, platform) matrix."""
-        return self.workload * self.shape[1] + self.platform
-
-    @cached_property
-    def degree(self) -> Indices:
-        """Neighbours of each."""
-        return (self.beside >= 0).sum(axis=1)
-
-    @cached_property
-    def felt(self) -> Indices:
-        """Those that have neighbours, (m,)."""
-        return np.flatnonzero(self.degree)
-
-    @cached_property
-    def neighbour(self) -> tuple[Indices, Indices]:
-        """Of every neighbour: whose it is, as a place in `felt`, and the workload it is."""
-        near = self.beside[self.felt]
-        row, slot = np.nonzero(near >= 0)
-        return row, near[row, slot]
-
-    @cached_property
-    def neighbour_cell(self) -> Indices:
-        """Place of every neighbour in a flattened (workload, platform) matrix."""
-        row, workload = self.neighbour
-        return workload * self.shape[1] + self.platform[self.felt[row]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +67,10 @@ class Products:
 
     def rectified(self, runs: Observations) -> Singles:
         """Rectified sum of the neighbours' magnitudes, (types, m), of runs that have some."""
-        each = gathered(self.magnitude, runs.neighbour_cell)
-        summed = each
-        if len(runs.felt) < each.shape[1]:
-            place = runs.neighbour[0]
-            summed = np.stack([np.bincount(place, one, len(runs.felt)) for one in each])
-        return np.maximum(summed, LEAK * summed).astype(np.float32)
+        summed, n = gathered(self.magnitude, runs.neighbour_cell), len(runs.felt)
+        if summed.shape[1] > n:
+            summed = onto(runs.neighbour[0], n, summed.T).T
+        return np.maximum(summed, np.float32(LEAK) * summed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +79,15 @@ class Gathered:
 
     Attributes
     ----------
-    mine : ndarray, (heads, n, rank)
+    mine : ndarray, (…, heads, n, rank)
         w_i
-    moved : ndarray, (n, rank)
+    moved : ndarray, (…, n, rank)
         q
-    pushed : ndarray, (types, m, rank)
+    pushed : ndarray, (…, types, m, rank)
         v_j of the m runs that have neighbours.
-    pulls : ndarray, (types, neighbours, rank)
+    pulls : ndarray, (…, types, neighbours, rank)
         g_j of every neighbour.
-    rectified, slope : ndarray, (types, m)
+    rectified, slope : ndarray, (…, types, m)
         α of the neighbours' sum, and its derivative.
     """
 
@@ -153,19 +99,19 @@ class Gathered:
     slope: Singles
 
     def residual(self) -> Singles:
-        """Log residual of each run, (heads, n)."""
-        return np.einsum("hnr,nr->hn", self.mine, self.moved)
+        """Log residual of each run, (…, heads, n)."""
+        return np.einsum("...hnr,...nr->...hn", self.mine, self.moved)
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Where workloads and platforms lie.
+    """Where workloads and platforms lie; of one pair of towers, or of several, the first axis.
 
     Attributes
     ----------
-    workload : ndarray, (heads, n_workloads, rank)
+    workload : ndarray, (…, heads, n_workloads, rank)
         w_i; magnitudes are those of the first head.
-    platform : ndarray, (1 + 2 types, n_platforms, rank)
+    platform : ndarray, (…, 1 + 2 types, n_platforms, rank)
         p_j, then v_jt, then g_jt.
     """
 
@@ -175,16 +121,18 @@ class Embeddings:
     @property
     def types(self) -> int:
         """Of interference."""
-        return (len(self.platform) - 1) // 2
+        return (self.platform.shape[-3] - 1) // 2
+
+    def each(self) -> list[Embeddings]:
+        """Those of every pair of towers."""
+        return [Embeddings(w, p) for w, p in zip(self.workload, self.platform)]
 
     def residual(self, runs: Observations) -> Singles:
-        """Log residual of each run, (heads, n)."""
-        if _DENSE * len(runs) > runs.shape[0] * runs.shape[1]:
-            return self.products().residual(runs)
+        """Log residual of each run, (…, heads, n)."""
         return self.gather(runs).residual()
 
     def products(self) -> Products:
-        """The matrices."""
+        """The matrices, of one pair of towers."""
         types, shape = self.types, (self.workload.shape[1], self.platform.shape[1])
         alone, *felt = (self.workload @ p.T for p in self.platform[: 1 + types])
         made = [self.workload[0] @ p.T for p in self.platform[1 + types :]]
@@ -197,16 +145,24 @@ class Embeddings:
     def gather(self, runs: Observations) -> Gathered:
         """What some runs need of them."""
         types, felt, (row, near) = self.types, runs.felt, runs.neighbour
-        moved, place = self.platform[0, runs.platform], runs.platform[felt]
-        pushed = self.platform[1 : 1 + types, place]
-        pulls = self.platform[1 + types :, place[row]]
-        made = np.einsum("qr,tqr->tq", self.workload[0, near], pulls)
-        summed = made if len(row) == len(felt) else onto(row, len(felt), made.T).T
-        slope = np.where(summed > 0, np.float32(1.0), np.float32(LEAK))
-        rectified = slope * summed
+        mine, moved = self.workload[..., runs.workload, :], self.platform[..., 0, runs.platform, :]
+        place = runs.platform[felt]
+        pushed = self.platform[..., 1 : 1 + types, place, :]
+        pulls = self.platform[..., 1 + types :, place[row], :]
+        made = np.einsum("...qr,...tqr->...tq", self.workload[..., 0, near, :], pulls)
+        if len(row) > len(felt):
+            flat = onto(row, len(felt), made.reshape(-1, len(row)).T).T
+            made = flat.reshape(*made.shape[:-1], len(felt))
+        slope = np.where(made > 0, np.float32(1.0), np.float32(LEAK))
+        rectified = slope * made
         if len(felt):
-            moved[felt] += np.einsum("tm,tmr->mr", rectified, pushed)
-        return Gathered(self.workload[:, runs.workload], moved, pushed, pulls, rectified, slope)
+            moved[..., felt, :] += np.einsum("...tm,...tmr->...mr", rectified, pushed)
+        return Gathered(mine, moved, pushed, pulls, rectified, slope)
+
+
+def many(runs: int, shape: tuple[int, int]) -> bool:
+    """Whether so many runs gather scalars faster than vectors."""
+    return _DENSE * runs > shape[0] * shape[1]
 
 
 def gathered(matrices: Singles, cell: Indices) -> Singles:

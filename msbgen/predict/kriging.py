@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.embeddings import Observations
+from msbgen.predict.runs import Observations
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.embeddings import Observations
 from msbgen.predict.kriging import Fields, fit_fields, no_fields
+from msbgen.predict.runs import Observations
 
 Floats = NDArray[np.float64]
 
@@ -65,30 +65,28 @@ class Spread:
     own: Fields
     local: float
 
-    def width(self, name: str, runs: Observations, deviation: Floats, correction: Floats) -> Floats:
-        """One of :data:`WIDTHS` for each run, (n,).
+    def widths(self, runs: Observations, deviation: Floats, correction: Floats) -> Floats:
+        """Those of :data:`WIDTHS` for each run, (widths, n).
 
         Parameters
         ----------
-        name : str
         runs : Observations
         deviation : ndarray, (n,)
             Among the members.
         correction : ndarray, (n,)
             What kriging added to the log runtime.
         """
-        if name == "even":
-            return np.ones(len(runs))
-        additive = self._log_width(runs)
-        if name == "additive":
-            return np.exp(additive)
-        apart = np.log(deviation + _LEAST_DEVIATION)
-        if name == "disagreement":
-            return np.exp(0.5 * (additive + apart))
+        additive, apart = self._log_width(runs), np.log(deviation + _LEAST_DEVIATION)
         corrected = np.log(np.abs(correction) + _LEAST_CORRECTION)
         parts = additive, self.own.at(runs), apart, corrected
-        local = np.exp(sum(power * part for power, part in zip(_LOCAL, parts)))
-        return local if name == "local" else local + self.local
+        found = np.empty((len(WIDTHS), len(runs)))
+        found[0] = 0.0
+        found[1] = additive
+        found[2] = 0.5 * (additive + apart)
+        found[3] = sum(power * part for power, part in zip(_LOCAL, parts))
+        np.exp(found[:4], out=found[:4])
+        found[4] = found[3] + self.local
+        return found
 
     def _log_width(self, runs: Observations) -> Floats:
         total = self.level + self.workload[runs.workload] + self.platform[runs.platform]
@@ -114,7 +112,7 @@ def fit_spread(
     residual : ndarray, (n,)
         What is left of the log runtimes when everything is predicted.
     deviation, correction : ndarray, (n,)
-        As for :meth:`Spread.width`.
+        As for :meth:`Spread.widths`.
     features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
     """
     log = np.log(np.abs(residual) + _LEAST_ERROR)
@@ -147,5 +145,5 @@ def fit_spread(
             neighbour = shrunk(near, left()[runs.felt[row]], neighbour)
     own = fit_fields(runs, left(), features, noise=_NOISE)
     spread = Spread(level, beside, workload, neighbour, platform, own, 0.0)
-    local = spread.width("local", runs, deviation, correction)
+    local = spread.widths(runs, deviation, correction)[WIDTHS.index("local")]
     return replace(spread, local=float(np.exp(np.log(local).mean())))

@@ -76,8 +76,8 @@ def save_predictor(
         "speed": predictor.scaling_.platform,
         "workload_runs": predictor.seen_[0],
         "platform_runs": predictor.seen_[1],
-        "workload_embedding": np.stack([m.workload for m in members]),
-        "platform_embedding": np.stack([m.platform for m in members]),
+        "workload_embedding": members.workload,
+        "platform_embedding": members.platform,
         "cell_field": fields.cell,
         "beside_field": fields.beside,
         "neighbour_field": fields.neighbour,
@@ -165,7 +165,7 @@ def load_predictor(
     predictor.seen_ = arrays["workload_runs"], arrays["platform_runs"]
     predictor.range_, predictor.degree_ = (low, high), degree
     parts = (arrays[f"{of}_embedding"].astype(np.float32) for of in ("workload", "platform"))
-    predictor.members_ = [Embeddings(*member) for member in zip(*parts)]
+    predictor.members_ = Embeddings(*parts)
     predictor.fields_ = Fields(
         arrays["cell_field"], arrays["beside_field"], arrays["neighbour_field"]
     )

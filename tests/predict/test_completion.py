@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.predict import completion
 from msbgen.predict.completion import RuntimePredictor
 from msbgen.predict.towers import TowerSettings
 
@@ -86,6 +87,18 @@ def test_the_order_of_neighbours_changes_nothing(shuffled):
     np.testing.assert_allclose(
         model.predict_bound(swapped, 0.1), model.predict_bound(runs, 0.1), rtol=1e-5
     )
+
+
+def test_one_run_is_answered_as_among_many_and_parts_as_the_whole(shuffled, monkeypatch):
+    model, runs, _ = shuffled
+    predicted, bounds = model.predict(runs), model.predict_bound(runs, 0.1)
+    monkeypatch.setattr(completion, "_PART", 100)
+    np.testing.assert_array_equal(model.predict(runs), predicted)
+    np.testing.assert_array_equal(model.predict_bound(runs, 0.1), bounds)
+    for row in range(5):
+        one = runs[row : row + 1]
+        np.testing.assert_allclose(model.predict(one), predicted[row], rtol=1e-5)
+        np.testing.assert_allclose(model.predict_bound(one, 0.1), bounds[row], rtol=1e-5)
 
 
 def test_without_features_it_learns_them():
@@ -178,6 +191,13 @@ def test_bounds_want_calibration_with_as_many_neighbours_and_enough_runs(shuffle
         model.predict_bound(np.array([[0, 0, 1, 2, 3]]))
     with pytest.raises(MeasurementError, match="at least 9999 runs"):
         model.predict_bound(np.array([[0, 0, -1, -1]]), 1e-4)
+
+
+def test_features_that_are_not_finite_are_refused_with_their_place():
+    features = np.zeros((4, 2))
+    features[3, 1] = np.nan
+    with pytest.raises(ArgumentError, match="workload_features is nan in row 3, column 1; a fin"):
+        RuntimePredictor(features, towers=TowerSettings(steps=2)).fit(CELLS, TIMES)
 
 
 def test_runs_that_are_all_beside_others_cannot_be_learned_from():

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.predict.embeddings import LEAK, Embeddings, Observations
+from msbgen.predict.embeddings import LEAK, Embeddings
+from msbgen.predict.runs import Observations
 
 
 def table(rng, n=30, shape=(5, 4), slots=2):
@@ -60,8 +61,10 @@ def test_the_order_of_neighbours_and_of_runs_does_not_matter(seed):
     )
 
 
-def test_one_run_is_answered_as_among_many():
+def test_several_pairs_of_towers_answer_at_once_what_each_answers():
     rng = np.random.default_rng(3)
-    runs, at = table(rng, n=200), embeddings(rng)
-    each = [at.residual(runs.some([n]))[0, 0] for n in range(20)]
-    np.testing.assert_allclose(each, at.residual(runs)[0, :20], atol=1e-5)
+    runs, all_of = table(rng, slots=3), [embeddings(rng) for _ in range(4)]
+    at = Embeddings(np.stack([e.workload for e in all_of]), np.stack([e.platform for e in all_of]))
+    each = [e.residual(runs) for e in all_of]
+    np.testing.assert_allclose(at.residual(runs), each, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(at.each()[2].platform, all_of[2].platform)

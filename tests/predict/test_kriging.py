@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.predict import kriging
-from msbgen.predict.embeddings import Observations
 from msbgen.predict.kriging import fit_fields
+from msbgen.predict.runs import Observations
 
 
 def table(rng, n, shape):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.predict.embeddings import Observations
+from msbgen.predict.runs import Observations
 from msbgen.predict.spread import WIDTHS, fit_spread
 
 
@@ -16,6 +16,10 @@ def planted(rng, n=40_000, shape=(8, 6)):
     return Observations(workload, platform, beside, shape), np.exp(log) * rng.normal(size=n), log
 
 
+def width_of(spread, name, runs, deviation, correction):
+    return spread.widths(runs, deviation, correction)[WIDTHS.index(name)]
+
+
 def fitted(runs, residual):
     """Without features, members that differ, or corrections."""
     features = np.empty((8, 0)), np.empty((6, 0))
@@ -25,7 +29,7 @@ def fitted(runs, residual):
 def test_planted_widths_are_found_up_to_a_factor():
     rng = np.random.default_rng(3)
     runs, residual, log = planted(rng)
-    width = fitted(runs, residual).width("additive", runs, *np.zeros((2, len(runs))))
+    width = width_of(fitted(runs, residual), "additive", runs, *np.zeros((2, len(runs))))
     away = np.log(width) - log
     assert away.std() < 0.08  # of shares with a deviation of 0.9
 
@@ -37,7 +41,8 @@ def test_a_cell_that_scatters_more_than_its_row_and_column_is_wider():
     residual = np.where(odd, 10.0 * residual, residual)
     spread = fitted(runs, residual)
     widths = {
-        name: spread.width(name, runs, *np.zeros((2, len(runs)))) for name in ("additive", "local")
+        name: width_of(spread, name, runs, *np.zeros((2, len(runs))))
+        for name in ("additive", "local")
     }
     same = (runs.workload == 3) & (runs.platform == 1) & (runs.degree == 0)
     apart = {name: np.log(w[odd][0] / w[same][0]) for name, w in widths.items()}
@@ -49,16 +54,16 @@ def test_widths_are_positive_and_grow_with_disagreement_and_correction(name):
     rng = np.random.default_rng(4)
     runs, residual, _ = planted(rng, n=500)
     spread, low, high = fitted(runs, residual), np.zeros(len(runs)), np.full(len(runs), 0.3)
-    width = spread.width(name, runs, low, low)
+    width = width_of(spread, name, runs, low, low)
     assert (width > 0).all()
-    assert (spread.width(name, runs, high, low) > width).all() == (WIDTHS.index(name) > 1)
-    assert (spread.width(name, runs, low, high) > width).all() == (WIDTHS.index(name) > 2)
+    assert (width_of(spread, name, runs, high, low) > width).all() == (WIDTHS.index(name) > 1)
+    assert (width_of(spread, name, runs, low, high) > width).all() == (WIDTHS.index(name) > 2)
 
 
 @pytest.mark.parametrize("name", WIDTHS)
 def test_residuals_of_zero_have_a_width_too(name):
     rng = np.random.default_rng(5)
     runs, residual, _ = planted(rng, n=50)
-    width = fitted(runs, np.zeros_like(residual)).width(name, runs, *np.zeros((2, 50)))
+    width = width_of(fitted(runs, np.zeros_like(residual)), name, runs, *np.zeros((2, 50)))
     assert np.isfinite(width).all()
     assert (width > 0).all()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import ArgumentError
-from msbgen.predict.embeddings import Observations
+from msbgen.predict.runs import Observations
 from msbgen.predict.towers import Model, TowerSettings, draw_batch, train_towers
 
 
