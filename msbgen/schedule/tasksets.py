@@ -8,7 +8,6 @@ the largest context, its ``wcet``, divided by its period.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,10 +15,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from msbgen.data.files import check_input, replace_file
+from msbgen.data.files import replace_file
 from msbgen.data.schema import context_table, duration_array, resource_names, same_level
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.grid import place_of
+from msbgen.schedule.toml import amount, check_keys, name, read_toml, tables, whole
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)
@@ -165,26 +165,19 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
     ProfileError
         No such file, no TOML, a key missing or unknown, a value that makes no sense.
     """
-    path = check_input(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
-    _check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
-    tasks = content["task"]
-    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
-        raise ProfileError(f"{path.name}: 'task' is no array of tables; '[[task]]' is wanted.")
+    path, content = read_toml(path)
+    check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
     try:
         read = []
-        for number, task in enumerate(tasks):
+        for number, task in enumerate(tables(content, "task", path.name)):
             where = f"{path.name}, task {task.get('name', number)}"
-            _check_keys(task, _TASK_KEYS, ("profile", "period"), where)
-            profile = _string(task, "profile", where)
-            name = _string(task, "name", where) if "name" in task else f"{profile}-{number}"
-            wcet = _amount(task["wcet"], "wcet", where) if "wcet" in task else None
-            read.append(Task(name, profile, _amount(task["period"], "period", where), wcet))
+            check_keys(task, _TASK_KEYS, ("profile", "period"), where)
+            profile = name(task, "profile", where)
+            own = name(task, "name", where) if "name" in task else f"{profile}-{number}"
+            wcet = amount(task["wcet"], "wcet", where) if "wcet" in task else None
+            read.append(Task(own, profile, amount(task["period"], "period", where), wcet))
         return TaskSet(
-            _cores(content["cores"], path.name),
+            whole(content["cores"], "cores", path.name),
             _amounts(content["capacity"], "capacity", path.name),
             tuple(read),
             _amounts(content.get("minima", {}), "minima", path.name),
@@ -193,40 +186,10 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
         raise ProfileError(f"{path.name}: {error}") from None
 
 
-def _check_keys(
-    content: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str
-) -> None:
-    for key in content:
-        if key not in known:
-            raise ProfileError(f"{where}: '{key}' is no known key; {', '.join(known)} are.")
-    for key in needed:
-        if key not in content:
-            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
-
-
-def _amount(value: Any, key: str, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ProfileError(f"{where}: '{key}' is {value!r}; a number is wanted.")
-    return float(value)
-
-
-def _cores(value: Any, where: str) -> int:
-    number = _amount(value, "cores", where)
-    if number != number // 1:
-        raise ProfileError(f"{where}: 'cores' is {value!r}; a whole number ≥ 1 is wanted.")
-    return int(number)
-
-
-def _string(task: Mapping[str, Any], key: str, where: str) -> str:
-    if not isinstance(task[key], str) or not task[key]:
-        raise ProfileError(f"{where}: '{key}' is {task[key]!r}; a name is wanted.")
-    return task[key]
-
-
 def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
     if not isinstance(table, dict):
         raise ProfileError(f"{where}: '{key}' is {table!r}; a table of amounts is wanted.")
-    return {str(name): _amount(v, f"{key}.{name}", where) for name, v in table.items()}
+    return {str(n): amount(v, f"{key}.{n}", where) for n, v in table.items()}
 
 
 def reference_wcet(profiles: xr.Dataset) -> float:

@@ -1,0 +1,69 @@
+"""TOML files of decisions: read, and every key checked."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msbgen.data.files import check_input
+from msbgen.errors import ProfileError
+
+
+def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
+    """Path and content of a file.
+
+    Raises
+    ------
+    ProfileError
+        No such file, or no TOML.
+    """
+    path = check_input(path)
+    try:
+        return path, tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
+
+
+def check_keys(
+    content: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str
+) -> None:
+    """Raise :class:`ProfileError` for a key that is unknown or missing."""
+    for key in content:
+        if key not in known:
+            raise ProfileError(f"{where}: '{key}' is no known key; {', '.join(known)} are.")
+    for key in needed:
+        if key not in content:
+            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
+
+
+def amount(value: Any, key: str, where: str) -> float:
+    """Return a value if it is a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ProfileError(f"{where}: '{key}' is {value!r}; a number is wanted.")
+    return float(value)
+
+
+def whole(value: Any, key: str, where: str) -> int:
+    """Return a value if it is a whole number."""
+    number = amount(value, key, where)
+    if number != number // 1:
+        raise ProfileError(f"{where}: '{key}' is {value!r}; a whole number ≥ 1 is wanted.")
+    return int(number)
+
+
+def name(content: Mapping[str, Any], key: str, where: str) -> str:
+    """Return what stands under a key if it is a name."""
+    if not isinstance(content[key], str) or not content[key]:
+        raise ProfileError(f"{where}: '{key}' is {content[key]!r}; a name is wanted.")
+    return content[key]
+
+
+def tables(content: Mapping[str, Any], key: str, where: str) -> list[dict[str, Any]]:
+    """Return what stands under a key if it is an array of tables."""
+    found = content[key]
+    if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+        raise ProfileError(f"{where}: '{key}' is no array of tables; '[[{key}]]' is wanted.")
+    return found

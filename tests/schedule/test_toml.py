@@ -1,0 +1,44 @@
+"""TOML files of decisions."""
+
+import pytest
+
+from msbgen.errors import ProfileError
+from msbgen.schedule import toml
+
+
+def test_a_file_is_read_or_refused(tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_text("cores = 2\n[[task]]\nname = 'x'\n")
+    found, content = toml.read_toml(path)
+    assert (found, content) == (path, {"cores": 2, "task": [{"name": "x"}]})
+    assert toml.tables(content, "task", "a.toml") == [{"name": "x"}]
+    path.write_text("cores = ")
+    with pytest.raises(ProfileError, match=r"a\.toml: cannot be read as TOML"):
+        toml.read_toml(path)
+    with pytest.raises(ProfileError, match="no such file"):
+        toml.read_toml(tmp_path / "b.toml")
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda: toml.check_keys({"b": 1}, ("a",), (), "f"), "f: 'b' is no known key; a are"),
+        (lambda: toml.check_keys({}, ("a",), ("a",), "f"), "f: 'a' is missing; a are wanted"),
+        (lambda: toml.amount("1", "a", "f"), "f: 'a' is '1'; a number is wanted"),
+        (lambda: toml.amount(True, "a", "f"), "f: 'a' is True; a number is wanted"),
+        (lambda: toml.whole(1.5, "a", "f"), "f: 'a' is 1.5; a whole number"),
+        (lambda: toml.whole(float("nan"), "a", "f"), "f: 'a' is nan; a whole number"),
+        (lambda: toml.name({"a": ""}, "a", "f"), "f: 'a' is ''; a name is wanted"),
+        (lambda: toml.tables({"a": 1}, "a", "f"), r"f: 'a' is no array of tables; '\[\[a\]\]'"),
+        (lambda: toml.tables({"a": [1]}, "a", "f"), "f: 'a' is no array of tables"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(ask, sentence):
+    with pytest.raises(ProfileError, match=sentence):
+        ask()
+
+
+def test_numbers_and_names_are_returned():
+    assert toml.amount(2, "a", "f") == 2.0
+    assert toml.whole(2.0, "a", "f") == 2
+    assert toml.name({"a": "x"}, "a", "f") == "x"
