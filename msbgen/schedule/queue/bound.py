@@ -133,10 +133,28 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
     return best
 
 
+def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
+    """How long it takes when every machine gets the same mix of jobs and all nodes work [s].
+
+    The best that can be had without knowing which job suits which machine.
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`~msbgen.schedule.queue.simulate.simulate_queue`.
+    """
+    fits = where_jobs_fit(jobs, machines)
+    work = np.where(fits, jobs.runtime * jobs.nodes[:, None], 0.0)
+    some = fits.any(axis=0)
+    mean = work.sum(axis=0)[some] / fits.sum(axis=0)[some]
+    return float(len(jobs) / (check_machines(jobs, machines)[some] / mean).sum())
+
+
 def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     """The same jobs, submissions drawn out or together until they fill a share of the machines.
 
-    The load is :func:`least_span` over the time from the first to the last submission.
+    The load is :func:`even_span` over the time from the first to the last submission: at 1, who
+    places jobs without looking at them can just keep up.
 
     Raises
     ------
@@ -149,4 +167,4 @@ def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     span = float(jobs.submission.max() - first)
     if span == 0:
         raise ArgumentError("submissions are all at once; some that differ are wanted for a load.")
-    return jobs.submitted((jobs.submission - first) * (least_span(jobs, machines) / load / span))
+    return jobs.submitted((jobs.submission - first) * (even_span(jobs, machines) / load / span))

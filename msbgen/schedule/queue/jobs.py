@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,6 +132,17 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
             f"machines are {len(machines)}; the {jobs.runtime.shape[1]} that the jobs have times "
             f"of are wanted."
         )
+    return check_nodes(machines)
+
+
+def check_nodes(machines: Mapping[str, int]) -> Indices:
+    """Nodes of each machine.
+
+    Raises
+    ------
+    ArgumentError
+        A machine has none.
+    """
     for name, nodes in machines.items():
         if not 1 <= nodes <= _MOST_NODES or nodes != int(nodes):
             raise ArgumentError(
@@ -139,6 +150,20 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
                 f"wanted."
             )
     return np.array([int(nodes) for nodes in machines.values()], dtype=np.int64)
+
+
+def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """Jobs that have room nowhere, and the nodes of the largest machine on which each runs.
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`check_machines`.
+    """
+    sizes = check_machines(jobs, machines)
+    most = np.where(np.isnan(jobs.runtime), 0, sizes).max(axis=1)
+    for job in np.flatnonzero(jobs.nodes > most):
+        yield int(job), int(most[job])
 
 
 def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]:
@@ -149,17 +174,12 @@ def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]
     ArgumentError
         As :func:`check_machines`, or a job is larger than every machine on which it runs.
     """
-    sizes = check_machines(jobs, machines)
-    runs = ~np.isnan(jobs.runtime)
-    fits = runs & (jobs.nodes[:, None] <= sizes)
-    lost = np.flatnonzero(~fits.any(axis=1))
-    if len(lost):
-        most = sizes[runs[lost[0]]].max()
+    for job, most in too_large(jobs, machines):
         raise ArgumentError(
-            f"nodes of job {lost[0]} are {jobs.nodes[lost[0]]}, and no machine on which it runs "
-            f"has more than {most}; at most so many are wanted, or a larger machine."
+            f"nodes of job {job} are {jobs.nodes[job]}, and no machine on which it runs has more "
+            f"than {most}; at most so many are wanted, or a larger machine."
         )
-    return fits
+    return ~np.isnan(jobs.runtime) & (jobs.nodes[:, None] <= check_machines(jobs, machines))
 
 
 def _numbers(values: ArrayLike, name: str, dimensions: int) -> Floats:

@@ -12,9 +12,9 @@ machine are alike; decisions cost no time.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,8 +115,8 @@ def simulate_queue(
     >>> queue.simulate_queue(jobs, {"fast": 1, "slow": 1}, placement="completion").end
     array([1., 2., 3.])
     """
-    _check_name(placement, PLACEMENTS, "placement")
-    _check_name(queue, QUEUES, "queue")
+    check_placement(placement)
+    check_queue(queue)
     fits = where_jobs_fit(jobs, machines)
     order = np.argsort(jobs.submission, kind="stable")
     allowed = fits & jobs.suits if placement == "user" else fits
@@ -154,13 +154,24 @@ def _sets(allowed: NDArray[np.bool_]) -> _kernels.Sets:
     return _kernels.Sets(of.reshape(-1).astype(np.int64), first, np.nonzero(kinds)[1])
 
 
-def _check_name(name: str, known: tuple[str, ...], what: str) -> None:
+def check_placement(name: Any) -> Placement:
+    """Return the name of a placement, or raise :class:`ArgumentError`."""
+    return PLACEMENTS[_known(name, PLACEMENTS, "placement")]
+
+
+def check_queue(name: Any) -> Queue:
+    """Return the name of a form of queues, or raise :class:`ArgumentError`."""
+    return QUEUES[_known(name, QUEUES, "queue")]
+
+
+def _known(name: Any, known: Sequence[str], what: str) -> int:
     if name not in known:
         near = difflib.get_close_matches(str(name), known, 1)
         raise ArgumentError(
             f"{what} is '{name}'; {', '.join(known)} are known"
-            + (f": '{near[0]}'?" if near else ".")
+            + (f", '{near[0]}' is near." if near else ".")
         )
+    return known.index(name)
 
 
 def _check_suits(allowed: NDArray[np.bool_]) -> None:

@@ -70,6 +70,28 @@ def test_jobs_that_come_late_and_long_jobs_raise_the_bound():
     assert queue.makespan_bound(whole, machines) == pytest.approx(30, rel=2e-3)
 
 
+def test_an_even_mix_is_slower_than_the_optimum_by_what_placement_is_worth():
+    jobs = queue.make_jobs([0] * 4, [1, 1, 2, 2], [[2, 6], [6, 2]] * 2)
+    machines = {"a": 3, "b": 3}
+    # 24 node-seconds on average machines of six nodes; half of it where each is fast
+    assert queue.even_span(jobs, machines) == pytest.approx(4)
+    assert queue.least_span(jobs, machines) == pytest.approx(2)
+    # a job that runs on one machine only counts there
+    alone = queue.make_jobs([0, 0], [1, 1], [[2, np.nan], [2, 4]])
+    assert queue.even_span(alone, {"a": 1, "b": 1}) == pytest.approx(2 / (1 / 2 + 1 / 4))
+
+
+@given(SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_like_machines_are_filled_the_same_by_everyone(seed):
+    rng = np.random.default_rng(seed)
+    times = np.repeat(rng.random((9, 1)) + 0.1, 3, axis=1)
+    jobs = queue.make_jobs(np.zeros(9), rng.integers(1, 4, 9), times)
+    machines = {"a": 4, "b": 5, "c": 3}
+    even = queue.even_span(jobs, machines)
+    assert even == pytest.approx(queue.least_span(jobs, machines), rel=1e-5)
+
+
 @given(SEEDS, st.floats(0.1, 3.0))
 @settings(max_examples=20, deadline=None)
 def test_a_load_is_the_share_of_the_machines_that_is_asked_for(seed, load):
@@ -80,7 +102,7 @@ def test_a_load_is_the_share_of_the_machines_that_is_asked_for(seed, load):
         return
     scaled = queue.at_load(jobs, machines, load)
     span = np.ptp(scaled.submission)
-    assert queue.least_span(scaled, machines) / span == pytest.approx(load)
+    assert queue.even_span(scaled, machines) / span == pytest.approx(load)
     gaps = (jobs.submission - jobs.submission.min()) / np.ptp(jobs.submission)
     np.testing.assert_allclose(scaled.submission, gaps * span, rtol=1e-9)
 

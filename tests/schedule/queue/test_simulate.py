@@ -247,7 +247,7 @@ def test_random_placements_are_even_and_depend_on_the_seed():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"placement": "awere"}, "placement is 'awere'; aware, .* are known: 'aware'?"),
+        ({"placement": "awere"}, "placement is 'awere'; aware, .* are known, 'aware' is near."),
         ({"placement": "x" * 9}, "placement is 'xxxxxxxxx'; aware, .*, random are known"),
         ({"queue": "two"}, "queue is 'two'; machine, one are known"),
         ({"machines": {"m": 2}}, "nodes of job 1 are 3, and no machine on which it runs has more"),
