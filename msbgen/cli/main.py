@@ -28,7 +28,7 @@ GROUPS = {
         "import",
         "platform",
     ),
-    "deciding": ("phases", "allocate", "taskset", "simulate"),
+    "deciding": ("phases", "allocate", "taskset", "simulate", "queue"),
     "predictors": ("runtime", "relative"),
 }
 
