@@ -158,7 +158,7 @@ READING = {
     "allocate tables": ["allocate", "X", "--progress", "0", "--capacity", "cache_ways=5"],
     "taskset": ["taskset", "X", "-o", "s", "--capacity", "cache_ways=5", "--utilisation", "1"],
     "simulate": ["simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
-    "queue file": ["queue", "X", "-o", "out"],
+    "queue": ["queue", "X", "-o", "out"],
     "runtime import source": ["runtime", "import", "X", "-o", "o.nc"],
     "runtime fit runs": ["runtime", "fit", "X", "-o", "o.nc"],
     "runtime predict model": ["runtime", "predict", "X", "--wanted", "measured.nc"],
