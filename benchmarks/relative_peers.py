@@ -27,6 +27,8 @@ Peer = Callable[[xr.Dataset, Masks, xr.Dataset], Floats]
 # Relative times below this are no prediction: what a linear model says of some programs.
 LEAST = 1e-3
 FOLDS = 5
+# Trees of the forest, and of each booster at most.
+TREES = 100
 
 
 def mean(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
@@ -49,7 +51,7 @@ def forest(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
     # a third of the features at each split is better, and faster, than the library's all
-    model = RandomForestRegressor(100, max_features=1 / 3, n_jobs=1, random_state=0)
+    model = RandomForestRegressor(TREES, max_features=1 / 3, n_jobs=1, random_state=0)
     return _fitted(model, known, rows, new)
 
 
@@ -64,8 +66,8 @@ def boosting(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
     said = np.zeros((len(asked), y.shape[1]))
     for k in range(FOLDS):
         model = XGBRegressor(
-            objective="reg:absoluteerror", max_bin=64, early_stopping_rounds=20, n_jobs=1,
-            random_state=k,
+            n_estimators=TREES, objective="reg:absoluteerror", max_bin=64,
+            early_stopping_rounds=20, n_jobs=1, random_state=k,
         )  # fmt: skip
         own = fold != k
         model.fit(x[own], y[own], eval_set=[(x[~own], y[~own])], verbose=False)

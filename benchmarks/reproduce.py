@@ -14,6 +14,8 @@ generated profiles beside decisions on measured ones, by simulation; the folder 
 replays.  `bench_schedule.py --work FOLDER` times the decisions.
 ``python benchmarks/reproduce.py runtime [--data FOLDER] [--work FOLDER] [--no-fit]``: runtimes
 never measured, beside every peer and without each part; it takes an hour and may keep its fits.
+``python benchmarks/reproduce.py relative [--only programs runs …] [--data FOLDER]``: which machine
+runs a program best, beside peers and parts; the tasks of linear algebra in FOLDER do not ship.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -37,6 +39,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the co
 
 import allocation
 import numpy as np
+import relative
 import runtime
 from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
 from targets import figures
@@ -401,12 +404,17 @@ def main() -> None:
     part.add_argument("--data", type=Path, help="folder of npz archives; without, what ships")
     part.add_argument("--work", type=Path, help="folder that keeps the fits")
     part.add_argument("--no-fit", action="store_true", help="score the fits that are there")
+    part = parts.add_parser("relative", help="which machine runs a program best, beside peers")
+    part.add_argument("--only", nargs="+", choices=relative.PARTS, default=[*relative.PARTS])
+    part.add_argument("--data", type=Path, help="folder of tasks of dense linear algebra")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
         allocation.run(arguments.work, arguments.only)
     elif arguments.part == "runtime":
         runtime.run(arguments.data, arguments.work, fit=not arguments.no_fit)
+    elif arguments.part == "relative":
+        relative.run(arguments.only, arguments.data)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

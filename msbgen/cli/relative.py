@@ -40,7 +40,7 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
     verb.add_argument(
         "--folds",
-        type=shared.count,
+        type=folds,
         default=5,
         metavar="K",
         help="parts in which whole programs are left out to calibrate intervals (%(default)s)",
@@ -78,7 +78,7 @@ def add(verbs: Verbs) -> None:
         "known, which is leaky (%(default)s)",
     )
     verb.add_argument(
-        "--folds", type=shared.count, default=10, metavar="K", help="parts (%(default)s)"
+        "--folds", type=folds, default=10, metavar="K", help="parts (%(default)s)"
     )
     text = "write a row for each method and source here, as CSV"
     shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
@@ -92,6 +92,13 @@ def names(text: str) -> list[str]:
     if not all(found):
         raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as old,new")
     return found
+
+
+def folds(text: str) -> int:
+    """Whole number from 2 on."""
+    if shared.count(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
+    return int(text)
 
 
 def machines(text: str) -> dict[str, str]:

@@ -182,6 +182,7 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
             [np.ptp(runs["nodes"].values) > 0],
         ]
     )
+    varies[-1] |= not varies.any()  # one column at least
     return FeatureMap(**shape, fill=fill, kept=varies)
 
 

@@ -124,6 +124,7 @@ ERRORS = [
     (["fit", "unit.csv", "-o", "o.nc"], 3, "column 'runtime' has no unit"),
     (["fit", "apart.csv", "-o", "o.nc"], 3, "'old' and 'new' share no run"),
     (["fit", "runs.csv", "-o", "o.nc", "--folds", "50"], 3, "20 programs for 50 folds"),
+    (["fit", "runs.csv", "-o", "o.nc", "--folds", "1"], 2, "'1' is not a whole number ≥ 2"),
     ([*PREDICT, "oldd"], 2, "source is 'oldd', of which nothing was learned; the nearest"),
     ([*PREDICT, "new"], 3, "new.csv: run 0 has no time on machine 'new'"),
     ([*PREDICT, "old,,"], 2, "is no list of names"),

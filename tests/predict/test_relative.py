@@ -103,6 +103,14 @@ def test_each_part_predicts_alone(ablated):
     assert predictor.get_params()["random_state"] == 0
 
 
+def test_times_alone_are_learned_from():
+    runs = made_runs(30).drop_vars(["counters", "counter", "units", "group"])
+    del runs.attrs["work"]
+    predictor = RelativePredictor(**QUICK).fit(runs)
+    new = NEW.drop_vars(["counters", "counter", "units", "group"])
+    assert off(predictor.predict(new, "old"), runtimes_of(NEW)) < 0.5
+
+
 def test_importances_are_shares_of_the_gain(fitted):
     gains = fitted.importances()
     assert set(gains) == {"instructions", "loads", "time", "time per instructions"}

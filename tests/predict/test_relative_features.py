@@ -78,3 +78,5 @@ def test_without_counters_there_is_the_configuration():
     features = learn_features(bare)
     assert features.names == ["configuration aot", "configuration jit"]
     assert (features.log_work(bare, "a") == 0).all()
+    alike = bare.assign(configuration=("run", np.array(["jit", "jit"])))
+    assert learn_features(alike).program(alike, "a").tolist() == [[0.0], [0.0]]
