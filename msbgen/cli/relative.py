@@ -77,9 +77,7 @@ def add(verbs: Verbs) -> None:
         help="what is held back as a whole; by rows, the run as seen from another machine is "
         "known, which is leaky (%(default)s)",
     )
-    verb.add_argument(
-        "--folds", type=folds, default=10, metavar="K", help="parts (%(default)s)"
-    )
+    verb.add_argument("--folds", type=folds, default=10, metavar="K", help="parts (%(default)s)")
     text = "write a row for each method and source here, as CSV"
     shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
     shared.add_seed(verb)
