@@ -29,7 +29,15 @@ from numpy.typing import NDArray
 import msbgen.schedule._kernels as _kernels
 from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.grid import Floats, Grid, Indices, Resource, place_of
+from msbgen.schedule.grid import (
+    Floats,
+    Grid,
+    Indices,
+    Resource,
+    check_cores,
+    is_number,
+    place_of,
+)
 from msbgen.schedule.phases import table_grid, validate_phases
 
 Method = Literal["equal", "dna", "optimum"]
@@ -38,6 +46,8 @@ Objective = Literal["instructions", "progress"]
 _CODES = {"equal": _kernels.EQUAL, "dna": _kernels.DNA, "optimum": _kernels.OPTIMUM}
 # Units of a resource that are told apart at most.
 _MOST_UNITS = 1024
+# Combinations of units, and pairs of them that add up, that a decision looks at: some 100 MB.
+_MOST_PLACES = 2**22
 
 
 class Allocator:
@@ -62,9 +72,11 @@ class Allocator:
     Raises
     ------
     ArgumentError
-        A capacity below the minima, no cores, a resource that the tables lack.
+        A capacity below the minima, no cores, a resource that the tables lack, a slack where no
+        core has its own clock, more units than can be searched.
     ProfileError
-        A dataset is no phase table, or the tables are of different platforms.
+        A dataset is no phase table, or the tables are of different platforms, or, for
+        instructions, count progress differently.
 
     Notes
     -----
@@ -88,21 +100,28 @@ class Allocator:
             raise ArgumentError(
                 f"objective is {objective!r}; one of {', '.join(get_args(Objective))} is wanted."
             )
-        if cores != int(cores) or cores < 1:
-            raise ArgumentError(f"cores are {cores}; a whole number ≥ 1 is wanted.")
-        if slack is not None and not 0 <= slack < 1:
+        check_cores(cores)
+        if slack is not None and not (is_number(slack) and 0 <= slack < 1):
             raise ArgumentError(f"slack is {slack}; a share from 0 to below 1 is wanted.")
         self.tasks = tuple(tables)
         self.grid = _one_grid(tables)
         self.cores = int(cores)
+        self.minima = _checked_minima(self.grid, capacity, minima or {}, self.cores)
         self.capacity = {name: float(amount) for name, amount in capacity.items()}
-        self.minima = _checked_minima(self.grid, self.capacity, minima or {}, self.cores)
+        if slack is not None and (self.grid.clock is None or self.grid.clock in capacity):
+            raise ArgumentError(
+                f"slack is {slack:g}, but no core has a clock of its own; a resource in hertz, "
+                f"which capacity does not name, or no slack is wanted."
+            )
+        if objective == "instructions":
+            _check_work(tables)
         self._method = _CODES[method]
         shares = [
             _Share(self.grid.resource(n), self.capacity[n], self.minima[n], self.cores)
             for n in self.capacity
         ]
         shares = _columns_last(shares)
+        _check_size(shares)
         first, ends, values, contexts = [0], [], [], []
         for table in tables.values():
             speed, context = _speeds(table, self.grid, [s.resource.name for s in shares], slack)
@@ -212,11 +231,37 @@ class _Share:
         if self.spare > _MOST_UNITS:
             raise ArgumentError(
                 f"levels of '{resource.name}' make {self.spare} units of {self.step:g}; at most "
-                f"{_MOST_UNITS} are wanted: drop levels that fit no common step."
+                f"{_MOST_UNITS} are wanted: drop levels that fit no common step, or lower the "
+                f"capacity."
             )
         amounts = minimum + self.step * np.arange(self.spare + 1)
         # the highest level that so many units reach
         self.level = np.searchsorted(resource.levels, amounts * (1 + 1e-9), side="right") - 1
+
+
+def _check_size(shares: list[_Share]) -> None:
+    """Refuse more combinations of units than a decision could look at."""
+    counts = [share.spare + 1 for share in shares]
+    places = float(np.prod(counts, dtype=float))
+    pairs = float(np.prod([n * (n + 1) / 2 for n in counts[:-1]], dtype=float))
+    if max(places, pairs) > _MOST_PLACES:
+        units = ", ".join(f"{share.spare} of '{share.resource.name}'" for share in shares)
+        raise ArgumentError(
+            f"units to share are {units}, too many together; a lower capacity, fewer cores or a "
+            f"resource less is wanted."
+        )
+
+
+def _check_work(tables: Mapping[str, xr.Dataset]) -> None:
+    """Rates of different events have no sum."""
+    counted = {name: str(table.attrs.get("progress")) for name, table in tables.items()}
+    first, mine = next(iter(counted.items()))
+    for name, other in counted.items():
+        if other != mine:
+            raise ProfileError(
+                f"table of '{name}': progress is counted in '{other}', in the table of '{first}' "
+                f"in '{mine}'; the objective 'progress' is wanted."
+            )
 
 
 def _common_step(name: str, levels: Sequence[float]) -> float:
@@ -275,12 +320,18 @@ def _checked_minima(
     least = {}
     for name, amount in capacity.items():
         levels = grid.resource(name).levels
-        wanted = float(minima.get(name, levels[0]))
-        close = [x for x in levels if same_level(x, wanted)]
+        wanted = minima.get(name, levels[0])
+        known = is_number(wanted) and np.isfinite(wanted)
+        close = [x for x in levels if known and same_level(x, wanted)]
         if not close:
-            raise ArgumentError(f"minimum of '{name}' is {wanted:g}; one of its levels is wanted.")
+            raise ArgumentError(
+                f"minimum of '{name}' is {wanted}; one of its levels, "
+                f"{', '.join(f'{x:g}' for x in levels)}, is wanted."
+            )
         least[name] = close[0]
-        if not amount >= cores * close[0] * (1 - 1e-9) or amount == float("inf"):
+        if not is_number(amount) or not np.isfinite(amount):
+            raise ArgumentError(f"capacity of '{name}' is {amount}; a finite number is wanted.")
+        if not amount >= cores * close[0] * (1 - 1e-9):
             raise ArgumentError(
                 f"capacity of '{name}' is {amount:g}; at least {cores * close[0]:g}, the minimum "
                 f"{close[0]:g} of each of {cores} cores, is wanted."
@@ -360,16 +411,14 @@ def _table(value: Floats, context: Indices, shares: list[_Share], idle: int) -> 
     places = np.indices(leading).reshape(len(leading), rows).T
     strides = [int(np.prod(leading[d + 1 :])) for d in range(len(leading))]
     spare, most = [s.spare for s in shares], [min(s.most, s.spare) for s in shares]
-    triples = [
-        (i, j, i + j)
-        for i in range(rows)
-        for j in range(rows)
-        if np.all(places[i] + places[j] < leading)
-    ]
+    partners = [np.flatnonzero(np.all(p + places < leading, axis=1)) for p in places]
+    triples = np.concatenate(
+        [np.stack([np.full(len(j), i), j, i + j], axis=1) for i, j in enumerate(partners)]
+    )
     return (
         padded,
         context.reshape(len(value), rows, columns).astype(np.int32),
         np.array([[*strides, 0], spare, most], dtype=np.int64),
-        np.array(triples, dtype=np.int64),
+        triples,
         idle,
     )

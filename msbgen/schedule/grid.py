@@ -7,22 +7,41 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.schema import context_table, resource_names, same_level
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, ProfileError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+# More cores than share a cache anywhere: a mistake.
+MOST_CORES = 4096
 
 
 def place_of(dataset: xr.Dataset) -> str:
     """What messages call a dataset: its file, if it was read from one, else its task."""
     source = dataset.encoding.get("source")
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is one real number: no text, no truth value, not several."""
+    if isinstance(value, (int, float)):
+        return not isinstance(value, bool)
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
+
+
+def check_cores(cores: Any) -> None:
+    """Raise :class:`ArgumentError` where a number of cores is none."""
+    if not is_number(cores) or cores % 1 != 0 or not 1 <= cores <= MOST_CORES:
+        raise ArgumentError(
+            f"cores are {cores}; a whole number ≥ 1, up to {MOST_CORES}, is wanted."
+        )
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from msbgen.data.check import validate_profiles
 from msbgen.data.schema import counter_names, inherited_attrs
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.grid import Grid, Resource, place_of
+from msbgen.schedule.grid import Grid, Resource, is_number, place_of
 from msbgen.schedule.stretches import cut_runs, progress_counter
 
 Floats = NDArray[np.float64]
@@ -40,6 +40,8 @@ _BINS = 256
 _COMPONENTS = 8
 # What fewer events than this share of a counter's mean rate differ in is no change of phase.
 _FLOOR = 0.1
+# Departures of logarithms beyond this are those of no rates.
+_COARSEST = 1000.0
 # Noise that is taken for structure is what a cut gains by chance: this many times σ² log(bins).
 _CHANCE = 4.0
 
@@ -75,8 +77,10 @@ def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset
     -----
     A second for 4,560 contexts with ten runs of half a second each.
     """
-    if not 0 < resolution < np.inf:
-        raise ArgumentError(f"resolution is {resolution}; a positive number is wanted.")
+    if not is_number(resolution) or not 0 < resolution <= _COARSEST:
+        raise ArgumentError(
+            f"resolution is {resolution}; a positive number, up to {_COARSEST:g}, is wanted."
+        )
     validate_profiles(profiles, source=place_of(profiles), part=True)
     grid = Grid.of(profiles)
     clock = progress_counter(profiles)
@@ -165,7 +169,8 @@ def validate_phases(table: xr.Dataset, *, source: str = "table") -> xr.Dataset:
             raise ProfileError(f"{source}: '{name}' holds no numbers; make the table again.")
     for name in names:
         levels = np.asarray(table[name].values, dtype=float)
-        if table[name].dims != (name,) or not np.all(np.diff(levels) > 0):
+        ascend = np.all(np.isfinite(levels)) and np.all(np.diff(levels) > 0)
+        if table[name].dims != (name,) or not ascend:
             raise ProfileError(f"{source}: levels of '{name}' do not ascend; make the table again.")
     speed, end = table["speed"], np.asarray(table["end"].values, dtype=float)
     if set(speed.dims) != {"phase", *names} or speed.size == 0:

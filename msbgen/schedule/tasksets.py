@@ -18,11 +18,13 @@ import xarray as xr
 from msbgen.data.files import replace_file
 from msbgen.data.schema import context_table, duration_array, resource_names, same_level
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.grid import place_of
+from msbgen.schedule.grid import check_cores, is_number, place_of
 from msbgen.schedule.toml import amount, check_keys, name, read_toml, tables, whole
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)
+# What is left of a utilisation below this is rounding.
+_LEAST = 1e-9
 _KEYS = ("cores", "capacity", "minima", "task")
 _TASK_KEYS = ("name", "profile", "period", "wcet")
 
@@ -48,16 +50,14 @@ class Task:
     wcet: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.period < float("inf"):
-            raise ArgumentError(
-                f"period of task '{self.name}' is {self.period}; a positive number of seconds is "
-                f"wanted."
-            )
-        if self.wcet is not None and not 0 < self.wcet < float("inf"):
-            raise ArgumentError(
-                f"wcet of task '{self.name}' is {self.wcet}; a positive number of seconds is "
-                f"wanted."
-            )
+        for what, value in (("period", self.period), ("wcet", self.wcet)):
+            if what == "wcet" and value is None:
+                continue
+            if not is_number(value) or not 0 < value < float("inf"):
+                raise ArgumentError(
+                    f"{what} of task '{self.name}' is {value}; a positive number of seconds is "
+                    f"wanted."
+                )
 
     @property
     def utilisation(self) -> float:
@@ -96,8 +96,13 @@ class TaskSet:
     minima: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.cores != int(self.cores) or self.cores < 1:
-            raise ArgumentError(f"cores are {self.cores}; a whole number ≥ 1 is wanted.")
+        check_cores(self.cores)
+        for what, amounts in (("capacity", self.capacity), ("minimum", self.minima)):
+            for resource, held in amounts.items():
+                if not is_number(held) or not 0 <= held < float("inf"):
+                    raise ArgumentError(
+                        f"{what} of '{resource}' is {held}; a finite number from 0 on is wanted."
+                    )
         if not self.tasks:
             raise ArgumentError("tasks are none; one task or more is wanted.")
         names = [task.name for task in self.tasks]
@@ -170,7 +175,7 @@ def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
     try:
         read = []
         for number, task in enumerate(tables(content, "task", path.name)):
-            where = f"{path.name}, task {task.get('name', number)}"
+            where = f"{path.name}, task {task.get('name') or number}"
             check_keys(task, _TASK_KEYS, ("profile", "period"), where)
             profile = name(task, "profile", where)
             own = name(task, "name", where) if "name" in task else f"{profile}-{number}"
@@ -243,15 +248,21 @@ def draw_task_set(
     """
     if not wcet:
         raise ArgumentError("profiles are none; one or more is wanted.")
-    if not 0 < utilisation <= cores:
+    check_cores(cores)
+    if not is_number(utilisation) or not 0 < utilisation <= cores:
         raise ArgumentError(
             f"utilisation is {utilisation}; a number above 0, up to the {cores} cores, is wanted."
         )
+    for profile, seconds in wcet.items():
+        if not is_number(seconds) or not 0 < seconds < float("inf"):
+            raise ArgumentError(
+                f"wcet of '{profile}' is {seconds}; a positive number of seconds is wanted."
+            )
     drawn = np.random.default_rng(rng)
     names = list(wcet)
     tasks: list[Task] = []
     left = float(utilisation)
-    while left > 1e-9:
+    while not tasks or left > _LEAST:
         share = min(float(drawn.uniform(*_UTILISATION)), left)
         profile = names[int(drawn.integers(len(names)))]
         name = f"{profile}-{len(tasks)}"

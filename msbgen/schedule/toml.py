@@ -23,7 +23,7 @@ def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
     path = check_input(path)
     try:
         return path, tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # a ValueError: a number too long
         raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
 
 
@@ -43,7 +43,10 @@ def amount(value: Any, key: str, where: str) -> float:
     """Return a value if it is a number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ProfileError(f"{where}: '{key}' is {value!r}; a number is wanted.")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ProfileError(f"{where}: '{key}' is far too large; mend it.") from None
 
 
 def whole(value: Any, key: str, where: str) -> int:

@@ -206,7 +206,13 @@ def test_what_cannot_be_allocated_is_refused():
     refused(r"capacity of 'ways' is nan", capacity={"ways": float("nan")})
     refused(r"capacity is empty", capacity={})
     refused(r"'cache' is no resource of the tables; ways, clock are", capacity={"cache": 8})
-    refused(r"cores are 0", cores=0)
+    refused(r"capacity of 'ways' is inf; a finite number", capacity={"ways": float("inf")})
+    refused(r"capacity of 'ways' is 8; a finite number", capacity={"ways": "8"})
+    for cores in (0, float("nan"), float("inf"), "x", None, 10**12):
+        refused(rf"cores are {cores}", capacity={"ways": 2e13}, cores=cores)
+    refused(r"minimum of 'ways' is inf; one of its levels, 2, 3, 4", minima={"ways": float("inf")})
+    refused(r"minimum of 'ways' is 3; one of its levels", minima={"ways": "3"})
+    refused(r"slack is 0.1", slack="0.1")
     refused(r"minimum of 'ways' is 2.5", minima={"ways": 2.5})
     refused(r"'clock' has a minimum but no capacity", minima={"clock": 1.0})
     refused(r"tables are none", tables={})
@@ -242,3 +248,26 @@ def test_questions_that_make_no_sense_are_refused(small, tasks, progress, said):
     _, tables, _ = small
     with pytest.raises(ArgumentError, match=said):
         Allocator(tables, {"ways": 6, "bandwidth": 420}, 2).decide(tasks, progress)
+
+
+def test_a_slack_where_no_core_has_a_clock_of_its_own_is_refused():
+    said = "slack is 0.1, but no core has a clock of its own"
+    refused(said, capacity={"ways": 8, "clock": 6}, slack=0.1)
+    refused(said, tables={"a": make_table([[1.0, 2.0]], [1.0], {"ways": [2.0, 3.0]})}, slack=0.1)
+
+
+def test_instructions_and_other_events_are_not_added_up():
+    levels = {"ways": [2.0, 3.0], "clock": [1.0]}
+    table = make_table(np.ones((1, 2, 1)), [1.0], levels)
+    tables = {"a": table, "b": table.assign_attrs(progress="requests")}
+    refused("table of 'b': progress is counted in 'requests'", ProfileError, tables=tables)
+    assert Allocator(tables, {"ways": 8}, 4, objective="progress").tasks == ("a", "b")
+
+
+def test_more_units_than_can_be_searched_are_refused():
+    levels = {"ways": np.arange(100.0), "bandwidth": 70.0 * np.arange(100), "clock": [1.0, 2.0]}
+    levels["clock"] = np.arange(1.0, 11.0)
+    table = make_table(np.ones((1, 100, 100, 10)), [1.0], levels)
+    capacity = {"ways": 900.0, "bandwidth": 63000.0, "clock": 99.0}
+    with pytest.raises(ArgumentError, match=r"units to share are .*900 of 'ways'.* too many"):
+        Allocator({"a": table}, capacity, 10)

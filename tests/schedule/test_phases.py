@@ -106,8 +106,11 @@ def test_generated_and_interpolated_profiles_without_runs_make_tables_too():
 def test_contexts_missing_are_refused():
     with pytest.raises(ProfileError, match=r"synthetic: 1 of 6 contexts are missing"):
         phase_table(synthetic_task(FULL[1:]))
-    with pytest.raises(ArgumentError, match="resolution is 0"):
-        phase_table(synthetic_task(FULL), resolution=0)
+    for resolution in (0, 1e300, np.nan, "coarse"):
+        with pytest.raises(
+            ArgumentError, match=f"resolution is {resolution}; a positive".replace("+", r"\+")
+        ):
+            phase_table(synthetic_task(FULL), resolution=resolution)
 
 
 def test_a_table_survives_its_file(tmp_path):
@@ -126,6 +129,12 @@ def _spoil(table, **changes):
     return broken
 
 
+def _spoil_last(table, name, value):
+    levels = table[name].values.copy()
+    levels[-1] = value
+    return table.assign_coords({name: (name, levels, table[name].attrs)})
+
+
 def _with_role(table, name, role):
     changed = table.copy()
     changed[name].attrs["role"] = role
@@ -141,6 +150,7 @@ def _with_role(table, name, role):
         (lambda t: _spoil(t, speed=np.nan), "'speed' is not positive"),
         (lambda t: t.assign_coords(end=t["end"] * 0.5), "'end' does not ascend to 1"),
         (lambda t: t.isel(cache_ways=[1, 0, 2]), "levels of 'cache_ways' do not ascend"),
+        (lambda t: _spoil_last(t, "cache_ways", np.inf), "levels of 'cache_ways' do not ascend"),
         (lambda t: t.assign_attrs(work=float("nan")), "'work' is nan"),
         (lambda t: t.assign_attrs(schema=np.arange(2)), "attribute 'schema' is"),
         (lambda t: _with_role(t, "end", np.arange(2)).drop_vars("speed"), "the table is not whole"),

@@ -21,7 +21,7 @@ CAPACITY = {"cache_ways": 20.0, "bandwidth": 1400.0}
 WCET = {"gzip": 0.3, "zstd": 0.4, "python": 0.6}
 
 
-@given(st.floats(0.01, 4.0), st.integers(0, 1000))
+@given(st.floats(0.01, 4.0) | st.sampled_from([1e-10, 1e-300]), st.integers(0, 1000))
 def test_utilisations_add_up_and_lie_where_they_are_drawn(utilisation, seed):
     drawn = draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY, rng=seed)
     assert drawn.utilisation == pytest.approx(utilisation)
@@ -94,6 +94,14 @@ def test_what_a_file_need_not_say(tmp_path):
         ("cores = 4", "cores = 2.5", "'cores' is 2.5"),
         ("cores = 4", "cores = inf", "'cores' is inf"),
         ("cores = 4", "cores = ", "cannot be read as TOML"),
+        ("cores = 4", "cores = 9999", "cores are 9999"),
+        ("cores = 4", f"cores = 1{'0' * 400}", "'cores' is far too large"),
+        ("cores = 4", f"cores = 1{'0' * 5000}", "cannot be read as TOML"),
+        ("cores = 4", f"cores = {'[' * 50_000}", "cannot be read as TOML"),
+        ("cache_ways = 20", "cache_ways = inf", "capacity of 'cache_ways' is inf"),
+        ("[[task]]", "[minima]\ncache_ways = inf\n[[task]]", "minimum of 'cache_ways' is inf"),
+        ("period = 0.5", f"period = 1{'0' * 400}", "task 0: 'period' is far too large"),
+        ("period = 0.5", 'period = 0.5\nname = ""', "task 0: 'name' is ''"),
         ("cache_ways = 20", 'cache_ways = "many"', "'capacity.cache_ways' is 'many'"),
         ("[capacity]\ncache_ways = 20", "capacity = 20", "'capacity' is 20"),
         ("period = 0.5", "period = 0", "period of task 'gzip-0' is 0"),
@@ -141,6 +149,18 @@ def test_sets_that_make_no_sense_are_refused():
         TaskSet(4, CAPACITY, ())
     with pytest.raises(ArgumentError, match="utilisation is nan"):
         TaskSet(4, CAPACITY, (Task("a", "gzip", 1.0, 0.5),)).scaled(math.nan)
+    for cores in (math.nan, math.inf, "4", None):
+        with pytest.raises(ArgumentError, match=f"cores are {cores}"):
+            TaskSet(cores, CAPACITY, (task,))
+        with pytest.raises(ArgumentError, match=f"cores are {cores}"):
+            draw_task_set(WCET, 1.0, cores=cores, capacity=CAPACITY)
+    for amount in (math.nan, math.inf, -1, "20"):
+        with pytest.raises(ArgumentError, match=f"capacity of 'cache_ways' is {amount}"):
+            TaskSet(4, {"cache_ways": amount}, (task,))
+    with pytest.raises(ArgumentError, match="period of task 'a' is 1; a positive number"):
+        Task("a", "gzip", "1")
+    with pytest.raises(ArgumentError, match="wcet of 'gzip' is -1; a positive number"):
+        draw_task_set({"gzip": -1}, 1.0, cores=4, capacity=CAPACITY)
 
 
 def test_the_reference_is_the_longest_run_in_the_largest_context():
