@@ -472,7 +472,7 @@ def play(tasks, truth, phase_table, allocator, rules, results, log):
     phase_table : ends (phases,), first phase of each table (tables + 1,), phases (cores,)
     allocator : method, table, work and contexts of :func:`allocate`
     rules : timer [s], whether to stop at the first late job
-    results : completion (jobs,), energy (n,), counters (2,): decisions, late jobs
+    results : completion (jobs,), energy (n,), counters (3,): decisions, late jobs, 1 to stop
     log : time (size,), job (size, cores), context (size, cores): the first decisions
     """
     period, profile, table_of, first_job, run = tasks
@@ -496,7 +496,7 @@ def play(tasks, truth, phase_table, allocator, rules, results, log):
     now = 0.0
     ticked = True
     ended = False
-    while left > 0:
+    while left > 0 and counters[2] == 0:
         next_release = np.inf
         for i in range(n):
             # invariant: exactly the jobs with a release <= now have been released

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 import msbgen.schedule._kernels as _kernels
 from msbgen.errors import ArgumentError
 from msbgen.schedule.allocate import Allocator
-from msbgen.schedule.grid import Floats, Indices
+from msbgen.schedule.grid import Floats, Indices, is_number
 from msbgen.schedule.tasksets import TaskSet
 from msbgen.schedule.truth import Truth
 
@@ -57,7 +59,7 @@ class Jobs:
         """
         period = np.array([task.period for task in task_set.tasks])
         with np.errstate(over="ignore"):
-            released = np.ceil(horizon / period * (1 - 1e-12))
+            released = np.maximum(np.ceil(horizon / period * (1 - 1e-12)), 1.0)
             total = released.sum()
         if total > MOST_JOBS:
             most = task_set.tasks[int(np.argmin(period))]
@@ -202,7 +204,7 @@ def _play(
 ) -> tuple[Outcome, int, Decisions]:
     """Outcome, number of late jobs, the first `keep` decisions."""
     for name, value in (("horizon", horizon), ("timer", timer)):
-        if not 0 < value < np.inf:
+        if not is_number(value) or not 0 < value < np.inf:
             raise ArgumentError(f"{name} is {value}; a positive number of seconds is wanted.")
     if allocator.cores != task_set.cores:
         raise ArgumentError(
@@ -224,14 +226,14 @@ def _play(
     phases, prepared = allocator.prepared()
     completion = np.full(len(jobs.task), np.inf)
     energy = np.zeros(len(names))
-    counters = np.zeros(2, dtype=np.int64)
+    counters = np.zeros(3, dtype=np.int64)
     log = (
         np.empty(keep),
         np.full((keep, task_set.cores), -1, dtype=np.int64),
         np.zeros((keep, task_set.cores), dtype=np.int32),
     )
     period = np.array([task.period for task in task_set.tasks])
-    _kernels.play(
+    _play_interruptibly(
         (period, profile, table, jobs.first, jobs.run),
         (truth.seconds, truth.power),
         phases,
@@ -242,3 +244,18 @@ def _play(
     )
     outcome = Outcome(jobs, completion, energy, int(counters[0]))
     return outcome, int(counters[1]), Decisions(*log)
+
+
+def _play_interruptibly(*arguments: Any) -> None:
+    """Play in a thread of its own: signals arrive in the main one, which must not be busy then."""
+    *_, (_, _, counters), _ = arguments
+    counters[2] = 1
+    _kernels.play(*arguments)  # over at once: compiles, which no other thread could be told to end
+    counters[2] = 0
+    with ThreadPoolExecutor(1) as pool:
+        game = pool.submit(_kernels.play, *arguments)
+        try:
+            game.result()
+        except BaseException:
+            counters[2] = 1
+            raise

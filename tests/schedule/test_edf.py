@@ -2,6 +2,8 @@
 
 import contextlib
 import io
+import signal
+import time
 
 import numpy as np
 import pytest
@@ -229,6 +231,8 @@ def test_what_cannot_be_played_is_refused(small):
     task_set = TaskSet(2, capacity, (Task("x", "a", 1.0),))
     with pytest.raises(ArgumentError, match="horizon is 0"):
         play(task_set, allocator, truth, horizon=0.0)
+    with pytest.raises(ArgumentError, match="horizon is 60s"):
+        play(task_set, allocator, truth, horizon="60s")
     with pytest.raises(ArgumentError, match="timer is nan"):
         play(task_set, allocator, truth, timer=float("nan"))
     with pytest.raises(ArgumentError, match="cores are 3 of the task set, 2 of the allocator"):
@@ -249,3 +253,30 @@ def test_more_jobs_than_memory_could_hold_are_refused(period, horizon):
     task_set = TaskSet(1, CAPACITY, (Task("slow", "a", 1.0), Task("quick", "a", period)))
     with pytest.raises(ArgumentError, match=f"'quick' .*at most {MOST_JOBS} are wanted"):
         Jobs.of(task_set, horizon, 1, 0)
+
+
+def test_every_task_releases_a_job_however_short_the_horizon_is():
+    task_set = TaskSet(1, CAPACITY, (Task("a", "a", 1e300), Task("b", "a", 1.0)))
+    np.testing.assert_array_equal(Jobs.of(task_set, 1e-300, 1, 0).task, [0, 1])
+
+
+def test_a_game_ends_when_it_is_interrupted(small):
+    _, tables, truth = small
+    capacity = {"ways": 8.0, "bandwidth": 420.0}
+    allocator = Allocator(tables, capacity, 2)
+    task_set = TaskSet(2, capacity, (Task("x", "a", 1.0),))
+    play(task_set, allocator, truth)  # compiled from here on
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    started = time.perf_counter()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            play(task_set, allocator, truth, timer=1e-8)  # thousands of millions of events
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.perf_counter() - started < 5
