@@ -50,9 +50,9 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.schedule.allocate import Allocator
     from msbgen.schedule.phases import read_phases
 
-    names = [f"{number}: {path.stem}" for number, path in enumerate(options.tables)]
+    names = [str(path) for path in options.tables]
     allocator = Allocator(
-        {name: read_phases(path) for name, path in zip(names, options.tables)},
+        {name: read_phases(name) for name in dict.fromkeys(names)},
         options.capacity,
         cores,
         method=options.allocator,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -384,6 +385,19 @@ def about(place: str) -> Iterator[None]:
         raise ProfileError(f"{place}: {error}") from None
 
 
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """Name the folder whose files the body reads, where others hold files of the same names."""
+    from msbgen.errors import MeasurementError, ProfileError
+
+    try:
+        yield
+    except MeasurementError as error:
+        raise ProfileError(f"{folder}: {error}") from None
+    except ProfileError as error:
+        raise ProfileError(*(f"{folder}: {problem}" for problem in error.problems)) from None
+
+
 # --------------------------------------------------------------------------- files
 
 
@@ -443,7 +457,7 @@ def profile_file(folder: Path, profile: str, task_set: str) -> Path:
         There is none.
     """
     path = folder / f"{profile}.nc"
-    if not path.is_file():
+    if not os.path.isfile(path):
         from msbgen.errors import ProfileError
 
         raise ProfileError(

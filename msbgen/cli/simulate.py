@@ -73,16 +73,17 @@ def run(options: argparse.Namespace) -> None:
 
     def runs(folder: Path) -> Truth:
         parts = []
-        with Progress("reading") as step:
+        with shared.inside(folder), Progress("reading") as step:
             for done, (name, path) in enumerate(paths(folder).items(), start=1):
                 parts.append(Truth.of({name: store.read_profiles(path)}))
                 step(done, len(names))
-        return Truth.join(parts)
+            return Truth.join(parts)
 
     folders = filter(None, (options.tables, options.truth, options.profiles))
     inputs = [options.file, *(path for folder in folders for path in paths(folder).values())]
     shared.check_files(inputs, [options.out], force=options.force)
-    tables = {name: phases.read_phases(path) for name, path in paths(options.tables).items()}
+    with shared.inside(options.tables):
+        tables = {name: phases.read_phases(path) for name, path in paths(options.tables).items()}
     truth = runs(options.truth)
 
     def allocator(slack: float) -> Allocator:
@@ -120,6 +121,6 @@ def run(options: argparse.Namespace) -> None:
     clock = "" if slack is None else f", slack {slack:.3g}"
     shared.show(
         f"{options.out}: {result.sizes['job']} jobs, {int(result['late'].sum())} late, longest "
-        f"response {float(ratio.max()):.3f} of its deadline, energy "
-        f"{float(result['energy'].sum()):.4g}{clock}"
+        f"response {float(ratio.max()):.3f} of its deadline, energy that of "
+        f"{float(result['energy'].sum()):.4g} s at the highest clock{clock}"
     )

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def add(verbs: Verbs) -> None:
@@ -48,6 +53,8 @@ def run(options: argparse.Namespace) -> None:
 
     read = {path.stem: store.read_profiles(path) for path in options.measured}
     wcet = {name: tasksets.reference_wcet(profiles) for name, profiles in read.items()}
+    for path, profiles in zip(options.measured, read.values()):
+        _check_capacity(options.capacity, options.cores, path, profiles)
     drawn = tasksets.draw_task_set(
         wcet,
         options.utilisation,
@@ -57,3 +64,24 @@ def run(options: argparse.Namespace) -> None:
     )
     drawn.write(options.out, overwrite=options.force)
     shared.show(f"{options.out}: {len(drawn.tasks)} tasks, utilisation {drawn.utilisation:.6g}")
+
+
+def _check_capacity(
+    capacity: Mapping[str, float], cores: int, path: Path, profiles: xr.Dataset
+) -> None:
+    """Refuse to share what the profiles do not know, or less than all cores need."""
+    from msbgen.data.schema import resource_names
+
+    known = resource_names(profiles)
+    for name, amount in capacity.items():
+        if name not in known:
+            raise UsageError(
+                f"--capacity names '{name}', which is no resource of {path}; {', '.join(known)} "
+                f"are."
+            )
+        least = float(profiles[name].min())
+        if amount < cores * least * (1 - 1e-9):
+            raise UsageError(
+                f"--capacity {name}={amount:g} is too little; at least {cores * least:g}, the "
+                f"lowest level {least:g} in {path} for each of {cores} cores, is wanted."
+            )

@@ -4,6 +4,9 @@ import csv
 
 import pytest
 
+from msbgen.data.store import read_profiles
+from msbgen.schedule.phases import phase_table, write_phases
+
 TABLE = "tables/synthetic.nc"
 
 
@@ -42,9 +45,25 @@ def test_slack_lowers_clocks(msbgen, decisions):
         (2, "at least 6", [TABLE, "--progress", "0", "--cores", "3"]),
         (2, "'ways' is no resource", [TABLE, "--progress", "0", "--capacity", "ways=5"]),
         (2, "no list of amounts", [TABLE, "--progress", "0", "--capacity", "cache_ways=-5"]),
+        (
+            2,
+            "no core has a clock of its own",
+            [TABLE, "--progress", "0", "--capacity", "cache_ways=5,frequency=2", "--slack", "0.1"],
+        ),
+        (2, "cores are 1000000", [TABLE, "--progress", "0", "--cores", "1000000"]),
         (3, "make a table of profiles first", ["truth/synthetic.nc", "--progress", "0"]),
         (3, "no such file", ["unknown.nc", "--progress", "0"]),
     ],
 )
 def test_what_cannot_be_decided_is_refused(refused, decisions, code, said, arguments):
     refused(code, said, "allocate", "--capacity", "cache_ways=5", *arguments)
+
+
+def test_tables_that_differ_are_named_by_their_files(refused, decisions):
+    profiles = read_profiles(decisions / "truth" / "synthetic.nc")
+    write_phases(phase_table(profiles.isel(context=slice(0, 9))), decisions / "synthetic.nc")
+    said = (
+        "table of 'synthetic.nc': 'cache_ways' has 3 levels from 2 to 6, in the table of '" + TABLE
+    )
+    asked = ["--progress", "0,0", "--capacity", "cache_ways=5"]
+    refused(3, said, "allocate", TABLE, "synthetic.nc", *asked)

@@ -18,4 +18,11 @@ def test_what_cannot_be_cut_is_refused(refused, folder):
     refused(3, "five.nc: 1 of 6 contexts are missing", "phases", "five.nc", "-o", "table.nc")
     refused(3, "unknown.nc: no such file", "phases", "unknown.nc", "-o", "table.nc")
     refused(2, "is not a positive number", "phases", "measured.nc", "-o", "t", "--resolution", "0")
+    refused(2, "is not a positive number", "phases", "measured.nc", "-o", "t", "--resolution", "no")
+    refused(2, "resolution is 1e+300", "phases", "truth.nc", "-o", "t", "--resolution", "1e300")
     refused(2, "exists already", "phases", "measured.nc", "-o", "truth.nc")
+
+
+def test_a_table_is_no_profile_file_in_one_sentence(refused, decisions):
+    done = refused(3, "'schema' is 'msbgen-phases/1'", "phases", "tables/synthetic.nc", "-o", "t")
+    assert done.stderr.count("\n") == 1

@@ -40,6 +40,7 @@ def test_jobs_misses_and_energy(msbgen, decisions):
         (3, "set.toml: period of task 'synthetic-1' is -1", "= 0.35", "= -1"),
         (3, "set.toml: period of task 'synthetic-1' is 0", "= 0.35", "= 0"),
         (3, "set.toml: period of task 'synthetic-1' is nan", "= 0.35", "= nan"),
+        (3, "of which there is no", '"synthetic"', f'"{"long" * 100}"'),
         (3, "set.toml: runs 'other', of which there is no 'tables", '"synthetic"', '"other"'),
     ],
 )
@@ -66,7 +67,9 @@ def test_platforms_that_differ_and_contexts_missing_are_refused(refused, decisio
     refused(3, "'cache_ways' has 4 levels from 2 to 8", *ASKED)
     missing = profiles.isel(context=slice(0, 11))
     write_profiles(missing, decisions / "truth" / "synthetic.nc", overwrite=True)
-    refused(3, "synthetic.nc: 1 of 12 contexts are missing", *ASKED)
+    refused(3, "truth: synthetic.nc: 1 of 12 contexts are missing", *ASKED)
+    (decisions / "tables" / "synthetic.nc").write_bytes(b"")
+    refused(3, "tables: synthetic.nc: the file is empty", *ASKED)
 
 
 def test_units_that_differ_are_refused(refused, decisions):

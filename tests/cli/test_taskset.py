@@ -27,6 +27,18 @@ def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
         ("not a positive number", ["--utilisation", "0"]),
         ("not a positive number", ["--utilisation", "nan"]),
         ("not a whole number", ["--utilisation", "1", "--cores", "0"]),
+        (
+            "cores are 99999",
+            ["--utilisation", "1", "--cores", "99999", "--capacity", "cache_ways=1e9"],
+        ),
+        (
+            "cache_ways=7 is too little; at least 8, the lowest level 2 in truth/synthetic.nc",
+            ["--utilisation", "1", "--capacity", "cache_ways=7"],
+        ),
+        (
+            "'ways', which is no resource of truth/synthetic.nc; cache_ways, frequency are",
+            ["--utilisation", "1", "--capacity", "ways=20"],
+        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(refused, decisions, said, arguments):
