@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from msbgen.data.check import validate_profiles
 from msbgen.errors import ArgumentError
 from msbgen.schedule.grid import Grid, place_of
-from msbgen.schedule.phases import phase_table, table_grid
+from msbgen.schedule.phases import phase_table
 from msbgen.schedule.stretches import Singles, cut_runs
 
 Floats = NDArray[np.float64]
@@ -131,9 +131,3 @@ def _power(table: xr.Dataset, grid: Grid) -> Singles:
         stalled = fixed / (fixed + scaling / clocks)
     power = np.moveaxis(active * (1.0 - (1.0 - _STALLED) * stalled), -1, axis)
     return np.ascontiguousarray(power.reshape(len(power), -1)[phase].T, dtype=np.float32)
-
-
-def check_platform(tables: Mapping[str, xr.Dataset], truth: Truth) -> None:
-    """Raise :class:`ProfileError` where tables and truth are of different platforms."""
-    for name, table in tables.items():
-        truth.grid.check_same(table_grid(table), "the truth", place_of(table) or name)

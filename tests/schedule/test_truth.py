@@ -7,8 +7,7 @@ from conftest import synthetic_task
 from msbgen.data.schema import context_table, duration_array
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.grid import Grid
-from msbgen.schedule.phases import phase_table
-from msbgen.schedule.truth import STRETCHES, Truth, check_platform
+from msbgen.schedule.truth import STRETCHES, Truth
 
 FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 
@@ -56,7 +55,5 @@ def test_other_platforms_are_refused():
     profiles, fewer = synthetic_task(FULL), synthetic_task(FULL[:6])
     with pytest.raises(ProfileError, match="'b': 'cache_ways' has 2 levels"):
         Truth.of({"a": profiles, "b": fewer})
-    with pytest.raises(ProfileError, match="'cache_ways' has 2 levels from 2 to 4, in the truth 3"):
-        check_platform({"b": phase_table(fewer)}, Truth.of({"a": profiles}))
     with pytest.raises(ArgumentError, match="profiles are none"):
         Truth.of({})
