@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 4, 130, 143
+DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, PARTIAL = range(6)
+INTERRUPTED, TERMINATED = 130, 143
 
 # The verbs by what they are for; each is a file beside this one with `add` and `run`.
 GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
-    "measuring": (
-        "import",
-        "platform",
-    ),
+    "measuring": ("measure", "import", "platform"),
     "deciding": ("phases", "allocate", "taskset", "simulate", "queue"),
     "predictors": ("runtime", "relative"),
 }
@@ -40,6 +38,9 @@ CODES = {
     "msbgen.errors.ArgumentError": USAGE,
     "msbgen.cli.options.UsageError": USAGE,
     "msbgen.platform.record.RecordError": USAGE,
+    "msbgen.measure.actuator.SettingError": USAGE,
+    "msbgen.measure.probe.LackError": USAGE,
+    "msbgen.measure.harvest.IncompleteError": PARTIAL,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
     "builtins.BrokenPipeError": DONE,  # whoever reads the results has enough

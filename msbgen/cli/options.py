@@ -25,8 +25,8 @@ else:
 # What every help ends with; the table itself is in `main`.
 EXIT_CODES = (
     "exit codes: 0 done, 1 internal error, 2 usage or a file that cannot be written, 3 bad data, "
-    "4 not converged, 130 interrupted, 143 terminated by SIGTERM (after either, no file is left "
-    "half written)"
+    "4 not converged, 5 done in part, 130 interrupted, 143 terminated by SIGTERM (after either, no "
+    "file is left half written)"
 )
 
 # Characters that a terminal obeys, as escapes: names come out of files that strangers wrote.

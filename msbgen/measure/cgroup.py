@@ -201,6 +201,8 @@ def _restore(settings: Settings) -> None:
 
 def _find_place(files: KernelFiles) -> _Place | str | None:
     """Where a group with a quota can be made, or why it cannot."""
+    if not files.exists(_OWN):  # a kernel without control groups
+        return None
     mounts = [line.split() for line in files.read(_MOUNTS).splitlines()]
     own = [line.split(":", 2) for line in files.read(_OWN).splitlines()]
     for fields in mounts:

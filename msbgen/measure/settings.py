@@ -123,11 +123,16 @@ class Settings:
     def restore(self) -> Restored:
         """Take every change back, the last one first."""
         outcome = take_back(self.files, self._records)
-        if not outcome.failed:
-            if self._records:
-                self._log({"event": "restored", "others": outcome.others})
+        if self._records and not outcome.failed:
             self._records.clear()
+            with suppress(OSError):  # on a full disk; what is as before needs no note
+                self._log({"event": "restored", "others": outcome.others})
         return outcome
+
+    def end_processes(self) -> None:
+        """Kill what is in the groups that were made."""
+        for folder in _folders(self._records):
+            kill_group(self.files, folder)
 
     def _note(self, record: Record) -> None:
         self._log(record)

@@ -175,6 +175,10 @@ READING = {
         *("relative", "predict", "measured.nc", "--runs", "X", "--source", "a")
     ],
     "relative evaluate runs": ["relative", "evaluate", "X"],
+    "measure spec": ["measure", "X", "-o", "o.nc"],
+    "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],
+    "measure restore": ["measure", "--restore", "X"],
     "record stdin": ["platform", "record", "-o", "o.nc", "--stdin", "X", "--", "true"],
 }
 

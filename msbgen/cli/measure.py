@@ -1,0 +1,109 @@
+"""``msbgen measure``: from a command to a profile file, and the machine back to what it was."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    text = "measure a program in contexts of this machine"
+    verb = shared.new_verb(verbs, "measure", run, text)
+    verb.add_argument(
+        "spec",
+        type=Path,
+        nargs="?",
+        metavar="SPEC.toml",
+        help="command, resources, contexts, runs, events",
+    )
+    shared.add_out(
+        verb, "OUT.nc", "the profile file to write; journal and recordings are made beside it"
+    )
+    verb.add_argument(
+        "--contexts",
+        metavar="all|grid:AxB…|FILE",
+        help="contexts in the place of the spec's; a CSV file may be a plan with its runs",
+    )
+    verb.add_argument(
+        "--with",
+        dest="onto",
+        type=Path,
+        metavar="FIRST.nc",
+        help="measured before, by the same means: its runs are written, too",
+    )
+    verb.add_argument("--resume", action="store_true", help="go on with what was begun")
+    verb.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print plan, commands, time, and what would be changed and put back",
+    )
+    verb.add_argument(
+        "--restore",
+        type=Path,
+        metavar="JOURNAL",
+        help="only put back what a sweep that was killed has changed, and end what it left running",
+    )
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, or mend what a killed sweep left."""
+    if options.restore is not None:
+        if options.spec or options.out:
+            raise UsageError("--restore stands alone; drop SPEC.toml and -o.")
+        _restore(options.restore)
+        return
+    out: Path | None = options.out
+    if options.spec is None or (out is None and not options.dry_run):
+        raise UsageError("SPEC.toml and -o OUT.nc are wanted, or --restore JOURNAL.")
+    contexts = shared.contexts_file(options.contexts) if options.contexts else None
+    shared.check_files(
+        [options.spec, contexts, options.onto], [out] if out else [], force=options.force
+    )
+
+    from dataclasses import replace
+
+    from msbgen.measure import campaign, rehearse
+    from msbgen.measure import spec as specs
+
+    spec = specs.read_spec(options.spec)
+    if options.contexts:
+        spec = replace(spec, contexts=options.contexts)
+    if options.dry_run or out is None:
+        for line in rehearse.rehearse(spec):
+            shared.show(line)
+        return
+    with Progress("measuring") as step:
+        measured = campaign.measure(
+            spec,
+            out,
+            first=options.onto,
+            resume=options.resume,
+            overwrite=options.force,
+            progress=step,
+        )
+    for sentence in measured.warnings:
+        shared.say(f"warning: {sentence}")
+    head, *clocks = measured.describe()
+    shared.show(f"{out}: {head}")
+    for line in clocks:
+        shared.show(line)
+    measured.complete()
+
+
+def _restore(journal: Path) -> None:
+    shared.check_files([journal])
+
+    from msbgen.measure import actuator, restore
+
+    outcome = restore.restore_machine(journal)
+    for sentence in (*outcome.done, *outcome.others):
+        shared.show(sentence)
+    if outcome.failed:
+        raise actuator.SettingError(*outcome.failed)
+    if not outcome.done and not outcome.others:
+        shared.show("nothing is left of it: the machine is as it was.")

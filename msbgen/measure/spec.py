@@ -1,0 +1,334 @@
+"""What to measure: a command, resources with their levels, contexts, runs; as a TOML file.
+
+::
+
+    task = "xz"                            # the program's name if left out
+    command = ["xz", "-k", "-c", "-1", "input.bin"]
+    events = ["task-clock", "page-faults"] # as perf names them
+    runs = 5                               # of each context
+    cores = [1]                            # that the program is pinned to
+
+    [resources.cpu_share]
+    by = "quota"                           # quota, ways, bandwidth, clock, memguard
+    levels = [10, 25, 50, 75, 100]
+
+All other keys have defaults; see :class:`Spec`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msbgen.data.files import check_input
+from msbgen.data.schema import RESERVED
+from msbgen.durations import parse_seconds
+from msbgen.errors import ArgumentError, ProfileError
+
+# What gives a resource, by the word of a spec.
+MEANS = ("quota", "ways", "bandwidth", "clock", "memguard")
+_RESOURCE_KEYS = ("by", "levels", "period", "direction")
+_MOST = 1_000_000
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource and how it is given.
+
+    Attributes
+    ----------
+    name : str
+    by : str
+        One of :data:`MEANS`.
+    levels : tuple of float
+        Every level that contexts may have, rising.
+    period : float or None
+        Of a quota [s]; the sampling interval, where it is not given.
+    direction : str
+        Which limit MemGuard sets, read or write.
+    """
+
+    name: str
+    by: str
+    levels: tuple[float, ...]
+    period: float | None = None
+    direction: str = "read"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What to measure.
+
+    Attributes
+    ----------
+    command : tuple of str
+        Program and arguments.
+    resources : tuple of Resource
+    task : str
+        Name of the task; the program's, where it is not given.
+    folder : str
+        Where the command runs, relative to the spec's file.
+    stdin : str
+        File that it reads from its standard input, relative to `folder`.
+    environment : dict of str to str
+        Variables that it has beside ours.
+    interval : float
+        Sampling interval [s].
+    events : tuple of str
+        What is counted, in perf's names; tracepoints and probes that exist count, too.
+    progress : str or None
+        Counter that tells the progress of a run: ``instructions`` where they are counted, else
+        CPU time, where it is not given.
+    contexts : str
+        ``all``, ``grid:5x3``, or a CSV file, such as a plan with its runs; relative to the file.
+    runs : int
+        Of each context, where the CSV does not say.
+    warmups : int
+        Runs before the first that are not kept.
+    retries : int
+        How often a failed run is tried again.
+    seed : int
+        Of the order of all runs.
+    cores : tuple of int
+        That the program is pinned to; the last one of ours, where none is given.
+    cooldown, timeout : float
+        Pause before each run, and longest duration of one [s].
+    seconds : float or None
+        How long a run takes at the highest levels, about: for the time that a dry run tells [s].
+    """
+
+    command: tuple[str, ...]
+    resources: tuple[Resource, ...]
+    task: str = ""
+    folder: str = "."
+    stdin: str = os.devnull
+    environment: dict[str, str] = field(default_factory=dict)
+    interval: float = 0.01
+    events: tuple[str, ...] = ("task-clock", "page-faults", "context-switches")
+    progress: str | None = None
+    contexts: str = "all"
+    runs: int = 5
+    warmups: int = 1
+    retries: int = 1
+    seed: int = 0
+    cores: tuple[int, ...] = ()
+    cooldown: float = 0.0
+    timeout: float = 600.0
+    seconds: float | None = None
+
+    def digest(self, contexts: Sequence[Sequence[float]], runs: Sequence[int]) -> str:
+        """What tells this spec, with its contexts and their runs, from every other one."""
+        given = {key: value for key, value in asdict(self).items() if key != "contexts"}
+        whole = [given, [list(row) for row in contexts], [int(n) for n in runs]]
+        return hashlib.blake2b(
+            json.dumps(whole, sort_keys=True).encode(), digest_size=16
+        ).hexdigest()
+
+
+def read_spec(path: str | os.PathLike[str]) -> Spec:
+    """Read a spec.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+    """
+    path = check_input(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
+    return _spec(content, path)
+
+
+def _spec(content: Mapping[str, Any], path: Path) -> Spec:
+    at = path.name
+    keys = list(Spec.__dataclass_fields__)
+    _check_keys(content, keys, ("command", "resources"), at)
+    read = _Reader(content, at)
+    command = _command(content["command"], at)
+    resources = _resources(content["resources"], at)
+    base = path.resolve().parent
+    folder = str(base / read.text("folder", "."))
+    if not Path(folder).is_dir():
+        raise ProfileError(
+            f"{at}: 'folder' is '{folder}', which is none; an existing one is wanted."
+        )
+    stdin = str(Path(folder) / read.text("stdin", os.devnull))
+    if stdin != os.devnull:
+        check_input(stdin)
+    contexts = read.text("contexts", "all")
+    if contexts != "all" and not contexts.startswith("grid:"):
+        contexts = str(base / contexts)
+    return Spec(
+        command=command,
+        resources=resources,
+        task=read.text("task", Path(command[0]).name),
+        folder=folder,
+        stdin=stdin,
+        environment=read.table("environment"),
+        interval=_interval(read, at),
+        events=read.names("events", Spec.events),
+        progress=read.text("progress", "") or None,
+        contexts=contexts,
+        runs=read.whole("runs", 5, least=1),
+        warmups=read.whole("warmups", 1),
+        retries=read.whole("retries", 1),
+        seed=read.whole("seed", 0),
+        cores=read.cores("cores"),
+        cooldown=read.seconds("cooldown", 0.0),
+        timeout=read.seconds("timeout", 600.0, least=0.01),
+        seconds=read.seconds("seconds", 0.0) or None,
+    )
+
+
+def _interval(read: _Reader, at: str) -> float:
+    """perf takes whole milliseconds."""
+    seconds = read.seconds("interval", 0.01, least=0.001)
+    if abs(1000 * seconds - round(1000 * seconds)) > 1e-9 * seconds:
+        raise ProfileError(f"{at}: 'interval' is {seconds:g} s; whole milliseconds are wanted.")
+    return round(1000 * seconds) / 1000
+
+
+def _command(value: Any, at: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            raise ProfileError(
+                f"{at}: 'command' is no command ({error}); a list is wanted."
+            ) from None
+    strings = isinstance(value, list) and all(isinstance(word, str) for word in value)
+    if not strings or not value or not value[0] or any("\0" in word for word in value):
+        raise ProfileError(f"{at}: 'command' is {value!r}; a program and its arguments are wanted.")
+    return tuple(value)
+
+
+def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
+    if not isinstance(tables, dict) or not tables:
+        raise ProfileError(
+            f"{at}: 'resources' is {tables!r}; a table '[resources.NAME]' is wanted."
+        )
+    found = []
+    for name, table in tables.items():
+        where = f"{at}, resource '{name}'"
+        if name in RESERVED or not name.isidentifier() or name.endswith("_achieved"):
+            raise ProfileError(
+                f"{where}: a name of letters, digits and underscores, none of msbgen's own, is "
+                f"wanted."
+            )
+        if not isinstance(table, dict):
+            raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
+        _check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
+        read = _Reader(table, where)
+        by = read.text("by", "")
+        if by not in MEANS:
+            raise ProfileError(f"{where}: 'by' is '{by}'; {', '.join(MEANS)} are known{_near(by)}.")
+        levels = table["levels"]
+        numbers = isinstance(levels, list) and all(
+            isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < 1e12 for v in levels
+        )
+        if not numbers or not levels or len(set(levels)) < len(levels):
+            raise ProfileError(
+                f"{where}: 'levels' are {levels!r}; distinct positive numbers are wanted."
+            )
+        period = read.seconds("period", 0.0) or None
+        direction = read.text("direction", "read")
+        if (period and by != "quota") or ("direction" in table and by != "memguard"):
+            raise ProfileError(
+                f"{where}: 'period' belongs to 'quota' and 'direction' to 'memguard'; drop it."
+            )
+        if direction not in ("read", "write"):
+            raise ProfileError(f"{where}: 'direction' is '{direction}'; read or write is wanted.")
+        found.append(Resource(name, by, tuple(sorted(map(float, levels))), period, direction))
+    same = [(r.by, r.direction) for r in found]
+    if len(set(same)) < len(same):
+        raise ProfileError(f"{at}: two resources are set by the same means; one each is wanted.")
+    return tuple(found)
+
+
+def _check_keys(
+    content: Mapping[str, Any], known: Sequence[str], needed: Sequence[str], where: str
+) -> None:
+    for key in content:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are."
+            raise ProfileError(f"{where}: '{key}' is no known key; {hint}")
+    for key in needed:
+        if key not in content:
+            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
+
+
+def _near(word: str) -> str:
+    near = difflib.get_close_matches(word, MEANS, 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
+
+
+class _Reader:
+    """Values of a table, each of its kind, or a sentence."""
+
+    def __init__(self, table: Mapping[str, Any], where: str):
+        self._table, self._where = table, where
+
+    def _refuse(self, key: str, wanted: str) -> ProfileError:
+        return ProfileError(f"{self._where}: '{key}' is {self._table[key]!r}; {wanted} is wanted.")
+
+    def text(self, key: str, default: str) -> str:
+        value = self._table.get(key, default)
+        if not isinstance(value, str) or "\0" in value or (key in self._table and not value):
+            raise self._refuse(key, "a text")
+        return value
+
+    def whole(self, key: str, default: int, least: int = 0) -> int:
+        value = self._table.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+            raise self._refuse(key, f"a whole number from {least} to {_MOST}")
+        return value
+
+    def seconds(self, key: str, default: float, least: float = 0.0) -> float:
+        value = self._table.get(key, default)
+        number = float(value) if isinstance(value, (int, float)) else _seconds(value)
+        if isinstance(value, bool) or not least <= number < 1e7:
+            raise self._refuse(key, f"a time of {least:g} s or more, as 2s, 500ms or 5min")
+        return float(number)
+
+    def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self._table.get(key, list(default))
+        listed = isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value)
+        if not listed or not value or len(set(value)) < len(value):
+            raise self._refuse(key, "a list of distinct names")
+        return tuple(value)
+
+    def cores(self, key: str) -> tuple[int, ...]:
+        value = self._table.get(key, [])
+        listed = isinstance(value, list) and all(
+            isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 65536 for v in value
+        )
+        if not listed or len(set(value)) < len(value):
+            raise self._refuse(key, "a list of distinct core numbers")
+        return tuple(value)
+
+    def table(self, key: str) -> dict[str, str]:
+        value = self._table.get(key, {})
+        if not isinstance(value, dict) or not all(
+            isinstance(v, str) and "\0" not in v and k and "=" not in k for k, v in value.items()
+        ):
+            raise self._refuse(key, "a table of texts")
+        return dict(value)
+
+
+def _seconds(text: Any) -> float:
+    """A time in seconds; -1 where it is none."""
+    try:
+        return parse_seconds(text) if isinstance(text, str) else -1.0
+    except ArgumentError:
+        return -1.0

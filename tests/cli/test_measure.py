@@ -1,0 +1,121 @@
+"""``msbgen measure`` on a fake kernel: what users type and see."""
+
+import pytest
+
+from msbgen.data.store import read_profiles
+from msbgen.measure import campaign, rehearse, restore
+from sweeping import machine, needs_perf, tree
+
+SPEC = """
+task = "work"
+command = "/bin/sh -c 'i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done'"
+runs = 2
+warmups = 0
+interval = "5ms"
+events = ["task-clock", "page-faults"]
+[resources.cache_ways]
+by = "ways"
+levels = [2, 8]
+"""
+
+
+@pytest.fixture
+def kernel(tmp_path, tmp_path_factory, monkeypatch):
+    kernel = machine(tmp_path_factory.mktemp("machine"))
+    for module in (campaign, rehearse, restore):
+        monkeypatch.setattr(module, "SystemFiles", lambda: kernel)
+    (tmp_path / "spec.toml").write_text(SPEC)
+    return kernel
+
+
+@needs_perf
+def test_from_a_command_to_a_file_and_nothing_left(msbgen, kernel, tmp_path):
+    before = tree(kernel)
+    done = msbgen("measure", "spec.toml", "-o", "out.nc")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("out.nc: 2 contexts, 4 runs\n")
+    assert "task_clock" in done.stdout
+    assert tree(kernel) == before
+    assert read_profiles(tmp_path / "out.nc").sizes["context"] == 2
+    assert msbgen("check", "out.nc").returncode == 0
+    done = msbgen("measure", "--restore", "out.journal")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "nothing is left of it: the machine is as it was.\n",
+    )
+    done = msbgen("measure", "spec.toml", "-o", "out.nc", "--resume")
+    assert done.returncode == 2
+    assert "out.nc: exists already" in done.stderr
+
+
+@needs_perf
+def test_contexts_of_the_command_line_and_a_second_batch(msbgen, kernel, tmp_path):
+    assert msbgen("measure", "spec.toml", "-o", "a.nc", "--contexts", "grid:1").returncode == 0
+    (tmp_path / "plan.csv").write_text("cache_ways,runs\n2,1\n")
+    second = ["-o", "b.nc", "--contexts", "plan.csv", "--with", "a.nc"]
+    done = msbgen("measure", "spec.toml", *second)
+    assert done.returncode == 0, done.stderr
+    assert read_profiles(tmp_path / "b.nc")["cache_ways"].values.tolist() == [2, 8]
+
+
+@needs_perf
+def test_a_dry_run_shows_everything_and_changes_nothing(msbgen, kernel, tmp_path):
+    before = tree(kernel)
+    done = msbgen("measure", "spec.toml", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    for word in ("plan: 2 contexts, 4 runs", "perf stat", "time: ", "takes them back", "rmdir"):
+        assert word in done.stdout
+    assert tree(kernel) == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["spec.toml"]
+
+
+@needs_perf
+def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
+    text = SPEC.replace(
+        "i=0;", f"grep -q L3:0=ff {kernel.at('/sys/fs/resctrl')}/msb*/schemata; i=0;"
+    )
+    (tmp_path / "spec.toml").write_text(text.replace("; i=0;", " || exit 7; i=0;"))
+    done = msbgen("measure", "spec.toml", "-o", "out.nc")
+    assert done.returncode == 5
+    assert "left out after 2 attempts: run 0 of context cache_ways=2: exited with 7." in done.stderr
+    assert read_profiles(tmp_path / "out.nc")["cache_ways"].values.tolist() == [8]
+    again = msbgen("measure", "spec.toml", "-o", "out.nc", "--resume", "--force")
+    assert again.returncode == 5
+
+
+def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
+    from msbgen.measure.journal import VERSION, Journal
+    from msbgen.measure.settings import Settings
+
+    before = tree(kernel)
+    journal = Journal(tmp_path / "x.journal", new=True)
+    head = {"event": "sweep", "version": VERSION, "tag": "cli-test", "boot": restore.boot()}
+    journal.append(head)
+    Settings(kernel, journal.append).make("/sys/fs/resctrl/msbgen-x")
+    journal.close()
+    done = msbgen("measure", "--restore", "x.journal")
+    assert (done.returncode, done.stdout) == (0, "group /sys/fs/resctrl/msbgen-x is removed.\n")
+    assert tree(kernel) == before
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "arguments"),
+    [
+        (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
+        (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
+        (2, "--restore stands alone", ["measure", "spec.toml", "--restore", "spec.toml"]),
+        (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
+        (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),
+        (3, "contexts: ", ["measure", "spec.toml", "-o", "out.nc", "--contexts", "grid:9"]),
+        (2, "there is no folder", ["measure", "spec.toml", "-o", "none/out.nc"]),
+    ],
+)
+def test_what_cannot_be_done_is_refused(refused, kernel, code, said, arguments):
+    refused(code, said, *arguments)
+
+
+def test_what_the_machine_lacks_is_said_line_by_line(refused, kernel, tmp_path):
+    text = SPEC.replace("/bin/sh -c", "no-such-program").replace("[2, 8]", "[2, 80]")
+    (tmp_path / "spec.toml").write_text(text)
+    refused(2, "'no-such-program': no such program", "measure", "spec.toml", "-o", "out.nc")
+    refused(2, "cache_ways is 80 1", "measure", "spec.toml", "--dry-run")

@@ -1,0 +1,88 @@
+"""What tests of sweeps share: a fake kernel's machine, short programs, processes to be killed."""
+
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import pytest
+
+from fake_kernel import FakeKernel
+from msbgen.measure.spec import Resource, Spec
+
+needs_perf = pytest.mark.skipif(
+    shutil.which("perf") is None, reason="needs perf: apt-get install linux-perf"
+)
+
+# About 30 ms of a core, page faults all along.
+WORK = ("/bin/sh", "-c", "i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done")
+WAYS = Resource("cache_ways", "ways", (2.0, 4.0, 8.0))
+
+
+def machine(folder):
+    """A kernel with resctrl in a folder, and what its tree shows now."""
+    return FakeKernel(folder / "kernel").with_resctrl()
+
+
+def tree(kernel):
+    """Every setting of a fake kernel."""
+    return {
+        str(p): p.read_text() if p.is_file() else None
+        for p in (kernel.root / "tree").rglob("*")
+        if p.name not in ("last_cmd_status", "scaling_cur_freq")
+    }
+
+
+def spec(*command, **given):
+    """A short sweep: three contexts of two runs."""
+    given = {"resources": (WAYS,), "task": "work", "runs": 2, "warmups": 0, "timeout": 20.0} | given
+    events = ("task-clock", "page-faults")
+    return Spec(command=command or WORK, **{"events": events, "interval": 0.005, **given})
+
+
+def forked(work):
+    """Run a function in a process of its own; returns its number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = work() or 0
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def status_of(pid):
+    """Exit status of a process, minus the signal that ended it."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def await_that(true, seconds=5.0):
+    """Wait until something is true."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def processes(word):
+    """Processes that live and have a word in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (path / "cmdline").read_bytes() and path.name != str(os.getpid()):
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
