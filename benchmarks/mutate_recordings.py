@@ -177,7 +177,9 @@ def judge(original: Original, path: Path) -> tuple[str, str]:
         if any(r.times[-1] > LONG * r.interval for r in recordings):
             return ANSWERED, "a recording of more than a day"
         dataset, said = import_recordings(manifest, original.reader)
-        errors = inspect_profiles(dataset).errors
+        errors = inspect_profiles(dataset, source=path.name).errors
+        if errors and original.manifest:  # contexts of its own making, which writing refuses
+            return (REFUSED if all(map(one_sentence, errors)) else FAILED), "\n".join(errors)
         why = "; ".join(errors) or _lost(dataset, manifest, recordings)
         odd = [text for text in said if not one_sentence(text)]
         return (FAILED if why or odd else ANSWERED), why or "; ".join(odd)

@@ -18,8 +18,9 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import check, relative, runtimes, schema, store
+    from msbgen.data import check, quality, relative, runtimes, schema, store
     from msbgen.errors import ProfileError
+    from msbgen.measure import clocks
 
     dataset = store.load_netcdf(options.file)
     if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:
@@ -31,10 +32,17 @@ def run(options: argparse.Namespace) -> None:
         show(f"{relative.describe_relative(dataset)}\nno problem found")
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
+    warnings, notes = list(findings.warnings), []
     if not findings.errors:
         show(schema.describe_profiles(dataset))
-    for sentence in findings.warnings:
+        for line in clocks.describe_clocks(dataset):
+            show(line)
+        warnings += quality.doubt_measurements(dataset, source=options.file.name)
+        notes = quality.note_design(dataset, source=options.file.name)
+    for sentence in warnings:
         show(f"warning: {sentence}")
+    for sentence in notes:
+        show(f"note: {sentence}")
     if findings.errors:
         raise ProfileError(*findings.errors)
-    show("no problem found" if not findings.warnings else "usable, with warnings")
+    show("no problem found" if not warnings else "usable, with warnings")

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.data.breaches import Breaches
 from msbgen.data.schema import (
     REPLICATES,
     RESERVED,
@@ -309,7 +310,7 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
                 f"'run' of one context, or give the resource that tells them apart its role."
             )
             break
-    breaches = _Breaches(ds)
+    breaches = Breaches(ds)
     for rows in _context_blocks(ds):
         _check_values(ds.isel(context=rows), breaches.of(rows.start))
     yield from breaches.sentences()
@@ -411,7 +412,7 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
 def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
-    breaches = _Breaches(ds)
+    breaches = Breaches(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)
         levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", values), dtype=float))
@@ -453,38 +454,3 @@ def _run_lengths(alive: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Index after the last count of each run: (..., time) -> (...)."""
     last = alive.shape[-1] - np.argmax(alive[..., ::-1], axis=-1)
     return np.where(alive.any(axis=-1), last, 0)
-
-
-class _Breaches:
-    """Sentences about masks over (context[, run[, time]]), one a kind, met block after block."""
-
-    def __init__(self, ds: xr.Dataset):
-        self._ds = ds
-        self._met: dict[str, tuple[str, int]] = {}
-
-    def of(self, first: int) -> Callable[[str, Any], None]:
-        """Take the sentences of a block that begins at context `first`."""
-
-        def found(sentence: str, mask: Any) -> None:
-            if not mask.any():
-                return
-            place, n = self._met.get(sentence, ("", 0))
-            place = place or self._place(first, mask)
-            self._met[sentence] = place, n + int(np.count_nonzero(mask))
-
-        return found
-
-    def sentences(self) -> Iterator[str]:
-        for sentence, (place, n) in self._met.items():
-            more = f" and {n - 1} more place{'s' * (n > 2)}" if n > 1 else ""
-            yield sentence.replace("PLACE", place + more)
-
-    def _place(self, first: int, mask: NDArray[np.bool_]) -> str:
-        index = np.unravel_index(int(np.argmax(mask)), mask.shape)
-        text = f"in {describe_context(self._ds, first + int(index[0]))}"
-        dim = replicate_dim(self._ds)
-        if dim and len(index) > 1:
-            text += f", {dim} {index[1]}"
-        if len(index) > 2:
-            text += f", interval {index[2]} ({float(self._ds['time'].values[index[2]]):g} s)"
-        return text

@@ -75,3 +75,22 @@ def test_names_that_a_terminal_cannot_show_are_escaped(measured, tmp_path, start
     assert done.returncode == 3
     assert "no such file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_check_doubts_how_a_file_was_measured(measured, tmp_path, msbgen):
+    steal = ("context", "run"), [[0.0, 0.2, 0.0]] * 6, {"units": "1"}
+    write_profiles(measured.assign(steal=steal).isel(context=slice(1, 6)), tmp_path / "task.nc")
+    done = msbgen("check", "task.nc")
+    assert done.returncode == 0
+    assert "warning: task.nc: 'steal' is above 1% in context 0 (" in done.stdout
+    assert "note: task.nc: 1 of the platform's 4 corners were not measured: (" in done.stdout
+    assert "clock     instructions: totals of one context spread by 0.0%" in done.stdout
+    assert "\nprogress  instructions\n" in done.stdout
+    assert done.stdout.endswith("usable, with warnings\n")
+
+
+def test_a_corner_that_was_not_measured_is_no_problem(measured, tmp_path, msbgen):
+    write_profiles(measured.isel(context=slice(1, 6)), tmp_path / "task.nc")
+    done = msbgen("check", "task.nc")
+    assert "note: task.nc: 1 of" in done.stdout
+    assert done.stdout.endswith("no problem found\n")

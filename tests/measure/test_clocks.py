@@ -81,6 +81,8 @@ def test_the_steadiest_clock_that_moves_all_the_time_is_suggested():
         Clock("syscalls", 0.001, 0.001, 0.02),
     ]
     assert suggest_clock(clocks).name == "syscalls"  # as steady as calls, and finer
+    counted = [*clocks, Clock("instructions_u", 0.001, 0.0, 0.05)]
+    assert suggest_clock(counted).name == "instructions_u"
     assert suggest_clock(clocks[:2]).name == "task_clock"
     assert suggest_clock(clocks[1:2]).name == "page_faults"  # nothing better is there
     with pytest.raises(MeasurementError, match="no counter moves"):
@@ -105,7 +107,7 @@ def test_clocks_are_described_and_one_is_suggested():
     lines = describe_clocks(task.assign_attrs(progress="cache_misses"))
     assert lines[0].startswith("clock     instructions: totals of one context spread by 0.0%")
     assert (
-        lines[-1] == "progress  cache_misses; instructions tells it better (--clock instructions)"
+        lines[-1] == "progress  cache_misses; instructions tells it better (attribute 'progress')"
     )
     assert describe_clocks(task.assign_attrs(progress="instructions"))[-1] == (
         "progress  instructions"

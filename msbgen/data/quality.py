@@ -1,0 +1,310 @@
+"""How far measured profiles are to be trusted: what well-formed numbers say of their measuring.
+
+Beside the profiles themselves these variables over (context, run) are looked at where a file has
+them, as :mod:`msbgen.measure` writes them:
+
+===========================  =====================================================================
+``RESOURCE_achieved``        what the run had of a resource, in the resource's unit
+``longest_bin``              longest time between two stamps of the recording [s]
+``late_share``               share of the run in bins of more than 1.5 intervals [1]
+``COUNTER_counted_share``    share of its time for which the event was counted [1]
+``load``, ``steal``          tasks that wanted to run beside it [1]; share of CPU time that other
+                             machines took [1]
+===========================  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from scipy.special import fdtri
+
+from msbgen.data.breaches import Breaches
+from msbgen.data.schema import (
+    context_table,
+    counter_names,
+    describe_context,
+    duration_array,
+    resource_names,
+    same_level,
+)
+
+Floats = NDArray[np.float64]
+
+# A share of the largest value asked for: more is not what was asked.
+_MISSED = 0.02
+# Shares of a run in late bins, of time with a counter, of stolen time; tasks beside the measured.
+_LATE, _COUNTED, _STOLEN, _LOAD = 0.05, 0.95, 0.01, 0.5
+# Largest less smallest of a context's runs, over their mean: of its progress, of its duration.
+_PROGRESS_SPREADS, _DURATION_SPREADS = 0.05, 0.25
+# A run this many times the usual distance from the median, and this share of it, stands apart.
+_APART, _FAR, _NORMAL = 5.0, 0.1, 1.4826
+_FEW_RUNS = 5
+# Runs never differ by less than this share, whatever few of them say.
+_EVEN = 0.005
+# Counters wrap at these widths [bits]; what is left of a small step back is just below.
+_WIDTHS, _JUST_BELOW, _ABOVE_USUAL = (32, 48, 64), 2.0**-8, 100.0
+# What chance alone stays below: 99 of a hundred times.
+_CHANCE = 0.99
+# Corners that a sentence names.
+_NAMED = 3
+
+
+def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+    """Say what in valid, measured profiles looks wrong, a sentence each; nothing is refused.
+
+    Counters that wrapped; bins that came late; counters that were shared; resources that were not
+    had as asked; load and steal meanwhile; totals of the progress, and durations, that spread; runs
+    that stand apart; runs that are one recording twice; resources without an effect; contexts
+    that look as if they had not been set.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Valid profiles.  Of generated ones, and of profiles without runs, nothing is said.
+    source : str
+        What the sentences call it.
+    """
+    if "kind" in dataset.attrs or "run" not in dataset.dims:
+        return []
+    breaches = Breaches(dataset)
+    totals = np.stack([_totals(dataset, name) for name in counter_names(dataset)], axis=-1)
+    _wrapped(dataset, breaches)
+    _recording(dataset, breaches)
+    _settings(dataset, breaches)
+    _spreads(dataset, totals, breaches)
+    _twice(dataset, totals, breaches)
+    said = [*breaches.sentences(), *_without_effect(dataset, totals), *_not_set(dataset)]
+    return [f"{source}: {text}" for text in said]
+
+
+def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
+    """Say which corners of the platform were not measured: contexts beyond are extrapolated.
+
+    The corners are the products of each resource's smallest and largest level, or measured value
+    where the levels are not listed.
+    """
+    names = resource_names(dataset)
+    if "kind" in dataset.attrs or not names or len(names) > 6:
+        return []
+    ends = []
+    for name in names:
+        values = dataset[name].values.astype(float)
+        levels = np.atleast_1d(np.asarray(dataset[name].attrs.get("levels", values), dtype=float))
+        both = np.append(levels, values)
+        ends.append(np.unique([both.min(), both.max()]))
+    corners = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(names))
+    there = context_table(dataset)
+    missing = [c for c in corners if not same_level(there, c).all(axis=1).any()]
+    if not missing:
+        return []
+    texts = ["(" + ", ".join(f"{n}={v:g}" for n, v in zip(names, c)) + ")" for c in missing]
+    listed = ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "")
+    return [
+        f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "
+        f"{listed}; contexts towards them are extrapolated."
+    ]
+
+
+def _totals(ds: xr.Dataset, name: str) -> Floats:
+    """Events of each run, (context, run), NaN where it is missing."""
+    counts = ds[name].transpose("context", "run", "time").values
+    totals = np.nansum(counts, axis=2, dtype=float)
+    return np.where(np.isfinite(duration_array(ds)), totals, np.nan)
+
+
+def _wrapped(ds: xr.Dataset, breaches: Breaches) -> None:
+    for name in counter_names(ds):
+        counts = ds[name].transpose("context", "run", "time").values
+        largest = float(np.fmax.reduce(counts, axis=None))
+        usual = float(np.nanmedian(counts))
+        for bits in _WIDTHS:
+            edge = 2.0**bits
+            if largest < edge * (1 - _JUST_BELOW) or usual * _ABOVE_USUAL > edge:
+                continue
+            breaches.of(0)(
+                f"counter '{name}' is just below 2^{bits} PLACE, where {usual:.3g} is usual: a "
+                f"counter that wrapped; measure that run again or drop it.",
+                (counts >= edge * (1 - _JUST_BELOW)) & (counts <= edge),
+            )
+
+
+def _recording(ds: xr.Dataset, breaches: Breaches) -> None:
+    """What the recordings say of themselves."""
+    found = breaches.of(0)
+    late = _of_runs(ds, "late_share")
+    longest = _of_runs(ds, "longest_bin")
+    if np.isfinite(longest).any():
+        worst = float(np.nanmax(np.where(late > _LATE, longest, 0.0)))
+        found(
+            f"{_LATE:.0%} of the time or more lies in bins of more than 1.5 intervals, of up to "
+            f"{worst:.2g} s, PLACE: nothing shorter is seen there; a quieter machine or a longer "
+            f"interval is wanted.",
+            late > _LATE,
+        )
+    for name in counter_names(ds):
+        found(
+            f"counter '{name}' was counted for less than {_COUNTED:.0%} of its time PLACE: its "
+            f"counts are estimates; measure fewer events at once.",
+            _of_runs(ds, f"{name}_counted_share") < _COUNTED,
+        )
+    found(
+        f"'load' is above {_LOAD:g} PLACE: other tasks wanted to run; measure on an idle machine.",
+        _of_runs(ds, "load") > _LOAD,
+    )
+    found(
+        f"'steal' is above {_STOLEN:.0%} PLACE: other machines took the CPU; measure again, or on "
+        f"a machine of its own.",
+        _of_runs(ds, "steal") > _STOLEN,
+    )
+
+
+def _of_runs(ds: xr.Dataset, name: str) -> Floats:
+    """A variable over (context, run), NaN where there is none or it is no number."""
+    nothing = np.full((ds.sizes["context"], ds.sizes["run"]), np.nan)
+    if name not in ds or set(ds[name].dims) != {"context", "run"}:
+        return nothing
+    values = ds[name].transpose("context", "run").values
+    return values.astype(float) if values.dtype.kind in "iuf" else nothing
+
+
+def _settings(ds: xr.Dataset, breaches: Breaches) -> None:
+    """Resources that runs did not have as asked."""
+    for name in resource_names(ds):
+        wanted = ds[name].values.astype(float)
+        had = _of_runs(ds, f"{name}_achieved")
+        off = np.abs(had - wanted[:, None])
+        missed = off > _MISSED * np.abs(wanted).max()
+        if missed.any():
+            units = str(ds[name].attrs["units"])
+            unit = "" if units == "1" else f" {units}"
+            breaches.of(0)(
+                f"resource '{name}' was {float(off[missed].max()):.3g}{unit} or less from what was "
+                f"asked PLACE: see what else limits it, or take what was achieved.",
+                missed,
+            )
+
+
+def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
+    """Runs of one context that are not alike, and single runs that are unlike the others."""
+    found, duration = breaches.of(0), duration_array(ds)
+    clock = str(ds.attrs.get("progress", "instructions"))
+    if clock in counter_names(ds):
+        own = totals[..., counter_names(ds).index(clock)]
+        found(
+            f"totals of '{clock}' spread by more than {_PROGRESS_SPREADS:.0%} between runs PLACE: "
+            f"they are no clock of one piece of work; give every run the same input, or another "
+            f"clock.",
+            _spread(own) > _PROGRESS_SPREADS,
+        )
+    found(
+        f"durations spread by more than {_DURATION_SPREADS:.0%} between runs PLACE: measure on an "
+        f"idle machine, or more runs.",
+        _spread(duration) > _DURATION_SPREADS,
+    )
+    middle = _by_context(np.nanmedian, duration)[:, None]
+    apart = np.abs(duration - middle)
+    usual = _NORMAL * _by_context(np.nanmedian, apart)[:, None]
+    several = (np.isfinite(duration).sum(axis=1) >= _FEW_RUNS)[:, None]
+    with np.errstate(invalid="ignore"):
+        found(
+            "'duration' is far from that of the other runs PLACE: see what happened meanwhile, or "
+            "drop the run.",
+            several & (apart > _APART * usual) & (apart > _FAR * middle),
+        )
+
+
+def _by_context(reduce: object, values: Floats) -> Floats:
+    """A figure of the runs of each context; every context has one."""
+    return np.array([reduce(row[np.isfinite(row)]) for row in values])  # type: ignore[operator]
+
+
+def _spread(values: Floats) -> Floats:
+    """Largest less smallest of each context's runs, over their mean."""
+    mean = _by_context(np.mean, values)
+    return _by_context(np.ptp, values) / np.where(mean > 0, mean, 1.0)
+
+
+def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
+    """Runs that are one recording, taken twice."""
+    duration = duration_array(ds)
+    seen: set[tuple[float, ...]] = set()
+    again = np.zeros(duration.shape, dtype=bool)
+    for c, r in np.argwhere(np.isfinite(duration)):
+        key = (float(duration[c, r]), *totals[c, r].tolist())
+        again[c, r] = key in seen
+        seen.add(key)
+    breaches.of(0)(
+        "duration and totals are those of another run PLACE: one recording was taken twice; drop "
+        "one.",
+        again,
+    )
+
+
+def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
+    """Resources whose levels change neither durations nor totals by more than runs differ."""
+    figures = np.concatenate([duration_array(ds)[..., None], totals], axis=-1)
+    table = context_table(ds)
+    for column, name in enumerate(resource_names(ds)):
+        groups = _others_equal(table, column)
+        if groups and not any(_differs(f, groups) for f in np.moveaxis(figures, -1, 0)):
+            yield (
+                f"resource '{name}' had no effect: at its levels neither durations nor totals "
+                f"differ more than between runs; see that it was set, or measure more runs."
+            )
+
+
+def _others_equal(table: Floats, column: int) -> list[NDArray[np.int64]]:
+    """Groups of contexts, two or more, that differ in one resource only."""
+    _, group = np.unique(np.delete(table, column, axis=1), axis=0, return_inverse=True)
+    groups = [np.flatnonzero(group.ravel() == g) for g in range(group.max() + 1)]
+    return [rows for rows in groups if len(rows) > 1]
+
+
+def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
+    """Whether a figure of runs differs between the contexts of groups.
+
+    By much, or by more than chance makes it differ in one of a hundred trials: the variance between
+    contexts over that between runs follows Snedecor's F where there is no effect.
+    """
+    between = within = 0.0
+    free_between = free_within = 0
+    for rows in groups:
+        runs = [values[row][np.isfinite(values[row])] for row in rows]
+        means, every = np.array([run.mean() for run in runs]), np.concatenate(runs)
+        if np.ptp(means) > _FAR * np.abs(means).max():
+            return True
+        between += sum(len(run) * (run.mean() - every.mean()) ** 2 for run in runs)
+        within += sum(float(((run - run.mean()) ** 2).sum()) for run in runs)
+        free_between += len(runs) - 1
+        free_within += len(every) - len(runs)
+    if free_within == 0:
+        return True  # nothing tells how runs differ
+    if within == 0:
+        return between > 0
+    limit = float(fdtri(free_between, free_within, _CHANCE))
+    return between / free_between > limit * within / free_within
+
+
+def _not_set(ds: xr.Dataset) -> Iterator[str]:
+    """Contexts that run as with the most of a resource, where one between them does not."""
+    duration, table = duration_array(ds), context_table(ds)
+    mean, names = _by_context(np.mean, duration), resource_names(ds)
+    error = _by_context(np.std, duration)
+    for column, name in enumerate(names):
+        for rows in _others_equal(table, column):
+            rows = rows[np.argsort(table[rows, column])]
+            most = rows[-1]
+            for i, low in enumerate(rows[:-2]):
+                noise = max(error[low], error[most], _EVEN * mean[most])
+                between = mean[rows[i + 1 : -1]] - max(mean[low], mean[most])
+                slower = between > max(_APART * noise, _FAR * mean[most])
+                if abs(mean[low] - mean[most]) <= 2 * noise and slower.all():
+                    yield (
+                        f"{describe_context(ds, int(low))} runs as with {name}="
+                        f"{table[most, column]:g}, while what lies between is slower: see that it "
+                        f"was set, and measure it again."
+                    )

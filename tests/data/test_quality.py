@@ -1,0 +1,185 @@
+"""What valid numbers say of their measuring."""
+
+import numpy as np
+import pytest
+
+from conftest import synthetic_task
+from msbgen.data.check import inspect_profiles
+from msbgen.data.quality import doubt_measurements, note_design
+from msbgen.data.schema import counter_names
+from msbgen.data.shipped import shipped_file
+from msbgen.data.store import read_profiles
+
+GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+
+
+@pytest.fixture
+def many():
+    """Six runs of each of six contexts."""
+    return synthetic_task(GRID, n_runs=6)
+
+
+def said(dataset):
+    assert inspect_profiles(dataset).errors == []
+    return doubt_measurements(dataset, source="task.nc")
+
+
+def of_runs(dataset, name, value, units="1"):
+    label = {"units": units}
+    values = np.full((dataset.sizes["context"], dataset.sizes["run"]), np.nan)
+    values[2, 1] = value
+    return dataset.assign({name: (("context", "run"), values, label)})
+
+
+def scaled(dataset, place, factor):
+    """One run, or all of a context, that took so many times as long."""
+    profiles = (
+        dataset.copy(deep=True)
+        .pad(time=(0, dataset.sizes["time"] * int(factor + 1)))
+        .drop_vars("time")
+    )
+    interval = dataset.attrs["interval"]
+    time = interval * np.arange(1, profiles.sizes["time"] + 1)
+    profiles = profiles.assign_coords(time=("time", time, dataset["time"].attrs))
+    for c, r in np.argwhere(np.broadcast_to(place, dataset["duration"].shape)):
+        old = float(dataset["duration"][c, r])
+        new = factor * old
+        profiles["duration"][c, r] = new
+        edges = np.minimum(np.append(0, interval * np.arange(1, np.ceil(new / interval) + 1)), new)
+        for name in counter_names(dataset):
+            counts = dataset[name].values[c, r]
+            counts = counts[~np.isnan(counts)]
+            ends = np.minimum(interval * np.arange(len(counts) + 1), old) * factor
+            moved = np.diff(np.interp(edges, ends, np.append(0, np.cumsum(counts))))
+            profiles[name][c, r] = np.nan
+            profiles[name][c, r, : len(moved)] = moved
+    return profiles
+
+
+def at(context, run=slice(None), shape=(6, 6)):
+    mask = np.zeros(shape, dtype=bool)
+    mask[context, run] = True
+    return mask
+
+
+@pytest.mark.parametrize("name", ["bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd"])
+def test_nothing_is_said_of_measurements_that_ship(name):
+    for file in (f"{name}.nc", f"{name}-truth.nc"):
+        assert doubt_measurements(read_profiles(shipped_file(file)).isel(context=slice(90))) == []
+    assert note_design(read_profiles(shipped_file(f"{name}.nc"))) == []
+
+
+def test_nothing_is_said_of_good_measurements_nor_of_generated_ones(many):
+    assert said(many) == []
+    bad = of_runs(many, "steal", 0.9)
+    assert doubt_measurements(bad.assign_attrs(kind="sample")) == []
+    assert doubt_measurements(many.isel(run=0)) == []
+    assert note_design(many.isel(context=[0]).assign_attrs(kind="mean")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad", "sentence"),
+    [
+        ("steal", 0.005, 0.02, "'steal' is above 1% in context 2 (cache_ways=4, frequency=1 GHz),"),
+        ("load", 0.4, 0.8, "'load' is above 0.5 in context 2"),
+        ("instructions_counted_share", 0.96, 0.9, "counter 'instructions' was counted for less"),
+        ("late_share", 0.04, 0.5, "5% of the time or more lies in bins of more than 1.5"),
+        ("frequency_achieved", 0.97, 0.9, "resource 'frequency' was 0.1 GHz or less from what"),
+    ],
+)
+def test_what_is_known_of_runs_is_looked_at(many, name, good, bad, sentence):
+    many = of_runs(many, "longest_bin", 0.06, "s")
+    assert said(of_runs(many, name, good)) == []
+    (found,) = said(of_runs(many, name, bad))
+    assert sentence in found
+    assert found.startswith("task.nc: ")
+    assert ", run 1: " in found
+
+
+def test_variables_of_other_shapes_or_kinds_are_none(many):
+    text = ("context", "run"), np.full((6, 6), "x")
+    assert said(many.assign(steal=text)) == []
+    assert said(many.assign(steal=("context", np.ones(6)))) == []
+
+
+@pytest.mark.parametrize("bits", [32, 48, 64])
+def test_counts_just_below_a_width_have_wrapped(many, bits):
+    many["cache_misses"][1, 0, 3] = 2.0**bits - 1000
+    many["cache_requests"][1, 0, 3] = 2.0**bits
+    found = said(many)
+    assert any(f"'cache_misses' is just below 2^{bits} in context 1" in text for text in found)
+    assert any("interval 3 (0.04 s)" in text for text in found)
+
+
+def test_large_counts_that_are_usual_have_not_wrapped(many):
+    large = many.assign(instructions=many["instructions"] * 0 + np.float32(2.0**32 * 0.999))
+    large["instructions"].attrs = many["instructions"].attrs
+    assert not any("wrapped" in text for text in said(large))
+
+
+def test_durations_that_spread_and_runs_that_stand_apart(many):
+    found = said(scaled(many, at(3, 2), 2.0))
+    assert [text.partition(": ")[2][:40] for text in found] == [
+        "durations spread by more than 25% betwee",
+        "'duration' is far from that of the other",
+    ]
+    assert all("in context 3 (cache_ways=4, frequency=2 GHz)" in text for text in found)
+    assert "run 2" in found[1]
+    assert said(scaled(many, at(3, 2), 1.05)) == []
+
+
+def test_totals_of_the_progress_that_spread(many):
+    changed = many.copy(deep=True)
+    changed["instructions"][4, 1] *= 1.2
+    (found,) = said(changed)
+    assert "totals of 'instructions' spread by more than 5% between runs in context 4" in found
+    assert said(changed.assign_attrs(progress="time")) == []
+    misses = changed.assign_attrs(progress="cache_requests")
+    assert said(misses) == []
+
+
+def test_one_recording_twice(many):
+    for name in (*counter_names(many), "duration"):
+        many[name][5, 3] = many[name][5, 0]
+    (found,) = said(many)
+    assert "those of another run in context 5 (cache_ways=8, frequency=2 GHz), run 3" in found
+
+
+def test_a_resource_without_effect():
+    """The clock does nothing where both of its levels were measured at one."""
+    same = synthetic_task(np.array([(w, 1.0) for w in (2.0, 4.0, 8.0) for _ in range(2)]), n_runs=6)
+    units = same["frequency"].attrs
+    same = same.assign_coords(frequency=("context", np.tile([1.0, 2.0], 3), units))
+    (found,) = said(same)
+    assert "resource 'frequency' had no effect: at its levels neither durations nor" in found
+    assert "cache_ways" not in found.partition("(")[0]
+
+
+def test_one_run_a_context_tells_no_effect_and_no_spread():
+    assert said(synthetic_task(GRID, n_runs=1)) == []
+
+
+def test_a_context_that_was_not_set():
+    """Two ways run as eight do, three are slower."""
+    task = synthetic_task(np.array([(w, f) for f in (1.0, 2.0) for w in (2.0, 3.0, 8.0)]), n_runs=6)
+    duration = task["duration"].values.mean(axis=1)
+    wrong = scaled(task, at(0), float(duration[2] / duration[0]))
+    (found,) = said(wrong)
+    assert (
+        "context 0 (cache_ways=2, frequency=1 GHz) runs as with cache_ways=8, while what" in found
+    )
+
+
+def test_corners_that_are_missing_are_noted(many):
+    listed = {**many["frequency"].attrs, "levels": [1.0, 2.0]}
+    full = many.assign_coords(frequency=("context", many["frequency"].values, listed))
+    assert note_design(full) == []
+    (found,) = note_design(full.isel(context=slice(1, 6)), source="task.nc")
+    assert found == (
+        "task.nc: 1 of the platform's 4 corners were not measured: (cache_ways=2, frequency=1); "
+        "contexts towards them are extrapolated."
+    )
+    wider = {**listed, "levels": [0.5, 1.0, 2.0]}
+    (found,) = note_design(full.assign_coords(frequency=("context", GRID[:, 1], wider)))
+    assert "2 of the platform's 4 corners" in found
+    assert "(cache_ways=8, frequency=0.5)" in found
