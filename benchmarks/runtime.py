@@ -89,9 +89,7 @@ def measure(fits: Fits) -> dict[str, Any]:
 
 def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
     """Errors and bounds on what a case holds back, for each number of neighbours."""
-    part, degree = fits.part(case), fits.data.runs.degree
-    linear = fits.predicted("linear scaling", case)
-    asked = np.flatnonzero(~part.known & np.isfinite(linear))
+    asked, degree = fits.asked(case), fits.data.runs.degree
     if name in MODELS:
         predictor, runs = fits.predictor(name, case), fits.table[asked]
         predicted = predictor.predict(runs)
@@ -111,8 +109,7 @@ def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
     predictor, runs = fits.predictor("default", case), fits.data.runs
     locations, deviation, correction = predictor._locations(runs, predictor.members_)
     widths = predictor.spread_.widths(runs, deviation, correction)
-    asked = np.flatnonzero(~fits.part(case).known)
-    found = {}
+    asked, found = fits.asked(case), {}
     for name in WIDTHS:
         width = widths[WIDTHS.index(name)][None]
         bounds = conformal(fits, case, locations, width, asked)

@@ -145,6 +145,14 @@ class Fits:
         rng = np.random.default_rng([CALIBRATION_SEED, *at])
         return Part(known, *set_aside(self.table, unit, known, CALIBRATION, rng), unit)
 
+    def asked(self, case: Case) -> NDArray[np.int64]:
+        """Rows held back of workloads and platforms that were learned from alone."""
+        part, runs = self.part(case), self.data.runs
+        alone = part.kept & (runs.degree == 0)
+        fine = np.isin(runs.workload, runs.workload[alone])
+        fine &= np.isin(runs.platform, runs.platform[alone])
+        return np.flatnonzero(~part.known & fine)
+
     def has(self, name: str, case: Case) -> bool:
         return self._path(name, case).exists()
 

@@ -15,6 +15,9 @@ import msbgen
 from conftest import synthetic_task
 from msbgen import platform
 from msbgen.measure import parse_perf
+from msbgen.predict import completion
+from msbgen.predict.runs import Observations
+from msbgen.predict.towers import TowerSettings
 from msbgen.schedule import Allocator, Task, TaskSet, phase_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -31,8 +34,13 @@ import mutate
 import mutate_recordings
 import peers
 import reproduce
+import runtime
+import runtime_fits
+import runtime_networks
+import runtime_peers
 import schedule_replay
 from bench_generate import Stages
+from runtime_fits import Case, Fits
 from tables import README, RESULTS, markdown, put_into_readme
 from targets import Figure, figures
 from timing import interleaved, run_python, slope, standing_in
@@ -365,3 +373,100 @@ def test_spoilt_recordings_are_read_or_refused_in_a_sentence(tmp_path):
         verdicts.append(mutate_recordings.judge(original, path))
     assert [why for verdict, why in verdicts if verdict == mutate_recordings.FAILED] == []
     assert len({verdict for verdict, _ in verdicts}) == 2
+
+
+# ----------------------------------------------------------------------------------- runtimes
+
+
+def planted_runtimes(n=1500, shape=(8, 6)):
+    """Runtimes of known factors as a dataset; features tell what matters."""
+    rng = np.random.default_rng(0)
+    workload, platform = (rng.integers(size, size=n) for size in shape)
+    beside = np.where(rng.random(n) < 0.5, rng.integers(shape[0], size=n), -1)
+    mine, theirs = rng.random(shape[0]), rng.random(shape[0])
+    log = workload + 0.5 * platform + 0.3 * mine[workload] * platform
+    log = log + np.where(beside >= 0, 0.3 * theirs[beside], 0.0) + 0.02 * rng.normal(size=n)
+    return msbgen.make_runtimes(
+        np.exp(log), workload, platform, beside[:, None], np.arange(n) // 2,
+        workloads=[f"w{i}" for i in range(shape[0])], platforms=[f"p{i}" for i in range(shape[1])],
+        workload_features={"length": np.arange(shape[0]), "mine": mine, "theirs": theirs},
+        platform_features={"speed": np.arange(shape[1])},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", [runtime_networks.NeuralNetwork, runtime_networks.Attention], ids=lambda k: k.__name__
+)
+@pytest.mark.parametrize("slots", [0, 2])
+def test_gradients_of_networks_are_those_of_differences(kind, slots):
+    rng = np.random.default_rng(0)
+    n, shape = 30, (6, 5)
+    beside = rng.integers(-1, shape[0], (n, slots))
+    beside[:10] = -1
+    runs = Observations(
+        rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
+    )
+    features = (rng.normal(size=(size, 3)).astype(np.float32) for size in shape)
+    network, target = kind(*features, rng), rng.normal(size=n).astype(np.float32)
+
+    def loss():
+        return float(((network.forward(runs) - target).astype(float) ** 2).sum())
+
+    gradient = network.backward(2 * (network.forward(runs) - target))
+    for parameter, wanted in zip(network.parameters, gradient):
+        assert parameter.shape == wanted.shape
+        flat = parameter.reshape(-1)
+        for place in rng.integers(flat.size, size=2):
+            before, step = flat[place], 5e-3
+            flat[place] = before + step
+            high = loss()
+            flat[place] = before - step
+            difference = (high - loss()) / (2 * step)
+            flat[place] = before
+            assert wanted.reshape(-1)[place] == pytest.approx(difference, rel=0.02, abs=0.05)
+
+
+def test_every_way_to_predict_runtimes_is_scored_on_the_same_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(runtime_networks.train, "__defaults__", (300,))
+    monkeypatch.setattr(runtime_networks.Layers.__init__, "__defaults__", (32,))
+    for module in (runtime_networks, runtime_peers):
+        monkeypatch.setattr(module, "BATCH", 128)
+    monkeypatch.setattr(runtime_peers, "STEPS", 500)
+    monkeypatch.setattr(runtime_peers, "MOST_TREES", 30)
+    quick = TowerSettings(rank=8, hidden=16, steps=300, decay=0.0)
+    monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: quick)
+    fits, case = Fits(planted_runtimes(), tmp_path), Case("rows", 0.6, 0)
+    known = fits.part(case).known
+    names = ["default", "no rectifier", "interference discarded", *runtime_peers.PEERS]
+    errors = {}
+    for name in names:
+        if name == "boosting":
+            pytest.importorskip("xgboost", reason="pip install .[bench]")
+        fits.make(name, case)
+        alone, beside = runtime.score(fits, name, case)
+        assert alone["observations"] + beside["observations"] == (~known).sum()
+        errors[name] = alone["error"], beside["error"]
+    assert errors["default"][0] < 0.05
+    assert errors["linear scaling"][0] > 2 * errors["default"][0]
+    assert errors["interference discarded"][1] > 2 * errors["default"][1]
+    for name in ("neural network", "attention", "boosting"):
+        assert errors[name][0] < 0.3  # of runtimes that range over a factor of 20,000
+    lead = runtime.lead({n: {"rows 0.6": {"0": runtime.score(fits, n, case)}} for n in names})
+    assert 0 < lead["next best peer"]["error"]["mean"] < 1
+
+
+def test_a_fit_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys):
+    fits, case = Fits(planted_runtimes(), tmp_path), Case("cells", 0.5, 1)
+    fits.make("linear scaling", case)
+    monkeypatch.setattr(runtime_fits, "PEERS", {"linear scaling": None})
+    fits.make("linear scaling", case)
+    assert capsys.readouterr().out.count("linear scaling, cells-0.5-1") == 1
+
+
+def test_parts_removed_are_those_named():
+    before = runtime_fits.towers.LEAK
+    with runtime_fits._standing_in(runtime_fits.ABLATIONS["no rectifier"].stand_ins):
+        assert runtime_fits.towers.LEAK == runtime_fits.embeddings.LEAK == 1.0
+    assert runtime_fits.towers.LEAK == runtime_fits.embeddings.LEAK == before
+    named = {name for name, _ in runtime_fits.jobs()}
+    assert named == {*runtime_fits.MODELS, *runtime_peers.PEERS, *runtime_fits.ABLATIONS}
