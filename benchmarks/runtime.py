@@ -3,13 +3,14 @@
 ``python benchmarks/reproduce.py runtime [--data FOLDER] [--work FOLDER] [--no-fit]``: fits all
 methods on the same parts of the runtimes (`runtime_fits.py`), scores them on what was held back,
 stores, tabulates, draws.  ``--data`` reads the npz archives of the paper's authors in place of the
-data that ship; ``--work`` keeps the fits, so that what was interrupted goes on where it was.
+data that ship; ``--work`` keeps fits and scores, so that what was interrupted goes on where it was.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,9 @@ def measure(fits: Fits) -> dict[str, Any]:
     scores: dict[str, dict[str, Any]] = {}
     for name, case in made:
         of = scores.setdefault(name, {}).setdefault(_setting(case.split, case.share), {})
-        of[str(case.replicate)] = score(fits, name, case)
-        print(f"scored {name}, {case}", flush=True)
+        of[str(case.replicate)] = fits.kept("score", name, case, partial(score, fits, name, case))
     heads = [
-        score_heads(fits, case)
+        fits.kept("heads", name, case, partial(score_heads, fits, case))
         for name, case in made
         if name == "default" and (case.split, case.share) == ("rows", 0.5)
     ]
@@ -244,7 +244,8 @@ def tabulate(content: dict[str, Any]) -> None:
         rows.append([width, *cells])
     header = ["width", *(f"{where}, {100 * r:g} %" for where in ALONE for r in RATES)]
     put_into_readme("runtime-heads", markdown(header, rows))
-    rows = [[*row[:3], "met" if row[3] else "missed"] for row in verdicts(content)]
+    words = {True: "met", False: "missed"}
+    rows = [[*row[:3], words[bool(row[3])] if row[2] else ""] for row in verdicts(content)]
     put_into_readme("runtime-targets", markdown(["figure", "measured", "asked", ""], rows))
 
 
@@ -288,6 +289,9 @@ def verdicts(content: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
                 mean = content["lead"][against][kind]["mean"]
                 name = f"{kind} below the {against}, mean"
                 rows.append((name, f"{100 * mean:.0f} %", f"≥ {100 * share:g} %", mean >= share))
+                each = content["lead"][against][kind]["each"]
+                where = min(each, key=each.__getitem__)
+                rows.append((f"least of these: {where}", f"{100 * each[where]:.0f} %", "", True))
     return rows
 
 

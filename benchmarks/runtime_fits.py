@@ -7,8 +7,9 @@ paper sets it) or the predicted log runtimes of all runs (peers, and the predict
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 from runtime_peers import PEERS, Data
+from tables import store
 
 from msbgen.data.runtimes import features_of, run_table
 from msbgen.predict import completion, embeddings, towers
@@ -191,6 +193,18 @@ class Fits:
         return predictor.calibrate(
             self.table[part.held], self.runtime[part.held], groups=part.unit[part.held]
         )
+
+    def kept(self, what: str, name: str, case: Case, make: Callable[[], Any]) -> Any:
+        """What was made of a fit before, unless the fit is newer; made otherwise."""
+        fit = self._path(name, case)
+        path = fit.with_name(f"{case}-{what}.json")
+        if path.exists() and path.stat().st_mtime > fit.stat().st_mtime:
+            return json.loads(path.read_text())
+        made = make()
+        half = path.with_suffix(".half")
+        store(half, made)
+        half.rename(path)
+        return made
 
     def _without(self, ablation: Ablation, part: Part, case: Case) -> NDArray[np.float64]:
         kept, table = part.kept, self.table.copy()
