@@ -16,6 +16,9 @@ replays.  `bench_schedule.py --work FOLDER` times the decisions.
 never measured, beside every peer and without each part; it takes an hour and may keep its fits.
 ``python benchmarks/reproduce.py relative [--only programs runs …] [--data FOLDER]``: which machine
 runs a program best, beside peers and parts; the tasks of linear algebra in FOLDER do not ship.
+``python benchmarks/reproduce.py measure --work FOLDER [--only example shares kills]``: a program
+measured on this machine, contexts planned, profiles scored against quotas never measured; CPU
+shares; sweeps killed at random moments.  On an idle machine, as root, with perf.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -276,6 +279,7 @@ def real(folder: Path) -> None:
 # ----------------------------------------------------------------------------------------- speed
 
 SPEED = ("bridge", "generate")
+MEASURE = ("example", "shares", "kills")
 
 
 def speed(names: Sequence[str], quick: bool) -> None:
@@ -407,6 +411,10 @@ def main() -> None:
     part = parts.add_parser("relative", help="which machine runs a program best, beside peers")
     part.add_argument("--only", nargs="+", choices=relative.PARTS, default=[*relative.PARTS])
     part.add_argument("--data", type=Path, help="folder of tasks of dense linear algebra")
+    part = parts.add_parser("measure", help="a program measured on this machine, then generated")
+    part.add_argument("--work", type=Path, required=True, help="folder for what is measured")
+    part.add_argument("--only", nargs="+", choices=MEASURE, default=MEASURE)
+    part.add_argument("--quick", action="store_true", help="few, short runs, for a trial")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -415,6 +423,11 @@ def main() -> None:
         runtime.run(arguments.data, arguments.work, fit=not arguments.no_fit)
     elif arguments.part == "relative":
         relative.run(arguments.only, arguments.data)
+    elif arguments.part == "measure":
+        import bench_sweep
+
+        for name in arguments.only:
+            bench_sweep.run(name, arguments.work, quick=arguments.quick)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

@@ -439,8 +439,13 @@ class FakeKernel:
 
     def _new_cgroup(self, path):
         files = {
-            1: {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"},
-            2: {"cpu.max": "max 100000", "cgroup.controllers": "cpu", "cgroup.subtree_control": ""},
+            1: {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000", "cpu.shares": "1024"},
+            2: {
+                "cpu.max": "max 100000",
+                "cpu.weight": "100",
+                "cgroup.controllers": "cpu",
+                "cgroup.subtree_control": "",
+            },
         }
         for name, text in files[self.facts["version"]].items():
             self.put(f"{path}/{name}", f"{text}\n")
@@ -457,6 +462,7 @@ class FakeKernel:
             self.put(f"{path}/cgroup.controllers", " ".join(given) + "\n")
             if "cpu" not in given:
                 self.at(f"{path}/cpu.max").unlink()
+                self.at(f"{path}/cpu.weight").unlink()
 
     def _limit(self, folder):
         """(quota, period), the quota None where there is no limit."""
@@ -495,6 +501,11 @@ class FakeKernel:
             quota = None if words[0] == "max" else int(words[0])
             self._check(path, quota, period)
             self.put(path, f"{'max' if quota is None else quota} {period}\n")
+        elif file in ("cpu.shares", "cpu.weight"):
+            least, most = (2, 262144) if file == "cpu.shares" else (1, 10000)
+            if not least <= int(text) <= most:
+                raise no(errno.ERANGE, path)
+            self.put(path, f"{int(text)}\n")
         elif file in ("cpu.cfs_quota_us", "cpu.cfs_period_us"):
             quota, period = self._limit(folder)
             value = int(text)

@@ -1,6 +1,7 @@
 """A share of the CPU for a program: the quota of a control group, version 1 or 2.
 
-The group may run for ``quota`` microseconds of every ``period``.  Limits are the kernel's
+The group may run for ``quota`` microseconds of every ``period``, and has the largest weight, so
+that others on its core take little from it.  Limits are the kernel's
 (``kernel/sched/core.c``, tg_set_cfs_bandwidth): a quota of 1 ms or more, a period from 1 ms to 1 s,
 and no group above the share of those that it is in.
 """
@@ -17,6 +18,8 @@ from msbgen.measure.settings import Settings
 _LEAST = 1_000  # microseconds, of a quota and of a period
 _LONGEST = 1_000_000  # microseconds, of a period
 _MOUNTS, _OWN = "/proc/self/mounts", "/proc/self/cgroup"
+# The largest weight that a group can have: others on its core get what the quota leaves them.
+_WEIGHT = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}
 # What a kernel's file calls no limit: version 1, version 2.
 _UNLIMITED = ("-1", "max")
 
@@ -156,6 +159,9 @@ class CpuQuota:
                         f"root, or have the folder given to you (systemd: Delegate=cpu)."
                     ) from None
             self._folder = folder
+            file, weight = _WEIGHT[place.version]
+            if self._files.exists(f"{folder}/{file}"):
+                self._write(file, weight, 0.0)
             if place.version == 1:
                 self._write("cpu.cfs_period_us", str(self._period), 0.0)
         return place

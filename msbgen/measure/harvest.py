@@ -144,7 +144,7 @@ def _shares_missed(spec: Spec, kept: Sequence[Record]) -> list[str]:
             if missed:
                 said.append(
                     f"{resource.name} = {level:g} percent: {len(missed)} of {len(had)} runs had "
-                    f"{min(missed):.3g} to {max(missed):.3g}: the program itself waits, or others "
-                    f"are on its core."
+                    f"{min(missed):.3g} to {max(missed):.3g}: the program itself waits, others are "
+                    f"on its core, or its runs are short beside the quota's period."
                 )
     return said

@@ -19,6 +19,8 @@ from msbgen.errors import ProfileError
 Record = dict[str, Any]
 
 VERSION = 1
+# How the first line begins.
+_HEAD = b'{"event": "sweep"'
 
 
 class Journal:
@@ -51,7 +53,7 @@ class Journal:
         self.records: list[Record] = []
         if new:
             check_folder(path.resolve().parent, path)
-            flags = os.O_CREAT | os.O_EXCL
+            flags = os.O_CREAT | (0 if _is_blank(path) else os.O_EXCL)
         else:
             self.records = read_journal(path)
             flags = 0
@@ -64,6 +66,7 @@ class Journal:
                 f"{path}: another process is measuring with it; wait for it, or end it."
             ) from None
         if new:
+            os.ftruncate(self._handle, 0)
             _sync_folder(path.resolve().parent)
         else:
             self.records = read_journal(path)  # whoever held the lock may have added to it
@@ -94,7 +97,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[Record]:
-    """Records of a journal, but for half a line at its end.
+    """Records of a journal, but for half a line at its end; none where nothing was begun yet.
 
     Raises
     ------
@@ -102,6 +105,8 @@ def read_journal(path: Path) -> list[Record]:
         No such file, no journal, or a line in its middle that is damaged.
     """
     data = check_input(path).read_bytes()
+    if _is_blank(path):
+        return []
     records: list[Record] = []
     for number, line in enumerate(data[: _whole(data)].splitlines(), start=1):
         try:
@@ -116,6 +121,14 @@ def read_journal(path: Path) -> list[Record]:
             f"{path}: is no journal of 'msbgen measure'; name the one beside OUT.nc."
         )
     return records
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether there is a file that was made for a journal, and no more than half its first line."""
+    if not path.is_file():
+        return False
+    data = path.read_bytes()
+    return b"\n" not in data and data[: len(_HEAD)] == _HEAD[: len(data)]
 
 
 def _whole(data: bytes) -> int:

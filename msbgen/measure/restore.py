@@ -44,6 +44,8 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> Restored
 
 def restore_journal(journal: Journal, files: KernelFiles) -> Restored:
     """As :func:`restore_machine`, for a journal that is open."""
+    if not journal.records:
+        return Restored()
     first = journal.records[0]
     if first["boot"] != boot():
         # settings and processes went with the kernel that had them

@@ -128,7 +128,7 @@ def sweep(
 def _open(places: Places, order: Order, *, resume: bool) -> Journal:
     if resume:
         journal = Journal(places.journal, new=False)
-        if journal.records[0]["digest"] != order.digest:
+        if journal.records and journal.records[0]["digest"] != order.digest:
             journal.close()
             raise ProfileError(
                 f"{places.journal}: was begun with another spec, or other contexts; put them back, "

@@ -50,6 +50,12 @@ def test_a_share_is_so_many_microseconds_of_each_period(kernel, version):
     assert f"v{version}" in actuator.capability().mechanism
 
 
+def test_others_on_its_core_get_what_the_quota_leaves(kernel, version):
+    quota(kernel).apply(50)
+    file, weight = {1: ("cpu.shares", "262144"), 2: ("cpu.weight", "10000")}[version]
+    assert kernel.read(f"{folder(kernel, version)}/{file}") == f"{weight}\n"
+
+
 def test_everything_is_as_before_after_restoring(kernel, version):
     def tree():
         return {p: p.read_text() for p in (kernel.root / "tree").rglob("*") if p.is_file()}

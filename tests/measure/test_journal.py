@@ -49,7 +49,24 @@ def test_a_damaged_line_in_the_middle_is_an_error_with_its_number(journal):
             read_journal(journal)
 
 
-@given(st.binary(max_size=60))
+def test_a_journal_that_was_never_begun_is_begun(tmp_path):
+    """Killed after the file was made, and before its first line was whole."""
+    path = tmp_path / "j"
+    for data in (b"", b"{", b'{"event": "sweep", "ver'):
+        path.write_bytes(data)
+        assert read_journal(path) == []
+        again = Journal(path, new=True)
+        again.append(HEAD)
+        again.close()
+        assert read_journal(path) == [HEAD]
+        path.write_bytes(data)
+        again = Journal(path, new=False)
+        again.append(HEAD)
+        again.close()
+        assert read_journal(path) == [HEAD]
+
+
+@given(st.binary(min_size=1, max_size=60).filter(lambda data: not data.startswith(b"{")))
 def test_other_files_are_no_journals(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("j") / "x"
     path.write_bytes(data)

@@ -1,11 +1,14 @@
 """Specs: read whole, or refused in a sentence."""
 
 import os
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import msbgen
 from msbgen.errors import ProfileError
 from msbgen.measure.spec import Resource, Spec, read_spec
 
@@ -31,6 +34,15 @@ def test_the_shortest_spec_has_defaults_for_the_rest(write, tmp_path):
         folder=str(tmp_path),
     )
     assert spec.stdin == os.devnull
+
+
+def test_the_spec_of_the_page_is_one(write):
+    page = Path(msbgen.__file__).parent / "measure" / "README.md"
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)[:1]
+    spec = read_spec(write(text))
+    assert spec.resources[0].by == "quota"
+    assert len(spec.resources[0].levels) >= 8
+    assert (spec.runs, spec.timeout, spec.cooldown) == (5, 60, 0.1)
 
 
 def test_every_key_is_read(write, tmp_path):
