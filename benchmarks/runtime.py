@@ -208,7 +208,8 @@ def tabulate(content: dict[str, Any]) -> None:
     rows = []
     for name in (m for m in METHODS if m in scores):
         cells = [_errors(scores[name].get(s)) for s in settings]
-        rows.append([name, *cells, str(max(len(of) for of in scores[name].values()))])
+        counts = sorted({len(of) for of in scores[name].values()})
+        rows.append([name, *cells, "–".join(map(str, counts[:1] + counts[1:][-1:]))])
     header = ["error alone / beside one [%]", *(_words(s) for s in settings), "replicates"]
     for readme in (README, PAGE):
         put_into_readme("runtime", markdown(header, rows), readme)

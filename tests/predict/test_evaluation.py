@@ -115,3 +115,15 @@ def test_scores_are_those_of_the_definitions():
     assert alone["error"] == pytest.approx((0.1 + 0.5) / 2)
     assert (alone["coverage_0.1"], alone["margin_0.1"]) == (0.5, 0.25)
     assert (beside["tenfold"], beside["coverage_0.1"], beside["margin_0.1"]) == (1, 1.0, 0.5)
+
+
+def test_other_names_change_nothing(quick):
+    measured = dataset(n=300)
+    renamed = measured.assign_coords(
+        workload=[f"{name} of another suite" for name in measured["workload"].values],
+        platform=list(reversed(measured["platform"].values)),
+    )
+    asked = [(i, j, k) for i in range(10) for j in range(8) for k in (-1, 2)]
+    one, other = (fit_runtimes(data) for data in (measured, renamed))
+    np.testing.assert_array_equal(one.predict(asked), other.predict(asked))
+    np.testing.assert_array_equal(one.predict_bound(asked, 0.2), other.predict_bound(asked, 0.2))

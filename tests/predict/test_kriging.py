@@ -82,3 +82,23 @@ def test_an_outlier_pulls_no_farther_than_its_share():
     np.testing.assert_allclose(
         fit_fields(runs, far, features).at(runs), fit_fields(runs, farther, features).at(runs)
     )
+
+
+def test_other_numbers_for_workloads_and_platforms_change_nothing_but_the_order():
+    rng = np.random.default_rng(2)
+    shape = (6, 5)
+    runs, features = table(rng, 40, shape), [rng.normal(size=(n, 2)) for n in shape]
+    residual = rng.normal(size=40)
+    workloads, platforms = (rng.permutation(n) for n in shape)
+    other = Observations(
+        workloads[runs.workload],
+        platforms[runs.platform],
+        np.where(runs.beside >= 0, workloads[runs.beside], -1),
+        shape,
+    )
+    again = features[0][np.argsort(workloads)], features[1][np.argsort(platforms)]
+    np.testing.assert_allclose(
+        fit_fields(other, residual, again).at(other),
+        fit_fields(runs, residual, (features[0], features[1])).at(runs),
+        atol=1e-3,
+    )
