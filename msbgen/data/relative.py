@@ -44,6 +44,8 @@ RELATIVE_SCHEMA = "msbgen-relative/1"
 LABELS = ("program", "input", "scale", "configuration")
 
 Floats = NDArray[np.float64]
+# No program takes less or longer [s], and none counts more.
+_SHORTEST, _LONGEST, _MOST = 1e-15, 1e25, 1e30
 
 
 def make_relative(
@@ -272,9 +274,12 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
     for dim in ("run", "machine"):
         if ds.sizes.get(dim, 0) == 0:
             yield f"dimension '{dim}' is missing or empty; at least one entry is wanted."
+    if "counters" in ds and ds.sizes.get("counter", 0) == 0:
+        yield "dimension 'counter' is missing or empty; drop 'counters' where there are none."
     for name in ("machine", *(("counter", "units", "group") if "counters" in ds else ())):
-        if name not in ds.coords or ds[name].dtype.kind not in "OUT":
-            yield f"coordinate '{name}' is missing or no text; a word for each entry is wanted."
+        dim = "machine" if name == "machine" else "counter"
+        if name not in ds.coords or ds[name].dtype.kind not in "OUT" or ds[name].dims != (dim,):
+            yield f"coordinate '{name}' is missing or no text; a word for each {dim} is wanted."
     for name in (*LABELS, "nodes", "runtime"):
         dims = ("run", "machine") if name == "runtime" else ("run",)
         kinds = {"runtime": "f", "nodes": "iu"}.get(name, "OUT")
@@ -303,7 +308,7 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
 
 def _value_problems(ds: xr.Dataset) -> Iterator[str]:
     times, machines = runtimes_of(ds), machines_of(ds)
-    bad = ~np.isnan(times) & ~(np.isfinite(times) & (times > 0))
+    bad = ~np.isnan(times) & ~((times > _SHORTEST) & (times < _LONGEST))
     if bad.any():
         row, m = map(int, np.argwhere(bad)[0])
         yield (
@@ -325,6 +330,10 @@ def _value_problems(ds: xr.Dataset) -> Iterator[str]:
         yield f"variable 'nodes' is {int(ds['nodes'].values[row])} at run {row}; 1 or more wanted."
     if "counters" in ds:
         yield from _counter_problems(ds, machines)
+    work, names = ds.attrs.get("work"), counter_names_of(ds)
+    if work is not None and not (isinstance(work, str) and work in names):
+        wanted = f"the name of a counter is wanted: {names[0]}, say" if names else "drop it"
+        yield f"attribute 'work' is {work!r}; {wanted}."
 
 
 def _counter_problems(ds: xr.Dataset, machines: list[str]) -> Iterator[str]:
@@ -332,14 +341,11 @@ def _counter_problems(ds: xr.Dataset, machines: list[str]) -> Iterator[str]:
     each = machines if "machine" in ds["counters"].dims else machines[:1]
     for machine in each:
         values = counters_of(ds, machine)
-        bad = np.isinf(values) | (values < 0)
+        bad = (values > _MOST) | (values < 0)
         if bad.any():
             row, k = map(int, np.argwhere(bad)[0])
             yield (
-                f"counter '{names[k]}' is {values[row, k]} at run {row}; a finite number from 0 "
-                f"on is wanted, or NaN where it was not counted."
+                f"counter '{names[k]}' is {values[row, k]} at run {row}; a number from 0 to "
+                f"{_MOST:g} is wanted, or NaN where it was not counted."
             )
             return
-    work = ds.attrs.get("work")
-    if work is not None and work not in names:
-        yield f"attribute 'work' is {work!r}; the name of a counter is wanted: {names[0]}, say."

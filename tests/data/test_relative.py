@@ -82,6 +82,12 @@ BROKEN = {
     "'schema' is 'msbgen-runtimes/1'": lambda r: r.assign_attrs(schema="msbgen-runtimes/1"),
     "'scale' holds float64": lambda r: r.assign(scale=r["nodes"].astype(float)),
     "'counters' has dimensions": lambda r: r.rename(run="job").assign(runtime=r["runtime"]),
+    "attribute 'work' is 'instructions'; drop it": lambda r: r.drop_vars(
+        ["counters", "counter", "units", "group"]
+    ),
+    "dimension 'counter' is missing or empty": lambda r: r.isel(counter=slice(0)),
+    "'runtime' is 1e+300 s": put("runtime", (0, 0), 1e300),
+    "counter 'instructions' is 1e+40": put("counters", (0, 0), 1e40),
     "coordinate 'units' is missing": lambda r: r.drop_vars("units"),
 }
 
