@@ -104,10 +104,10 @@ def test_each_part_predicts_alone(ablated):
 
 
 def test_times_alone_are_learned_from():
-    runs = made_runs(30).drop_vars(["counters", "counter", "units", "group"])
-    del runs.attrs["work"]
+    names = ["counters", "counter", "units", "group"]
+    runs, new = (of.drop_vars(names) for of in (made_runs(30), NEW))
+    del runs.attrs["work"], new.attrs["work"]
     predictor = RelativePredictor(**QUICK).fit(runs)
-    new = NEW.drop_vars(["counters", "counter", "units", "group"])
     assert off(predictor.predict(new, "old"), runtimes_of(NEW)) < 0.5
 
 
