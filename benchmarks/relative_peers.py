@@ -90,10 +90,10 @@ def lookup(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
 
 
 PEERS: dict[str, Peer] = {
-    "forest": forest,
-    "linear": linear,
-    "median per source": median,
     "mean": mean,
+    "median per source": median,
+    "linear": linear,
+    "forest": forest,
 }
 # The slowest is a part of its own.
 PAPER: dict[str, Peer] = {"boosting (paper)": boosting}
