@@ -11,8 +11,10 @@ interrupted goes on.
 
 import argparse
 import json
+import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,39 +162,51 @@ def kills(work: Path, count: int, seed: int = 0) -> dict:
     rng = random.Random(seed)
     folder = work / "kills"
     folder.mkdir(parents=True, exist_ok=True)
-    one = spec(folder, 1500, levels=[25, 50, 100], runs=2, warmups=0, cooldown=0.0)
+    one = spec(folder, 1500, levels=[25, 50, 100], runs=3, warmups=0, cooldown=0.0)
     for path in folder.glob("k*"):
-        subprocess.run(["rm", "-rf", str(path)], check=True)
-    start = time.monotonic()
-    command("measure", one, "-o", folder / "k.nc")
-    whole = time.monotonic() - start
-    wanted, redone, killed = shape(folder / "k.nc"), [], 0
-    for number in range(count):
-        out = folder / f"k{number}.nc"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "msbgen", "measure", str(one), "-o", str(out)],
-            stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        time.sleep(rng.uniform(0.0, whole))
-        process.send_signal(signal.SIGKILL)
-        killed += process.wait() == -signal.SIGKILL
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    whole = until_killed(one, folder / "k.nc", math.inf)
+    wanted, twice, killed = shape(folder / "k.nc"), 0, 0
+    while killed < count:
+        out = folder / f"k{killed}.nc"
         journal = out.with_suffix(".journal")
-        if not journal.exists():  # not even begun
+        if until_killed(one, out, rng.uniform(0.0, whole)) is not None:  # it was faster this time
+            for path in folder.glob(f"{out.stem}.*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             continue
         begun = read_journal(journal)
         said = command("measure", "--restore", journal).stdout.strip()
-        print(number, "runs made:", sum(r["event"] == "run" for r in begun), "|", said)
+        print(killed, "runs made:", sum(r["event"] == "run" for r in begun), "|", said)
         tag = begun[0]["tag"] if begun else "none"
         assert not tagged(tag), "a process is left"
         assert not groups(tag), "a group is left"
         command("measure", one, "-o", out, "--resume", "--force")
         runs = [r["slot"] for r in read_journal(journal) if r["event"] == "run"]
-        redone.append(len(runs) - len(set(runs)))
-        assert not groups(tag)
+        twice += len(runs) - len(set(runs))
+        assert not groups(tag), "a group is left"
         assert shape(out) == wanted, "the file differs"
-    print(f"{killed} of {count} killed before their end; runs made twice: {sum(redone)}")
-    return {"killed": killed, "count": count, "made_twice": int(sum(redone))}
+        killed += 1
+    print(f"{killed} killed, mended and resumed; runs made twice: {twice}")
+    return {"killed": killed, "made_twice": twice}
+
+
+def until_killed(spec: Path, out: Path, seconds: float) -> float | None:
+    """Sweep, killed so many seconds after its journal is there; its time, None if it was killed."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "msbgen", "measure", str(spec), "-o", str(out)],
+        stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    while not out.with_suffix(".journal").exists():
+        assert process.poll() is None, "it did not start"
+        time.sleep(0.001)
+    start = time.monotonic()
+    try:
+        process.wait(None if math.isinf(seconds) else seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+    killed = process.wait() == -signal.SIGKILL
+    return None if killed else time.monotonic() - start
 
 
 def groups(tag: str) -> list[Path]:
