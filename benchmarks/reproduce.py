@@ -19,6 +19,8 @@ runs a program best, beside peers and parts; the tasks of linear algebra in FOLD
 ``python benchmarks/reproduce.py measure --work FOLDER [--only example shares kills]``: a program
 measured on this machine, contexts planned, profiles scored against quotas never measured; CPU
 shares; sweeps killed at random moments.  On an idle machine, as root, with perf.
+``python benchmarks/reproduce.py queue [--data FOLDER] [--only programs graphs widths]``: queues of
+50,000 jobs placed on several machines; `bench_queue.py` times them.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -42,6 +44,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the co
 
 import allocation
 import numpy as np
+import queue_study
 import relative
 import runtime
 from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
@@ -415,12 +418,17 @@ def main() -> None:
     part.add_argument("--work", type=Path, required=True, help="folder for what is measured")
     part.add_argument("--only", nargs="+", choices=MEASURE, default=MEASURE)
     part.add_argument("--quick", action="store_true", help="few, short runs, for a trial")
+    part = parts.add_parser("queue", help="queues of jobs placed on several machines")
+    part.add_argument("--data", type=Path, help="folder of the log and the task graphs")
+    part.add_argument("--only", nargs="+", choices=queue_study.PARTS, default=[*queue_study.PARTS])
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
         allocation.run(arguments.work, arguments.only)
     elif arguments.part == "runtime":
         runtime.run(arguments.data, arguments.work, fit=not arguments.no_fit)
+    elif arguments.part == "queue":
+        queue_study.run(arguments.data, arguments.only)
     elif arguments.part == "relative":
         relative.run(arguments.only, arguments.data)
     elif arguments.part == "measure":
