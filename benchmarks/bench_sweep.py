@@ -28,8 +28,8 @@ from tables import ROOT, store
 import msbgen
 from msbgen.data.schema import same_level
 from msbgen.evaluate.scores import methods
-from msbgen.measure.child import tagged
-from msbgen.measure.journal import read_journal
+from msbgen.measure.sweep.child import tagged
+from msbgen.measure.sweep.journal import read_journal
 
 # A database is filled, indexed, asked, and asked at random: phases of the same work in every run.
 JOB = """

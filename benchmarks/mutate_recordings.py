@@ -31,8 +31,8 @@ from msbgen.data.check import inspect_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.imports import import_recordings
 from msbgen.measure.manifest import Entry, Manifest, read_manifest
-from msbgen.measure.readers import Reader
-from msbgen.measure.table import ColumnMap
+from msbgen.measure.readers.forms import Reader
+from msbgen.measure.readers.table import ColumnMap
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
 SECONDS = 20  # that one trial may take; most take some milliseconds

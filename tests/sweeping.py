@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fake_kernel import FakeKernel
-from msbgen.measure.spec import Resource, Spec
+from msbgen.measure.sweep.spec import Resource, Spec
 
 needs_perf = pytest.mark.skipif(
     shutil.which("perf") is None, reason="needs perf: apt-get install linux-perf"

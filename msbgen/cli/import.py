@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import schema, store
     from msbgen.measure import clocks, imports, manifest
-    from msbgen.measure.readers import Reader
+    from msbgen.measure.readers.forms import Reader
 
     if options.manifest:
         planned = manifest.read_manifest(options.manifest)

@@ -38,9 +38,9 @@ CODES = {
     "msbgen.errors.ArgumentError": USAGE,
     "msbgen.cli.options.UsageError": USAGE,
     "msbgen.platform.record.RecordError": USAGE,
-    "msbgen.measure.actuator.SettingError": USAGE,
-    "msbgen.measure.probe.LackError": USAGE,
-    "msbgen.measure.harvest.IncompleteError": PARTIAL,
+    "msbgen.measure.actuators.actuator.SettingError": USAGE,
+    "msbgen.measure.sweep.probe.LackError": USAGE,
+    "msbgen.measure.sweep.harvest.IncompleteError": PARTIAL,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
     "builtins.BrokenPipeError": DONE,  # whoever reads the results has enough

@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> None:
 
     from dataclasses import replace
 
-    from msbgen.measure import campaign, rehearse
-    from msbgen.measure import spec as specs
+    from msbgen.measure.sweep import campaign, rehearse
+    from msbgen.measure.sweep import spec as specs
 
     spec = specs.read_spec(options.spec)
     if options.contexts:
@@ -98,7 +98,8 @@ def run(options: argparse.Namespace) -> None:
 def _restore(journal: Path) -> None:
     shared.check_files([journal])
 
-    from msbgen.measure import actuator, restore
+    from msbgen.measure.actuators import actuator
+    from msbgen.measure.sweep import restore
 
     outcome = restore.restore_machine(journal)
     for sentence in (*outcome.done, *outcome.others):

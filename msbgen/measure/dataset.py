@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from msbgen.data.schema import RESERVED, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress, physical_memory
-from msbgen.measure.recording import Recording
-from msbgen.measure.resample import interval_count, resample
+from msbgen.measure.readers.recording import Recording
+from msbgen.measure.readers.resample import interval_count, resample
 
 # What may be noted of each run beside its counts; `msbgen check` looks at them.
 NOTES: dict[str, dict[str, str]] = {

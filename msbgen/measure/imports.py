@@ -10,7 +10,7 @@ import xarray as xr
 from msbgen.machine import OnProgress
 from msbgen.measure.dataset import NOTES, Run, profile_dataset
 from msbgen.measure.manifest import Manifest
-from msbgen.measure.readers import Reader
+from msbgen.measure.readers.forms import Reader
 
 # Numbers and names of files, in which sentences of one kind differ.
 _OWN = re.compile(r"\d[\d.,]*")

@@ -18,7 +18,7 @@ from msbgen.data.schema import RESERVED
 from msbgen.data.tables import read_lines
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES
-from msbgen.measure.table import ColumnMap, column_map
+from msbgen.measure.readers.table import ColumnMap, column_map
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # "name [unit]" as columns of manifests and fields of patterns say it.

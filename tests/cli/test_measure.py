@@ -3,7 +3,7 @@
 import pytest
 
 from msbgen.data.store import read_profiles
-from msbgen.measure import campaign, rehearse, restore
+from msbgen.measure.sweep import campaign, rehearse, restore
 from sweeping import machine, needs_perf, tree
 
 SPEC = """
@@ -84,8 +84,8 @@ def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
 
 
 def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
-    from msbgen.measure.journal import VERSION, Journal
-    from msbgen.measure.settings import Settings
+    from msbgen.measure.actuators.settings import Settings
+    from msbgen.measure.sweep.journal import VERSION, Journal
 
     before = tree(kernel)
     journal = Journal(tmp_path / "x.journal", new=True)

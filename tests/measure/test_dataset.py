@@ -8,7 +8,7 @@ from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import Run, counter_names_of, profile_dataset
-from msbgen.measure.perf import parse_perf, read_perf
+from msbgen.measure.readers.perf import parse_perf, read_perf
 
 QUOTA = {"cpu_quota": {"units": "%", "long_name": "share of a CPU"}}
 

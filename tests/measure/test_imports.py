@@ -7,8 +7,8 @@ from measure_fixtures import FIXTURES
 from msbgen.data.check import inspect_profiles
 from msbgen.measure.imports import import_recordings, one_of_each_kind
 from msbgen.measure.manifest import Entry, Manifest
-from msbgen.measure.perf import read_perf
-from msbgen.measure.readers import Reader
+from msbgen.measure.readers.forms import Reader
+from msbgen.measure.readers.perf import read_perf
 
 SWEEP = FIXTURES / "sweep-quota"
 QUOTA = {"cpu_quota": {"units": "%", "levels": [20.0, 100.0]}}

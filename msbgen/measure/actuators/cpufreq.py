@@ -1,0 +1,118 @@
+"""The clock of a program's cores: minimum and maximum of cpufreq clamped to one value.
+
+Clamping works under every governor and driver; ``userspace`` alone sets a wish that a thermal
+limit or a boost may overrule, so that its cores are clamped, too.  On Intel cores a single fixed
+clock "is fiction" (Documentation/admin-guide/pm/intel_pstate.rst): what the cores ran at is read
+while the program runs, and kept beside what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.settings import Settings
+
+_ROOT = "/sys/devices/system/cpu"
+_LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
+
+
+class CoreClock:
+    """Clock of the cores that a program runs on [MHz].
+
+    Parameters
+    ----------
+    name : str
+    settings : Settings
+    cores : sequence of int
+    """
+
+    units = "MHz"
+    long_name = "clock of the core"
+
+    def __init__(self, name: str, settings: Settings, cores: Sequence[int]):
+        self.name = name
+        self._settings = settings
+        self._files = settings.files
+        self._folders = [f"{_ROOT}/cpu{core}/cpufreq" for core in cores]
+        self._seen: list[float] = []
+
+    def capability(self) -> Capability:
+        """The range of the hardware."""
+        for folder in self._folders:
+            if not self._files.exists(folder):
+                lack = (
+                    f"{self.name}: there is no {folder}; a clock is set on machines whose kernel "
+                    f"has a cpufreq driver, virtual ones have none."
+                )
+                return Capability("cpufreq", 0.0, 0.0, 0.0, (lack,))
+        driver = self._files.read(f"{self._folders[0]}/scaling_driver").strip()
+        lowest = max(self._number(folder, "cpuinfo_min_freq") for folder in self._folders)
+        highest = min(self._number(folder, "cpuinfo_max_freq") for folder in self._folders)
+        return Capability(f"cpufreq ({driver})", lowest, highest, 0.0, ())
+
+    def apply(self, level: float) -> None:
+        """Clamp minimum and maximum of every core, and read them back."""
+        wanted = round(level * 1000)
+        for folder in self._folders:
+            up = wanted > round(1000 * self._number(folder, _HIGH))
+            for file in (_HIGH, _LOW) if up else (_LOW, _HIGH):
+                self._write(f"{folder}/{file}", wanted)
+            for file in (_LOW, _HIGH):
+                back = round(1000 * self._number(folder, file))
+                if back != wanted:
+                    raise SettingError(
+                        f"{folder}/{file} is {back} kHz where {wanted} was written; a clock that "
+                        f"the driver has is wanted{self._available(folder)}."
+                    )
+            if self._files.read(f"{folder}/scaling_governor").strip() == "userspace":
+                self._write(f"{folder}/scaling_setspeed", wanted)
+        self._seen.clear()
+
+    def read(self) -> float:
+        """Clock that the first core is clamped to [MHz]."""
+        low, high = (self._number(self._folders[0], file) for file in (_LOW, _HIGH))
+        if low != high:
+            raise SettingError(
+                f"{self.name} is {low:g} to {high:g} MHz: somebody else sets "
+                f"{self._folders[0]}; end that first."
+            )
+        return high
+
+    def place(self, pid: int) -> None:
+        """Nothing to do: programs are pinned to their cores."""
+
+    def watch(self) -> None:
+        """Look at the clocks that the cores run at."""
+        self._seen += [self._number(folder, "scaling_cur_freq") for folder in self._folders]
+
+    def achieved(self, usage: Usage) -> float:
+        """Mean of the clocks seen while the program ran; at its end, if it was too short [MHz]."""
+        if not self._seen:
+            self.watch()
+        mean = sum(self._seen) / len(self._seen)
+        self._seen.clear()
+        return mean
+
+    def restore(self) -> None:
+        """Put limits back as they were."""
+        outcome = self._settings.restore()
+        if outcome.failed:
+            raise SettingError(*outcome.failed)
+
+    def _number(self, folder: str, file: str) -> float:
+        """A clock, of kHz in the file [MHz]."""
+        return int(self._files.read(f"{folder}/{file}")) / 1000
+
+    def _available(self, folder: str) -> str:
+        file = f"{folder}/scaling_available_frequencies"
+        return f": {self._files.read(file).strip()}" if self._files.exists(file) else ""
+
+    def _write(self, path: str, wanted: int) -> None:
+        try:
+            self._settings.write(path, str(wanted))
+        except OSError as error:
+            raise SettingError(
+                f"{path}: the kernel refused {wanted} ({error.strerror}); run as root, and ask for "
+                f"a clock that the driver has{self._available(path.rpartition('/')[0])}."
+            ) from None

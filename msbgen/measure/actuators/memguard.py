@@ -1,0 +1,111 @@
+"""Memory bandwidth of a core, regulated by the kernel module MemGuard (Yun et al., RTAS 2013).
+
+Its files in debugfs refuse nothing: values that are missing, zero or no numbers leave a core as it
+was, in silence.  So every limit is read back and compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
+from msbgen.measure.actuators.settings import READINGS, Settings
+
+FOLDER = "/sys/kernel/debug/memguard"
+# The module's own word for no limit [MB/s].
+_HIGHEST = 100_000.0
+_CORE = re.compile(r"^CPU(\d+):", re.MULTILINE)
+
+
+class MemGuard:
+    """Bandwidth of last-level misses of the cores that a program runs on [MB/s].
+
+    Parameters
+    ----------
+    name : str
+    settings : Settings
+    cores : sequence of int
+        Each gets the level; others keep their limits.
+    direction : {"read", "write"}
+        Which limit is set.
+    """
+
+    units = "MB s-1"
+    long_name = "bandwidth budget of the core"
+
+    def __init__(
+        self, name: str, settings: Settings, cores: Sequence[int], direction: str = "read"
+    ):
+        self.name = name
+        self._settings = settings
+        self._files = settings.files
+        self._cores = tuple(cores)
+        self._direction = direction
+        self._path = f"{FOLDER}/{direction}_limit"
+
+    def capability(self) -> Capability:
+        """Whole megabytes per second from 1 on."""
+        mechanism = f"MemGuard {self._direction} limit"
+        lacks = []
+        if not self._files.exists(self._path):
+            lacks.append(
+                f"{self.name}: there is no {self._path}; load the module memguard.ko, and mount "
+                f"debugfs: mount -t debugfs none /sys/kernel/debug"
+            )
+        else:
+            known = self._limits()
+            lacks += [
+                f"{self.name}: MemGuard does not regulate core {core}; it knows "
+                f"{', '.join(map(str, known))}."
+                for core in self._cores
+                if core not in known
+            ]
+        return Capability(mechanism, 1.0, _HIGHEST, 1.0, tuple(lacks))
+
+    def apply(self, level: float) -> None:
+        """Write the limits of all cores, ours changed, and compare what is shown then."""
+        wanted = round(level)
+        limits = self._limits()
+        limits.update(dict.fromkeys(self._cores, wanted))
+        text = "mb " + " ".join(map(str, limits.values()))
+        try:
+            self._settings.write(self._path, f"{text}\n", "memguard")
+        except OSError as error:
+            raise SettingError(
+                f"{self._path}: the kernel refused '{text}' ({error.strerror}); run as root."
+            ) from None
+        for core, limit in self._limits().items():
+            if core in self._cores and limit != wanted:
+                raise SettingError(
+                    f"{self._path}: core {core} has {limit} MB/s where {wanted} was written, and "
+                    f"MemGuard says nothing: ask for a limit that it shows as it was written."
+                )
+
+    def read(self) -> float:
+        """The lowest limit of our cores [MB/s]."""
+        limits = self._limits()
+        return float(min(limits[core] for core in self._cores))
+
+    def place(self, pid: int) -> None:
+        """Nothing to do: programs are pinned to their cores."""
+
+    def watch(self) -> None:
+        """Nothing to see while a program runs."""
+
+    def achieved(self, usage: Usage) -> float:
+        """The limit, read again: what the program moved is what its counters say."""
+        return self.read()
+
+    def restore(self) -> None:
+        """Put the limits back as they were."""
+        outcome = self._settings.restore()
+        if outcome.failed:
+            raise SettingError(*outcome.failed)
+
+    def _limits(self) -> dict[int, int]:
+        """Limit of every core [MB/s]."""
+        text = self._files.read(self._path)
+        words = READINGS["memguard"](text).removeprefix("mb").split()
+        cores = [int(core) for core in _CORE.findall(text)] or range(len(words))
+        return dict(zip(cores, map(int, words)))

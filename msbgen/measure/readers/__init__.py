@@ -1,0 +1,1 @@
+"""What tools recorded: one reader a format, and counts on equal intervals."""

@@ -1,0 +1,125 @@
+"""Intel PCM, ``pcm -csv``: two rows of headers, counts in millions, a column a core and name.
+
+The names are those of Intel's "PCM Column Names Decoder Ring".
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from msbgen.data.tables import read_lines
+from msbgen.errors import ProfileError
+from msbgen.measure.readers.recording import Rows
+from msbgen.measure.readers.stamps import times_of_stamps
+from msbgen.measure.readers.table import numbers, rows_of
+
+_MILLION, _GIGABYTE = 1e6, 1e9
+# Columns that are counts, with events in their unit.
+_COUNTS = {
+    "INST": _MILLION,
+    "ACYC": _MILLION,
+    "L3MISS": _MILLION,
+    "L2MISS": _MILLION,
+    "READ": _GIGABYTE,
+    "WRITE": _GIGABYTE,
+}
+WARNINGS = (
+    "PCM measures cores and sockets, not tasks: whatever else ran there is counted, and below "
+    "100 ms its own work is much of it.",
+)
+
+
+def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
+    """Rows of a recording of PCM, a place for each core, socket and the system.
+
+    Where a core has no column INST, its instructions are EXEC × TIME(ticks): instructions a
+    nominal cycle, times these.
+
+    Parameters
+    ----------
+    path : str or path
+    step : float, optional
+        Sampling interval [s], where stamps have whole seconds only.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, is none of PCM, or tells too little of the times.
+    """
+    name = Path(path).name
+    lines = read_lines(path)
+    if lines and max(len(cells) for _, cells in lines) == 1:
+        lines = read_lines(path, ";")
+    start = next((i for i, (_, cells) in enumerate(lines) if {"Date", "Time"} <= set(cells)), None)
+    if not start:
+        raise ProfileError(
+            f"{name}: has no two rows of headers with Date and Time; 'pcm 0.1 -csv=F' writes them."
+        )
+    names, groups = lines[start][1], _filled(lines[start - 1][1], len(lines[start][1]))
+    body = lines[start + 1 :]
+    for line, cells in body:
+        if len([*cells, *([""] * (len(names) - len(cells)))]) != len(names) or len(cells) < (
+            len(names) - 1
+        ):
+            raise ProfileError(
+                f"{name}: line {line} has {len(cells)} cells, the header {len(names)}; as many "
+                f"are wanted."
+            )
+    numbered = [line for line, _ in body]
+    stamps = [cells[names.index("Time")] for _, cells in body]
+    times = times_of_stamps(name, numbered, stamps, step)
+    columns: dict[tuple[str, str], np.ndarray] = {}
+    for i, (group, title) in enumerate(zip(groups, names)):
+        if title in _COUNTS or title in ("EXEC", "TIME(ticks)"):
+            cells = [cells[i] if i < len(cells) else "" for _, cells in body]
+            if all(cell in ("", "N/A") for cell in cells):
+                continue
+            columns[group, title] = numbers(name, title, numbered, cells)
+    return _rows(name, numbered, times, columns)
+
+
+def _filled(groups: list[str], n: int) -> list[str]:
+    """The upper header with its name in every column: some versions write it once only."""
+    filled: list[str] = []
+    for group in [*groups, *([""] * n)][:n]:
+        filled.append(group or (filled[-1] if filled else ""))
+    return filled
+
+
+def _rows(
+    name: str, lines: list[int], times: np.ndarray, columns: dict[tuple[str, str], np.ndarray]
+) -> Rows:
+    """One place a group of columns; events that a group lacks are not counted there."""
+    ticks = next((v for (_, title), v in columns.items() if title == "TIME(ticks)"), None)
+    values: dict[str, dict[str, np.ndarray]] = {}
+    for (group, title), column in columns.items():
+        if title in _COUNTS:
+            values.setdefault(group, {})[title] = column * _COUNTS[title]
+    for (group, title), column in columns.items():
+        own = values.setdefault(group, {})
+        if title == "EXEC" and ticks is not None and "INST" not in own:
+            own["INST"] = column * ticks * _MILLION
+    values = {group: own for group, own in values.items() if own}
+    if not values:
+        raise ProfileError(f"{name}: has no counts (INST, L3MISS, ...); measure again.")
+    parts = [
+        rows_of(name, lines, times, [group] * len(lines), own) for group, own in values.items()
+    ]
+    order = np.argsort(np.concatenate([part.times for part in parts]), kind="stable")
+
+    def joined(field: str) -> np.ndarray:
+        return np.concatenate([getattr(part, field) for part in parts])[order]
+
+    def listed(field: str) -> list[str]:
+        every = [text for part in parts for text in getattr(part, field)]
+        return [every[i] for i in order.tolist()]
+
+    return Rows(
+        source=name, lines=joined("lines"), times=joined("times"), places=listed("places"),
+        events=listed("events"), units=listed("units"), values=joined("values"),
+        states=joined("states"), running=joined("running"), share=joined("share"), summary={},
+        warnings=tuple(f"{name}: {text}" for text in WARNINGS),
+    )  # fmt: skip

@@ -1,0 +1,55 @@
+"""What ``perf stat -I`` recorded, in whichever of its formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msbgen.data.files import check_input
+from msbgen.errors import ProfileError
+from msbgen.measure.readers.perf_csv import read_csv
+from msbgen.measure.readers.perf_json import read_json
+from msbgen.measure.readers.recording import Recording, assemble
+
+# Bytes of a recording that would be no recording of a run.
+_LARGEST = 2**31
+
+
+def read_perf(
+    path: str | os.PathLike[str], events: Sequence[str] = (), places: Sequence[str] = ()
+) -> Recording:
+    """Read a recording of ``perf stat -I``: CSV with any separator, or JSON lines.
+
+    Metrics are not read: perf computes them from counts that are newer than their stamp.
+
+    Parameters
+    ----------
+    path : str or path
+    events, places : sequence of str
+        Events, and CPUs, cores or threads, to take, as perf names them; all of them where it is
+        empty.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, is no recording of intervals, or holds what no count can be; the
+        sentence names the line and the remedy.
+    """
+    path = check_input(path)
+    if path.stat().st_size > _LARGEST:
+        raise ProfileError(f"{path.name}: is larger than 2 GB; one run a file is wanted.")
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProfileError(f"{path.name}: is no text; a recording of perf is wanted.") from None
+    return parse_perf(text, path.name, events, places)
+
+
+def parse_perf(
+    text: str, source: str, events: Sequence[str] = (), places: Sequence[str] = ()
+) -> Recording:
+    """As :func:`read_perf`, for the text of a recording."""
+    data = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    first = next(data, "").lstrip()
+    read = read_json if first.startswith("{") else read_csv
+    return assemble(read(text, source), events, places)

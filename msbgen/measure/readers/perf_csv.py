@@ -1,0 +1,226 @@
+"""``perf stat -I N -x SEP``: one line a stamp and event, any separator, any aggregation.
+
+A line is ``time SEP [place SEP [number SEP]] value SEP unit SEP event SEP [group SEP] run-time SEP
+percentage [SEP metric SEP unit]`` (perf-stat(1), "CSV FORMAT").  Nothing is quoted; what a locale
+or an event does to the separator is repaired where one reading alone is possible.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from msbgen.errors import ProfileError
+from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
+
+# Places by how perf writes them: with the number of CPUs behind it, or without.
+_SEVERAL = r"(?:[SND]\d+(?:-(?:D|C|L|CLS|ID|N)\d+)*)"
+_SINGLE = r"(?:CPU\d+|TEXT*-\d+)"
+_STAMP = r"(\d+\.\d{9})"
+_TIME = re.compile(rf" *{_STAMP}(?!\d)")
+_STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
+# The longest separator that is looked for.
+_LONGEST = 8
+# Lines that a separator and a layout are tried on first.
+_TRIED = 30
+# Characters of a line that a sentence shows.
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the lines of a file are written.
+
+    Attributes
+    ----------
+    separator : str
+    place : {"", "single", "several"}
+        Whether a CPU or thread stands behind the time, or a core or socket and its CPUs.
+    group : bool
+        Whether a control group stands behind the event.
+    decimal : {".", ","}
+    """
+
+    separator: str
+    place: str
+    group: bool
+    decimal: str
+
+    @cache  # noqa: B019 - layouts are few, and patterns take long to compile
+    def pattern(self, time: str = _STAMP) -> re.Pattern[str]:
+        """Pattern of a count, of eight groups: time, place, value, unit, event, group, ns, %."""
+        sep, text, place = self._parts()
+        one = rf"(?:(?!{sep}|\d|<)[^\n])"  # what no number begins with
+        point = re.escape(self.decimal)
+        event = rf"((?:(?!{sep}|\d)[^\n/])(?:(?!{sep})[^\n/])*(?:/[^/\n]*/{text}*)?)"
+        group = rf"({one}{text}*){sep}" if self.group else "()"
+        return re.compile(
+            rf"^ *{time}{place}(-?\d+(?:{point}\d+)?|<not (?:counted|supported)>){sep}"
+            rf"((?:{one}{text}*)?){sep}{event}{sep}{group}(\d+){sep}(\d+{point}\d\d)"
+            rf"(?:{sep}[^\n]*)?$",
+            re.MULTILINE | re.ASCII,
+        )
+
+    @cache  # noqa: B019
+    def metric(self) -> re.Pattern[str]:
+        """Pattern of a line that has a further metric of the event before, and no count."""
+        sep, text, place = self._parts()
+        return re.compile(
+            rf"^ *{_STAMP}{place}(?:{sep}){{3,}}(?:[-\d.,]+|nan|inf)?{sep}(?!\d){text}*$", re.ASCII
+        )
+
+    def _parts(self) -> tuple[str, str, str]:
+        """Patterns of the separator, of a character of a cell, of all up to the value."""
+        sep = re.escape(self.separator)
+        text = rf"(?:(?!{sep})[^\n])"
+        place = {
+            "": f"{sep}()",
+            "single": rf"{sep}({_SINGLE.replace('TEXT', text)}){sep}",
+            "several": rf"{sep}({_SEVERAL}){sep}\d+{sep}",
+        }[self.place]
+        return sep, text, place
+
+
+def read_csv(text: str, source: str) -> Rows:
+    """Rows of a recording in perf's CSV format.
+
+    Raises
+    ------
+    ProfileError
+        No counts, times or one reading of the lines.
+    """
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    timed = [(number, line) for number, line in lines if _TIME.match(line)]
+    _refuse_other_forms(source, lines, timed)
+    layout = _layout(source, [line for _, line in timed])
+    found = layout.pattern().findall("\n".join(line for _, line in timed))
+    if len(found) != len(timed):
+        found, timed = _without_metrics(source, layout, timed)
+    times, places, values, units, events, groups, running, shares = zip(*found)
+    point = str.maketrans(layout.decimal, ".")
+    if layout.decimal != ".":
+        values = [value.translate(point) for value in values]
+        shares = [share.translate(point) for share in shares]
+    last = timed[-1][0]
+    rest = [(number, line) for number, line in lines if not _TIME.match(line)]
+    if layout.group:
+        places = [f"{p} {g}".strip() for p, g in zip(places, groups)]
+    return Rows(
+        source=source,
+        lines=np.array([number for number, _ in timed]),
+        times=_numbers(times),
+        places=places,
+        events=events,
+        units=units,
+        values=np.array([0.0 if v[0] == "<" else float(v) for v in values]),
+        states=np.array([_STATES.get(v, COUNTED) for v in values], dtype=np.int8),
+        running=_numbers(running),
+        share=_numbers(shares) / 100,
+        summary=_summary(source, layout, rest, last, point),
+    )
+
+
+def _numbers(texts: Iterable[str]) -> np.ndarray:
+    return np.array(list(map(float, texts)))
+
+
+def _refuse_other_forms(
+    source: str, lines: list[tuple[int, str]], timed: list[tuple[int, str]]
+) -> None:
+    """What is no recording of intervals, and what to do about it."""
+    if not lines:
+        raise ProfileError(
+            f"{source}: holds nothing but perf's header: perf refused to measure; run the command "
+            f"again and read what it says."
+        )
+    if not timed:
+        raise ProfileError(
+            f"{source}: line {lines[0][0]} is {_shown(lines[0][1])}, without a time; record with "
+            f"'perf stat -I 10 -x\\;'."
+        )
+    if lines[0][1].split()[:1] in (["time"], ["time,"]):  # a header, which counts do not have
+        raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
+
+
+def _layout(source: str, lines: list[str]) -> Layout:
+    """The way to read the lines: places, units and events begin with what no number does.
+
+    Raises
+    ------
+    ProfileError
+        There is none.
+    """
+    first = next((line for line in lines if re.search(r"\d+.\d\d(?!\d)", line)), lines[0])
+    rest = _TIME.sub("", first)
+    tried = "\n".join(lines[:_TRIED])
+    fitting: list[Layout] = []
+    for length in range(1, min(len(rest), _LONGEST) + 1):
+        fitting = fitting or [
+            layout
+            for place in ("", "several", "single")
+            for group in (False, True)
+            for decimal in (".", ",")
+            for layout in [Layout(rest[:length], place, group, decimal)]
+            if layout.pattern().search(tried)
+        ]
+    if not fitting:
+        raise ProfileError(
+            f"{source}: {_shown(first)} is no line of perf's; record with 'LC_ALL=C perf stat -I "
+            f"10 -x\\;'."
+        )
+    text = "\n".join(lines) if len(fitting) > 1 else ""
+    return max(fitting, key=lambda layout: len(layout.pattern().findall(text)))
+
+
+def _without_metrics(
+    source: str, layout: Layout, timed: list[tuple[int, str]]
+) -> tuple[list[tuple[str, ...]], list[tuple[int, str]]]:
+    """Matches of the lines that hold counts; others may hold a metric and nothing else."""
+    pattern, metric = layout.pattern(), layout.metric()
+    found, kept = [], []
+    for number, line in timed:
+        match = pattern.match(line)
+        if match:
+            found.append(match.groups())
+            kept.append((number, line))
+        elif not metric.match(line):
+            raise ProfileError(
+                f"{source}: line {number} is {_shown(line)}, which cannot be read; measure again, "
+                f"with 'LC_ALL=C perf stat -I 10 -x\\;'."
+            )
+    return found, kept
+
+
+def _summary(
+    source: str, layout: Layout, lines: list[tuple[int, str]], last: int, point: dict[int, int]
+) -> dict[str, float]:
+    """Totals of the events, behind the last bin: lines that say ``summary``, or have no time."""
+    named = layout.pattern("(summary)")
+    head = f"(summary){re.escape(layout.separator)}"
+    bare = re.compile(named.pattern.replace(head, "()"), named.flags)
+    totals: dict[str, float] = {}
+    for number, line in lines:
+        match = named.match(line) or bare.match(line)
+        if match is None or number < last:
+            raise ProfileError(
+                f"{source}: line {number} is {_shown(line)}, which is neither a count nor a "
+                f"summary behind all counts; measure again."
+            )
+        value, event = match[3], match[5]
+        if value[0] != "<":
+            totals[event] = totals.get(event, 0.0) + float(value.translate(point))
+    return totals
+
+
+def _shown(line: str) -> str:
+    """Return a line as a sentence shows it."""
+    text = line.strip()
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")

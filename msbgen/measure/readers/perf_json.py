@@ -1,0 +1,156 @@
+"""``perf stat -I N -j``: one JSON object a line; a locale's decimal commas are repaired."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from msbgen.errors import ProfileError
+from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
+
+# Keys of the time (the manual says one, perf writes the other) and of what a row is of.
+_TIMES = ("interval", "timestamp")
+_PLACES = ("cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup")
+_METRICS = {*_TIMES, *_PLACES, "metric-value", "metric-unit", "metric-threshold"}
+# A number with a decimal comma: between two members of an object a quote follows.
+_COMMA = re.compile(r'(" *: *-?\d+),(\d+)(?= *[,}])')
+# Metrics are not read, and are no JSON where they are no numbers.
+_METRIC = re.compile(r'"metric-value" *: *-?(?:nan|inf)')
+_NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?", re.ASCII)
+_VALUES = re.compile(r"(?:(?:-?\d+(?:[.,]\d+)?|<not (?:counted|supported)>)\n)*", re.ASCII)
+_TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
+# No time in any unit is as long.
+_MOST = 1e18
+_STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
+# Characters of a line that a sentence shows.
+_SHOWN = 60
+
+
+def read_json(text: str, source: str) -> Rows:
+    """Rows of a recording in perf's JSON format.
+
+    Raises
+    ------
+    ProfileError
+        A line that is no object of perf's, no counts, no times.
+    """
+    lines = [
+        (number, line)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if '"counter-value"' not in text and "metric" in text:
+        raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
+    objects = _objects(source, lines)
+    rows, summary = [], {}
+    for (number, _), one in zip(lines, objects):
+        if "event" not in one or "counter-value" not in one:
+            if set(one) - _METRICS:
+                raise ProfileError(
+                    f"{source}: line {number} has no 'event' and 'counter-value'; a line of 'perf "
+                    f"stat -I 10 -j' is wanted."
+                )
+            continue  # a further metric of the event before
+        rows.append((number, one))
+    if not _are_counts([one for _, one in rows]):
+        for number, one in rows:
+            _refuse_odd(source, number, one)
+    timed = [(number, one) for number, one in rows if "interval" in one or "timestamp" in one]
+    for _, one in rows if len(timed) < len(rows) else ():
+        if "interval" not in one and "timestamp" not in one and one["counter-value"] not in _STATES:
+            event = one["event"]
+            summary[event] = summary.get(event, 0.0) + _number(one["counter-value"])
+    if not timed:
+        raise ProfileError(f"{source}: has no times; record with 'perf stat -I 10 -j'.")
+    values = [one["counter-value"] for _, one in timed]
+    placed = any(key in one for _, one in timed for key in _PLACES)
+    return Rows(
+        source=source,
+        lines=np.array([number for number, _ in timed]),
+        times=np.array([float(one.get("interval", one.get("timestamp"))) for _, one in timed]),
+        places=[_place(one) for _, one in timed] if placed else [""] * len(timed),
+        events=[one["event"] for _, one in timed],
+        units=[one["unit"] for _, one in timed],
+        values=np.array([0.0 if v in _STATES else _number(v) for v in values]),
+        states=np.array([_STATES.get(v, COUNTED) for v in values], dtype=np.int8),
+        running=np.array([float(one["event-runtime"]) for _, one in timed]),
+        share=np.array([float(one["pcnt-running"]) for _, one in timed]) / 100,
+        summary=summary,
+    )
+
+
+def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    """What the lines hold, all in one go, or line after line to say which cannot be read."""
+    whole = ",\n".join(line for _, line in lines)
+    for repair in (str, lambda text: _METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", text))):
+        try:
+            found = json.loads(f"[{repair(whole)}]")
+        except (json.JSONDecodeError, RecursionError):
+            continue
+        if len(found) == len(lines) and all(isinstance(one, dict) for one in found):
+            return found
+    for number, line in lines:
+        try:
+            one = json.loads(_METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", line)))
+        except (json.JSONDecodeError, RecursionError):
+            one = None
+        if not isinstance(one, dict):
+            text = line if len(line) <= _SHOWN else f"{line[: _SHOWN - 4]} ..."
+            raise ProfileError(
+                f"{source}: line {number} is {text!r}, which is no JSON object; measure again, "
+                f"with 'LC_ALL=C perf stat -I 10 -j'."
+            )
+    raise ProfileError(f"{source}: is no list of JSON objects, one a line; measure again.")
+
+
+def _are_counts(rows: list[dict[str, Any]]) -> bool:
+    """Whether all members are what perf writes: a look at all of them at once."""
+    values, units, events = ([one.get(k) for one in rows] for k in _TEXTS)
+    figures = [one.get(key) for one in rows for key in ("event-runtime", "pcnt-running")]
+    figures += [one[key] for one in rows for key in _TIMES if key in one]
+    if set(map(type, [*values, *units, *events])) - {str} or set(map(type, figures)) - _NUMERIC:
+        return False
+    sizes = np.array(figures, dtype=float)
+    return (
+        bool(((sizes >= 0) & (sizes < _MOST)).all())
+        and all(str(event).isprintable() and event for event in set(events))
+        and _VALUES.fullmatch("".join(f"{value}\n" for value in set(values))) is not None
+    )
+
+
+def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
+    """Refuse a count whose members are not what perf writes."""
+    wanted: dict[str, tuple[type, ...]] = {
+        "counter-value": (str,), "unit": (str,), "event": (str,),
+        "event-runtime": (int, float), "pcnt-running": (int, float),
+    }  # fmt: skip
+    numbers = {key: (int, float) for key in _TIMES if key in one}
+    for key, types in {**wanted, **numbers}.items():
+        value = one.get(key)
+        good = isinstance(value, types) and not isinstance(value, bool)
+        if good and types != (str,):
+            assert isinstance(value, (int, float))
+            good = 0 <= value < _MOST
+        if key == "counter-value" and good:
+            assert isinstance(value, str)
+            good = value in _STATES or _NUMBER.fullmatch(value) is not None
+        if key == "event" and good:
+            good = bool(value) and str(value).isprintable()
+        if not good:
+            shown = repr(value)[:_SHOWN]
+            raise ProfileError(
+                f"{source}: line {number}: '{key}' is {shown}, which perf does not write; measure "
+                f"again."
+            )
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "."))
+
+
+def _place(one: dict[str, Any]) -> str:
+    """As the CSV says it."""
+    return " ".join(f"CPU{one[k]}" if k == "cpu" else str(one[k]) for k in _PLACES if k in one)

@@ -1,0 +1,1 @@
+"""Measuring by ourselves: from a spec to runs, resumable, everything put back."""

@@ -1,0 +1,79 @@
+"""What a sweep would do, without doing it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from msbgen.measure.actuators.actuator import listed
+from msbgen.measure.actuators.kernelfs import KernelFiles, Rehearsal, SystemFiles
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.attach import perf_command
+from msbgen.measure.sweep.means import actuators_of, other_cores, program_cores
+from msbgen.measure.sweep.order import order_of
+from msbgen.measure.sweep.probe import check_machine
+from msbgen.measure.sweep.spec import Spec
+
+_SHOWN = 5
+
+
+def rehearse(spec: Spec, files: KernelFiles | None = None) -> Iterator[str]:
+    """Plan, commands, time, changes and what takes them back, in lines.
+
+    Raises
+    ------
+    ProfileError, LackError, SettingError
+        As the sweep would raise them before its first run.
+    """
+    order = order_of(spec)
+    pretended = Rehearsal(files or SystemFiles())
+    settings = Settings(pretended, lambda record: None)
+    actuators = actuators_of(spec, settings, "msbgen-SWEEP")
+    check_machine(spec, order.contexts, actuators, Path.cwd(), len(order.slots))
+    cores = program_cores(spec)
+    yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
+    for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
+        levels = listed(sorted(set(column.tolist())))
+        yield (
+            f"  {resource.name}: {levels} {actuator.units}, by {actuator.capability().mechanism}"
+        )
+    for slot in order.slots[:_SHOWN]:
+        values = ", ".join(f"{r.name}={v:g}" for r, v in zip(spec.resources, slot.context))
+        yield f"  run {slot.number}: {values}"
+    if len(order.slots) > _SHOWN:
+        yield "  …"
+    yield f"program, on cores {cores}: {shlex.join(spec.command)}"
+    beside = "with it" if set(other_cores(cores)) & set(cores) else "apart from it"
+    counted = perf_command(spec.events, spec.interval, "RECORDING.csv", "PID")
+    yield f"perf, on cores {other_cores(cores)} ({beside}): {shlex.join(counted)} fd:IN,OUT"
+    yield from _time(spec, order.contexts, order.runs)
+    for actuator, level in zip(actuators, order.slots[0].context):
+        actuator.apply(level)
+    changes = len(pretended.commands)
+    settings.restore()
+    yield "changes for the first run:"
+    yield from (f"  {command}" for command in pretended.commands[:changes])
+    yield "and what takes them back:"
+    yield from (f"  {command}" for command in pretended.commands[changes:])
+
+
+def _time(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> Iterator[str]:
+    """How long it takes, if a run takes as much longer as it has less of each resource."""
+    pause = int(runs.sum()) * spec.cooldown
+    if spec.seconds is None:
+        longest = int(runs.sum()) * spec.timeout + pause
+        yield f"time: not known without 'seconds' in the spec; {_clock(longest)} at the very most"
+        return
+    highest = np.array([resource.levels[-1] for resource in spec.resources])
+    slower = np.prod(highest / contexts, axis=1)
+    seconds = np.minimum(spec.seconds * slower, spec.timeout) @ runs + pause
+    yield f"time: about {_clock(float(seconds))} or less"
+
+
+def _clock(seconds: float) -> str:
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {left:02d} s"

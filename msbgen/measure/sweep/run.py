@@ -1,0 +1,205 @@
+"""One run: levels applied, the program held, placed, pinned and counted, its end judged."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.errors import ProfileError
+from msbgen.measure.actuators.actuator import Actuator, Usage
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.readers.perf import read_perf
+from msbgen.measure.readers.recording import Recording
+from msbgen.measure.sweep.attach import AttachError, counting, last_words
+from msbgen.measure.sweep.child import (
+    Ended,
+    Guard,
+    adopt_orphans,
+    children,
+    held,
+    kill_leftovers,
+    kill_session,
+)
+from msbgen.measure.sweep.journal import Record
+from msbgen.measure.sweep.means import other_cores, program_cores
+from msbgen.measure.sweep.meanwhile import Meanwhile
+from msbgen.measure.sweep.order import Slot
+from msbgen.measure.sweep.probe import missing_program
+from msbgen.measure.sweep.restore import ending_as, undisturbed
+from msbgen.measure.sweep.spec import Spec
+
+_log = logging.getLogger("msbgen")
+
+# How a run can end: only the first kind is kept.
+DONE, FAILED, HUNG, SILENT = "done", "failed", "hung", "silent"
+
+
+def describe_failure(spec: Spec, record: Record) -> str:
+    """A run that is not kept, in a sentence."""
+    pairs = zip(spec.resources, record["context"])
+    context = ", ".join(f"{resource.name}={level:g}" for resource, level in pairs)
+    return f"run {record['run']} of context {context}: {record['why']}."
+
+
+class Machine:
+    """The machine while a sweep changes it; as it was before at the end of the block."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        recordings: Path,
+        tag: str,
+        settings: Settings,
+        actuators: Sequence[Actuator],
+    ):
+        self.spec = spec
+        self._recordings = recordings
+        self._tag = tag
+        self._settings = settings
+        self._actuators = actuators
+        self._cores = program_cores(spec)
+        self._others = other_cores(self._cores)
+        self._before = os.sched_getaffinity(0)
+        self._hangup = ending_as(signal.getsignal(signal.SIGTERM))
+
+    def __enter__(self) -> Machine:
+        self._hangup.__enter__()
+        self._guard = Guard()
+        adopt_orphans(True)
+        self._spared = children()
+        os.sched_setaffinity(0, self._others)  # the program's core is its own
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with undisturbed():
+            kill_leftovers(0, self._tag, self._spared)
+            adopt_orphans(False)
+            outcome = self._settings.restore()
+            self._guard.dismiss()
+            os.sched_setaffinity(0, self._before)
+            self._hangup.__exit__(None, None, None)
+        for sentence in (*outcome.others, *outcome.failed):
+            _log.warning("%s", sentence)
+
+    def warm_up(self, contexts: NDArray[np.float64]) -> None:
+        """Try the ends of each resource's levels, then run the program without keeping its runs."""
+        for column, actuator in zip(contexts.T, self._actuators):
+            for level in sorted({float(column.min()), float(column.max())}):
+                actuator.apply(level)
+        slot = Slot(-1, tuple(map(float, contexts.max(axis=0))), 0)
+        for _ in range(self.spec.warmups):
+            record = self.run(slot, 0)
+            (self._recordings / record["recording"]).unlink(missing_ok=True)
+
+    def run(self, slot: Slot, attempt: int) -> Record:
+        """Make a run; its record says how it ended."""
+        for actuator, level in zip(self._actuators, slot.context):
+            actuator.apply(level)
+        time.sleep(self.spec.cooldown)
+        name = "warmup" if slot.number < 0 else f"{slot.number:05d}-{attempt}"
+        path = self._recordings / f"{name}.csv"
+        path.unlink(missing_ok=True)
+        record: Record = {
+            "event": "run", "slot": slot.number, "attempt": attempt,
+            "context": list(slot.context), "run": slot.run, "recording": path.name,
+        }  # fmt: skip
+        meanwhile = Meanwhile(self._cores)
+        messages = path.with_suffix(".err")
+        try:
+            ended = self._counted(path, messages)
+            outcome, why = self._judge(ended, path)
+            said = last_words(messages) if outcome != DONE else ""
+        except AttachError as error:
+            return {**record, "outcome": SILENT, "why": str(error)}
+        finally:
+            messages.unlink(missing_ok=True)
+        if outcome != DONE:
+            return {**record, "outcome": outcome, "why": f"{why}; it said: {said}" if said else why}
+        usage = Usage(ended.wall, ended.cpu)
+        achieved = {a.name: a.achieved(usage) for a in self._actuators}
+        _sync(path)
+        return {
+            **record, "outcome": DONE, "wall": ended.wall, "cpu": ended.cpu, "achieved": achieved,
+            **meanwhile.since(ended.cpu), "digest": digest_of(path),
+        }  # fmt: skip
+
+    def _counted(self, path: Path, messages: Path) -> Ended:
+        spec = self.spec
+        with held(
+            spec.command,
+            folder=spec.folder,
+            stdin=spec.stdin,
+            stderr=messages,
+            environment=spec.environment,
+            tag=self._tag,
+        ) as child:
+            self._guard.watch_over(child.pid)
+            os.sched_setaffinity(child.pid, self._cores)
+            for actuator in self._actuators:
+                actuator.place(child.pid)
+            with counting(
+                child.pid,
+                path,
+                events=spec.events,
+                interval=spec.interval,
+                cores=self._others,
+                tag=self._tag,
+            ):
+                ended = child.run(spec.timeout, self._watch)
+                kill_session(child.pid)  # what it left running would be counted on
+            self._settings.end_processes()
+            kill_leftovers(child.pid, self._tag, self._spared)
+            self._guard.watch_over(0)
+        return ended
+
+    def _watch(self) -> None:
+        for actuator in self._actuators:
+            actuator.watch()
+
+    def _judge(self, ended: Ended, path: Path) -> tuple[str, str]:
+        """How a run ended, and why it is not kept."""
+        if not ended.in_time:
+            return HUNG, f"did not end within {self.spec.timeout:g} s and was killed"
+        if ended.status < 0:
+            return FAILED, f"was ended by {signal.Signals(-ended.status).name}"
+        if ended.status:
+            missing = missing_program(self.spec) if ended.status in (126, 127) else None
+            return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
+        try:
+            recording = read_perf(path)
+        except ProfileError as error:
+            return SILENT, str(error).rstrip(".")
+        return _judge_recording(recording, ended, self.spec)
+
+
+def _judge_recording(recording: Recording, ended: Ended, spec: Spec) -> tuple[str, str]:
+    if not recording.totals.any():
+        return SILENT, f"{recording.source} has not counted one event"
+    end = float(recording.times[-1])
+    if end < ended.wall - spec.interval:
+        return SILENT, (
+            f"{recording.source} ends at {end:.3g} s, its run at {ended.wall:.3g} s: it was cut "
+            f"off, as by a full disk"
+        )
+    return DONE, ""
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest_of(path: Path) -> str:
+    """What tells a recording from one that was changed."""
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -1,0 +1,239 @@
+"""A sweep: every run of every context, in random order, resumable; then the profile file.
+
+The journal is ahead of the machine and behind the runs: a setting is noted before it is changed, a
+run after its recording is on the disk.  So whatever happens, what was changed is known, and at most
+the run that was going on is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msbgen.errors import ProfileError
+from msbgen.machine import OnProgress
+from msbgen.measure.actuators.actuator import SettingError
+from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
+from msbgen.measure.actuators.settings import Settings, pending
+from msbgen.measure.sweep.journal import VERSION, Journal, Record
+from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.order import Order, Slot, order_of
+from msbgen.measure.sweep.probe import check_machine, describe_machine, perf_version
+from msbgen.measure.sweep.restore import boot, restore_journal
+from msbgen.measure.sweep.run import DONE, Machine, describe_failure, digest_of
+from msbgen.measure.sweep.spec import Spec
+
+_log = logging.getLogger("msbgen")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Files of a sweep beside its output.
+
+    Attributes
+    ----------
+    out : Path
+        The profile file.
+    journal : Path
+    recordings : Path
+        Folder of perf's recordings.
+    """
+
+    out: Path
+    journal: Path
+    recordings: Path
+
+    @classmethod
+    def beside(cls, out: Path) -> Places:
+        """The files of this output."""
+        return cls(out, out.with_suffix(".journal"), out.with_suffix(".recordings"))
+
+
+def sweep(
+    spec: Spec,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    files: KernelFiles | None = None,
+    progress: OnProgress | None = None,
+) -> list[Record]:
+    """Make the runs of a spec; the machine is as it was when this returns or raises.
+
+    Parameters
+    ----------
+    spec : Spec
+    out : Path
+        The profile file to be: journal and recordings are made beside it.
+    resume : bool
+        Go on with what was begun; otherwise nothing may be there.
+    overwrite : bool
+        What was begun is restored and removed first, unless it is resumed.
+    files : KernelFiles, optional
+        Of the kernel that runs, where none are given.
+    progress : callback
+
+    Returns
+    -------
+    list of dict
+        The journal: its head, settings, and every run, the failed ones too.
+
+    Raises
+    ------
+    ProfileError
+        Contexts that cannot be read; to be resumed with another spec, or by two processes.
+    LackError
+        What the machine lacks.
+    SettingError
+        A setting that the kernel refused.
+    OSError
+        Something cannot be written.
+    """
+    files = files or SystemFiles()
+    order = order_of(spec)
+    places = Places.beside(out)
+    tag = secrets.token_hex(8)
+    if overwrite and not resume:
+        _remove(places, files)
+    journal = _open(places, order, resume=resume)
+    try:
+        if journal.records:
+            tag = journal.records[0]["tag"]
+            _mend(journal, files)
+        settings = Settings(files, journal.append)
+        actuators = actuators_of(spec, settings, f"msbgen-{tag}")
+        waiting = _waiting(journal.records, order, spec, places)
+        if waiting:
+            check_machine(
+                spec, order.contexts, actuators, places.journal.resolve().parent, len(waiting)
+            )
+            _begin(journal, order, tag, spec)
+            places.recordings.mkdir(exist_ok=True)
+            with Machine(spec, places.recordings, tag, settings, actuators) as machine:
+                machine.warm_up(order.contexts)
+                _make_runs(machine, journal, order, waiting, progress)
+        return journal.records
+    except BaseException:
+        if not resume:
+            _forget_nothing(journal, places)
+        raise
+    finally:
+        journal.close()
+
+
+def _open(places: Places, order: Order, *, resume: bool) -> Journal:
+    if resume:
+        journal = Journal(places.journal, new=False)
+        if journal.records and journal.records[0]["digest"] != order.digest:
+            journal.close()
+            raise ProfileError(
+                f"{places.journal}: was begun with another spec, or other contexts; put them back, "
+                f"or measure into another output."
+            )
+        return journal
+    if places.recordings.exists():
+        raise FileExistsError(
+            f"{places.recordings}: exists already; go on with --resume, or remove it."
+        )
+    try:
+        return Journal(places.journal, new=True)
+    except FileExistsError:
+        raise FileExistsError(
+            f"{places.journal}: exists already; go on with --resume, or remove it after "
+            f"'msbgen measure --restore {places.journal}'."
+        ) from None
+
+
+def _remove(places: Places, files: KernelFiles) -> None:
+    """Remove what an earlier sweep left here, with the machine as it was before it."""
+    if places.journal.exists():
+        journal = Journal(places.journal, new=False)
+        try:
+            _mend(journal, files)
+            places.journal.unlink()
+        finally:
+            journal.close()
+    shutil.rmtree(places.recordings, ignore_errors=True)
+
+
+def _begin(journal: Journal, order: Order, tag: str, spec: Spec) -> None:
+    """Say in the first line what the journal is of, and where."""
+    now = {"boot": boot(), "perf": perf_version(), "machine": describe_machine()}
+    if not journal.records:
+        head = {"version": VERSION, "tag": tag, "digest": order.digest, "task": spec.task}
+        journal.append({"event": "sweep", **head, **now})
+        return
+    first = journal.records[0]
+    for key in ("perf", "machine"):
+        if first[key] != now[key]:
+            _log.warning(
+                "%s was '%s' when the sweep began and is '%s' now", key, first[key], now[key]
+            )
+    journal.append({"event": "resumed", **now})
+
+
+def _mend(journal: Journal, files: KernelFiles) -> None:
+    """Restore what the sweep left when it was killed."""
+    outcome = restore_journal(journal, files)
+    for sentence in outcome.others:
+        _log.warning("%s", sentence)
+    if outcome.failed:
+        raise SettingError(*outcome.failed)
+
+
+def _forget_nothing(journal: Journal, places: Places) -> None:
+    """A journal without runs is none: what failed before the first one can be begun again."""
+    records = journal.records
+    if not pending(records) and not any(record["event"] == "run" for record in records):
+        places.journal.unlink(missing_ok=True)
+        shutil.rmtree(places.recordings, ignore_errors=True)
+
+
+def _waiting(
+    records: Sequence[Record], order: Order, spec: Spec, places: Places
+) -> list[tuple[Slot, int]]:
+    """Slots without a run that can be kept, each with its next attempt."""
+    done: dict[int, bool] = {}
+    tried: dict[int, int] = {}
+    for record in records:
+        if record["event"] == "run":
+            number = int(record["slot"])
+            tried[number] = tried.get(number, 0) + 1
+            done[number] = record["outcome"] == DONE and _intact(record, places)
+            if record["outcome"] == DONE and not done[number]:
+                _log.warning("%s was lost or changed; its run is made again", record["recording"])
+                tried[number] = 0
+    return [
+        (slot, tried.get(slot.number, 0))
+        for slot in order.slots
+        if not done.get(slot.number) and tried.get(slot.number, 0) <= spec.retries
+    ]
+
+
+def _intact(record: Record, places: Places) -> bool:
+    path = places.recordings / record["recording"]
+    return path.is_file() and digest_of(path) == record["digest"]
+
+
+def _make_runs(
+    machine: Machine,
+    journal: Journal,
+    order: Order,
+    waiting: Sequence[tuple[Slot, int]],
+    progress: OnProgress | None,
+) -> None:
+    made = len(order.slots) - len(waiting)
+    for slot, attempts in waiting:
+        for attempt in range(attempts, machine.spec.retries + 1):
+            record = machine.run(slot, attempt)
+            journal.append(record)
+            if record["outcome"] == DONE:
+                break
+            _log.warning("%s", describe_failure(machine.spec, record))
+        made += 1
+        if progress is not None:
+            progress(made, len(order.slots))

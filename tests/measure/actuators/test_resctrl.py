@@ -1,0 +1,327 @@
+"""Cache ways and bandwidth: every refusal that the kernel has, as users see it."""
+
+import errno
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_kernel import RESCTRL, FakeKernel
+from msbgen.measure.actuators.actuator import SettingError, Usage
+from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
+from msbgen.measure.actuators.settings import Settings
+
+GROUP = f"{RESCTRL}/msbgen-t"
+
+
+def group(kernel):
+    return ResctrlGroup(Settings(kernel, lambda record: None), "msbgen-t")
+
+
+def ways(kernel):
+    return CacheWays("cache_ways", group(kernel))
+
+
+def bandwidth(kernel):
+    return MemoryBandwidth("bandwidth", group(kernel))
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return FakeKernel(tmp_path / "kernel").with_resctrl()
+
+
+@pytest.fixture
+def child():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+# --------------------------------------------------------------------------- what is set
+
+
+@given(st.integers(4, 20), st.data())
+def test_so_many_ways_in_one_piece_in_every_cache(tmp_path_factory, whole, data):
+    level = data.draw(st.integers(1, whole))
+    shareable = data.draw(st.sampled_from([0, 3, 0b11 << (whole - 2)]))
+    kernel = FakeKernel(tmp_path_factory.mktemp("k")).with_resctrl(ways=whole, shareable=shareable)
+    actuator = ways(kernel)
+    actuator.apply(level)
+    masks = kernel.values(GROUP)["L3"]
+    assert set(masks) == {0, 1}
+    assert len(set(masks.values())) == 1
+    assert masks[0].bit_count() == level == actuator.read() == actuator.achieved(Usage(1, 1))
+    if level <= whole - shareable.bit_count():
+        assert masks[0] & shareable == 0
+
+
+def test_code_and_data_get_the_same_ways(tmp_path):
+    kernel = FakeKernel(tmp_path).with_resctrl(cdp=True)
+    actuator = ways(kernel)
+    actuator.apply(5)
+    values = kernel.values(GROUP)
+    assert values["L3CODE"] == values["L3DATA"] == {0: 31, 1: 31}
+    assert actuator.read() == 5
+
+
+def test_bandwidth_in_percent_in_megabytes_and_in_eighths_of_gigabytes(tmp_path):
+    intel = bandwidth(FakeKernel(tmp_path / "a").with_resctrl())
+    soft = FakeKernel(tmp_path / "b").with_resctrl(
+        options="rw,mba_MBps", bandwidth=(10, 10, 4294967295)
+    )
+    amd = FakeKernel(tmp_path / "c").with_resctrl(bandwidth=(1, 1, 2048))
+    assert [bandwidth(k).units for k in (soft, amd)] == ["MiB s-1", "0.125 GB s-1"]
+    assert intel.units == "percent"
+    mechanisms = {a.capability().mechanism for a in (intel, bandwidth(soft), bandwidth(amd))}
+    assert len(mechanisms) == 3  # which never share an axis
+    intel.apply(50)
+    for kernel, level in ((soft, 1234), (amd, 16)):
+        actuator = bandwidth(kernel)
+        actuator.apply(level)
+        assert actuator.read() == level
+        actuator.apply(level + 1)
+        assert actuator.read() == level + 1
+
+
+def test_both_resources_are_lines_of_one_group(kernel, child):
+    shared = group(kernel)
+    cache, memory = CacheWays("cache_ways", shared), MemoryBandwidth("bandwidth", shared)
+    cache.apply(4)
+    memory.apply(30)
+    cache.place(child.pid)
+    memory.place(child.pid)
+    assert kernel.read(f"{GROUP}/tasks") == f"{child.pid}\n"
+    assert kernel.values(GROUP) == {"L3": {0: 15, 1: 15}, "MB": {0: 30, 1: 30}}
+    before = kernel.read(f"{RESCTRL}/schemata")
+    cache.restore()
+    assert not kernel.exists(GROUP)
+    assert kernel.read(f"{RESCTRL}/schemata") == before
+    child.kill()
+
+
+def test_what_can_be_set_is_what_the_processor_says(tmp_path):
+    kernel = FakeKernel(tmp_path).with_resctrl(ways=11, least=2, bandwidth=(20, 20, 100))
+    capability = ways(kernel).capability()
+    assert (capability.lowest, capability.highest, capability.step) == (2, 11, 1)
+    capability = bandwidth(kernel).capability()
+    assert (capability.lowest, capability.highest, capability.step) == (20, 100, 20)
+    assert "rounded to 60" in capability.refusals("bandwidth", [50], "percent")[0]
+
+
+def test_values_that_the_kernel_rounds_up_are_refused_with_what_it_made(kernel):
+    with pytest.raises(SettingError, match="is 60 where 55 was written: the kernel rounds up"):
+        bandwidth(kernel).apply(55)
+
+
+# --------------------------------------------------------------------------- what is lacking
+
+
+def test_machines_without_it_say_what_would_help(tmp_path):
+    bare = FakeKernel(tmp_path / "bare")
+    for actuator in (ways(bare), bandwidth(bare)):
+        assert "mount -t resctrl" in actuator.capability().lacks[0]
+    cat_only = FakeKernel(tmp_path / "cat").with_resctrl(bandwidth=None)
+    assert "no MB in 'schemata'" in bandwidth(cat_only).capability().lacks[0]
+    assert ways(cat_only).capability().lacks == ()
+    cat_only.put(f"{RESCTRL}/schemata", "MB:0=100\n")
+    assert "no L3 in 'schemata'" in ways(cat_only).capability().lacks[0]
+
+
+# --------------------------------------------------------------------------- what is refused
+
+
+def refused(kernel, sentence, act):
+    """The error has the kernel's sentence (or none), a value, and a remedy after it."""
+    with pytest.raises(SettingError) as caught:
+        act()
+    said = str(caught.value)
+    if sentence is not None:
+        assert f"'{sentence}'" in said
+    head, _, remedy = said.rpartition("; ")
+    assert "the kernel refused " in head
+    assert len(remedy.split()) >= 2, said
+    assert remedy.endswith(".")
+    return said
+
+
+def raw(kernel, text):
+    """Have our group write a line as it stands, as a mask or bandwidth gone wrong would be."""
+    one = group(kernel)
+    one._make("cache_ways = 1")
+    one._try("cache_ways = 1", text.strip(), lambda: kernel.write(f"{GROUP}/schemata", text))
+
+
+LINES = {
+    "Non-hex character in the mask fg": "L3:0=fg\n",
+    "Mask out of range": "L3:0=100000\n",
+    "The mask 5 has non-consecutive 1-bits": "L3:0=5\n",
+    "Need at least 2 bits in the mask": "L3:0=1\n",
+    "Duplicate domain 0": "L3:0=f;0=f\n",
+    "Missing '=' or non-numeric domain": "L3:0f\n",
+    "Missing ':'": "L3\n",
+    "Missing 'L3' value": "L3:\n",
+    "Unknown or unsupported resource name 'L2'": "L2:0=f\n",
+    "Invalid MB value fast": "MB:0=fast\n",
+    "MB value 5 out of range [10,100]": "MB:0=5\n",
+    "MB value 200 out of range [10,100]": "MB:1=200\n",
+}
+
+
+@pytest.mark.parametrize(("sentence", "line"), LINES.items(), ids=LINES)
+def test_every_sentence_about_a_line_reaches_the_user(tmp_path, sentence, line):
+    kernel = FakeKernel(tmp_path).with_resctrl(least=2)
+    before = None
+
+    def act():
+        nonlocal before
+        group(kernel)._make("x")
+        before = kernel.values(GROUP)
+        raw(kernel, line)
+
+    assert line.strip() in refused(kernel, sentence, act)
+    assert kernel.values(GROUP) == before  # and nothing of the line was taken
+
+
+def test_a_mask_of_no_bits_is_out_of_range(kernel):
+    assert "as many ways as the cache has" in refused(
+        kernel, "Mask out of range", lambda: ways(kernel).apply(0)
+    )
+    refused(kernel, "Mask out of range", lambda: ways(kernel).apply(21))
+
+
+def test_sparse_masks_are_taken_where_the_processor_can(tmp_path):
+    kernel = FakeKernel(tmp_path).with_resctrl(sparse=1)
+    raw(kernel, "L3:0=5;1=5\n")
+    assert ways(kernel).read() == 2
+
+
+MODES = {
+    "Overlaps with exclusive group": ("exclusive", "shareable"),
+    "CBM overlaps with pseudo-locked region": ("pseudo-locked", "shareable"),
+    "Overlaps with other group": ("shareable", "exclusive"),
+    "Resource group is pseudo-locked": ("shareable", "pseudo-locked"),
+}
+
+
+@pytest.mark.parametrize(("sentence", "modes"), MODES.items(), ids=MODES)
+def test_groups_in_the_way_are_named_by_the_kernel(kernel, sentence, modes):
+    theirs, ours = modes
+    group(kernel)._make("x")
+    kernel.make(f"{RESCTRL}/other")
+    kernel.put(f"{RESCTRL}/other/mode", f"{theirs}\n")
+    kernel.put(f"{GROUP}/mode", f"{ours}\n")
+    refused(kernel, sentence, lambda: ways(kernel).apply(4))
+
+
+def test_a_group_that_is_being_locked_takes_neither_bandwidth_nor_tasks(kernel, child):
+    group(kernel)._make("x")
+    kernel.put(f"{GROUP}/mode", "pseudo-locksetup\n")
+    refused(kernel, "Cannot pseudo-lock MBA resource", lambda: bandwidth(kernel).apply(50))
+    refused(kernel, "Pseudo-locking in progress", lambda: ways(kernel).place(child.pid))
+    kernel.know(locked=True)
+    refused(kernel, "Pseudo-locked region in hierarchy", lambda: ways(kernel).apply(4))
+    child.kill()
+
+
+def test_a_bandwidth_that_is_not_linear_cannot_be_set(kernel):
+    kernel.know(nonlinear=True)
+    refused(kernel, "No support for non-linear MB domains", lambda: bandwidth(kernel).apply(50))
+
+
+SILENT = {"no line's end": "L3:0=f", "an unknown cache": "L3:7=f\n", "nothing": ""}
+
+
+@pytest.mark.parametrize("text", SILENT.values(), ids=SILENT)
+def test_refusals_without_a_word_are_explained(kernel, text):
+    said = refused(kernel, None, lambda: raw(kernel, text))
+    assert "invalid argument" in said
+    assert "it did not say why" in said
+
+
+# --------------------------------------------------------------------------- tasks and groups
+
+
+def test_a_task_that_is_gone_or_anothers_is_said(kernel, child):
+    child.kill()
+    child.wait()
+    pid = child.pid
+    place = ways(kernel).place
+    refused(kernel, f"No task {pid}, Error while processing task {pid}", lambda: place(pid))
+    kernel.know(foreign=[pid])
+    said = refused(
+        kernel, f"No permission to move task {pid}, Error while processing task {pid}",
+        lambda: place(pid),
+    )  # fmt: skip
+    assert "run as root" in said
+    refused(kernel, "Invalid pid -5", lambda: place(-5))
+
+
+def test_a_list_that_is_none_and_a_monitoring_group(kernel, child):
+    one = group(kernel)
+    one._make("x")
+    refused(
+        kernel,
+        "Task list parsing error pid me",
+        lambda: one._try("x", "me", lambda: kernel.write(f"{GROUP}/tasks", "me\n")),
+    )
+    kernel.know(monitoring=True)
+    said = f"Can't move task to different control group, Error while processing task {child.pid}"
+    refused(kernel, said, lambda: ways(kernel).place(child.pid))
+    child.kill()
+
+
+def test_a_write_that_changed_nothing_is_noticed(kernel, child):
+    kernel._write_tasks = lambda folder, text: None
+    with pytest.raises(SettingError, match="is not in"):
+        ways(kernel).place(child.pid)
+    child.kill()
+
+
+def test_more_groups_than_the_processor_has(tmp_path):
+    kernel = FakeKernel(tmp_path).with_resctrl(closids=2)
+    kernel.make(f"{RESCTRL}/other")
+    said = refused(kernel, "Out of CLOSIDs", lambda: ways(kernel).apply(4))
+    assert f"rmdir {RESCTRL}/GROUP" in said
+    kernel.remove(f"{RESCTRL}/other")
+    ways(kernel).apply(4)
+
+
+def test_monitors_in_limbo_are_busy_and_used_up_ones_are_no_space(tmp_path):
+    kernel = FakeKernel(tmp_path).with_resctrl(rmids=2)
+    kernel.know(limbo_each=1)
+    actuator = ways(kernel)
+    actuator.apply(4)
+    actuator.restore()  # its monitor goes into limbo
+    with pytest.raises(OSError, match="busy") as caught:
+        kernel.make(f"{RESCTRL}/raw")
+    assert caught.value.errno == errno.EBUSY
+    assert "wait" in refused(kernel, "Out of RMIDs", lambda: actuator.apply(4))
+    kernel.know(limbo=0)
+    kernel.make(f"{RESCTRL}/other")
+    with pytest.raises(OSError, match="space") as caught:
+        kernel.make(f"{RESCTRL}/raw")
+    assert caught.value.errno == errno.ENOSPC
+    refused(kernel, "Out of RMIDs", lambda: actuator.apply(4))
+
+
+def test_a_cache_that_others_hold_exclusively_has_no_space(kernel):
+    kernel.make(f"{RESCTRL}/other")
+    kernel.put(f"{RESCTRL}/other/mode", "exclusive\n")
+    refused(kernel, "No space on L3:0", lambda: ways(kernel).apply(4))
+
+
+def test_without_permission_or_group_the_sentence_says_what_to_do(kernel):
+    actuator = ways(kernel)
+    actuator.apply(4)
+    kernel.deny(RESCTRL)
+    assert "run as root" in refused(kernel, None, lambda: actuator.apply(5))
+
+
+def test_a_group_removed_meanwhile_is_made_again(kernel):
+    actuator = ways(kernel)
+    actuator.apply(4)
+    kernel.remove(GROUP)
+    actuator.apply(5)
+    assert actuator.read() == 5

@@ -1,0 +1,74 @@
+"""From a spec to a file, and a second batch onto a first."""
+
+import os
+
+import numpy as np
+import pytest
+
+from fake_kernel import FakeKernel
+from msbgen.data.store import read_profiles
+from msbgen.errors import ProfileError
+from msbgen.measure.actuators.cgroup import CpuQuota
+from msbgen.measure.actuators.kernelfs import SystemFiles
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.campaign import measure
+from msbgen.measure.sweep.spec import Resource
+from sweeping import machine, needs_perf, spec, tree
+
+pytestmark = needs_perf
+
+
+def test_a_planned_second_batch_is_joined_to_the_first(tmp_path):
+    kernel = machine(tmp_path)
+    before = tree(kernel)
+    first = tmp_path / "first.nc"
+    measure(spec(contexts="grid:2"), first, files=kernel)
+    (tmp_path / "plan.csv").write_text("cache_ways,runs\n4,3\n8,1\n")
+    planned = spec(contexts=str(tmp_path / "plan.csv"))
+    measured = measure(planned, tmp_path / "both.nc", first=first, files=kernel)
+    assert tree(kernel) == before
+    both = read_profiles(tmp_path / "both.nc")
+    assert both["cache_ways"].values.tolist() == [2, 4, 8]
+    assert both["duration"].notnull().sum("run").values.tolist() == [2, 3, 3]
+    head, *clocks = measured.describe()
+    assert head == "3 contexts, 8 runs"
+    assert any("task_clock" in line for line in clocks)
+
+
+def test_other_means_are_refused_before_anything_is_measured(tmp_path):
+    kernel = machine(tmp_path)
+    first = tmp_path / "first.nc"
+    measure(spec(runs=1), first, files=kernel)
+    other = FakeKernel(tmp_path / "other").with_cgroup(1)
+    share = Resource("cache_ways", "quota", (25.0, 50.0))
+    with pytest.raises(ProfileError, match="one for all runs is wanted"):
+        measure(spec(resources=(share,)), tmp_path / "b.nc", first=first, files=other)
+    assert not (tmp_path / "b.journal").exists()
+
+
+def test_an_output_that_exists_is_refused_first(tmp_path):
+    (tmp_path / "out.nc").write_text("x")
+    with pytest.raises(FileExistsError):
+        measure(spec(), tmp_path / "out.nc", files=machine(tmp_path))
+
+
+def lacking():
+    if os.geteuid():
+        return "needs root"
+    share = CpuQuota("s", Settings(SystemFiles(), lambda record: None), "msbgen-test", 0.01)
+    return "; ".join(share.capability().lacks)
+
+
+@pytest.mark.skipif(bool(lacking()), reason=f"no CPU quota can be set here: {lacking()}")
+def test_a_real_quota_holds_a_real_program_back(tmp_path):
+    """A fifth of a core's time and no more; how far below depends on who else works here."""
+    share = Resource("cpu_share", "quota", (20.0, 100.0))
+    work = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"
+    one = spec("/bin/sh", "-c", work, resources=(share,), interval=0.01)
+    measure(one, tmp_path / "out.nc")
+    data = read_profiles(tmp_path / "out.nc")
+    assert (data["duration"][0] > 3 * data["cpu_time"][0]).all()
+    achieved = data["cpu_share_achieved"].values
+    assert (achieved[0] < 33).all()
+    np.testing.assert_allclose(achieved, 100 * data["cpu_time"] / data["duration"])
+    assert not [name for name in os.listdir("/sys/fs/cgroup") if name.startswith("msbgen-")]

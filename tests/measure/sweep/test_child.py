@@ -1,0 +1,148 @@
+"""The program waits, runs alone, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from msbgen.measure.sweep.child import Guard, held, kill_leftovers, tagged
+from sweeping import WORK, await_that, forked, processes, status_of
+
+TAG = f"test-{os.getpid()}"
+
+
+def hold(*command, **given):
+    given = {"folder": "/", "stdin": os.devnull, "environment": {}, "tag": TAG} | given
+    return held(command, stderr=os.devnull, **given)
+
+
+def test_nothing_of_the_program_happens_before_its_release(tmp_path):
+    mark = tmp_path / "mark"
+    with hold("/bin/sh", "-c", f"echo x > {mark}") as child:
+        time.sleep(0.1)
+        assert not mark.exists()
+        ended = child.run(10)
+    assert mark.exists()
+    assert (ended.status, ended.in_time) == (0, True)
+
+
+def test_time_and_cpu_time_are_those_of_the_run():
+    with hold(*WORK) as child:
+        time.sleep(0.2)  # not counted, nor what it took to be there
+        start = time.monotonic()
+        ended = child.run(10)
+        wall = time.monotonic() - start
+    assert 0.005 < ended.cpu <= ended.wall + 0.01
+    assert ended.wall <= wall < ended.wall + 0.2
+
+
+def test_the_shell_that_held_a_program_is_not_in_its_time():
+    """Fork, exec and the shell's start take milliseconds: `true` takes less than all of them."""
+    with hold("true") as child:
+        ended = child.run(10)
+    direct = os.times()
+    subprocess.run(["/bin/sh", "-c", "exec true"], check=True)
+    after = os.times()
+    whole = after.children_user + after.children_system
+    whole -= direct.children_user + direct.children_system
+    assert 0 <= ended.cpu < max(whole, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("script", "status"), [("exit 7", 7), ("kill -SEGV $$", -11), ("kill -KILL $$", -9)]
+)
+def test_the_status_is_the_programs(script, status):
+    with hold("/bin/sh", "-c", script) as child:
+        assert child.run(10).status == status
+
+
+def test_folder_input_and_environment_are_as_asked(tmp_path):
+    (tmp_path / "in").write_text("hello\n")
+    script = 'read -r x; [ "$x" = hello ] && [ "$A" = "b c" ] && echo "$PWD" > out'
+    with hold(
+        "/bin/sh", "-c", script, folder=tmp_path, stdin=tmp_path / "in", environment={"A": "b c"}
+    ) as child:
+        assert child.run(10).status == 0
+    assert (tmp_path / "out").read_text() == f"{tmp_path}\n"
+
+
+def test_arguments_reach_the_program_as_they_are(tmp_path):
+    words = ["a b", "$HOME", "'", '"', "*", "", "-n", "\\", "ü"]
+    out = tmp_path / "out"
+    script = f'for w in "$@"; do printf "%s\\n" "$w"; done > {out}'
+    with hold("/bin/sh", "-c", script, "sh", *words) as child:
+        assert child.run(10).status == 0
+    assert out.read_text() == "".join(f"{w}\n" for w in words)
+
+
+def test_a_program_that_does_not_end_is_killed_with_all_it_started():
+    with hold("/bin/sh", "-c", "sleep 61.25 & sleep 61.25") as child:
+        ended = child.run(0.2)
+        kill_leftovers(child.pid, TAG)
+    assert not ended.in_time
+    assert ended.status == -9
+    assert 0.2 <= ended.wall < 2
+    assert not processes("61.25")
+
+
+def test_what_a_program_leaves_behind_is_ended_wherever_it_went():
+    """In its group, or in a session of its own."""
+    with hold("/bin/sh", "-c", "sleep 62.25 & setsid sleep 62.25 & sleep 0.05") as child:
+        assert child.run(10).status == 0
+        await_that(lambda: len(processes("62.25")) == 2)
+        assert kill_leftovers(child.pid, TAG) >= 1
+    assert not processes("62.25")
+    assert not tagged(TAG)
+    assert kill_leftovers(0, TAG) == 0
+
+
+def test_a_program_that_is_never_released_never_runs(tmp_path):
+    with hold("/bin/sh", "-c", f"echo x > {tmp_path}/mark") as child:
+        pid = child.pid
+    time.sleep(0.05)
+    assert not (tmp_path / "mark").exists()
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_a_program_that_is_gone_ends_as_the_shell_says():
+    with hold("/nowhere/program") as child:
+        assert child.run(10).status == 127
+
+
+def test_it_is_watched_while_it_runs():
+    seen = []
+    with hold("sleep", "0.45") as child:
+        child.run(10, lambda: seen.append(1))
+    assert 2 <= len(seen) <= 5
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_the_program_dies_with_us_and_so_does_what_it_started(released):
+    """Even if we are killed in a way that nothing survives."""
+    word = f"63.{os.getpid()}{int(released)}"
+
+    def measure():
+        guard = Guard()
+        with hold("/bin/sh", "-c", f"sleep {word} & sleep {word}; true") as child:
+            guard.watch_over(child.pid)
+            if released:
+                child.run(30)
+            time.sleep(30)
+
+    pid = forked(measure)
+    await_that(lambda: len(processes(word)) >= (3 if released else 1))
+    os.kill(pid, signal.SIGKILL)
+    assert status_of(pid) == -9
+    await_that(lambda: not processes(word))
+
+
+def test_a_guard_that_is_dismissed_kills_nobody():
+    guard = Guard()
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    guard.watch_over(child.pid)
+    guard.dismiss()
+    assert child.poll() is None
+    child.kill()
+    child.wait()

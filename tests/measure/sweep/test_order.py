@@ -1,0 +1,64 @@
+"""Which runs, in which order."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.errors import ProfileError
+from msbgen.measure.sweep.order import order_of
+from msbgen.measure.sweep.spec import Resource
+from sweeping import spec
+
+TWO = (Resource("a", "quota", (10.0, 50.0, 100.0)), Resource("b", "ways", (1.0, 2.0)))
+
+
+@given(st.integers(0, 2**31), st.integers(1, 5))
+def test_every_run_of_every_context_once_in_an_order_of_the_seed(seed, runs):
+    order = order_of(spec(resources=TWO, seed=seed, runs=runs))
+    every = {(slot.context, slot.run) for slot in order.slots}
+    assert len(order.slots) == len(every) == 6 * runs
+    assert [slot.number for slot in order.slots] == list(range(6 * runs))
+    assert order.slots == order_of(spec(resources=TWO, seed=seed, runs=runs)).slots
+
+
+def test_orders_of_other_seeds_differ_and_so_do_their_digests():
+    orders = [order_of(spec(resources=TWO, seed=seed)) for seed in range(8)]
+    assert len({order.slots for order in orders}) == 8
+    assert len({order.digest for order in orders}) == 8
+
+
+def test_contexts_are_not_measured_one_after_another():
+    """Drift of the machine is no effect of a context: neighbours in time are of all contexts."""
+    slots = order_of(spec(resources=TWO, runs=50)).slots
+    same = np.mean([a.context == b.context for a, b in pairwise(slots)])
+    assert same < 0.3  # a sixth, by chance
+
+
+def test_a_plan_says_contexts_and_runs(tmp_path):
+    path = tmp_path / "plan.csv"
+    path.write_text("b,runs,a,seconds\n2,3,50,1\n1,1,100,1\n")
+    order = order_of(spec(resources=TWO, contexts=str(path)))
+    assert order.contexts.tolist() == [[50, 2], [100, 1]]
+    assert order.runs.tolist() == [3, 1]
+    assert sorted((s.context, s.run) for s in order.slots) == [
+        ((50, 2), 0), ((50, 2), 1), ((50, 2), 2), ((100, 1), 0),
+    ]  # fmt: skip
+
+
+def test_grids_and_what_they_are_not():
+    assert order_of(spec(resources=TWO, contexts="grid:2x1")).contexts.tolist() == [
+        [10, 2], [100, 2],
+    ]  # fmt: skip
+    for bad in ("grid:2", "grid:9x1", "grid:x"):
+        with pytest.raises(ProfileError, match="contexts: "):
+            order_of(spec(resources=TWO, contexts=bad))
+
+
+def test_levels_that_the_spec_does_not_list_are_refused(tmp_path):
+    path = tmp_path / "plan.csv"
+    path.write_text("a,b\n50,1\n60,1\n")
+    with pytest.raises(ProfileError, match=r"a is 60, which is none of its levels \(10, 50, 100\)"):
+        order_of(spec(resources=TWO, contexts=str(path)))

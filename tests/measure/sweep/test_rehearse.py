@@ -1,0 +1,48 @@
+"""A rehearsal shows everything and changes nothing."""
+
+import pytest
+
+from msbgen.measure.actuators.actuator import SettingError
+from msbgen.measure.sweep.probe import LackError
+from msbgen.measure.sweep.rehearse import rehearse
+from msbgen.measure.sweep.spec import Resource
+from sweeping import machine, needs_perf, spec, tree
+
+pytestmark = needs_perf
+
+
+def test_plan_commands_time_changes_and_their_undoing(tmp_path):
+    kernel = machine(tmp_path)
+    before = tree(kernel)
+    said = list(rehearse(spec(seconds=60.0), kernel))
+    assert tree(kernel) == before
+    text = "\n".join(said)
+    assert said[0] == "plan: 3 contexts, 6 runs in random order"
+    assert "cache_ways: 2, 4, 8 1, by resctrl L3" in text
+    assert "program, on cores" in text
+    assert "perf stat -I 5 -x ';' -e task-clock,page-faults" in text
+    # at the timeout of 20 s each, if less cache makes a minute longer
+    assert "time: about 2 min 00 s or less" in text
+    group = "/sys/fs/resctrl/msbgen-SWEEP"
+    do, _, undo = text.partition("and what takes them back:")
+    assert f"mkdir {group}" in do
+    assert "echo 'L3:0=" in do
+    assert f"rmdir {group}" in undo
+
+
+def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
+    kernel = machine(tmp_path).with_cpufreq(cores=64)
+    clock = Resource("frequency", "clock", (1200.0, 3000.0))
+    said = list(rehearse(spec(resources=(clock,)), kernel))
+    undo = said[said.index("and what takes them back:") + 1 :]
+    assert any("echo '800000' > " in line and "scaling_min_freq" in line for line in undo)
+    assert "time: not known without 'seconds'" in "\n".join(said)
+
+
+def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):
+    with pytest.raises(LackError, match="no such program"):
+        list(rehearse(spec("no-such-program"), machine(tmp_path)))
+    kernel = machine(tmp_path / "b")
+    kernel.put("/sys/fs/resctrl/info/L3/cbm_mask", "0\n")
+    with pytest.raises((LackError, SettingError)):
+        list(rehearse(spec(), kernel))

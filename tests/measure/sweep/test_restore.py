@@ -1,0 +1,121 @@
+"""Mending what a killed sweep left."""
+
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from fake_kernel import CPU
+from msbgen.errors import ProfileError
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.child import TAG
+from msbgen.measure.sweep.journal import VERSION, Journal, read_journal
+from msbgen.measure.sweep.restore import boot, ending_as, restore_machine, undisturbed
+from sweeping import machine, tree
+
+MAX = f"{CPU}/cpu0/cpufreq/scaling_max_freq"
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return machine(tmp_path).with_cpufreq()
+
+
+@pytest.fixture
+def left(kernel, tmp_path):
+    """The journal of a sweep that died with a clock, a group, and a process."""
+
+    def left(**head):
+        path = tmp_path / f"{len(os.listdir(tmp_path))}.journal"
+        journal = Journal(path, new=True)
+        first = {"event": "sweep", "version": VERSION, "tag": f"restore-{os.getpid()}"}
+        journal.append({**first, "boot": boot(), **head})
+        changes = Settings(kernel, journal.append)
+        changes.write(MAX, "1200000")
+        changes.make("/sys/fs/resctrl/msbgen-x")
+        journal.close()
+        return path
+
+    return left
+
+
+def test_everything_is_put_back_once_and_then_there_is_nothing_to_do(kernel, left):
+    before = tree(kernel)
+    path = left()
+    tag = read_journal(path)[0]["tag"]
+    child = subprocess.Popen(["sleep", "60"], env={**os.environ, TAG: tag})
+    assert tree(kernel) != before
+    outcome = restore_machine(path, files=kernel)
+    assert len(outcome.done) == 3
+    assert not outcome.others
+    assert not outcome.failed
+    assert tree(kernel) == before
+    assert child.wait() == -signal.SIGKILL
+    again = restore_machine(path, files=kernel)
+    assert again.done == again.others == again.failed == []
+
+
+def test_others_changes_are_left_alone_by_name(kernel, left):
+    path = left()
+    kernel.write(MAX, "1600000")
+    outcome = restore_machine(path, files=kernel)
+    assert MAX in outcome.others[0]
+    assert kernel.read(MAX) == "1600000\n"
+    assert not restore_machine(path, files=kernel).others  # said once
+
+
+def test_after_a_failure_it_can_be_tried_again(kernel, left):
+    path = left()
+    kernel.deny(CPU)
+    assert "do it by hand" in restore_machine(path, files=kernel).failed[0]
+    kernel.know(denied=[])
+    assert not restore_machine(path, files=kernel).failed
+    assert kernel.read(MAX) == "3000000\n"
+
+
+def test_a_machine_that_was_started_anew_has_nothing_of_it(kernel, left):
+    """The same value may be somebody's: it is not touched."""
+    path = left(boot="another start")
+    outcome = restore_machine(path, files=kernel)
+    assert outcome.done == outcome.others == outcome.failed == []
+    assert kernel.read(MAX) == "1200000\n"
+
+
+def test_what_is_no_journal_is_refused(tmp_path):
+    (tmp_path / "x").write_text("hello\n")
+    with pytest.raises(ProfileError, match="no record of a sweep"):
+        restore_machine(tmp_path / "x")
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_signals_wait_until_the_machine_is_as_it_was(others):
+    done = False
+    end = threading.Event()
+    threads = [threading.Thread(target=end.wait) for _ in range(others)]
+    for thread in threads:
+        thread.start()
+
+    def work():
+        nonlocal done
+        with undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            done = True
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        end.set()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ignored_hangups_stay_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_as(signal.default_int_handler):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

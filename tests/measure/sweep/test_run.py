@@ -1,0 +1,192 @@
+"""One run: how it ends, whatever the program does; real processes under a fake kernel."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from fake_kernel import RESCTRL
+from msbgen.measure.actuators.actuator import SettingError
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.child import tagged
+from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.order import Slot
+from msbgen.measure.sweep.run import (
+    DONE,
+    FAILED,
+    HUNG,
+    SILENT,
+    Machine,
+    describe_failure,
+    digest_of,
+)
+from sweeping import machine, needs_perf, processes, spec, tree
+
+pytestmark = needs_perf
+SLOT = Slot(0, (4.0,), 1)
+TAG = f"run-{os.getpid()}"
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return machine(tmp_path)
+
+
+@pytest.fixture
+def made(kernel, tmp_path):
+    """Makes one run of a program; gives its record, and checks that nothing is left of it."""
+
+    def made(*command, slot=SLOT, **given):
+        one = spec(*command, **given)
+        settings = Settings(kernel, lambda record: None)
+        actuators = actuators_of(one, settings, "msbgen-run")
+        folder = tmp_path / "recordings"
+        folder.mkdir(exist_ok=True)
+        before, cores = tree(kernel), os.sched_getaffinity(0)
+        with Machine(one, folder, TAG, settings, actuators) as here:
+            record = here.run(slot, 0)
+        assert tree(kernel) == before
+        assert os.sched_getaffinity(0) == cores
+        assert not tagged(TAG)
+        assert not list(folder.glob("*.err"))
+        assert not list(folder.glob("*.perf"))
+        return record
+
+    return made
+
+
+def test_a_run_has_times_counts_and_what_was_achieved(made, tmp_path):
+    record = made()
+    assert record["outcome"] == DONE
+    assert 0 < record["cpu"] <= record["wall"] + 0.01
+    assert record["achieved"] == {"cache_ways": 4.0}
+    assert record["load"] >= 0
+    assert 0 <= record["steal"] < 1
+    path = tmp_path / "recordings" / record["recording"]
+    assert digest_of(path) == record["digest"]
+
+
+def test_the_program_ran_where_and_with_what_it_should(made, tmp_path, kernel):
+    out = tmp_path / "out"
+    core = min(os.sched_getaffinity(0))
+    script = f"taskset -cp $$ > {out}; cp {kernel.at(RESCTRL)}/msbgen-run/* {tmp_path}"
+    record = made("/bin/sh", "-c", script, cores=(core,))
+    assert record["outcome"] == DONE
+    assert out.read_text().endswith(f": {core}\n")
+    assert "L3:0=f;1=f" in (tmp_path / "schemata").read_text()
+    assert (tmp_path / "tasks").read_text().split()  # it was there while it ran
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo 'bad input: x' >&2; exit 7", "exited with 7; it said: bad input: x"),
+        ("kill -SEGV $$", "was ended by SIGSEGV"),
+        ("exit 127", "exited with 127"),
+    ],
+)
+def test_a_run_that_failed_says_how(made, script, why):
+    record = made("/bin/sh", "-c", script)
+    assert (record["outcome"], record["why"]) == (FAILED, why)
+    assert describe_failure(spec(), record) == f"run 1 of context cache_ways=4: {why}."
+
+
+def test_a_run_that_hangs_is_ended_in_time(made):
+    start = time.monotonic()
+    record = made(
+        "/bin/sh", "-c", "trap '' TERM INT HUP; while :; do sleep 67.25; done", timeout=0.3
+    )
+    assert time.monotonic() - start < 5
+    assert record["outcome"] == HUNG
+    assert "did not end within 0.3 s" in record["why"]
+    assert not processes("67.25")
+
+
+def test_children_that_outlive_their_program_are_ended(made):
+    script = "sleep 68.25 & setsid sleep 68.25 & (setsid env -i sleep 68.25 &) ; sleep 0.05"
+    record = made("/bin/sh", "-c", script)
+    assert record["outcome"] == DONE
+    assert not processes("68.25")
+
+
+def test_forked_children_count_with_their_program(made):
+    """perf counts those that it started, and wait4 those that it waited for."""
+    busy = "i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done"
+    alone = made("/bin/sh", "-c", busy)
+    both = made("/bin/sh", "-c", f"({busy}) & ({busy}) & wait")
+    assert both["cpu"] > 1.3 * alone["cpu"]
+
+
+def test_a_program_that_vanished_is_named(made, tmp_path):
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    program.unlink()
+    record = made(str(program))
+    assert record["outcome"] == FAILED
+    assert "is no program that can be run; build or install it" in record["why"]
+
+
+def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):
+    """perf that dies, and perf whose file is cut off as on a full disk."""
+    real = subprocess.run(["which", "perf"], capture_output=True, text=True).stdout.strip()
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "perf"
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    fake.write_text("#!/bin/sh\necho 'perf has a bad day.' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    record = made()
+    assert (record["outcome"], record["why"]) == (SILENT, "perf has a bad day")
+    # a disk that takes no more than a kilobyte
+    fake.write_text(f'#!/bin/bash\nulimit -f 1; trap "" XFSZ; exec {real} "$@"\n')
+    record = made("sleep", "0.5")
+    assert record["outcome"] == SILENT
+    assert any(word in record["why"] for word in ("cut off", "measure again", "rows"))
+    fake.write_text(
+        f'#!/bin/bash\n"{real}" "$@"; code=$?; : > {tmp_path}/recordings/00000-0.csv; exit $code\n'
+    )
+    assert made()["outcome"] == SILENT
+
+
+def test_a_setting_that_is_refused_ends_it_with_everything_put_back(kernel, tmp_path):
+    one = spec()
+    settings = Settings(kernel, lambda record: None)
+    actuators = actuators_of(one, settings, "msbgen-run")
+    before = tree(kernel)
+
+    def lose_permission():
+        with Machine(one, tmp_path, TAG, settings, actuators) as here:
+            here.run(SLOT, 0)
+            kernel.deny(RESCTRL)
+            try:
+                here.run(SLOT, 1)
+            finally:
+                kernel.know(denied=[])
+
+    with pytest.raises(SettingError, match="run as root"):
+        lose_permission()
+    assert tree(kernel) == before
+
+
+def test_a_closed_terminal_ends_it_as_sigterm_does(kernel, tmp_path):
+    class Ended(BaseException):
+        pass
+
+    def end(number, frame):
+        raise Ended
+
+    def hang_up():
+        settings = Settings(kernel, lambda record: None)
+        with Machine(spec(), tmp_path, TAG, settings, actuators_of(spec(), settings, "msbgen-run")):
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(1)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(Ended):
+            hang_up()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL

@@ -1,0 +1,196 @@
+"""Specs: read whole, or refused in a sentence."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import msbgen
+from msbgen.errors import ProfileError
+from msbgen.measure.sweep.spec import Resource, Spec, read_spec
+
+LEAST = 'command = ["xz", "-k", "f"]\n[resources.cpu_share]\nby = "quota"\nlevels = [100, 25]\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "s.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_the_shortest_spec_has_defaults_for_the_rest(write, tmp_path):
+    spec = read_spec(write(LEAST))
+    assert spec == Spec(
+        command=("xz", "-k", "f"),
+        resources=(Resource("cpu_share", "quota", (25.0, 100.0)),),
+        task="xz",
+        folder=str(tmp_path),
+    )
+    assert spec.stdin == os.devnull
+
+
+def test_the_spec_of_the_page_is_one(write):
+    page = Path(msbgen.__file__).parent / "measure" / "README.md"
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)[:1]
+    spec = read_spec(write(text))
+    assert spec.resources[0].by == "quota"
+    assert len(spec.resources[0].levels) >= 8
+    assert (spec.runs, spec.timeout, spec.cooldown) == (5, 60, 0.1)
+
+
+def test_every_key_is_read(write, tmp_path):
+    (tmp_path / "in").write_text("")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "in").write_text("")
+    text = """
+task = "t"
+command = "python3 -c 'print(1)'"
+folder = "sub"
+stdin = "in"
+interval = "20ms"
+events = ["instructions", "raw_syscalls:sys_enter"]
+progress = "raw_syscalls:sys_enter"
+contexts = "plan.csv"
+runs = 3
+warmups = 2
+retries = 4
+seed = 9
+cores = [0, 2]
+cooldown = 0.5
+timeout = "2min"
+seconds = "1.5s"
+environment = {A = "b"}
+[resources.ways]
+by = "ways"
+levels = [2, 4]
+[resources.bandwidth]
+by = "memguard"
+direction = "write"
+levels = [100]
+[resources.share]
+by = "quota"
+period = "50ms"
+levels = [50.5]
+"""
+    assert read_spec(write(text)) == Spec(
+        command=("python3", "-c", "print(1)"),
+        resources=(
+            Resource("ways", "ways", (2.0, 4.0)),
+            Resource("bandwidth", "memguard", (100.0,), None, "write"),
+            Resource("share", "quota", (50.5,), 0.05),
+        ),
+        task="t",
+        folder=str(tmp_path / "sub"),
+        stdin=str(tmp_path / "sub" / "in"),
+        environment={"A": "b"},
+        interval=0.02,
+        events=("instructions", "raw_syscalls:sys_enter"),
+        progress="raw_syscalls:sys_enter",
+        contexts=str(tmp_path / "plan.csv"),
+        runs=3,
+        warmups=2,
+        retries=4,
+        seed=9,
+        cores=(0, 2),
+        cooldown=0.5,
+        timeout=120.0,
+        seconds=1.5,
+    )
+
+
+WRONG = {
+    "runs = 0": "'runs' is 0; a whole number from 1",
+    "runs = 1.5": "'runs' is 1.5",
+    "runs = true": "'runs' is True",
+    "run = 3": "'run' is no known key; did you mean 'runs'?",
+    "interval = '1us'": "'interval' is '1us'; a time of 0.001 s or more",
+    "interval = 'ms'": "'interval' is 'ms'",
+    "timeout = -1": "'timeout' is -1",
+    "timeout = nan": "'timeout' is nan",
+    "events = []": "'events' is []; a list of distinct names",
+    "events = ['a', 'a']": "'events' is",
+    "events = 'a'": "'events' is 'a'",
+    "cores = [-1]": "'cores' is [-1]; a list of distinct core numbers",
+    "cores = [0, 0]": "'cores' is [0, 0]",
+    "folder = 'none'": "which is none; an existing one is wanted",
+    "stdin = 'none'": "none: no such file",
+    "task = ''": "'task' is ''; a text is wanted",
+    "environment = {A = 1}": "'environment' is {'A': 1}; a table of texts",
+    "interval = 0.0105": "whole milliseconds",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=WRONG)
+def test_a_wrong_value_is_a_sentence_with_key_and_remedy(write, line, sentence):
+    with pytest.raises(ProfileError) as caught:
+        read_spec(write(f"{line}\n{LEAST}"))
+    assert sentence in str(caught.value)
+
+
+RESOURCES = {
+    "by = 'quot'\nlevels = [1]": "did you mean 'quota'?",
+    "by = 'quota'": "'levels' is missing",
+    "by = 'quota'\nlevels = []": "distinct positive numbers",
+    "by = 'quota'\nlevels = [0]": "distinct positive numbers",
+    "by = 'quota'\nlevels = [5, 5.0]": "distinct positive numbers",
+    "by = 'ways'\nlevels = [5]\nperiod = '10ms'": "'period' belongs to 'quota'",
+    "by = 'quota'\nlevels = [5]\ndirection = 'read'": "'direction' to 'memguard'",
+    "by = 'memguard'\nlevels = [5]\ndirection = 'up'": "read or write",
+    "by = 'quota'\nlevel = [5]": "did you mean 'levels'?",
+}
+
+
+@pytest.mark.parametrize(("lines", "sentence"), RESOURCES.items(), ids=RESOURCES)
+def test_a_wrong_resource_is_a_sentence(write, lines, sentence):
+    with pytest.raises(ProfileError) as caught:
+        read_spec(write(f"command = ['a']\n[resources.r]\n{lines}\n"))
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["[]", "''", "['']", "[1]", '"a \'"', "3", '["a\\u0000"]'])
+def test_what_is_no_command_is_refused(write, command):
+    with pytest.raises(ProfileError, match="'command' is"):
+        read_spec(write(LEAST.replace('["xz", "-k", "f"]', command)))
+
+
+def test_names_of_resources_are_names(write):
+    for name in ("duration", "context", '"a b"', "x_achieved"):
+        with pytest.raises(ProfileError, match="a name of letters"):
+            read_spec(write(LEAST.replace("cpu_share", name)))
+    with pytest.raises(ProfileError, match="a table"):
+        read_spec(write("command = ['a']\nresources = 3"))
+
+
+def test_two_resources_of_one_means_are_refused(write):
+    second = '[resources.other]\nby = "quota"\nlevels = [5]\n'
+    with pytest.raises(ProfileError, match="by the same means"):
+        read_spec(write(LEAST + second))
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_spec_or_a_sentence(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("s") / "s.toml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(ProfileError, match=r"s\.toml: "):
+        read_spec(path)
+
+
+def test_specs_are_told_apart_with_their_contexts(write):
+    spec = read_spec(write(LEAST))
+    other = read_spec(write(LEAST.replace("[100, 25]", "[100, 50]")))
+    rows, runs = [[25.0], [100.0]], [5, 5]
+    assert spec.digest(rows, runs) == spec.digest(rows, runs)
+    digests = {
+        spec.digest(rows, runs),
+        spec.digest(rows, [5, 6]),
+        spec.digest(rows[:1], runs[:1]),
+        other.digest(rows, runs),
+    }
+    assert len(digests) == 4

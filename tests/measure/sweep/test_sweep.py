@@ -1,0 +1,366 @@
+"""Sweeps: resumed after any death, with everything put back; real processes, a fake kernel."""
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from fake_kernel import RESCTRL, FakeKernel
+from msbgen.data.store import read_profiles
+from msbgen.errors import ProfileError
+from msbgen.measure.actuators.actuator import SettingError
+from msbgen.measure.sweep import attach, campaign, child, run
+from msbgen.measure.sweep.campaign import measure
+from msbgen.measure.sweep.child import tagged
+from msbgen.measure.sweep.harvest import IncompleteError
+from msbgen.measure.sweep.journal import Journal, read_journal
+from msbgen.measure.sweep.order import order_of
+from msbgen.measure.sweep.probe import LackError
+from msbgen.measure.sweep.restore import restore_machine
+from msbgen.measure.sweep.run import DONE, FAILED
+from sweeping import WORK, await_that, forked, machine, needs_perf, processes, spec, status_of, tree
+
+pytestmark = needs_perf
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    return machine(tmp_path)
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "out.nc"
+
+
+def runs(out):
+    return [r for r in read_journal(out.with_suffix(".journal")) if r["event"] == "run"]
+
+
+def shape(path):
+    """All that a file says but for measured values: time is as long as the longest run."""
+    data = read_profiles(path)
+    return {
+        "names": {str(n): (v.dims, str(v.dtype), str(v.attrs)) for n, v in data.variables.items()},
+        "contexts": data["cache_ways"].values.tolist(),
+        "runs": data["duration"].notnull().values.tolist(),
+        "attrs": dict(data.attrs),
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed")
+    kernel = machine(folder)
+    before = tree(kernel)
+    measured = measure(spec(), folder / "out.nc", files=kernel)
+    assert tree(kernel) == before
+    assert measured.missing == []
+    return shape(folder / "out.nc")
+
+
+def test_every_run_is_made_once_in_its_order(undisturbed, kernel, out):
+    seen = []
+    measure(spec(), out, files=kernel, progress=lambda *done: seen.append(done))
+    assert seen == [(i, 6) for i in range(1, 7)]
+    made = runs(out)
+    assert [r["slot"] for r in made] == list(range(6))
+    assert {r["outcome"] for r in made} == {DONE}
+    assert shape(out) == undisturbed
+    data = read_profiles(out)
+    assert data["cache_ways"].attrs["mechanism"] == "resctrl L3"
+    np.testing.assert_array_equal(data["cache_ways_achieved"].values[:, 0], [2, 4, 8])
+    assert (data["cpu_time"] <= data["duration"] + 0.02).all()
+
+
+# --------------------------------------------------------------------------- killed
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_placed(patch):
+    """The program is held, placed and pinned."""
+    patch.setattr(run, "counting", lambda *_, **__: die())
+
+
+def die_attached(patch):
+    """perf counts a program that still waits."""
+    patch.setattr(child.HeldChild, "run", lambda *_: die())
+
+
+def die_running(patch):
+    """The program runs."""
+    write = os.write
+
+    def release(handle, data):
+        written = write(handle, data)
+        if data == b"\n":
+            time.sleep(0.01)
+            die()
+        return written
+
+    patch.setattr(child.os, "write", release)
+
+
+def die_in_a_line(patch):
+    """Half a line of the journal is on the disk."""
+
+    def half(self, record):
+        if record["event"] == "run" and record["slot"] == 3:
+            os.write(self._handle, json.dumps(record).encode()[:40])
+            die()
+        return append(self, record)
+
+    append = Journal.append
+    patch.setattr(Journal, "append", half)
+
+
+def die_writing(patch):
+    """The profile file is being written."""
+
+    def write(dataset, path, **_):
+        from msbgen.data.files import replace_file
+
+        with replace_file(path) as partial:
+            partial.write_bytes(b"CDF")
+            die()
+
+    patch.setattr(campaign, "write_profiles", write)
+
+
+def die_making_the_group(patch):
+    """The group is noted, and not made."""
+    patch.setattr(FakeKernel, "make", lambda *_: die())
+
+
+def die_restoring(patch):
+    """The runs are made; nothing is put back yet."""
+    patch.setattr(FakeKernel, "remove", lambda *_: die())
+
+
+def die_at_once(patch):
+    """The journal is there, and empty."""
+    patch.setattr("msbgen.measure.sweep.sweep.check_machine", lambda *_: die())
+
+
+STAGES = [
+    die_at_once,
+    die_placed, die_attached, die_running, die_in_a_line, die_writing, die_making_the_group,
+    die_restoring,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)
+@pytest.mark.parametrize("mended", [True, False], ids=["restored", "resumed"])
+def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, stage, mended):
+    if not mended and stage not in (die_attached, die_restoring):
+        pytest.skip("resuming restores first, whatever the stage: two will do")
+    before = tree(kernel)
+    patch = pytest.MonkeyPatch()
+
+    def work():
+        stage(patch)
+        measure(spec(), out, files=kernel)
+
+    pid = forked(work)
+    assert status_of(pid) == -signal.SIGKILL
+    journal = out.with_suffix(".journal")
+    tag = read_journal(journal)[0]["tag"] if read_journal(journal) else "none"
+    made = len(runs(out))
+    await_that(lambda: not tagged(tag))  # the program died with us, and perf with it
+    if mended:
+        assert not restore_machine(journal, files=kernel).failed
+        assert tree(kernel) == before
+    measure(spec(), out, files=kernel, resume=True)
+    assert tree(kernel) == before
+    assert shape(out) == undisturbed
+    assert len(runs(out)) == 6  # those that were made were not made again
+    assert made == {"die_in_a_line": 3, "die_writing": 6, "die_restoring": 6}.get(stage.__name__, 0)
+    assert not processes(str(out.with_suffix(".recordings")))
+    left = sorted(p.name for p in out.parent.iterdir() if p.name != "kernel")
+    assert left == ["out.journal", "out.nc", "out.recordings"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_are_survived_put_everything_back(kernel, tmp_path, out, number):
+    from msbgen.cli.main import main
+
+    before = tree(kernel)
+    (tmp_path / "s.toml").write_text(
+        'command = ["sleep", "69.25"]\n[resources.cache_ways]\nby = "ways"\nlevels = [2, 4]\n'
+    )
+
+    def work():
+        campaign.SystemFiles = lambda: FakeKernel(kernel.root)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        return main(["measure", str(tmp_path / "s.toml"), "-o", str(out)])
+
+    pid = forked(work)
+    recordings = out.with_suffix(".recordings")
+    await_that(lambda: any(p.suffix == ".csv" for p in recordings.glob("*")))  # perf is there
+    os.kill(pid, number)
+    assert status_of(pid) == {signal.SIGINT: 130}.get(number, 143)
+    assert tree(kernel) == before
+    assert not processes("69.25")
+    assert not out.exists()
+
+
+# --------------------------------------------------------------------------- refused
+
+
+def test_what_was_begun_is_not_begun_again(kernel, out):
+    measure(spec(), out, files=kernel)
+    out.unlink()
+    with pytest.raises(FileExistsError, match="go on with --resume"):
+        measure(spec(), out, files=kernel)
+    out.with_suffix(".recordings").rename(out.with_suffix(".moved"))
+    with pytest.raises(FileExistsError, match=r"out\.journal: exists already"):
+        measure(spec(), out, files=kernel)
+    measure(spec(runs=1), out, files=kernel, overwrite=True)
+    assert len(runs(out)) == 3
+
+
+def test_a_changed_spec_is_refused(kernel, out):
+    measure(spec(), out, files=kernel)
+    for changed in (spec(seed=1), spec(runs=3), spec("true"), spec(contexts="grid:2")):
+        with pytest.raises(ProfileError, match="begun with another spec, or other contexts"):
+            measure(changed, out, files=kernel, resume=True, overwrite=True)
+    measure(spec(), out, files=kernel, resume=True, overwrite=True)  # nothing is left to do
+    with pytest.raises(ProfileError, match="no such file"):
+        measure(spec(), out.with_name("other.nc"), files=kernel, resume=True)
+
+
+def test_what_fails_before_the_first_run_can_be_begun_again(kernel, out):
+    before = tree(kernel)
+    with pytest.raises(LackError, match="no such program"):
+        measure(spec("no-such-program"), out, files=kernel)
+    kernel.deny(RESCTRL)
+    with pytest.raises(SettingError, match="run as root"):
+        measure(spec(), out, files=kernel)
+    kernel.know(denied=[])
+    assert tree(kernel) == before
+    assert sorted(p.name for p in out.parent.iterdir()) == ["kernel"]
+    measure(spec(), out, files=kernel)
+
+
+# --------------------------------------------------------------------------- done in part
+
+
+def test_failed_runs_are_tried_again_and_the_rest_is_written(kernel, out, tmp_path):
+    """The program fails under four ways, always, and once before anything else."""
+    once = tmp_path / "once"
+    group = f"{kernel.at(RESCTRL)}/msbgen-*/schemata"
+    script = f"[ -e {once} ] || {{ : > {once}; exit 9; }}; ! grep -q 'L3:0=f;' {group} || exit 7"
+    one = spec("/bin/sh", "-c", f"{script}; {WORK[2]}")
+    measured = measure(one, out, files=kernel)
+    assert len(measured.missing) == 2
+    assert all("cache_ways=4: exited with 7" in s for s in measured.missing)
+    with pytest.raises(IncompleteError):
+        measured.complete()
+    assert read_profiles(out)["cache_ways"].values.tolist() == [2, 8]
+    made = runs(out)
+    first = order_of(one).slots[0].context == (4.0,)  # whose attempts fail anyhow
+    assert [r["outcome"] for r in made].count(FAILED) == (4 if first else 5)
+    assert len(made) == (8 if first else 9)
+    before = made
+    measure(one, out, files=kernel, resume=True, overwrite=True)
+    assert runs(out) == before  # as often as the spec allows
+
+
+def test_if_no_run_succeeds_nothing_is_written(kernel, out):
+    with pytest.raises(IncompleteError, match="no run succeeded"):
+        measure(spec("false", retries=0), out, files=kernel)
+    assert not out.exists()
+    assert len(runs(out)) == 6
+
+
+def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
+    program = tmp_path / "program"
+    one = tmp_path / "one"
+    program.write_text(f"#!/bin/sh\n{WORK[2]}\n[ -e {one} ] && rm $0\n: > {one}\n")
+    program.chmod(0o755)
+    measured = measure(spec(str(program), retries=0), out, files=kernel)
+    assert len(measured.missing) == 4
+    assert "is no program that can be run" in measured.missing[0]
+    assert int(read_profiles(out)["duration"].notnull().sum()) == 2
+
+
+def test_a_recording_that_was_lost_is_made_again(kernel, out, caplog):
+    measure(spec(), out, files=kernel)
+    lost = out.with_suffix(".recordings") / "00002-0.csv"
+    lost.write_text("damaged\n")
+    measure(spec(), out, files=kernel, resume=True, overwrite=True)
+    assert "00002-0.csv was lost or changed" in caplog.text
+    assert [r["slot"] for r in runs(out)] == [0, 1, 2, 3, 4, 5, 2]
+
+
+def test_permission_lost_meanwhile_stops_it_and_it_goes_on_later(undisturbed, kernel, out):
+    before = tree(kernel)
+
+    def lose(done, total):
+        if done == 2:
+            kernel.deny(f"{RESCTRL}/msbgen")
+
+    with pytest.raises(SettingError, match=r"\(?permission denied\)?; run as root"):
+        measure(spec(), out, files=kernel, progress=lose)
+    assert tree(kernel) == before
+    assert len(runs(out)) == 2
+    kernel.know(denied=[])
+    measure(spec(), out, files=kernel, resume=True)
+    assert shape(out) == undisturbed
+
+
+def test_a_full_disk_stops_it_and_it_goes_on_later(undisturbed, kernel, out, monkeypatch):
+    """The journal's disk takes no more after two runs: everything is put back all the same."""
+    before = tree(kernel)
+    write = os.write
+    full = False
+
+    def fill(handle, data):
+        if full and data.startswith(b'{"event"'):
+            return write(handle, data[:20])
+        return write(handle, data)
+
+    def after(done, total):
+        nonlocal full
+        full = done >= 2
+
+    monkeypatch.setattr("msbgen.measure.sweep.journal.os.write", fill)
+    with pytest.raises(OSError, match="No space left") as caught:
+        measure(spec(), out, files=kernel, progress=after)
+    assert caught.value.filename == str(out.with_suffix(".journal"))
+    full = False
+    assert tree(kernel) == before
+    assert len(runs(out)) == 2
+    measure(spec(), out, files=kernel, resume=True)
+    assert shape(out) == undisturbed
+
+
+def test_warm_ups_are_not_kept(kernel, out, tmp_path):
+    count = tmp_path / "count"
+    one = spec("/bin/sh", "-c", f"echo x >> {count}; {WORK[2]}", warmups=2)
+    measure(one, out, files=kernel)
+    assert len(count.read_text().split()) == 8
+    assert len(runs(out)) == 6
+    assert len(list(out.with_suffix(".recordings").iterdir())) == 6
+
+
+def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
+    asked = []
+
+    def command(*given):
+        asked.append(given[:2])
+        return perf_command(*given)
+
+    perf_command = attach.perf_command
+    monkeypatch.setattr(attach, "perf_command", command)
+    measure(spec(runs=1, interval=0.007, events=("cpu-clock",)), out, files=kernel)
+    assert asked == [(("cpu-clock",), 0.007)] * 3
+    data = read_profiles(out)
+    assert data.attrs["interval"] == 0.007
+    assert data.attrs["progress"] == "cpu_clock"
