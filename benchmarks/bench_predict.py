@@ -21,14 +21,14 @@ from timing import run_python
 
 import msbgen
 from msbgen.data.runtimes import run_table
-from msbgen.predict.storage import load_predictor
+from msbgen.predict.runtimes.storage import load_predictor
 
 # A fresh process fits and calibrates with nine tenths of the data, and saves.
 FIT = """
 import sys, time
 import numpy as np
 import msbgen
-from msbgen.predict.storage import save_predictor
+from msbgen.predict.runtimes.storage import save_predictor
 runs = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
@@ -42,9 +42,9 @@ save_predictor(predictor, sys.argv[1], **names)
 # neither of the towers' nor of conjugate gradients, so that few of them are taken.
 LARGE = """
 import numpy as np
-from msbgen.predict import kriging
-from msbgen.predict.completion import RuntimePredictor
-from msbgen.predict.towers import TowerSettings
+from msbgen.predict.runtimes import kriging
+from msbgen.predict.runtimes.completion import RuntimePredictor
+from msbgen.predict.runtimes.towers import TowerSettings
 kriging._MOST_STEPS = 2
 rng = np.random.default_rng(0)
 n, shape = 1_000_000, (5000, 2000)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from relative import MIXED, shipped_runs, task_graph_runs
 
 from msbgen.data.relative import machines_of, runtimes_of, words_of
-from msbgen.predict.relative import RelativePredictor, cross_predict
+from msbgen.predict.relative.predictor import RelativePredictor, cross_predict
 from msbgen.schedule import queue
 
 JOBS = 50_000

@@ -29,10 +29,10 @@ from tables import RESULTS, ROOT, markdown, put_into_readme, store
 import msbgen
 from msbgen.data.relative import machines_of, make_relative, runtimes_of, words_of
 from msbgen.data.relative_readers import relative_from_runtimes
-from msbgen.predict.relative import RelativePredictor
-from msbgen.predict.relative_answers import Answers
-from msbgen.predict.relative_evaluation import MEASURES, complete_runs, score_rows, scores
-from msbgen.predict.relative_splits import held_rows
+from msbgen.predict.relative.answers import Answers
+from msbgen.predict.relative.evaluation import MEASURES, complete_runs, score_rows, scores
+from msbgen.predict.relative.predictor import RelativePredictor
+from msbgen.predict.relative.splits import held_rows
 
 Floats = NDArray[np.float64]
 

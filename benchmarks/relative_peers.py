@@ -14,11 +14,11 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.relative import machines_of, relative_times, runtimes_of
-from msbgen.predict.boosting import BoostingSettings, fit_boosting
-from msbgen.predict.gaussian import conditional_gain, residual_covariance
-from msbgen.predict.randomised import TreesSettings, fit_trees
-from msbgen.predict.relative_evaluation import constant_times
-from msbgen.predict.relative_features import FeatureMap, learn_features
+from msbgen.predict.relative.boosting import BoostingSettings, fit_boosting
+from msbgen.predict.relative.evaluation import constant_times
+from msbgen.predict.relative.features import FeatureMap, learn_features
+from msbgen.predict.relative.gaussian import conditional_gain, residual_covariance
+from msbgen.predict.relative.randomised import TreesSettings, fit_trees
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]

@@ -24,9 +24,9 @@ from tables import README, RESULTS, ROOT, markdown, put_into_readme, store
 import msbgen
 from msbgen.data.runtimes_readers import import_archives
 from msbgen.errors import MeasurementError
-from msbgen.predict.completion import Pool
-from msbgen.predict.evaluation import RATES, score_answers
-from msbgen.predict.spread import WIDTHS
+from msbgen.predict.runtimes.completion import Pool
+from msbgen.predict.runtimes.evaluation import RATES, score_answers
+from msbgen.predict.runtimes.spread import WIDTHS
 
 Floats = NDArray[np.float64]
 

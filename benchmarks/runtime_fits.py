@@ -24,14 +24,14 @@ from runtime_peers import PEERS, Data
 from tables import store
 
 from msbgen.data.runtimes import features_of, run_table
-from msbgen.predict import completion, embeddings, towers
-from msbgen.predict.completion import RuntimePredictor
-from msbgen.predict.evaluation import CALIBRATION
-from msbgen.predict.runs import Observations
-from msbgen.predict.scaling import Scaling
-from msbgen.predict.splits import hold_back, set_aside, units_of
-from msbgen.predict.storage import load_predictor, save_predictor
-from msbgen.predict.towers import TowerSettings
+from msbgen.predict.runtimes import completion, embeddings, towers
+from msbgen.predict.runtimes.completion import RuntimePredictor
+from msbgen.predict.runtimes.evaluation import CALIBRATION
+from msbgen.predict.runtimes.runs import Observations
+from msbgen.predict.runtimes.scaling import Scaling
+from msbgen.predict.runtimes.splits import hold_back, set_aside, units_of
+from msbgen.predict.runtimes.storage import load_predictor, save_predictor
+from msbgen.predict.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
 

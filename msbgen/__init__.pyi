@@ -55,19 +55,19 @@ from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
 from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
-from msbgen.predict.boosting import BoostingSettings as BoostingSettings
-from msbgen.predict.completion import RuntimePredictor as RuntimePredictor
-from msbgen.predict.evaluation import evaluate_runtimes as evaluate_runtimes
-from msbgen.predict.evaluation import fit_runtimes as fit_runtimes
-from msbgen.predict.randomised import TreesSettings as TreesSettings
-from msbgen.predict.relative import RelativePredictor as RelativePredictor
-from msbgen.predict.relative import cross_predict as cross_predict
-from msbgen.predict.relative_evaluation import evaluate_relative as evaluate_relative
-from msbgen.predict.relative_storage import load_relative as load_relative
-from msbgen.predict.relative_storage import save_relative as save_relative
-from msbgen.predict.storage import load_predictor as load_predictor
-from msbgen.predict.storage import save_predictor as save_predictor
-from msbgen.predict.towers import TowerSettings as TowerSettings
+from msbgen.predict.relative.boosting import BoostingSettings as BoostingSettings
+from msbgen.predict.relative.evaluation import evaluate_relative as evaluate_relative
+from msbgen.predict.relative.predictor import RelativePredictor as RelativePredictor
+from msbgen.predict.relative.predictor import cross_predict as cross_predict
+from msbgen.predict.relative.randomised import TreesSettings as TreesSettings
+from msbgen.predict.relative.storage import load_relative as load_relative
+from msbgen.predict.relative.storage import save_relative as save_relative
+from msbgen.predict.runtimes.completion import RuntimePredictor as RuntimePredictor
+from msbgen.predict.runtimes.evaluation import evaluate_runtimes as evaluate_runtimes
+from msbgen.predict.runtimes.evaluation import fit_runtimes as fit_runtimes
+from msbgen.predict.runtimes.storage import load_predictor as load_predictor
+from msbgen.predict.runtimes.storage import save_predictor as save_predictor
+from msbgen.predict.runtimes.towers import TowerSettings as TowerSettings
 
 __all__ = [
     "BASELINES",

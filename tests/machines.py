@@ -3,8 +3,8 @@
 import numpy as np
 
 from msbgen.data.relative import make_relative
-from msbgen.predict.boosting import BoostingSettings
-from msbgen.predict.randomised import TreesSettings
+from msbgen.predict.relative.boosting import BoostingSettings
+from msbgen.predict.relative.randomised import TreesSettings
 
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}

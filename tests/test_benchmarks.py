@@ -15,9 +15,9 @@ import msbgen
 from conftest import synthetic_task
 from msbgen import platform
 from msbgen.measure import parse_perf
-from msbgen.predict import completion
-from msbgen.predict.runs import Observations
-from msbgen.predict.towers import TowerSettings
+from msbgen.predict.runtimes import completion
+from msbgen.predict.runtimes.runs import Observations
+from msbgen.predict.runtimes.towers import TowerSettings
 from msbgen.schedule import Allocator, Task, TaskSet, phase_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))

@@ -16,13 +16,14 @@ import relative_peers
 import tables
 
 from msbgen.data.relative import runtimes_of
-from msbgen.predict.relative_evaluation import complete_runs
+from msbgen.predict.relative import predictor
+from msbgen.predict.relative.evaluation import complete_runs
 
 
 @pytest.fixture
 def small(tmp_path, monkeypatch):
-    monkeypatch.setattr("msbgen.predict.relative.BoostingSettings", lambda: QUICK["boosting"])
-    monkeypatch.setattr("msbgen.predict.relative.TreesSettings", lambda: QUICK["trees"])
+    monkeypatch.setattr(predictor, "BoostingSettings", lambda: QUICK["boosting"])
+    monkeypatch.setattr(predictor, "TreesSettings", lambda: QUICK["trees"])
     monkeypatch.setattr(relative_peers, "BoostingSettings", lambda: QUICK["boosting"])
     monkeypatch.setattr(relative_peers, "TreesSettings", lambda: QUICK["trees"])
     monkeypatch.setattr(relative_peers, "TREES", 5)

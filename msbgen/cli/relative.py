@@ -129,7 +129,9 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.predict import extras, relative, relative_storage
+    from msbgen.predict import extras
+    from msbgen.predict.relative import predictor as relative
+    from msbgen.predict.relative import storage as relative_storage
 
     extras.check_libraries()
     runs = _read(options.runs)
@@ -149,7 +151,7 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
     from msbgen.data import tables
-    from msbgen.predict import relative_storage
+    from msbgen.predict.relative import storage as relative_storage
 
     predictor = relative_storage.load_relative(options.model)
     predictor.check_source(options.source)
@@ -190,7 +192,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.data import tables
-    from msbgen.predict import extras, relative, relative_evaluation
+    from msbgen.predict import extras
+    from msbgen.predict.relative import evaluation as relative_evaluation
+    from msbgen.predict.relative import predictor as relative
 
     extras.check_libraries()
     runs = _read(options.runs)

@@ -107,7 +107,7 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.data import runtimes
-    from msbgen.predict import evaluation, storage
+    from msbgen.predict.runtimes import evaluation, storage
 
     dataset = runtimes.read_runtimes(options.runs)
     with Progress("fitting") as step, shared.about(options.runs.name):
@@ -148,7 +148,7 @@ def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
     from msbgen.data import runtimes_readers, tables
-    from msbgen.predict import storage
+    from msbgen.predict.runtimes import storage
 
     predictor, workloads, platforms = storage.load_predictor(options.model)
     runs = runtimes_readers.read_wanted(options.wanted, workloads, platforms)
@@ -173,7 +173,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.data import runtimes, tables
-    from msbgen.predict import evaluation
+    from msbgen.predict.runtimes import evaluation
 
     dataset = runtimes.read_runtimes(options.runs)
     with Progress("evaluating") as step, shared.about(options.runs.name):

@@ -8,6 +8,7 @@ import pytest
 from machines import MACHINES, QUICK, made_runs
 from msbgen.data.relative import counters_of, runtimes_of, words_of, write_relative
 from msbgen.data.runtimes import make_runtimes, write_runtimes
+from msbgen.predict.relative import predictor
 
 
 def write_table(path, runs, machines):
@@ -29,7 +30,7 @@ NEW = made_runs(4, seed=9)
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     for name, settings in (("BoostingSettings", "boosting"), ("TreesSettings", "trees")):
-        monkeypatch.setattr(f"msbgen.predict.relative.{name}", lambda s=settings: QUICK[s])
+        monkeypatch.setattr(f"{predictor.__name__}.{name}", lambda s=settings: QUICK[s])
     write_table(tmp_path / "runs.csv", made_runs(20, noise=0.01), MACHINES)
     write_table(tmp_path / "new.csv", NEW, ["old"])
     write_table(tmp_path / "two.csv", NEW, ["old", "new"])

@@ -1,0 +1,1 @@
+"""Times on every machine from one run on one of them."""

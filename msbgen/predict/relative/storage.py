@@ -1,0 +1,213 @@
+"""Fitted predictors of relative performance in netCDF files: arrays and JSON, nothing pickled.
+
+Boosters are kept as xgboost writes them itself (UBJSON), byte by byte; trees as arrays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.arrays import StoredArrays, digest
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.predict.relative.answers import Answers
+from msbgen.predict.relative.boosting import Boosting, BoostingSettings
+from msbgen.predict.relative.bounds import Calibration
+from msbgen.predict.relative.features import FeatureMap
+from msbgen.predict.relative.predictor import RelativePredictor
+from msbgen.predict.relative.randomised import Trees, TreesSettings
+from msbgen.predict.relative.widths import Widths
+
+RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/1"
+
+_TREE_PARTS = ("feature", "threshold", "left", "right", "value", "root")
+_ANSWER_PARTS = ("seconds", "ratio", "prior", "spread", "context", "covariance")
+_MAP_WORDS = ("counters", "groups", "group_of", "configurations")
+
+
+def save_relative(
+    predictor: RelativePredictor, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a fitted predictor to one netCDF file.
+
+    Raises
+    ------
+    ArgumentError
+        It is not fitted.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    if not hasattr(predictor, "machines_"):
+        raise ArgumentError("the predictor is not fitted; call fit first.")
+    features = predictor.features_
+    arrays: dict[str, NDArray[Any]] = {
+        "covariance": predictor.covariance_,
+        "fill": features.fill,
+        "kept": features.kept.astype(np.int8),
+        **_tree_arrays("trees", predictor.trees_),
+    }
+    for s, boosting in enumerate(predictor.boosting_):
+        for m, model in enumerate(boosting.models):
+            arrays[f"booster{s}_{m}"] = np.frombuffer(model, dtype=np.uint8)
+    for calibration in predictor.calibration_:
+        answers = {name: getattr(calibration.answers, name) for name in _ANSWER_PARTS}
+        arrays |= {f"calibration_{name}": array for name, array in answers.items()}
+        arrays["calibration_fit"] = calibration.answers.fit
+        arrays["calibration_program"] = calibration.program
+        arrays["calibration_log_width"] = calibration.log_width
+        arrays |= _tree_arrays("widths", calibration.widths.trees)
+    parameters = predictor.get_params()
+    for name in ("boosting", "trees"):
+        parameters[name] = parameters[name] and asdict(parameters[name])
+    labels = json.dumps(
+        {
+            "parameters": parameters,
+            "machines": predictor.machines_,
+            "work": features.work,
+            "per_machine": features.per_machine,
+            "calibrated": len(predictor.calibration_),
+            **{name: getattr(features, name) for name in _MAP_WORDS},
+        }
+    )
+    variables = {
+        name: ([f"{name}_{axis}" for axis in range(array.ndim)], array)
+        for name, array in arrays.items()
+        if array.size
+    }
+    dataset = xr.Dataset(
+        variables,
+        attrs={
+            "schema": RELATIVE_MODEL_SCHEMA,
+            "labels": labels,
+            "digest": digest({name: array for name, (_, array) in variables.items()}, labels),
+        },
+    )
+    packed = {"zlib": True, "complevel": 4, "shuffle": True}
+    save_netcdf(
+        dataset, path, overwrite=overwrite, encoding={str(name): packed for name in variables}
+    )
+
+
+def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
+    """Read a predictor that :func:`save_relative` wrote.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, is no such model, or was changed since it was saved.
+    """
+    dataset, source = load_netcdf(path), Path(path).name
+    schema = dataset.attrs.get("schema")
+    if not isinstance(schema, str) or schema != RELATIVE_MODEL_SCHEMA:
+        raise ProfileError(
+            f"{source}: attribute 'schema' is {schema!r}; a model of relative performance says "
+            f"'{RELATIVE_MODEL_SCHEMA}'."
+        )
+    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
+    text = str(dataset.attrs.get("labels"))
+    if str(dataset.attrs.get("digest")) != digest(arrays, text):
+        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
+    stored = StoredArrays(source, arrays)
+    try:
+        labels = json.loads(text)
+        parameters = dict(labels["parameters"])
+        for name, kind in (("boosting", BoostingSettings), ("trees", TreesSettings)):
+            given = parameters[name]
+            parameters[name] = given and stored.record(kind, given, f"'{name}'")
+        predictor = RelativePredictor(**parameters)
+        machines = tuple(map(str, labels["machines"]))
+        words = {name: tuple(map(str, labels[name])) for name in _MAP_WORDS}
+        calibrated = int(labels["calibrated"])
+        work, per_machine = str(labels["work"]), bool(labels["per_machine"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProfileError(
+            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
+        ) from None
+    n = len(machines)
+    columns = len(words["counters"]) + len(words["groups"])
+    fills = n if per_machine else 1
+    fill = stored.numbers("fill", (fills, columns)) if columns else np.empty((fills, 0))
+    kept = stored.indices("kept", (columns + len(words["configurations"]) + 1,), below=2)
+    predictor.machines_ = machines
+    predictor.features_ = FeatureMap(
+        machines=machines, work=work, per_machine=per_machine, fill=fill, kept=kept > 0, **words
+    )
+    seen = int(kept.sum()) + n * per_machine
+    predictor.trees_ = (
+        _trees(stored, "trees", n, seen) if predictor.halves != "boosting" else _no_trees(n)
+    )
+    predictor.covariance_ = stored.numbers("covariance", (n, n))
+    predictor.boosting_ = [
+        Boosting(tuple(_bytes(stored, f"booster{s}_{m}") for m in range(n - 1)))
+        for s in range(n if predictor.halves != "trees" else 0)
+    ]
+    predictor.calibration_ = [_calibration(stored, predictor, words)] if calibrated else []
+    return predictor
+
+
+def _calibration(
+    stored: StoredArrays, predictor: RelativePredictor, words: dict[str, tuple[str, ...]]
+) -> Calibration:
+    """What intervals need."""
+    own, n, c = stored.part("calibration_"), len(predictor.machines_), len(words["configurations"])
+    seconds = own.numbers("seconds", (None, n), missing=True)
+    rows, pairs = len(seconds), (len(seconds), n, n)
+    covariance = own.numbers("covariance", (None, n, n))
+    told = {
+        name: own.numbers(name, pairs, missing=True)
+        for name in ("ratio", "prior", "spread", "log_width")
+    }
+    log_width = told.pop("log_width")
+    answers = Answers(
+        seconds=seconds,
+        context=own.numbers("context", (rows, c)),
+        covariance=covariance,
+        fit=own.indices("fit", (rows,), below=len(covariance)),
+        halves=predictor.halves,
+        source_time=predictor.source_time,
+        **told,
+    )
+    seen = (4 if predictor.halves == "boosting" else 6) + 2 * n + c
+    widths = Widths(_trees(stored, "widths", 1, seen))
+    return Calibration(answers, own.indices("program", (rows,), below=rows), widths, log_width)
+
+
+def _bytes(stored: StoredArrays, name: str) -> bytes:
+    return stored.indices(name, (None,), below=256).astype(np.uint8).tobytes()
+
+
+def _tree_arrays(prefix: str, trees: Trees) -> dict[str, NDArray[Any]]:
+    return {f"{prefix}_{name}": getattr(trees, name) for name in _TREE_PARTS}
+
+
+def _no_trees(n_outputs: int) -> Trees:
+    none = np.empty(0, dtype=np.int32)
+    value = np.empty((0, n_outputs), dtype=np.float32)
+    return Trees(none, value[:, 0], none, none, value, none)
+
+
+def _trees(stored: StoredArrays, prefix: str, n_outputs: int, n_features: int) -> Trees:
+    """A forest whose walks stay inside its arrays and end."""
+    own = stored.part(f"{prefix}_")
+    value = own.numbers("value", (None, n_outputs))
+    n = len(value)
+    left, right = (own.indices(name, (n,), below=n) for name in ("left", "right"))
+    at = np.arange(n)
+    down = (left >= at).all() and (right >= at).all() and ((left == at) == (right == at)).all()
+    own.want(down, "a tree", "one that leads back", "one whose nodes stand below each other")
+    return Trees(
+        feature=own.indices("feature", (n,), below=n_features).astype(np.int32),
+        threshold=own.numbers("threshold", (n,)).astype(np.float32),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        value=value.astype(np.float32),
+        root=own.indices("root", (None,), below=n).astype(np.int32),
+    )

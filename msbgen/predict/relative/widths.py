@@ -1,0 +1,97 @@
+"""How wide an interval of a run should be before it is known how wide intervals are.
+
+Randomised trees learn log distances between what was predicted of programs left out and their
+times, from what is known before: how far the halves and the trees disagree, how unusual the
+time on the source is, the ratio predicted, the pair of machines, the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.predict.relative.answers import Answers
+from msbgen.predict.relative.randomised import Trees, TreesSettings, fit_trees
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Distances in log time below this are all alike.
+_LEAST = 0.01
+SETTINGS = TreesSettings(trees=60, columns=0.6, leaf=20, groups=0.7)
+
+
+@dataclass(frozen=True, eq=False)
+class Widths:
+    """Log widths of intervals, learned.
+
+    Attributes
+    ----------
+    trees : Trees
+    """
+
+    trees: Trees
+
+    def log_width(self, answers: Answers, sources: Sequence[int]) -> Floats:
+        """Mean over the sources of the log width, (n, n_machines)."""
+        return np.mean([self._from(answers, s) for s in sources], axis=0)
+
+    def _from(self, answers: Answers, source: int) -> Floats:
+        n_machines = answers.seconds.shape[1]
+        columns = [self.trees.predict(_known(answers, source, m))[0] for m in range(n_machines)]
+        return np.hstack(columns)
+
+
+def fit_widths(answers: Answers, program: Indices, seed: int) -> tuple[Widths, Floats]:
+    """Learn widths from programs that were left out.
+
+    Returns
+    -------
+    widths : Widths
+    honest : ndarray, (n, n_sources, n_machines)
+        Log widths of the same runs by trees that did not see their programs; NaN where the run
+        did not run on both machines.
+    """
+    n, n_machines = answers.seconds.shape
+    tables, off, rows, pairs = [], [], [], []
+    for s in range(n_machines):
+        distance = np.abs(answers.log_times([s]) - answers.log)
+        for m in range(n_machines):
+            own = np.flatnonzero(np.isfinite(distance[:, m]))
+            if m != s and len(own):
+                tables.append(_known(answers.some(own), s, m))
+                off.append(np.log(distance[own, m] + _LEAST))
+                rows.append(own)
+                pairs.append((s, m))
+    group = np.unique(program, return_inverse=True)[1].reshape(-1)
+    row, table = np.concatenate(rows), np.vstack(tables)
+    trees, seen = fit_trees(table, np.concatenate(off)[:, None], group[row], SETTINGS, seed)
+    said = trees.predict_without(table, seen)[:, 0]
+    # a program that every tree saw, of a few: the mean of the others
+    said = np.where(np.isfinite(said), said, np.nanmean(said) if np.isfinite(said).any() else 0.0)
+    honest = np.full((n, n_machines, n_machines), np.nan)
+    for (s, m), own, part in zip(pairs, rows, np.split(said, np.cumsum([*map(len, rows)])[:-1])):
+        honest[own, s, m] = part
+    return Widths(trees), honest
+
+
+def _known(answers: Answers, s: int, m: int) -> Floats:
+    """What is known of runs from a source before the time on a machine is, (n, d)."""
+    log, n_machines = answers.log, answers.seconds.shape[1]
+    said = answers.by_half([s])
+    apart = np.log(np.abs(said[0] - said[-1]) + _LEAST)
+    pair = np.zeros((len(log), 2 * n_machines))
+    pair[:, [s, n_machines + m]] = 1.0
+    columns = [
+        log[:, s],
+        answers.log_times([s])[:, m] - log[:, s],
+        apart[:, m],
+        apart.mean(axis=1),
+    ]
+    if answers.halves != "boosting":
+        spread = np.log(answers.spread[:, s] + _LEAST)
+        columns += [spread[:, m], log[:, s] - answers.prior[:, s, s]]
+    return np.column_stack([*columns, pair, answers.context])

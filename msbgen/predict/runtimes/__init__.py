@@ -1,0 +1,1 @@
+"""Runtimes that were never measured, of workloads on platforms, beside others."""

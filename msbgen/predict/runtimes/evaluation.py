@@ -1,0 +1,172 @@
+"""Fit a predictor to a dataset of runtimes, and score it on observations that were held back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.runtimes import features_of, run_table
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.machine import OnProgress
+from msbgen.predict.runtimes.completion import RuntimePredictor
+from msbgen.predict.runtimes.splits import Split, hold_back, set_aside, units_of
+
+Floats = NDArray[np.float64]
+
+# Share of the known observations that is kept from the fit, to calibrate bounds with.
+CALIBRATION = 0.12
+# Rates at which bounds are scored.
+RATES = (0.1, 0.05, 0.02, 0.01)
+
+
+def fit_runtimes(
+    dataset: xr.Dataset,
+    *,
+    preset: str = "default",
+    split: Split = "runs",
+    known: NDArray[np.bool_] | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+) -> RuntimePredictor:
+    """Fit to most of the observations, and calibrate with the rest.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        See :mod:`msbgen.data.runtimes`.
+    preset : {"default", "paper"}
+        As for :class:`RuntimePredictor`.
+    split : {"rows", "runs", "cells"}
+        What is exchangeable: the unit that is held back, and that bounds speak of.
+    known : ndarray of bool, (n,), or None
+        Observations to learn from; None for all.
+    rng : numpy.random.Generator or int
+        Where the choice of calibration runs and the towers' first parameters come from.
+    progress : callable
+        Called with (done, total) steps.
+
+    Raises
+    ------
+    MeasurementError
+        As :meth:`RuntimePredictor.fit`; too few observations to hold any back.
+    """
+    runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
+    units = units_of(runs, dataset["run"].values, split)
+    known = np.ones(len(runs), dtype=bool) if known is None else known
+    # streams of their own: a caller's split from an equal seed must not be drawn again
+    parting, training = np.random.default_rng(rng).spawn(2)
+    kept, held = set_aside(runs, units, known, CALIBRATION, parting)
+    if not (held.any() and kept.any()):
+        raise MeasurementError(
+            f"there are {int(known.sum())} observations, too few to hold some back for bounds; "
+            f"more are wanted."
+        )
+    predictor = RuntimePredictor(
+        features_of(dataset, "workload"),
+        features_of(dataset, "platform"),
+        preset=preset,
+        random_state=int(training.integers(2**31)),
+    )
+    predictor.fit(runs[kept], runtime[kept], progress=progress)
+    return predictor.calibrate(runs[held], runtime[held], groups=units[held])
+
+
+def evaluate_runtimes(
+    dataset: xr.Dataset,
+    *,
+    train: float = 0.5,
+    replicates: int = 5,
+    preset: str = "default",
+    split: Split = "rows",
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+) -> list[dict[str, Any]]:
+    """Score a predictor on what it has not seen, again and again.
+
+    Parameters
+    ----------
+    dataset, preset, split, rng
+        As for :func:`fit_runtimes`.
+    train : float
+        Share of the units that is known, calibration included.
+    replicates : int
+        Random choices of what is known.
+    progress : callable
+        Called with (done, total) steps of all replicates.
+
+    Returns
+    -------
+    list of dict
+        A row for each replicate and number of neighbours: ``replicate``, ``neighbours``,
+        ``observations``, ``error`` (mean relative error), ``tenfold`` (predictions off by a
+        factor of ten), and ``coverage_α``, ``margin_α`` (mean of bound / measured − 1, where
+        positive) for every rate α of :data:`RATES` that the calibration supports.
+    """
+    if replicates < 1:
+        raise ArgumentError(f"replicates is {replicates}; at least one is wanted.")
+    runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
+    units = units_of(runs, dataset["run"].values, split)
+    rows: list[dict[str, Any]] = []
+    for r, stream in enumerate(np.random.default_rng(rng).spawn(replicates)):
+
+        def step(done: int, total: int, r: int = r) -> None:
+            if progress:
+                progress(r * total + done, replicates * total)
+
+        known = hold_back(units, train, stream)
+        predictor = fit_runtimes(
+            dataset, preset=preset, split=split, known=known, rng=stream, progress=step
+        )
+        asked = np.flatnonzero(~known)
+        asked = asked[predictor.answers(runs[asked])]
+        rates = [rate for rate in RATES if predictor.supports(rate)]
+        scores = score_answers(
+            runtime[asked],
+            (runs[asked, 2:] >= 0).sum(axis=1),
+            predictor.predict(runs[asked]),
+            {rate: predictor.predict_bound(runs[asked], rate) for rate in rates},
+        )
+        rows += [{"replicate": r, **row} for row in scores]
+    return rows
+
+
+def score_answers(
+    runtime: Floats,
+    neighbours: NDArray[np.int64],
+    predicted: Floats,
+    bounds: Mapping[float, Floats],
+) -> list[dict[str, Any]]:
+    """Errors of predictions, coverage and margins of bounds, for each number of neighbours.
+
+    Parameters
+    ----------
+    runtime, predicted : ndarray, (n,)
+        [s]
+    neighbours : ndarray of int, (n,)
+    bounds : mapping of rate to ndarray, (n,)
+        [s]
+
+    Returns
+    -------
+    list of dict
+        Rows of :func:`evaluate_runtimes` but for their replicate.
+    """
+    ratio, rows = predicted / runtime, []
+    for count in np.unique(neighbours):
+        here = neighbours == count
+        row: dict[str, Any] = {
+            "neighbours": int(count),
+            "observations": int(here.sum()),
+            "error": float(np.abs(ratio[here] - 1.0).mean()),
+            "tenfold": int((np.abs(np.log10(ratio[here])) > 1.0).sum()),
+        }
+        for rate, bound in bounds.items():
+            over = bound[here] / runtime[here] - 1.0
+            row[f"coverage_{rate:g}"] = float((over >= 0).mean())
+            row[f"margin_{rate:g}"] = float(np.maximum(over, 0.0).mean())
+        rows.append(row)
+    return rows
