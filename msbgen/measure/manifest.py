@@ -16,6 +16,7 @@ import numpy as np
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
 from msbgen.data.tables import read_lines
+from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES
 from msbgen.measure.readers.table import ColumnMap, column_map
@@ -25,8 +26,10 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _TITLE = re.compile(r"([^\W\d]\w*)\s*(?:\[\s*([^\[\]]*?)\s*\])?")
 # Parts of a file name that say a resource: ways=04, bw=0500MBps.
 _PART = re.compile(r"([A-Za-z]\w*)=([-+]?\d+(?:\.\d+)?)([A-Za-z%/]\w*)?", re.ASCII)
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
+# Columns of times; a resource of nearly such a name is a slip.
+_TIMES = ("duration", "cpu_time")
+_NEARLY = 0.85
 _RESOURCE_KEYS = ("units", "long_name", "levels", "mechanism")
 _SHOWN = 60
 
@@ -83,24 +86,19 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
     **TOML**: ``task`` and ``platform``; ``[resources.cpu_quota]`` with ``units``, ``long_name``,
     ``levels``, ``mechanism``; ``[columns]``, a column map; and ``[[run]]`` with ``file`` and the
-    names above, durations in seconds.
+    names above but for mechanisms, times in seconds.
+
+    ``run`` tells the runs of a context apart; it is checked, and not kept.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, a name is unknown, a value is none, a recording is listed twice, a
-        resource was set by several mechanisms.
+        The file cannot be read, a name is unknown, a value is none, a unit is another than its
+        resource's, a recording or a run is listed twice, a resource was set by several mechanisms.
     """
     path = check_input(path)
     manifest = _read_toml(path) if path.suffix == ".toml" else _read_csv(path)
-    seen: dict[Path, int] = {}
-    for i, entry in enumerate(manifest.entries, 1):
-        if entry.path in seen:
-            raise ProfileError(
-                f"{path.name}: run {i} is '{entry.path.name}', as is run {seen[entry.path]}; each "
-                f"recording once is wanted."
-            )
-        seen[entry.path] = i
+    _refuse_same_files(f"{path.name}: ", manifest.entries)
     if not manifest.entries:
         raise ProfileError(f"{path.name}: lists no runs; one or more are wanted.")
     return manifest
@@ -118,7 +116,7 @@ def manifest_of_names(files: Sequence[str | os.PathLike[str]], pattern: str = ""
     ArgumentError
         A pattern without a resource, or with one twice.
     ProfileError
-        A name that does not fit, names of several tasks, one run of a context twice.
+        A name that does not fit, names of several tasks, one file or run of a context twice.
     """
     match = _pattern(pattern) if pattern else _parts_of_name
     entries, runs, units, tasks = [], [], {}, set()
@@ -135,14 +133,10 @@ def manifest_of_names(files: Sequence[str | os.PathLike[str]], pattern: str = ""
         entries.append(Entry(file, values))
     if len(tasks) > 1:
         raise ProfileError(f"names are of the tasks {', '.join(sorted(tasks))}; one is wanted.")
+    _refuse_same_files("", entries)
     seen: dict[tuple[float, ...], str] = {}
     for entry, run in zip(entries, runs):
-        key = (*entry.context.values(), run)
-        if np.isfinite(run) and key in seen:
-            raise ProfileError(
-                f"{entry.path.name}: is run {run:g} of its context, as is {seen[key]}; drop one."
-            )
-        seen[key] = entry.path.name
+        _refuse_same_run(entry.path.name, entry, run, seen)
     order = sorted(range(len(entries)), key=lambda i: (runs[i], str(entries[i].path)))
     return Manifest(
         tuple(entries[i] for i in order),
@@ -186,6 +180,33 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
     return column_map(_toml(path), path.name)
 
 
+def _is_own(name: str) -> bool:
+    """Whether a name means something else than a resource."""
+    return name in {*RESERVED, *NOTES, "file"} or name.endswith((_ACHIEVED, _MECHANISM))
+
+
+def _refuse_same_files(where: str, entries: Sequence[Entry]) -> None:
+    seen: dict[Path, int] = {}
+    for i, entry in enumerate(entries, 1):
+        path = entry.path.resolve()
+        if path in seen:
+            raise ProfileError(
+                f"{where}run {i} is '{entry.path.name}', as is run {seen[path]}; each recording "
+                f"once is wanted."
+            )
+        seen[path] = i
+
+
+def _refuse_same_run(
+    place: str, entry: Entry, run: float, seen: dict[tuple[float, ...], str]
+) -> None:
+    """Runs without a number are infinite: they are all different."""
+    key = (*entry.context.values(), run)
+    if np.isfinite(run) and key in seen:
+        raise ProfileError(f"{place}: is run {run:g} of its context, as is {seen[key]}; drop one.")
+    seen[key] = entry.path.name
+
+
 def _titles(units: Mapping[str, str]) -> str:
     return ", ".join(f"{name} [{unit}]" for name, unit in units.items())
 
@@ -200,7 +221,7 @@ def _parts_of_name(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
     values, units = {}, {}
     for part in parts:
         match = _PART.fullmatch(part)
-        if not match or match[1] in values:
+        if not match or match[1] in values or (match[1] != "run" and _is_own(match[1])):
             raise ProfileError(
                 f"{name}: '{part[:_SHOWN]}' says no resource of its own; names as "
                 f"'gzip__ways=04__bw=0500MBps__run=03.csv', a pattern or a manifest are wanted."
@@ -235,6 +256,10 @@ def _pattern(pattern: str) -> Any:
             expression += "(?P<task>.*?)"
             continue
         if title[1] != "run":
+            if _is_own(title[1]):
+                raise ArgumentError(
+                    f"pattern has a field '{{{part}}}', a name of msbgen's own; rename it."
+                )
             units[title[1]] = title[2] or "1"
         expression += rf"(?P<{title[1]}>[-+]?\d+(?:\.\d+)?)"
     if not units:
@@ -273,7 +298,8 @@ def _read_csv(path: Path) -> Manifest:
         for name, unit in titles
         if name not in beside and not name.endswith((_ACHIEVED, _MECHANISM))
     }
-    entries, mechanisms = [], {}
+    _check_columns(f"{path.name}: line {first}", titles, resources)
+    entries, mechanisms, seen = [], {}, {}
     for line, cells in body:
         place = f"{path.name}: line {line}"
         if len(cells) != len(header):
@@ -284,11 +310,11 @@ def _read_csv(path: Path) -> Manifest:
         for (name, unit), cell in zip(titles, cells):
             if name.endswith(_MECHANISM):
                 _one_mechanism(place, name, cell, mechanisms)
-            elif name not in ("file", "run") and (cell or name in resources):
+            elif name != "file" and (cell or name in resources):
                 given[name] = _number(place, name, cell) * (
-                    _seconds(place, name, unit) if name in ("duration", "cpu_time") else 1.0
+                    UNITS[unit or "s"] if name in _TIMES else 1.0
                 )
-        entries.append(_entry(path, place, given, list(resources)))
+        entries.append(_entry(path, place, given, list(resources), seen))
     for name, text in mechanisms.items():
         if name in resources and text:
             resources[name]["mechanism"] = text
@@ -307,7 +333,10 @@ def _title(source: str, line: int, cell: str) -> tuple[str, str]:
 
 def _number(place: str, name: str, cell: Any) -> float:
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
-        value = float(cell)
+        try:
+            value = float(cell)
+        except OverflowError:
+            value = float("inf")
     else:
         text = cell if isinstance(cell, str) else ""
         value = float(text) if _NUMBER.fullmatch(text) else float("nan")
@@ -316,13 +345,34 @@ def _number(place: str, name: str, cell: Any) -> float:
     return value
 
 
-def _seconds(place: str, name: str, unit: str) -> float:
-    if unit not in _SECONDS:
-        raise ProfileError(
-            f"{place}: '{name}' is in '{unit}'; one of {', '.join(filter(None, _SECONDS))} is "
-            f"wanted."
-        )
-    return _SECONDS[unit]
+def _check_columns(
+    place: str, titles: Sequence[tuple[str, str]], resources: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raise :class:`ProfileError` for columns of no resource, and for units that are not theirs."""
+    for name, unit in titles:
+        for suffix in (_ACHIEVED, _MECHANISM):
+            if name.endswith(suffix) and name.removesuffix(suffix) not in resources:
+                raise ProfileError(
+                    f"{place}: there is no resource '{name.removesuffix(suffix)}' for '{name}'; "
+                    f"one of {', '.join(resources)} is wanted."
+                )
+        near = difflib.get_close_matches(name, _TIMES, 1, _NEARLY) if name in resources else []
+        if near:
+            raise ProfileError(f"{place}: '{name}' is no resource; '{near[0]}' is wanted.")
+        if name in _TIMES:
+            wanted = tuple(UNITS)
+        elif name in NOTES:
+            wanted = ("1",)
+        elif name.endswith(_ACHIEVED):
+            wanted = (resources[name.removesuffix(_ACHIEVED)]["units"],)
+        else:
+            continue
+        if unit and unit not in wanted:
+            raise ProfileError(
+                f"{place}: '{name}' is in '{unit}'; one of {', '.join(wanted)} is wanted."
+                if len(wanted) > 1
+                else f"{place}: '{name}' is in '{unit}'; '{wanted[0]}' is wanted."
+            )
 
 
 def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> None:
@@ -361,17 +411,18 @@ def _read_toml(path: Path) -> Manifest:
         raise ProfileError(f"{path.name}: 'run' is no list; [[run]] begins each.")
     allowed = [
         "file",
+        "run",
         "duration",
         *NOTES,
         *resources,
         *(f"{name}{_ACHIEVED}" for name in resources),
     ]
-    entries = []
+    entries, seen = [], {}
     for i, run in enumerate(runs, 1):
         place = f"{path.name}: run {i}"
         _known(place, run, allowed)
         numbers = {key: _number(place, key, run[key]) for key in run if key != "file"}
-        entries.append(_entry(path, place, {**run, **numbers}, list(resources)))
+        entries.append(_entry(path, place, {**run, **numbers}, list(resources), seen))
     attrs = {key: given[key] for key in ("task", "platform") if key in given}
     for key, text in attrs.items():
         if not isinstance(text, str):
@@ -385,7 +436,7 @@ def _read_toml(path: Path) -> Manifest:
 def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a ValueError: a number too long
         text = str(error).splitlines()[0]
         raise ProfileError(f"{path.name}: is no TOML ({text}); correct it.") from None
 
@@ -407,7 +458,13 @@ def _known(place: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
 # --------------------------------------------------------------------------- both
 
 
-def _entry(path: Path, place: str, given: Mapping[str, Any], resources: Sequence[str]) -> Entry:
+def _entry(
+    path: Path,
+    place: str,
+    given: Mapping[str, Any],
+    resources: Sequence[str],
+    seen: dict[tuple[float, ...], str],
+) -> Entry:
     """An entry from values by name: all resources, and what else is known."""
     file = given.get("file")
     if not isinstance(file, str) or not file or "\0" in file:
@@ -422,7 +479,9 @@ def _entry(path: Path, place: str, given: Mapping[str, Any], resources: Sequence
         name: given[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in given
     }
     context = {name: given[name] for name in resources}
-    return Entry(path.parent / file, context, achieved, known)
+    entry = Entry(path.parent / file, context, achieved, known)
+    _refuse_same_run(place, entry, given.get("run", float("inf")), seen)
+    return entry
 
 
 def _checked(path: Path, manifest: Manifest) -> Manifest:
@@ -431,6 +490,6 @@ def _checked(path: Path, manifest: Manifest) -> Manifest:
             f"{path.name}: names no resource; one or more, as 'cpu_quota [%]', are wanted."
         )
     for name in manifest.resources:
-        if name in RESERVED or name in NOTES:
+        if _is_own(name):
             raise ProfileError(f"{path.name}: '{name}' is a name of msbgen's own; rename it.")
     return manifest

@@ -90,6 +90,14 @@ def test_toml_tells_the_same_and_more(tmp_path):
         ),
         (CSV.partition("\n")[2], "", "lists no runs"),
         ("ways", "time", "'time' is a name of msbgen's own; rename it"),
+        ("_achieved [%]", "_achieved [1]", "line 1: 'cpu_quota_achieved' is in '1'; '%' is wanted"),
+        ("steal", "steal [%]", "line 1: 'steal' is in '%'; '1' is wanted"),
+        ("quota_achieved", "qota_achieved", "line 1: there is no resource 'cpu_qota' for 'cpu_q"),
+        ("quota_mechanism", "share_mechanism", "there is no resource 'cpu_share' for 'cpu_share_m"),
+        ("duration", "durtion", "line 1: 'durtion' is no resource; 'duration' is wanted"),
+        ("a.csv,0", "a.csv,r0", "line 2: 'run' is 'r0'; a number is wanted"),
+        ("sub/b.csv,1,100", "sub/b.csv,0,20", "line 3: is run 0 of its context, as is a.csv"),
+        ("sub/b.csv", "sub/../a.csv", "run 2 is 'a.csv', as is run 1; each recording once"),
         (CSV, "file,duration\na.csv,3\n", "names no resource"),
         (CSV, "", "a header 'file,NAME [unit],...'"),
     ],
@@ -116,6 +124,14 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
         ("cpu_quota = 100", "", "run 2: 'cpu_quota' is missing; its value is wanted"),
         ("cpu_quota = 100", "cpu_quota = true", "run 2: 'cpu_quota' is 'True'"),
         ("cpu_quota = 100", "cpu_quota = inf", "run 2: 'cpu_quota' is 'inf'"),
+        ("cpu_quota = 100", f"cpu_quota = {'9' * 400}", "run 2: 'cpu_quota' is '9999"),
+        ("cpu_quota = 100", f"cpu_quota = {'9' * 5000}", "is no TOML (Exceeds the limit"),
+        (
+            "cpu_quota = 100",
+            "cpu_quota = 20\nrun = 1\n[[run]]\nfile = 'c'\ncpu_quota = 20\nrun = 1",
+            "run 3: is run 1 of its context, as is b.csv",
+        ),
+        (TOML, "[resources.w_achieved]\nunits = '1'", "'w_achieved' is a name of msbgen's own"),
         ('file = "a.csv"', "file = 1", "run 1: has no 'file'"),
         ("[[run]]", "[run]", "is no TOML"),
         ("[resources.cpu_quota]", "[resources]", "'units' is no table"),
@@ -188,6 +204,8 @@ def test_what_a_name_was_made_of_is_read_from_it(contexts):
         (["g__w=1.csv", "g__v=1.csv"], "says v [1], other names w [1]; the same resources"),
         (["g__w=1MB.csv", "g__w=1.csv"], "says w [1], other names w [MB]"),
         (["g__w=1.csv", "h__w=2.csv"], "names are of the tasks g, h; one is wanted"),
+        (["g__w=1.csv", "x/../g__w=1.csv"], "run 2 is 'g__w=1.csv', as is run 1; each recording"),
+        (["g__load=1.csv"], "'load=1' says no resource of its own"),
         (["a/g__w=1__run=1.csv", "b/g__w=1__run=1.csv"], "is run 1 of its context, as is"),
     ],
 )
@@ -200,7 +218,15 @@ def test_names_that_do_not_fit_are_refused(names, sentence):
 def test_patterns_that_are_none_are_refused():
     with pytest.raises(ProfileError, match=r"a.csv: does not fit 'q\{q\}.csv'"):
         manifest_of_names(["a.csv"], "q{q}.csv")
-    for pattern in ("q{}.csv", "q{1}.csv", "q{q}{q}.csv", "q{run}.csv", "q{task}.csv"):
+    for pattern in (
+        "q{}.csv",
+        "q{1}.csv",
+        "q{q}{q}.csv",
+        "q{run}.csv",
+        "q{task}.csv",
+        "q{load}.csv",
+        "q{file}.csv",
+    ):
         with pytest.raises(ArgumentError):
             manifest_of_names(["q1.csv"], pattern)
 
