@@ -21,6 +21,7 @@ import difflib
 import hashlib
 import json
 import os
+import re
 import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -32,11 +33,16 @@ from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
 from msbgen.durations import parse_seconds
 from msbgen.errors import ArgumentError, ProfileError
+from msbgen.measure.dataset import NOTES, counter_names_of
 
 # What gives a resource, by the word of a spec.
 MEANS = ("quota", "ways", "bandwidth", "clock", "memguard")
 _RESOURCE_KEYS = ("by", "levels", "period", "direction")
 _MOST = 1_000_000
+# Keys that change no run; contexts are told apart as they were read.
+_OF_NO_RUN = ("contexts", "progress", "seconds")
+# Events in whose place perf counts others.
+_SEVERAL = re.compile(r"[*?{,]")
 
 
 @dataclass(frozen=True)
@@ -125,8 +131,8 @@ class Spec:
     seconds: float | None = None
 
     def digest(self, contexts: Sequence[Sequence[float]], runs: Sequence[int]) -> str:
-        """What tells this spec, with its contexts and their runs, from every other one."""
-        given = {key: value for key, value in asdict(self).items() if key != "contexts"}
+        """What tells runs of this spec, with its contexts, from those of every other one."""
+        given = {key: value for key, value in asdict(self).items() if key not in _OF_NO_RUN}
         whole = [given, [list(row) for row in contexts], [int(n) for n in runs]]
         return hashlib.blake2b(
             json.dumps(whole, sort_keys=True).encode(), digest_size=16
@@ -144,7 +150,7 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
     path = check_input(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # a ValueError: a number too long
         raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
     return _spec(content, path)
 
@@ -168,6 +174,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     contexts = read.text("contexts", "all")
     if contexts != "all" and not contexts.startswith("grid:"):
         contexts = str(base / contexts)
+    events = read.names("events", Spec.events)
     return Spec(
         command=command,
         resources=resources,
@@ -176,8 +183,8 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
         stdin=stdin,
         environment=read.table("environment"),
         interval=_interval(read, at),
-        events=read.names("events", Spec.events),
-        progress=read.text("progress", "") or None,
+        events=events,
+        progress=_progress(read, events, resources, at),
         contexts=contexts,
         runs=read.whole("runs", 5, least=1),
         warmups=read.whole("warmups", 1),
@@ -196,6 +203,21 @@ def _interval(read: _Reader, at: str) -> float:
     if abs(1000 * seconds - round(1000 * seconds)) > 1e-9 * seconds:
         raise ProfileError(f"{at}: 'interval' is {seconds:g} s; whole milliseconds are wanted.")
     return round(1000 * seconds) / 1000
+
+
+def _progress(
+    read: _Reader, events: Sequence[str], resources: Sequence[Resource], at: str
+) -> str | None:
+    """A counter of the events, by either of its names; refused now, not after the last run."""
+    wanted = read.text("progress", "") or None
+    counters = counter_names_of(events, [*(r.name for r in resources), *NOTES])
+    known = ["time", *events, *counters]
+    if wanted is None or wanted in known or any(map(_SEVERAL.search, events)):
+        return wanted
+    raise ProfileError(
+        f"{at}: 'progress' is '{wanted}', which is not counted; {', '.join(events)} or time is "
+        f"wanted."
+    )
 
 
 def _command(value: Any, at: str) -> tuple[str, ...]:
@@ -296,7 +318,7 @@ class _Reader:
 
     def seconds(self, key: str, default: float, least: float = 0.0) -> float:
         value = self._table.get(key, default)
-        number = float(value) if isinstance(value, (int, float)) else _seconds(value)
+        number = value if isinstance(value, (int, float)) else _seconds(value)
         if isinstance(value, bool) or not least <= number < 1e7:
             raise self._refuse(key, f"a time of {least:g} s or more, as 2s, 500ms or 5min")
         return float(number)

@@ -123,15 +123,26 @@ WRONG = {
     "stdin = 'none'": "none: no such file",
     "task = ''": "'task' is ''; a text is wanted",
     "environment = {A = 1}": "'environment' is {'A': 1}; a table of texts",
+    f"timeout = 1{'0' * 400}": "'timeout' is 1000",
+    f"runs = 1{'0' * 5000}": "cannot be read as TOML (Exceeds the limit",
+    f"runs = {'[' * 5000}{']' * 5000}": "cannot be read as TOML (maximum recursion",
+    "progress = 'instructions'": "'progress' is 'instructions', which is not counted; task-clock",
     "interval = 0.0105": "whole milliseconds",
 }
 
 
-@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=WRONG)
+@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=lambda text: text[:40])
 def test_a_wrong_value_is_a_sentence_with_key_and_remedy(write, line, sentence):
     with pytest.raises(ProfileError) as caught:
         read_spec(write(f"{line}\n{LEAST}"))
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("word", ["page-faults", "page_faults", "time"])
+def test_progress_is_told_by_what_is_counted_or_by_time(write, word):
+    assert read_spec(write(f"progress = '{word}'\n{LEAST}")).progress == word
+    several = f"events = ['probe_x:*']\nprogress = 'probe_x:f'\n{LEAST}"
+    assert read_spec(write(several)).progress == "probe_x:f"
 
 
 RESOURCES = {
@@ -194,3 +205,11 @@ def test_specs_are_told_apart_with_their_contexts(write):
         other.digest(rows, runs),
     }
     assert len(digests) == 4
+
+
+def test_what_changes_no_run_may_be_changed(write):
+    spec = read_spec(write(LEAST))
+    more = read_spec(write(f"progress = 'time'\nseconds = 3\n{LEAST}"))
+    assert spec.digest([[25]], [1]) == more.digest([[25]], [1])
+    other = read_spec(write(f"timeout = 3\n{LEAST}"))
+    assert spec.digest([[25]], [1]) != other.digest([[25]], [1])
