@@ -11,12 +11,23 @@ from pathlib import Path
 import pytest
 
 from fake_kernel import FakeKernel
+from msbgen.measure.sweep.journal import VERSION
 from msbgen.measure.sweep.spec import Resource, Spec
 
 needs_perf = pytest.mark.skipif(
     shutil.which("perf") is None, reason="needs perf: apt-get install linux-perf"
 )
 
+# The first line of a journal, and a line of a run that was kept.
+HEAD = {
+    "event": "sweep", "version": VERSION, "tag": "t", "digest": "d", "task": "work",
+    "boot": "b", "perf": "6.1", "machine": "m",
+}  # fmt: skip
+RUN = {
+    "event": "run", "slot": 0, "attempt": 0, "context": [2.0], "run": 0, "recording": "a.csv",
+    "outcome": "done", "wall": 0.5, "cpu": 0.4, "achieved": {"cache_ways": 2.0}, "load": 0.1,
+    "steal": 0.0, "digest": "d",
+}  # fmt: skip
 # About 30 ms of a core, page faults all along.
 WORK = ("/bin/sh", "-c", "i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done")
 WAYS = Resource("cache_ways", "ways", (2.0, 4.0, 8.0))

@@ -4,7 +4,7 @@ import pytest
 
 from msbgen.data.store import read_profiles
 from msbgen.measure.sweep import campaign, rehearse, restore
-from sweeping import machine, needs_perf, tree
+from sweeping import HEAD, machine, needs_perf, tree
 
 SPEC = """
 task = "work"
@@ -85,12 +85,11 @@ def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
 
 def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
     from msbgen.measure.actuators.settings import Settings
-    from msbgen.measure.sweep.journal import VERSION, Journal
+    from msbgen.measure.sweep.journal import Journal
 
     before = tree(kernel)
     journal = Journal(tmp_path / "x.journal", new=True)
-    head = {"event": "sweep", "version": VERSION, "tag": "cli-test", "boot": restore.boot()}
-    journal.append(head)
+    journal.append({**HEAD, "tag": "cli-test", "boot": restore.boot()})
     Settings(kernel, journal.append).make("/sys/fs/resctrl/msbgen-x")
     journal.close()
     done = msbgen("measure", "--restore", "x.journal")

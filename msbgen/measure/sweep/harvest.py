@@ -12,8 +12,8 @@ from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.dataset import Run, profile_dataset
 from msbgen.measure.readers.perf import read_perf
-from msbgen.measure.sweep.journal import Record
-from msbgen.measure.sweep.run import DONE, describe_failure
+from msbgen.measure.sweep.journal import DONE, Record
+from msbgen.measure.sweep.run import describe_failure
 from msbgen.measure.sweep.spec import Spec
 
 # Shares of the CPU that runs had may be so many points from what was asked for.

@@ -9,18 +9,37 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
 
 from msbgen.data.files import check_folder, check_input
 from msbgen.errors import ProfileError
+from msbgen.measure.actuators.settings import READINGS
 
 Record = dict[str, Any]
 
 VERSION = 1
+# How a run ends that is kept.
+DONE = "done"
 # How the first line begins.
 _HEAD = b'{"event": "sweep"'
+# What is relied upon of each kind of record.
+_HELD: dict[str, dict[str, type]] = {
+    "sweep": {
+        "version": int,
+        **dict.fromkeys(("tag", "digest", "task", "boot", "perf", "machine"), str),
+    },
+    "make": {"path": str},
+    "not made": {"path": str},
+    "set": dict.fromkeys(("path", "before", "wrote"), str),
+    "read": dict.fromkeys(("path", "after"), str),
+    "run": {"slot": int, "attempt": int, "run": int, "recording": str, "context": list},
+}
+_DONE: dict[str, type] = {
+    "digest": str, "wall": float, "cpu": float, "load": float, "steal": float, "achieved": dict,
+}  # fmt: skip
 
 
 class Journal:
@@ -111,16 +130,38 @@ def read_journal(path: Path) -> list[Record]:
     for number, line in enumerate(data[: _whole(data)].splitlines(), start=1):
         try:
             record = json.loads(line)
-        except ValueError:  # bytes that are no text are no JSON either
+        except (ValueError, RecursionError):  # bytes that are no text are no JSON either
             record = None
-        if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        if not _is_record(record):
             raise ProfileError(f"{path}: line {number} is no record of a sweep; restore a copy.")
         records.append(record)
-    if not records or records[0]["event"] != "sweep" or records[0].get("version") != VERSION:
+    if not records or records[0]["event"] != "sweep" or records[0]["version"] != VERSION:
         raise ProfileError(
             f"{path}: is no journal of 'msbgen measure'; name the one beside OUT.nc."
         )
     return records
+
+
+def _is_record(record: Any) -> bool:
+    """Whether a line holds all that is relied upon of its kind."""
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return False
+    held = _HELD.get(record["event"], {})
+    if record["event"] == "set" and record.get("reading") not in READINGS:
+        return False
+    if record["event"] == "run":
+        done = record.get("outcome") == DONE
+        held = {**held, **(_DONE if done else {"outcome": str, "why": str})}
+    return all(_is_a(kind, record.get(key)) for key, kind in held.items())
+
+
+def _is_a(kind: type, value: Any) -> bool:
+    """Whether a value is of a kind; numbers are finite and not below zero, lists of numbers."""
+    if kind is float:
+        return type(value) in (int, float) and 0 <= value < math.inf
+    if kind in (list, dict) and isinstance(value, kind):
+        return all(_is_a(float, v) for v in (value.values() if kind is dict else value))
+    return type(value) is kind
 
 
 def _is_blank(path: Path) -> bool:

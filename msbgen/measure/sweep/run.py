@@ -28,7 +28,7 @@ from msbgen.measure.sweep.child import (
     kill_leftovers,
     kill_session,
 )
-from msbgen.measure.sweep.journal import Record
+from msbgen.measure.sweep.journal import DONE, Record
 from msbgen.measure.sweep.means import other_cores, program_cores
 from msbgen.measure.sweep.meanwhile import Meanwhile
 from msbgen.measure.sweep.order import Slot
@@ -38,8 +38,8 @@ from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
 
-# How a run can end: only the first kind is kept.
-DONE, FAILED, HUNG, SILENT = "done", "failed", "hung", "silent"
+# How else a run can end.
+FAILED, HUNG, SILENT = "failed", "hung", "silent"
 
 
 def describe_failure(spec: Spec, record: Record) -> str:

@@ -19,12 +19,12 @@ from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
 from msbgen.measure.actuators.settings import Settings, pending
-from msbgen.measure.sweep.journal import VERSION, Journal, Record
+from msbgen.measure.sweep.journal import DONE, VERSION, Journal, Record
 from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Order, Slot, order_of
 from msbgen.measure.sweep.probe import check_machine, describe_machine, perf_version
 from msbgen.measure.sweep.restore import boot, restore_journal
-from msbgen.measure.sweep.run import DONE, Machine, describe_failure, digest_of
+from msbgen.measure.sweep.run import Machine, describe_failure, digest_of
 from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
@@ -197,11 +197,18 @@ def _waiting(
     records: Sequence[Record], order: Order, spec: Spec, places: Places
 ) -> list[tuple[Slot, int]]:
     """Slots without a run that can be kept, each with its next attempt."""
+    slots = {slot.number: slot for slot in order.slots}
     done: dict[int, bool] = {}
     tried: dict[int, int] = {}
     for record in records:
         if record["event"] == "run":
-            number = int(record["slot"])
+            number = record["slot"]
+            slot = slots.get(number)
+            if slot is None or (list(slot.context), slot.run) != (record["context"], record["run"]):
+                raise ProfileError(
+                    f"{places.journal}: run {record['run']} of context {record['context']} is not "
+                    f"number {number} of this sweep; restore a copy."
+                )
             tried[number] = tried.get(number, 0) + 1
             done[number] = record["outcome"] == DONE and _intact(record, places)
             if record["outcome"] == DONE and not done[number]:

@@ -1,6 +1,7 @@
 """A journal's lines are whole or not there."""
 
 import errno
+import json
 import os
 
 import pytest
@@ -8,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import ProfileError
-from msbgen.measure.sweep.journal import VERSION, Journal, read_journal
-from sweeping import forked, status_of
+from msbgen.measure.sweep.journal import Journal, read_journal
+from sweeping import HEAD, RUN, forked, status_of
 
-HEAD = {"event": "sweep", "version": VERSION, "tag": "t"}
-RUNS = [{"event": "run", "slot": i, "why": "ü\n\x00"} for i in range(3)]
+RUNS = [{**RUN, "slot": i, "outcome": "failed", "why": "ü\n\x00"} for i in range(3)]
 
 
 @pytest.fixture
@@ -43,10 +43,54 @@ def test_wherever_it_was_cut_the_whole_lines_are_kept_and_it_goes_on(journal):
 
 def test_a_damaged_line_in_the_middle_is_an_error_with_its_number(journal):
     lines = journal.read_bytes().splitlines(keepends=True)
-    for bad in (b"{}\n", b"\xff\n", b'{"event": "ru\n', b"[1]\n"):
+    for bad in (b"{}\n", b"\xff\n", b"[" * 100_000 + b"\n", b'{"event": "ru\n', b"[1]\n"):
         journal.write_bytes(b"".join([*lines[:2], bad, *lines[2:]]))
         with pytest.raises(ProfileError, match="line 3 is no record"):
             read_journal(journal)
+
+
+def without(record, key):
+    return {k: v for k, v in record.items() if k != key}
+
+
+CHANGE = {"event": "set", "path": "p", "reading": "plain", "before": "1", "wrote": "2"}
+CHANGES = [
+    CHANGE,
+    {"event": "make", "path": "p"},
+    {"event": "not made", "path": "p"},
+    {"event": "read", "path": "p", "after": "3"},
+]
+EDITED = [
+    *[without(RUN, key) for key in RUN],
+    *[without(RUNS[0], key) for key in RUNS[0] if key not in RUN],
+    *[without(change, key) for change in CHANGES for key in change],
+    {**RUN, "slot": "x"},
+    {**RUN, "slot": True},
+    {**RUN, "wall": -1.0},
+    {**RUN, "cpu": float("inf")},
+    {**RUN, "load": float("nan")},
+    {**RUN, "context": ["x"]},
+    {**RUN, "achieved": {"cache_ways": None}},
+    {**CHANGE, "reading": "none"},
+]
+
+
+@pytest.mark.parametrize("record", EDITED, ids=str)
+def test_a_record_that_lacks_what_is_relied_upon_is_none(journal, record):
+    lines = journal.read_bytes().splitlines(keepends=True)
+    for whole in (RUN, *CHANGES):
+        journal.write_bytes(lines[0] + json.dumps(whole).encode() + b"\n")
+        assert read_journal(journal) == [HEAD, whole]
+    journal.write_bytes(lines[0] + json.dumps(record).encode() + b"\n")
+    with pytest.raises(ProfileError, match="j: line 2 is no record of a sweep; restore a copy"):
+        read_journal(journal)
+
+
+@pytest.mark.parametrize("key", HEAD)
+def test_a_head_holds_what_restoring_and_resuming_need(journal, key):
+    journal.write_text(json.dumps(without(HEAD, key)) + "\n")
+    with pytest.raises(ProfileError, match="line 1 is no record of a sweep"):
+        read_journal(journal)
 
 
 def test_a_journal_that_was_never_begun_is_begun(tmp_path):
@@ -105,11 +149,11 @@ def test_a_record_that_does_not_fit_leaves_nothing_behind(journal, monkeypatch):
 
     monkeypatch.setattr("msbgen.measure.sweep.journal.os.write", half)
     with pytest.raises(OSError, match="No space") as caught:
-        again.append({"event": "run", "slot": 4})
+        again.append({**RUN, "slot": 4})
     assert caught.value.errno == errno.ENOSPC
     assert caught.value.filename == str(journal)
     monkeypatch.undo()
     assert journal.read_bytes() == before
-    again.append({"event": "run", "slot": 5})
+    again.append({**RUN, "slot": 5})
     assert read_journal(journal)[-1]["slot"] == 5
     again.close()

@@ -11,9 +11,9 @@ from fake_kernel import CPU
 from msbgen.errors import ProfileError
 from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.sweep.child import TAG
-from msbgen.measure.sweep.journal import VERSION, Journal, read_journal
+from msbgen.measure.sweep.journal import Journal, read_journal
 from msbgen.measure.sweep.restore import boot, ending_as, restore_machine, undisturbed
-from sweeping import machine, tree
+from sweeping import HEAD, machine, tree
 
 MAX = f"{CPU}/cpu0/cpufreq/scaling_max_freq"
 
@@ -30,8 +30,7 @@ def left(kernel, tmp_path):
     def left(**head):
         path = tmp_path / f"{len(os.listdir(tmp_path))}.journal"
         journal = Journal(path, new=True)
-        first = {"event": "sweep", "version": VERSION, "tag": f"restore-{os.getpid()}"}
-        journal.append({**first, "boot": boot(), **head})
+        journal.append({**HEAD, "tag": f"restore-{os.getpid()}", "boot": boot(), **head})
         changes = Settings(kernel, journal.append)
         changes.write(MAX, "1200000")
         changes.make("/sys/fs/resctrl/msbgen-x")

@@ -16,11 +16,11 @@ from msbgen.measure.sweep import attach, campaign, child, run
 from msbgen.measure.sweep.campaign import measure
 from msbgen.measure.sweep.child import tagged
 from msbgen.measure.sweep.harvest import IncompleteError
-from msbgen.measure.sweep.journal import Journal, read_journal
+from msbgen.measure.sweep.journal import DONE, Journal, read_journal
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import LackError
 from msbgen.measure.sweep.restore import restore_machine
-from msbgen.measure.sweep.run import DONE, FAILED
+from msbgen.measure.sweep.run import FAILED
 from sweeping import WORK, await_that, forked, machine, needs_perf, processes, spec, status_of, tree
 
 pytestmark = needs_perf
@@ -364,3 +364,14 @@ def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
     data = read_profiles(out)
     assert data.attrs["interval"] == 0.007
     assert data.attrs["progress"] == "cpu_clock"
+
+
+def test_a_journal_of_other_runs_is_refused(kernel, out):
+    measure(spec(), out, files=kernel)
+    journal = out.with_suffix(".journal")
+    whole = journal.read_text()
+    journal.write_text(whole.replace('"context": [2.0]', '"context": [3.0]', 1))
+    with pytest.raises(ProfileError, match=r"of context \[3.0\] is not number \d of this sweep"):
+        measure(spec(), out, files=kernel, resume=True, overwrite=True)
+    journal.write_text(whole)
+    measure(spec(), out, files=kernel, resume=True, overwrite=True)
