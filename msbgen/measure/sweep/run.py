@@ -79,15 +79,17 @@ class Machine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with undisturbed():
-            kill_leftovers(0, self._tag, self._spared)
-            adopt_orphans(False)
-            outcome = self._settings.restore()
-            self._guard.dismiss()
-            os.sched_setaffinity(0, self._before)
+        try:
+            with undisturbed():
+                kill_leftovers(0, self._tag, self._spared)
+                adopt_orphans(False)
+                outcome = self._settings.restore()
+                self._guard.dismiss()
+                os.sched_setaffinity(0, self._before)
+                for sentence in (*outcome.others, *outcome.failed):
+                    _log.warning("%s", sentence)
+        finally:  # not before those handlers that waited are back
             self._hangup.__exit__(None, None, None)
-        for sentence in (*outcome.others, *outcome.failed):
-            _log.warning("%s", sentence)
 
     def warm_up(self, contexts: NDArray[np.float64]) -> None:
         """Try the ends of each resource's levels, then run the program without keeping its runs."""
