@@ -360,19 +360,16 @@ def _check_columns(
         if near:
             raise ProfileError(f"{place}: '{name}' is no resource; '{near[0]}' is wanted.")
         if name in _TIMES:
-            wanted = tuple(UNITS)
+            known, wanted = [*UNITS], f"one of {', '.join(UNITS)}"
         elif name in NOTES:
-            wanted = ("1",)
+            known, wanted = ["1"], "'1'"
         elif name.endswith(_ACHIEVED):
-            wanted = (resources[name.removesuffix(_ACHIEVED)]["units"],)
+            own = resources[name.removesuffix(_ACHIEVED)]["units"]
+            known, wanted = [own], f"'{own}'"
         else:
             continue
-        if unit and unit not in wanted:
-            raise ProfileError(
-                f"{place}: '{name}' is in '{unit}'; one of {', '.join(wanted)} is wanted."
-                if len(wanted) > 1
-                else f"{place}: '{name}' is in '{unit}'; '{wanted[0]}' is wanted."
-            )
+        if unit and unit not in known:
+            raise ProfileError(f"{place}: '{name}' is in '{unit}'; {wanted} is wanted.")
 
 
 def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> None:

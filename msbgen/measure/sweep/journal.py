@@ -131,7 +131,7 @@ def read_journal(path: Path) -> list[Record]:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):  # bytes that are no text are no JSON either
-            record = None
+            record = {}
         if not _is_record(record):
             raise ProfileError(f"{path}: line {number} is no record of a sweep; restore a copy.")
         records.append(record)
@@ -159,8 +159,10 @@ def _is_a(kind: type, value: Any) -> bool:
     """Whether a value is of a kind; numbers are finite and not below zero, lists of numbers."""
     if kind is float:
         return type(value) in (int, float) and 0 <= value < math.inf
-    if kind in (list, dict) and isinstance(value, kind):
-        return all(_is_a(float, v) for v in (value.values() if kind is dict else value))
+    if kind is list and isinstance(value, list):
+        return all(_is_a(float, part) for part in value)
+    if kind is dict and isinstance(value, dict):
+        return all(_is_a(float, part) for part in value.values())
     return type(value) is kind
 
 
