@@ -27,6 +27,8 @@ NOTES: dict[str, dict[str, str]] = {
 _WHOLE = 0.995
 # A recording that ends this many intervals before its run has lost counts.
 _LOST = 10.0
+# Stamps lie up to so much behind what they count, on a busy machine [s].
+_BEHIND = 0.1
 # Share of the machine's memory that the arrays of a dataset may take.
 _MEMORY = 0.5
 
@@ -293,6 +295,14 @@ def _doubts(runs: Sequence[Run], interval: float) -> list[str]:
             f"machine, is wanted."
         )
     for run in runs:
+        ends = run.recording.last_activity()
+        late = float((run.recording.times - run.recording.bins)[run.recording.times == ends][0])
+        if late - run.duration > max(_LOST * interval, _BEHIND):
+            said.append(
+                f"{run.recording.source}: goes on counting {late - run.duration:.3g} s after its "
+                f"run's duration of {run.duration:.3g} s: all that was put at its end; see that "
+                f"the duration is the run's own, in its unit."
+            )
         early = run.duration - run.recording.times[-1]
         if early > _LOST * interval:
             said.append(

@@ -139,6 +139,14 @@ def test_a_recording_that_ends_long_before_its_run_is_said():
     assert "made-12-1000: ends 0.379 s before its run does; measure it again." in warnings
 
 
+def test_a_duration_long_before_the_last_counts_is_said():
+    """Milliseconds taken for another unit, say; stamps themselves lie a little behind."""
+    _, warnings = profile_dataset([Run({"cpu_quota": 1}, made(n_bins=30), 0.003)], QUOTA)
+    assert any("goes on counting 0.29 s after its run's duration of 0.003 s" in w for w in warnings)
+    late = profile_dataset([Run({"cpu_quota": 1}, made(n_bins=30), 0.303 - 0.1)], QUOTA)[1]
+    assert late == []
+
+
 def test_a_machine_too_busy_for_the_interval_is_said():
     late = made(step=0.025)
     _, warnings = profile_dataset([Run({"cpu_quota": 1}, late, 0.3)], QUOTA, interval=0.01)
