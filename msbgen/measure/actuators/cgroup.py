@@ -74,7 +74,8 @@ class CpuQuota:
         period = self._period
         if not _LEAST <= period <= _LONGEST:
             lacks.append(
-                f"{self.name}: period is {period} us; 1 ms to 1 s, the kernel's range, is wanted."
+                f"{self.name}: period is {period} us; 1 ms to 1 s, the kernel's range, is wanted "
+                f"(without 'period' in the spec it is the interval)."
             )
             period = min(max(period, _LEAST), _LONGEST)
         place = _find_place(self._files)

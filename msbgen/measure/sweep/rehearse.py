@@ -62,15 +62,20 @@ def rehearse(spec: Spec, files: KernelFiles | None = None) -> Iterator[str]:
 
 def _time(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> Iterator[str]:
     """How long it takes, if a run takes as much longer as it has less of each resource."""
-    pause = int(runs.sum()) * spec.cooldown
+    many = int(runs.sum())
     if spec.seconds is None:
-        longest = int(runs.sum()) * spec.timeout + pause
-        yield f"time: not known without 'seconds' in the spec; {_clock(longest)} at the very most"
+        most = (many * (1 + spec.retries) + spec.warmups) * (spec.timeout + spec.cooldown)
+        yield (
+            f"time: not known without 'seconds' in the spec; {_clock(most)}, and what perf needs "
+            f"to start, at the very most"
+        )
         return
     highest = np.array([resource.levels[-1] for resource in spec.resources])
     slower = np.prod(highest / contexts, axis=1)
-    seconds = np.minimum(spec.seconds * slower, spec.timeout) @ runs + pause
-    yield f"time: about {_clock(float(seconds))} or less"
+    seconds = np.minimum(spec.seconds * slower, spec.timeout) @ runs
+    seconds += spec.warmups * min(spec.seconds, spec.timeout)
+    pause = (many + spec.warmups) * spec.cooldown
+    yield f"time: about {_clock(float(seconds) + pause)} or less, where no run fails"
 
 
 def _clock(seconds: float) -> str:

@@ -30,6 +30,20 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     assert f"rmdir {group}" in undo
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seconds": 2.0}, "about 0 min 28 s or less, where no run fails"),  # 2·(2 + 4 + 8)
+        ({"seconds": 2.0, "warmups": 2, "cooldown": 1.0}, "about 0 min 40 s or less"),
+        ({"retries": 0}, "2 min 00 s, and what perf needs to start, at the very most"),
+        ({"retries": 2, "warmups": 1, "cooldown": 1.0}, "6 min 39 s, and"),  # 19 of 21 s
+    ],
+)
+def test_the_time_is_of_all_that_may_be_run(tmp_path, given, said):
+    (line,) = [s for s in rehearse(spec(**given), machine(tmp_path)) if s.startswith("time: ")]
+    assert said in line
+
+
 def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
     kernel = machine(tmp_path).with_cpufreq(cores=64)
     clock = Resource("frequency", "clock", (1200.0, 3000.0))
