@@ -106,6 +106,8 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
         (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
         (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),
         (3, "contexts: ", ["measure", "spec.toml", "-o", "out.nc", "--contexts", "grid:9"]),
+        (2, "is named as the journal or", ["measure", "spec.toml", "-o", "out.journal"]),
+        (2, "is named as the journal or", ["measure", "spec.toml", "-o", "o.recordings"]),
         (2, "there is no folder", ["measure", "spec.toml", "-o", "none/out.nc"]),
     ],
 )

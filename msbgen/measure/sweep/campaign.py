@@ -88,11 +88,14 @@ def measure(
     ProfileError, LackError, SettingError, OSError
         As :func:`msbgen.measure.sweep.sweep.sweep`; before anything is changed, or with everything
         put back.
+    ArgumentError
+        An output that is named as its own journal.
     IncompleteError
         Not one run succeeded.
     """
     out = Path(out)
     check_output(out, overwrite=overwrite)
+    recordings = Places.beside(out).recordings
     files = files or SystemFiles()
     actuators = actuators_of(spec, Settings(files, lambda record: None), "msbgen")
     labels = resource_labels(spec, actuators)
@@ -101,7 +104,6 @@ def measure(
         check_batch(before, labels, spec.interval, str(first))
     records = sweep(spec, out, resume=resume, overwrite=overwrite, files=files, progress=progress)
     runs = [record for record in records if record["event"] == "run"]
-    recordings = Places.beside(out).recordings
     dataset, warnings = harvest(spec, runs, recordings, labels, records[0])
     if before is not None:
         dataset = join_batches(before, dataset, str(first))

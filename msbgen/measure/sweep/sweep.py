@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
@@ -49,7 +49,17 @@ class Places:
 
     @classmethod
     def beside(cls, out: Path) -> Places:
-        """The files of this output."""
+        """The files of this output.
+
+        Raises
+        ------
+        ArgumentError
+            The output is one of the others itself.
+        """
+        if out.suffix in (".journal", ".recordings"):
+            raise ArgumentError(
+                f"{out}: is named as the journal or the recordings beside it; OUT.nc is wanted."
+            )
         return cls(out, out.with_suffix(".journal"), out.with_suffix(".recordings"))
 
 
