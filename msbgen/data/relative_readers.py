@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.relative import LABELS, make_relative, validate_relative
-from msbgen.data.runtimes import UNITS
+from msbgen.durations import UNITS
 from msbgen.data.schema import context_table, counter_names, resource_names
 from msbgen.data.tables import read_lines
 from msbgen.errors import ArgumentError, ProfileError

@@ -33,9 +33,6 @@ from msbgen.errors import ProfileError
 
 RUNTIMES_SCHEMA = "msbgen-runtimes/1"
 
-# Seconds in a unit that the header of a table may name.
-UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-
 _INDICES = ("workload_index", "platform_index", "run")
 
 
@@ -248,3 +245,9 @@ def _value_problems(ds: xr.Dataset) -> Iterator[str]:
         names, counts = np.unique(ds[dim].values.astype(str), return_counts=True)
         if counts.max() > 1:
             yield f"{dim} '{names[counts.argmax()]}' is named twice; one entry each is wanted."
+        odd = [name for name in names.tolist() if not name.strip() or "|" in name]
+        if odd:
+            yield (
+                f"{dim} '{odd[0]}' cannot be asked for; a name without '|', which joins "
+                f"neighbours, is wanted."
+            )

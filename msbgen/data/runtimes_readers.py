@@ -20,7 +20,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.files import check_input
-from msbgen.data.runtimes import UNITS, make_runtimes, validate_runtimes
+from msbgen.data.runtimes import make_runtimes, validate_runtimes
+from msbgen.durations import UNITS
 from msbgen.errors import ProfileError
 
 # Columns of tables; that of runtimes has its unit behind it.
@@ -123,17 +124,23 @@ def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
     near: list[list[int]] = []
     columns: dict[str, list[Any]] = {"workload": [], "platform": [], "runtime": [], "run": []}
 
-    def index(kind: str, name: str) -> int:
+    def index(kind: str, name: str, number: int) -> int:
+        if not name or "|" in name:
+            raise ProfileError(
+                f"{path.name}: line {number} names the {kind} '{name}'; a name without '|', which "
+                f"joins neighbours, is wanted."
+            )
         return names[kind].setdefault(name, len(names[kind]))
 
     for number, row in rows:
         values = dict(zip(header, row))
         columns["runtime"].append(UNITS[unit] * _positive(values[units[0]], path, number))
         for kind in ("workload", "platform"):
-            columns[kind].append(index(kind, values[kind].strip()))
+            columns[kind].append(index(kind, values[kind].strip(), number))
         beside = [part.strip() for part in values.get("beside", "").split("|") if part.strip()]
-        near.append([index("workload", part) for part in beside])
-        columns["run"].append(values.get("run") or f"line {number}")
+        near.append([index("workload", part, number) for part in beside])
+        run = values.get("run", "").strip()
+        columns["run"].append(f"run {run}" if run else f"line {number}")
     slots = max(map(len, near), default=0)
     padded = np.full((len(near), slots), -1, dtype=np.int64)
     for i, several in enumerate(near):
@@ -206,7 +213,7 @@ def _archive(path: Path) -> dict[str, NDArray]:
             arrays = {name: stored[name] for name in stored.files}
     except FileNotFoundError:
         raise ProfileError(f"{path}: no such file; a folder with data.npz is wanted.") from None
-    except (OSError, ValueError, BadZipFile) as error:
+    except (OSError, EOFError, TypeError, ValueError, BadZipFile) as error:
         raise ProfileError(f"{path}: cannot be read as an npz archive ({error}).") from None
     wanted = ["t", "i_workload", "i_platform"]
     if path.name == "data.npz":
@@ -214,9 +221,25 @@ def _archive(path: Path) -> dict[str, NDArray]:
     missing = [name for name in wanted if name not in arrays]
     if missing:
         raise ProfileError(f"{path}: has no array '{missing[0]}'; is it another archive?")
-    lengths = {len(arrays[n]) for n in arrays if n == "t" or n.startswith("i_")}
-    if lengths == {0} or len(lengths) > 1:
+    columns = [n for n in arrays if n == "t" or n.startswith("i_")]
+    for name in columns:
+        if arrays[name].ndim != 1 or arrays[name].dtype.kind not in (
+            "fiu" if name == "t" else "iu"
+        ):
+            raise ProfileError(
+                f"{path}: array '{name}' holds {arrays[name].dtype} of shape {arrays[name].shape}; "
+                f"a number for each run is wanted, whole ones for indices."
+            )
+    lengths = sorted({len(arrays[name]) for name in columns})
+    if lengths == [0] or len(lengths) > 1:
         raise ProfileError(f"{path}: has arrays of {lengths} runs; one number above 0 is wanted.")
+    for of in ("workload", "platform") if path.name == "data.npz" else ():
+        shape, wanted = arrays[f"d_{of}"].shape, tuple(arrays[f"{k}_{of}"].size for k in "nf")
+        if shape != wanted or arrays[f"d_{of}"].dtype.kind not in "fiu":
+            raise ProfileError(
+                f"{path}: array 'd_{of}' holds {arrays[f'd_{of}'].dtype} of shape {shape}; numbers "
+                f"of shape {wanted} are wanted, as there are names."
+            )
     return arrays
 
 

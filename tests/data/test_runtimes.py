@@ -36,6 +36,8 @@ def whole():
         (lambda ds: ds.assign(workload_index=ds["workload_index"] - 1), "'workload_index' is -1"),
         (lambda ds: ds.assign(platform_index=ds["platform_index"] * 1.0), "holds float64"),
         (lambda ds: ds.assign_coords(workload=["a", "a"]), "'a' is named twice"),
+        (lambda ds: ds.assign_coords(workload=["a", "a|b"]), "'a.b' cannot be asked for"),
+        (lambda ds: ds.assign_coords(platform=[" "]), "platform ' ' cannot be asked for"),
         (lambda ds: ds.assign(workload_features=ds["workload_features"] * np.nan), "no finite"),
     ],
 )

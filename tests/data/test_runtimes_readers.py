@@ -59,6 +59,28 @@ def test_folders_without_archives_are_refused(tmp_path, archives):
     np.savez(archives / "if2.npz", t=np.ones(2))
     with pytest.raises(ProfileError, match="no array 'i_workload'"):
         import_archives(archives)
+    (archives / "if2.npz").write_bytes(b"")
+    with pytest.raises(ProfileError, match=r"if2.npz: cannot be read as an npz archive"):
+        import_archives(archives)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "sentence"),
+    [
+        ("t", np.array(["1", "2", "3"]), "array 't' holds <U1"),
+        ("i_workload", np.array([0.0, np.nan, 0.0]), "array 'i_workload' holds float64"),
+        ("i_platform", np.zeros((3, 1), dtype=int), r"'i_platform' holds int64 of shape \(3, 1\)"),
+        ("t", np.ones(2), r"arrays of \[2, 3\] runs"),
+        ("d_platform", np.ones((2, 1)), r"'d_platform' .* shape \(2, 1\); .* shape \(3, 1\)"),
+        ("f_workload", np.array(["x20"]), r"'d_workload' .* shape \(2, 1\) are wanted"),
+    ],
+)
+def test_archives_of_other_arrays_are_refused(archives, name, values, sentence):
+    with np.load(archives / "data.npz") as stored:
+        arrays = {**stored, name: values}
+    np.savez(archives / "data.npz", **arrays)
+    with pytest.raises(ProfileError, match=rf"data.npz: .*{sentence}"):
+        import_archives(archives)
 
 
 TABLE = """workload,platform,beside,runtime [ms]
@@ -92,12 +114,22 @@ def test_tables_say_their_unit_and_join_neighbours(tmp_path):
         ((",2000", ",fast"), "line 3 has the runtime 'fast'"),
         ((",2000", ",1,2"), "line 3 has 5 cells; 4 are wanted"),
         ((TABLE, "workload,platform,runtime [s]\n"), "at least one row below it"),
+        (("hash,pi,,", ",pi,,"), "line 3 names the workload ''; a name without '.', which joins"),
+        (("hash,pi,,", "hash, ,,"), "line 3 names the platform ''"),
+        (("hash,pi,,", "hash|fft,pi,,"), "line 3 names the workload 'hash.fft'"),
     ],
 )
 def test_bad_tables_get_a_sentence_with_the_line(tmp_path, change, sentence):
     (tmp_path / "runs.csv").write_text(TABLE.replace(*change))
     with pytest.raises(ProfileError, match=f"^runs.csv: .*{sentence.replace('[', '.')}"):
         read_runtime_table(tmp_path / "runs.csv")
+
+
+def test_runs_have_names_of_their_own(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("workload,platform,run,runtime [s]\na,p,line 4,1\nb,p,line 4,1\na,p,,1\n")
+    run = read_runtime_table(path)["run"].values
+    assert run[0] == run[1] != run[2]
 
 
 def test_wanted_runs_are_found_by_name_and_the_nearest_name_is_told(tmp_path):
