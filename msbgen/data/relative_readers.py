@@ -13,9 +13,9 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.relative import LABELS, make_relative, validate_relative
-from msbgen.durations import UNITS
 from msbgen.data.schema import context_table, counter_names, resource_names
 from msbgen.data.tables import read_lines
+from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
 
 # Columns of a table that are no counters; the first two must be there.

@@ -9,10 +9,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.runtimes import features_of, run_table
+from msbgen.data.runtimes import features_of, run_table, validate_runtimes
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
 from msbgen.predict.runtimes.completion import RuntimePredictor
+from msbgen.predict.runtimes.scaling import check_connected
 from msbgen.predict.runtimes.splits import Split, hold_back, set_aside, units_of
 
 Floats = NDArray[np.float64]
@@ -51,12 +52,22 @@ def fit_runtimes(
 
     Raises
     ------
+    ProfileError
+        The dataset breaks the contract.
+    ArgumentError
+        `known` is no flag an observation; another preset or split.
     MeasurementError
-        As :meth:`RuntimePredictor.fit`; too few observations to hold any back.
+        As :meth:`RuntimePredictor.fit`, with names; too few observations to hold any back.
     """
+    validate_runtimes(dataset)
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     units = units_of(runs, dataset["run"].values, split)
-    known = np.ones(len(runs), dtype=bool) if known is None else known
+    known = np.ones(len(runs), dtype=bool) if known is None else np.asarray(known)
+    if known.shape != (len(runs),) or known.dtype != bool:
+        raise ArgumentError(
+            f"known holds {known.dtype} of shape {known.shape}; ({len(runs)},) of bool is wanted."
+        )
+    _check_placed(dataset, runs[known])
     # streams of their own: a caller's split from an equal seed must not be drawn again
     parting, training = np.random.default_rng(rng).spawn(2)
     kept, held = set_aside(runs, units, known, CALIBRATION, parting)
@@ -73,6 +84,29 @@ def fit_runtimes(
     )
     predictor.fit(runs[kept], runtime[kept], progress=progress)
     return predictor.calibrate(runs[held], runtime[held], groups=units[held])
+
+
+def _check_placed(dataset: xr.Dataset, runs: NDArray[np.int64]) -> None:
+    """Refuse, by name, what has no length or speed: never alone, or sharing nothing."""
+    alone = runs[(runs[:, 2:] >= 0).sum(axis=1) == 0]
+    if not len(alone):
+        return  # the predictor has a sentence for it
+    names = {dim: dataset[dim].values for dim in ("workload", "platform")}
+    for column, (dim, name) in enumerate(names.items()):
+        never = np.setdiff1d(runs[:, column], alone[:, column])
+        if len(never):
+            raise MeasurementError(
+                f"{dim} '{name[never[0]]}' was never observed alone; a run of it without "
+                f"neighbours is wanted."
+            )
+    shape = dataset.sizes["workload"], dataset.sizes["platform"]
+    check_connected(alone[:, 0], alone[:, 1], shape, list(names["platform"]))
+
+
+def _placed(runs: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Those known whose workload and platform are known alone, too, (n,)."""
+    alone = runs[known & ((runs[:, 2:] >= 0).sum(axis=1) == 0)]
+    return known & np.isin(runs[:, 0], alone[:, 0]) & np.isin(runs[:, 1], alone[:, 1])
 
 
 def evaluate_runtimes(
@@ -104,10 +138,19 @@ def evaluate_runtimes(
         A row for each replicate and number of neighbours: ``replicate``, ``neighbours``,
         ``observations``, ``error`` (mean relative error), ``tenfold`` (predictions off by a
         factor of ten), and ``coverage_α``, ``margin_α`` (mean of bound / measured − 1, where
-        positive) for every rate α of :data:`RATES` that the calibration supports.
+        positive) for every rate α of :data:`RATES` that the calibration of every replicate
+        supports, for every number of neighbours.
+
+    Raises
+    ------
+    ArgumentError
+        `train` is no share, `replicates` no number from 1 on, or as :func:`fit_runtimes`.
+    ProfileError, MeasurementError
+        As :func:`fit_runtimes`; nothing that could be predicted was held back.
     """
     if replicates < 1:
         raise ArgumentError(f"replicates is {replicates}; at least one is wanted.")
+    validate_runtimes(dataset)
     runs, runtime = run_table(dataset), dataset["runtime"].values.astype(float)
     units = units_of(runs, dataset["run"].values, split)
     rows: list[dict[str, Any]] = []
@@ -119,19 +162,29 @@ def evaluate_runtimes(
 
         known = hold_back(units, train, stream)
         predictor = fit_runtimes(
-            dataset, preset=preset, split=split, known=known, rng=stream, progress=step
-        )
+            dataset, preset=preset, split=split, known=_placed(runs, known), rng=stream,
+            progress=step,
+        )  # fmt: skip
         asked = np.flatnonzero(~known)
-        asked = asked[predictor.answers(runs[asked])]
-        rates = [rate for rate in RATES if predictor.supports(rate)]
+        asked = asked[predictor.answers(runs[asked])] if len(asked) else asked
+        if not len(asked):
+            raise MeasurementError(
+                f"of {len(runs)} observations none that could be predicted was held back; more "
+                f"observations, or a smaller share to train with, are wanted."
+            )
+        degree = (runs[asked, 2:] >= 0).sum(axis=1)
+        bounded = bool(np.isin(degree, list(predictor.pools_)).all())
+        rates = [rate for rate in RATES if bounded and predictor.supports(rate)]
         scores = score_answers(
             runtime[asked],
-            (runs[asked, 2:] >= 0).sum(axis=1),
+            degree,
             predictor.predict(runs[asked]),
             {rate: predictor.predict_bound(runs[asked], rate) for rate in rates},
         )
         rows += [{"replicate": r, **row} for row in scores]
-    return rows
+    # a table has the same columns in every row: rates that all replicates support
+    common = set.intersection(*(set(row) for row in rows))
+    return [{name: value for name, value in row.items() if name in common} for row in rows]
 
 
 def score_answers(

@@ -11,6 +11,7 @@ where the observations connect all workloads and platforms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,35 @@ class Scaling:
         return self.workload[workload] + self.platform[platform]
 
 
+def check_connected(
+    workload: Indices,
+    platform: Indices,
+    shape: tuple[int, int],
+    platforms: Sequence[str] | None = None,
+) -> None:
+    """Refuse runs alone whose platforms share no workload, not even by way of others.
+
+    `platforms` are their names, for the message; None for their indices.
+
+    Raises
+    ------
+    MeasurementError
+        With two of them, neither of which tells how fast the other is.
+    """
+    pairs = (np.ones(len(workload)), (workload, shape[0] + platform))
+    table = coo_array(pairs, shape=(sum(shape), sum(shape)))
+    group = connected_components(table, directed=False)[1][shape[0] :]
+    apart = platform[group[platform] != group[platform[0]]]
+    if len(apart):
+        one, other = (
+            p if platforms is None else f"'{platforms[p]}'" for p in (apart[0], platform[0])
+        )
+        raise MeasurementError(
+            f"platform {one} shares no workload with platform {other}, not even by way of others; "
+            f"runs of one workload on both, without neighbours, are wanted."
+        )
+
+
 def fit_scaling(
     workload: Indices, platform: Indices, log_runtime: Floats, shape: tuple[int, int]
 ) -> Scaling:
@@ -63,20 +93,11 @@ def fit_scaling(
         Platforms that share no workload, not even by way of others: how fast one is beside the
         other is not determined.
     """
-    n = len(log_runtime)
-    ones, rows = np.ones(n), np.arange(n)
-    table = coo_array((ones, (workload, shape[0] + platform)), shape=(sum(shape), sum(shape)))
-    _, group = connected_components(table, directed=False)
+    check_connected(workload, platform, shape)
+    n, rows = len(log_runtime), np.arange(len(log_runtime))
     seen = np.unique(np.concatenate([workload, shape[0] + platform]))
-    if len(np.unique(group[seen])) > 1:
-        other = seen[group[seen] != group[seen[0]]]
-        lonely = other[other >= shape[0]][0] - shape[0]
-        raise MeasurementError(
-            f"platform {lonely} shares no workload with platform {platform[0]}, not even by way of "
-            f"others; runs of one workload on both are wanted."
-        )
     design = coo_array(
-        (np.tile(ones, 2), (np.tile(rows, 2), np.concatenate([workload, shape[0] + platform]))),
+        (np.ones(2 * n), (np.tile(rows, 2), np.concatenate([workload, shape[0] + platform]))),
         shape=(n, sum(shape)),
     ).tocsr()
     mean = log_runtime.mean()

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from msbgen.durations import UNITS
 from msbgen.data.tables import read_lines
+from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.queue.jobs import Floats, Jobs, make_jobs, too_large
 

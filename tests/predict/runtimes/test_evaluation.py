@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.runtimes import make_runtimes, run_table
-from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.predict.runtimes import completion, evaluation
 from msbgen.predict.runtimes.evaluation import evaluate_runtimes, fit_runtimes, score_answers
 from msbgen.predict.runtimes.splits import hold_back, units_of
@@ -106,6 +106,51 @@ def test_known_drawn_from_a_seed_and_fitted_with_it_leave_some_to_calibrate_with
     known = hold_back(unit, 0.5, 0)
     predictor = fit_runtimes(measured, split="rows", known=known, rng=0)
     assert sum(len(pool.unit) for pool in predictor.pools_.values()) > 0.05 * known.sum()
+
+
+def test_rows_of_all_replicates_have_the_same_columns(quick):
+    """Of few runs beside others, some replicates keep enough for a bound and others do not."""
+    rows = evaluate_runtimes(dataset(n=420), train=0.6, replicates=6, rng=1)
+    assert len({tuple(row) for row in rows}) == 1
+
+
+def test_scores_do_without_what_was_known_beside_others_alone(quick):
+    """By chance some workload is only known beside others, or a kind of run is not calibrated."""
+    few = dataset(n=300)
+    beside = np.column_stack([few["beside"].values[:, 0], np.full(300, -1)])
+    beside[np.flatnonzero(few["workload_index"].values == 9)[1:], 0] = 4
+    beside[:9:3, 1] = 4
+    few = few.drop_vars("beside").assign(beside=(("observation", "slot"), beside))
+    for seed in range(4):
+        rows = evaluate_runtimes(few, train=0.7, replicates=1, split="rows", rng=seed)
+        assert all(np.isfinite(row["error"]) for row in rows)
+
+
+def test_nothing_held_back_is_refused(quick):
+    with pytest.raises(MeasurementError, match="of 900 observations none that could be predicted"):
+        evaluate_runtimes(dataset(), train=1 - 1e-9, replicates=1)
+
+
+def test_what_cannot_be_placed_is_named(quick):
+    measured = dataset(n=200)
+    one = measured["workload_index"].values == 3
+    beside = np.where(one[:, None], 2, measured["beside"].values)
+    crowded = measured.assign(beside=(("observation", "slot"), beside))
+    with pytest.raises(MeasurementError, match="workload 'w3' was never observed alone"):
+        fit_runtimes(crowded)
+    odd = (measured["workload_index"].values % 2) == (measured["platform_index"].values % 2)
+    with pytest.raises(
+        MeasurementError, match=r"platform 'p.' shares no workload with platform 'p"
+    ):
+        fit_runtimes(measured.isel(observation=odd))
+
+
+def test_other_datasets_and_choices_of_what_is_known_are_refused(quick):
+    with pytest.raises(ProfileError, match="'schema' is None"):
+        fit_runtimes(dataset().assign_attrs(schema=1).drop_attrs())
+    for known in (np.ones(3, dtype=bool), np.arange(900)):
+        with pytest.raises(ArgumentError, match=r"known holds .*; \(900,\) of bool is wanted"):
+            fit_runtimes(dataset(), known=known)
 
 
 def test_scores_are_those_of_the_definitions():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import MeasurementError
-from msbgen.predict.runtimes.scaling import fit_scaling
+from msbgen.predict.runtimes.scaling import check_connected, fit_scaling
 
 
 def observed(rng, shape, share):
@@ -44,6 +44,12 @@ def test_a_longer_workload_and_a_slower_platform_are_found_to_be_so():
 def test_platforms_that_share_no_workload_are_named():
     with pytest.raises(MeasurementError, match="platform 1 shares no workload with platform 0"):
         fit_scaling(np.array([0, 1]), np.array([0, 1]), np.zeros(2), (2, 2))
+    with pytest.raises(MeasurementError, match="platform 0 shares no workload with platform 1"):
+        fit_scaling(np.array([1, 0]), np.array([1, 0]), np.zeros(2), (2, 2))
+    with pytest.raises(
+        MeasurementError, match="platform 'm1' shares no workload with platform 'pi'"
+    ):
+        check_connected(np.array([0, 1]), np.array([0, 1]), (2, 2), ["pi", "m1"])
 
 
 def test_what_was_never_observed_has_no_length():
