@@ -198,9 +198,16 @@ class RuntimePredictor:
         )
 
     def score(self, runs: ArrayLike, runtime: ArrayLike) -> float:
-        """Minus the mean relative error: greater is better."""
-        wanted = np.asarray(runtime, dtype=float)
-        return -float(np.mean(np.abs(self.predict(runs) / wanted - 1.0)))
+        """Minus the mean relative error: greater is better.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`fit` and :meth:`predict`.
+        """
+        predicted = self.predict(runs)
+        measured = np.exp(log_runtimes(runtime, len(predicted)))
+        return -float(np.mean(np.abs(predicted / measured - 1.0)))
 
     # --------------------------------------------------------------- fitting
 
@@ -397,17 +404,29 @@ class RuntimePredictor:
         return self._answered(known, answer)
 
     def supports(self, miscoverage: float) -> bool:
-        """Whether every pool has the calibration runs that bounds at a rate need."""
+        """Whether every pool has the calibration runs that bounds at a rate need.
+
+        Raises
+        ------
+        ArgumentError
+            Not calibrated, or no rate.
+        """
+        if not getattr(self, "pools_", None):
+            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         return all(
             int(pool.unit.max()) + 1 >= contexts_needed(miscoverage)
             for pool in self.pools_.values()
         )
 
     def answers(self, runs: ArrayLike) -> NDArray[np.bool_]:
-        """Which runs can be predicted: of a workload and on a platform observed alone, (n,)."""
-        table = np.asarray(runs)
-        lengths, speeds = self.scaling_.workload, self.scaling_.platform
-        return np.isfinite(lengths[table[:, 0]]) & np.isfinite(speeds[table[:, 1]])
+        """Which runs can be predicted: of a workload and on a platform observed alone, (n,).
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted, another shape, or indices out of range.
+        """
+        return self._placed(self._asked(runs))
 
     def extrapolates(self, runs: ArrayLike) -> NDArray[np.bool_]:
         """Which runs are told by little: of a workload, platform or neighbour that was observed
@@ -459,9 +478,13 @@ class RuntimePredictor:
     def _settings(self) -> TowerSettings:
         if self.preset not in ("default", "paper"):
             raise ArgumentError(f"preset is {self.preset!r}; 'default' or 'paper' is wanted.")
-        if self.members < 1:
-            raise ArgumentError(f"members is {self.members}; at least one is wanted.")
+        for name, least in (("members", 1), ("random_state", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, (int, np.integer)) or value < least:
+                raise ArgumentError(f"{name} is {value!r}; a whole number ≥ {least} is wanted.")
         if self.towers is not None:
+            if not isinstance(self.towers, TowerSettings):
+                raise ArgumentError(f"towers is {self.towers!r}; TowerSettings are wanted.")
             return self.towers
         return PAPER if self.preset == "paper" else TowerSettings()
 
@@ -470,7 +493,7 @@ class RuntimePredictor:
         named = (table[:, [0, *range(2, table.shape[1])]], table[:, 1])
         given = (self.workload_features, self.platform_features)
         counts = [
-            int(indices.max()) + 1 if features is None else len(features)
+            int(indices.max()) + 1 if features is None else len(np.atleast_1d(features))
             for indices, features in zip(named, given)
         ]
         return counts[0], counts[1]
@@ -479,7 +502,12 @@ class RuntimePredictor:
         tables = []
         for name, n in zip(("workload_features", "platform_features"), shape):
             given = getattr(self, name)
-            table = np.empty((n, 0)) if given is None else np.asarray(given, dtype=float)
+            try:
+                table = np.empty((n, 0)) if given is None else np.asarray(given, dtype=float)
+            except (TypeError, ValueError):
+                raise ArgumentError(
+                    f"{name} holds what is no number; numbers are wanted."
+                ) from None
             if table.ndim != 2:
                 raise ArgumentError(f"{name} has shape {table.shape}; ({n}, features) is wanted.")
             if not np.isfinite(table).all():
@@ -491,13 +519,18 @@ class RuntimePredictor:
             tables.append(table)
         return tables[0], tables[1]
 
-    def _known(self, runs: ArrayLike) -> Observations:
+    def _asked(self, runs: ArrayLike) -> Observations:
         if not hasattr(self, "seen_"):
             raise ArgumentError("the predictor is not fitted; call fit first.")
-        shape = (len(self.seen_[0]), len(self.seen_[1]))
-        known = observations(run_indices(runs), shape)
+        return observations(run_indices(runs), (len(self.seen_[0]), len(self.seen_[1])))
+
+    def _placed(self, asked: Observations) -> NDArray[np.bool_]:
         lengths, speeds = self.scaling_.workload, self.scaling_.platform
-        fine = np.isfinite(lengths[known.workload]) & np.isfinite(speeds[known.platform])
+        return np.isfinite(lengths[asked.workload]) & np.isfinite(speeds[asked.platform])
+
+    def _known(self, runs: ArrayLike) -> Observations:
+        known = self._asked(runs)
+        fine = self._placed(known)
         if not fine.all():
             row = int(np.argmin(fine))
             raise MeasurementError(

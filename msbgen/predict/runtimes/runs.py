@@ -75,15 +75,24 @@ def run_indices(runs: ArrayLike) -> Indices:
     ArgumentError
         Another shape, or no whole numbers.
     """
-    table = np.asarray(runs)
+    try:
+        table = np.asarray(runs)
+        table = table if table.dtype.kind in "iu" else np.asarray(table, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "runs is no table of numbers; rows of workload, platform and neighbours, all of one "
+            "length, are wanted."
+        ) from None
     if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
         raise ArgumentError(
             f"runs has shape {table.shape}; rows of workload, platform and neighbours are wanted."
         )
-    if table.dtype.kind not in "iu":
-        whole = np.asarray(table, dtype=float)
-        if not np.array_equal(whole, np.floor(whole)):
-            raise ArgumentError("runs holds what is no index; whole numbers are wanted.")
+    # what is larger is no index, and may be no integer of the machine
+    if (
+        table.dtype.kind == "f"
+        and not ((table == np.floor(table)) & (np.abs(table) < 2.0**53)).all()
+    ):
+        raise ArgumentError("runs holds what is no index; whole numbers are wanted.")
     return table.astype(np.int64, copy=False)
 
 
@@ -118,7 +127,10 @@ def log_runtimes(runtime: ArrayLike, n: int) -> Floats:
     MeasurementError
         One that is not positive.
     """
-    values = np.asarray(runtime, dtype=float)
+    try:
+        values = np.asarray(runtime, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError("runtime holds what is no number; seconds are wanted.") from None
     if values.shape != (n,):
         raise ArgumentError(f"runtime has shape {values.shape}; ({n},) is wanted.")
     bad = ~(np.isfinite(values) & (values > 0))

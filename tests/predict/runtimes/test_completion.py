@@ -156,12 +156,52 @@ TIMES = np.arange(1.0, 13.0)
         (CELLS[:, :1], TIMES, "runs has shape"),
         (CELLS, TIMES[:-1], r"runtime has shape \(11,\); \(12,\) is wanted"),
         (CELLS + 0.5, TIMES, "whole numbers are wanted"),
+        (np.where(CELLS == 0, np.inf, CELLS), TIMES, "whole numbers are wanted"),
+        ([[0, 1], [0, 1, 2]], TIMES[:2], "all of one length, are wanted"),
+        ([["sort", "pi"]], TIMES[:1], "runs is no table of numbers"),
+        (CELLS, ["fast"] * 12, "runtime holds what is no number"),
         (np.where(CELLS == 0, -2, CELLS), TIMES, "has -2 in row 0"),
     ],
 )
 def test_arguments_of_another_form_are_refused(runs, runtime, sentence):
     with pytest.raises(ArgumentError, match=sentence):
         RuntimePredictor(towers=TowerSettings(steps=2)).fit(runs, runtime)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"members": 1.5}, "members is 1.5; a whole number ≥ 1"),
+        ({"members": 0}, "members is 0; a whole number ≥ 1"),
+        ({"random_state": -1}, "random_state is -1; a whole number ≥ 0"),
+        ({"random_state": None}, "random_state is None"),
+        ({"towers": {"steps": 2}}, "TowerSettings are wanted"),
+        ({"workload_features": [["long"]] * 4}, "workload_features holds what is no number"),
+        ({"platform_features": 3.0}, "index from 0 to 0 is wanted"),
+    ],
+)
+def test_parameters_of_another_kind_are_refused(parameters, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        RuntimePredictor(**{"towers": TowerSettings(steps=2), **parameters}).fit(CELLS, TIMES)
+
+
+def test_questions_are_refused_as_predictions_are():
+    bare = RuntimePredictor(members=1, towers=TowerSettings(steps=2))
+    for ask in (bare.answers, bare.predict):
+        with pytest.raises(ArgumentError, match="not fitted"):
+            ask(CELLS)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        bare.supports(0.1)
+    bare.fit(CELLS, TIMES)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        bare.supports(0.1)
+    for row in ([-1, 0], [4, 0], [0, 3]):
+        with pytest.raises(ArgumentError, match=f"in row 0, column {row.index(max(row, key=abs))}"):
+            bare.answers([row])
+    with pytest.raises(ArgumentError, match=r"runtime has shape \(3,\)"):
+        bare.score(CELLS, TIMES[:3])
+    with pytest.raises(MeasurementError, match=r"runtime is 0\.0 s in row 0"):
+        bare.score(CELLS, 0 * TIMES)
 
 
 @pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
