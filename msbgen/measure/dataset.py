@@ -23,6 +23,8 @@ NOTES: dict[str, dict[str, str]] = {
     "load": {"units": "1", "long_name": "tasks that wanted to run meanwhile, beside the measured"},
     "steal": {"units": "1", "long_name": "share of CPU time that other machines took meanwhile"},
 }
+# What perf puts behind events where it may not count the kernel, too: instructions:u.
+_MODIFIERS = re.compile(r":[ukhGHIpPSDeWb]+$")
 # Share of its time for which a counter counted, from which on it is not said.
 _WHOLE = 0.995
 # A recording that ends this many intervals before its run has lost counts.
@@ -192,7 +194,8 @@ def _clock(wanted: str | None, events: Mapping[str, str]) -> str:
     """The counter that tells the progress of a run, or time."""
     if wanted is not None:
         for name, event in events.items():
-            if wanted in (name, event):
+            plain = _MODIFIERS.sub("", event)
+            if wanted in (name, event, plain, *counter_names_of([plain])):
                 return name
         if wanted == "time":
             return wanted

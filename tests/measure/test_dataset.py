@@ -98,6 +98,8 @@ def test_events_without_a_count_are_left_out_and_said():
     ("events", "clock", "chosen"),
     [
         (("page-faults", "instructions:u"), None, "instructions_u"),
+        (("page-faults", "instructions:u"), "instructions", "instructions_u"),
+        (("instructions", "task-clock:u"), "task_clock", "task_clock_u"),
         (("page-faults", "task-clock"), None, "task_clock"),
         (("page-faults", "cycles"), None, "time"),
         (("instructions", "probe_x:f"), "probe_x:f", "probe_x_f"),
