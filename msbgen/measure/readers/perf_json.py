@@ -88,14 +88,14 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
     for repair in (str, lambda text: _METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", text))):
         try:
             found = json.loads(f"[{repair(whole)}]")
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # a ValueError: a number too long
             continue
         if len(found) == len(lines) and all(isinstance(one, dict) for one in found):
             return found
     for number, line in lines:
         try:
             one = json.loads(_METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", line)))
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # a ValueError: a number too long
             one = None
         if not isinstance(one, dict):
             text = line if len(line) <= _SHOWN else f"{line[: _SHOWN - 4]} ..."
@@ -113,7 +113,10 @@ def _are_counts(rows: list[dict[str, Any]]) -> bool:
     figures += [one[key] for one in rows for key in _TIMES if key in one]
     if set(map(type, [*values, *units, *events])) - {str} or set(map(type, figures)) - _NUMERIC:
         return False
-    sizes = np.array(figures, dtype=float)
+    try:
+        sizes = np.array(figures, dtype=float)
+    except OverflowError:
+        return False
     return (
         bool(((sizes >= 0) & (sizes < _MOST)).all())
         and all(str(event).isprintable() and event for event in set(events))

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from msbgen.data.tables import read_lines
-from msbgen.errors import ArgumentError, ProfileError, check_positive
+from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.readers.recording import Rows
 
 _NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+# No unit of a column is as large.
+_MOST = 1e18
 # Characters of a cell that a sentence shows.
 _SHOWN = 40
 
@@ -50,14 +52,15 @@ class ColumnMap:
     separator: str = ","
 
     def __post_init__(self) -> None:
-        check_positive(self, "seconds")
+        if not 0 < self.seconds < _MOST:
+            raise ArgumentError(f"seconds is {self.seconds}; a positive number is wanted.")
         events = [*self.counts, *self.totals, *self.rates]
         if not events or len(set(events)) < len(events):
             raise ArgumentError(
                 f"events are {', '.join(events) or 'none'}; one or more, each once, are wanted."
             )
         for name, factor in self.factors.items():
-            if name not in events or not 0 < factor < np.inf:
+            if name not in events or not 0 < factor < _MOST:
                 raise ArgumentError(
                     f"factor of '{name}' is {factor}; a positive one of {', '.join(events)} is "
                     f"wanted."

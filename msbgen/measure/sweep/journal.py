@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ VERSION = 1
 DONE = "done"
 # How the first line begins.
 _HEAD = b'{"event": "sweep"'
+# No number in a journal is as large.
+_MOST = 1e18
 # What is relied upon of each kind of record.
 _HELD: dict[str, dict[str, type]] = {
     "sweep": {
@@ -156,9 +157,9 @@ def _is_record(record: Any) -> bool:
 
 
 def _is_a(kind: type, value: Any) -> bool:
-    """Whether a value is of a kind; numbers are finite and not below zero, lists of numbers."""
+    """Whether a value is of a kind; numbers are not below zero, lists of numbers."""
     if kind is float:
-        return type(value) in (int, float) and 0 <= value < math.inf
+        return type(value) in (int, float) and 0 <= value < _MOST
     if kind is list and isinstance(value, list):
         return all(_is_a(float, part) for part in value)
     if kind is dict and isinstance(value, dict):

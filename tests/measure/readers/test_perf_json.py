@@ -69,6 +69,7 @@ def test_decimal_commas_of_a_locale_are_repaired():
         ({"unit": None}, "'unit' is None"),
         ({"interval": True}, "'interval' is True"),
         ({"interval": -1}, "'interval' is -1"),
+        ({"interval": 10**400}, "'interval' is 1000"),
         ({"pcnt-running": "100"}, "'pcnt-running' is '100'"),
         ({"event-runtime": float("nan")}, "'event-runtime' is nan"),
     ],
@@ -80,7 +81,9 @@ def test_odd_members_are_named(change, sentence):
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize("line", ['{"interval" : 0.0', "[]", "3", "{" * 3000, "}{"])
+@pytest.mark.parametrize(
+    "line", ['{"interval" : 0.0', '{"a": 1' + "0" * 5000 + "}", "[]", "3", "{" * 3000, "}{"]
+)
 def test_a_line_that_is_no_object_is_named(line):
     with pytest.raises(ProfileError, match=r"run: line 4 is .* no JSON object"):
         read_json(text(ROW) + line + "\n", "run")

@@ -89,6 +89,7 @@ def test_totals_that_fall_are_a_counter_that_was_reset(tmp_path):
         ({"seconds": "ms"}, "'seconds' is 'ms'; a value is wanted"),
         ({"seconds": True}, "'seconds' is 'True'"),
         ({"seconds": 0}, "seconds is 0; a positive number is wanted"),
+        ({"seconds": 10**400}, "0; a positive number is wanted"),
         ({"separator": "::"}, "separator is '::'; one character is wanted"),
         ({"factors": {"x": 2.0}}, "factor of 'x' is 2.0; a positive one of instructions"),
         ({"totals": {"instructions": "X"}}, "each once, are wanted"),
