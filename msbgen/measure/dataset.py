@@ -31,8 +31,10 @@ _WHOLE = 0.995
 _LOST = 10.0
 # Stamps lie up to so much behind what they count, on a busy machine [s].
 _BEHIND = 0.1
-# Share of the machine's memory that the arrays of a dataset may take.
+# Share of the machine's memory that the arrays of a dataset may take, and how many of them there
+# are at once: of all profiles (4 bytes a count), and of the run that is resampled (8 bytes).
 _MEMORY = 0.5
+_COPIES = 4.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def profile_dataset(
     contexts, places, n_runs = _places(runs, list(resources))
     longest = max(interval_count(run.duration, step) for run in runs)
     shape = len(contexts), n_runs, longest, len(events)
-    if 4.0 * np.prod(shape, dtype=float) > _MEMORY * physical_memory():
+    room = 4.0 * np.prod(shape, dtype=float) + 8.0 * longest * (len(events) + 1)
+    if _COPIES * room > _MEMORY * physical_memory():
         raise ProfileError(
             f"the profiles of {len(contexts)} contexts, {n_runs} runs and {longest} intervals of "
             f"{step:g} s do not fit into memory; a longer interval is wanted."

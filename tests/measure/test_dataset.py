@@ -131,6 +131,16 @@ def test_runs_of_other_events_units_or_resources_are_refused():
         profile_dataset([Run({"cpu_quota": 1}, one, 0.01) for one in (msec, plain)], QUOTA)
 
 
+def test_a_dataset_that_fits_but_once_is_refused(monkeypatch):
+    """What is made of it on the way takes room, too: 12 bins of 2 events, 96 bytes."""
+    one = [Run({"cpu_quota": 1}, made(), 0.12)]
+    monkeypatch.setattr("msbgen.measure.dataset.physical_memory", lambda: 2 * 4 * (96 + 288))
+    profile_dataset(one, QUOTA)
+    monkeypatch.setattr("msbgen.measure.dataset.physical_memory", lambda: 2 * 4 * (96 + 288) - 1)
+    with pytest.raises(ProfileError, match="do not fit into memory; a longer interval"):
+        profile_dataset(one, QUOTA)
+
+
 def test_a_dataset_larger_than_memory_is_refused():
     with pytest.raises(ProfileError, match="do not fit into memory; a longer interval"):
         profile_dataset([Run({"cpu_quota": 1}, made(), 1e9)], QUOTA)
