@@ -146,6 +146,12 @@ def load_predictor(
         low, high = map(float, labels["range"])
         degree, level = int(labels["degree"]), float(labels["level"])
         beside, local = float(labels["beside"]), float(labels["local"])
+        if not (np.isfinite([low, high, level, beside, local]).all() and low <= high):
+            raise ValueError("numbers that are not finite, or a range that ends before it begins")
+        if predictor.preset not in ("default", "paper"):
+            raise ValueError(f"preset {predictor.preset!r}")
+        if len(set(pools)) < len(pools) or min(degree, *pools, 0) < 0:
+            raise ValueError("numbers of neighbours that are negative or there twice")
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
@@ -154,6 +160,15 @@ def load_predictor(
     for d in pools:
         wanted |= {f"pool{d}_{name}": (*dims, f"run{d}") for name, dims in _POOL_DIMS.items()}
     arrays = {name: _checked(ds, name, dims, source) for name, dims in wanted.items()}
+    for dim in ("workload", "platform"):
+        given = ds[dim].values if dim in ds.coords else np.empty(0)
+        if given.dtype.kind not in "OUT" or len(set(map(str, given))) < ds.sizes[dim]:
+            raise ProfileError(
+                f"{source}: coordinate '{dim}' is missing, no text, or names one twice; fit it "
+                f"again."
+            )
+    if ds.sizes["direction"] % 2 == 0:
+        raise ProfileError(f"{source}: dimension 'direction' is even; 1 + 2 types is wanted.")
     widths = 1 if predictor.preset == "paper" else len(WIDTHS)
     if ds.sizes.get("width", widths) != widths:
         raise ProfileError(f"{source}: dimension 'width' is not {widths}; fit it again.")
@@ -180,7 +195,7 @@ def load_predictor(
     )
     predictor.pools_ = {d: Pool(*(arrays[f"pool{d}_{name}"] for name in _POOL_DIMS)) for d in pools}
     for d, pool in predictor.pools_.items():
-        if not np.array_equal(np.unique(pool.unit), np.arange(int(pool.unit.max()) + 1)):
+        if pool.unit.max() + 1 != len(np.unique(pool.unit)):
             raise ProfileError(f"{source}: 'pool{d}_unit' does not count from 0; fit it again.")
     names = [list(map(str, ds[dim].values)) for dim in ("workload", "platform")]
     return predictor, names[0], names[1]
@@ -200,9 +215,16 @@ def _checked(ds: xr.Dataset, name: str, dims: tuple[str, ...], source: str) -> N
     counts = name.endswith(("_runs", "_unit"))
     if values.dtype.kind not in ("iu" if counts else "f"):
         raise ProfileError(f"{source}: variable '{name}' holds {values.dtype}; fit it again.")
-    # what was never observed alone has no length and no speed
-    if not counts and not np.isfinite(values).all() and name not in ("length", "speed"):
+    # what was never observed alone has no length and no speed; embeddings are in single precision
+    finite = np.isfinite(values)
+    if name in ("length", "speed"):
+        finite |= np.isnan(values)
+    elif name.endswith("_embedding"):
+        finite &= np.abs(values) <= np.finfo(np.float32).max
+    if not counts and not finite.all():
         raise ProfileError(f"{source}: variable '{name}' holds no finite numbers; fit it again.")
     if counts and values.min() < 0:
         raise ProfileError(f"{source}: variable '{name}' is negative; fit it again.")
+    if name.endswith("_width") and values.min() <= 0:
+        raise ProfileError(f"{source}: variable '{name}' is not positive; fit it again.")
     return values

@@ -65,6 +65,11 @@ def labels(ds, **changes):
     return ds.assign_attrs(labels=json.dumps({**json.loads(ds.attrs["labels"]), **changes}))
 
 
+def parameters(ds, **changes):
+    known = json.loads(ds.attrs["labels"])["parameters"]
+    return labels(ds, parameters={**known, **changes})
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -85,6 +90,25 @@ def labels(ds, **changes):
         ),
         (lambda ds: ds.assign(pool0_unit=ds["pool0_unit"] + 3), "does not count from 0"),
         (lambda ds: ds.assign(pool0_unit=ds["pool0_unit"] - 3), "'pool0_unit' is negative"),
+        (lambda ds: ds.assign(pool0_unit=ds["pool0_unit"] + 10**13), "does not count from 0"),
+        (lambda ds: labels(ds, level=np.nan), "'labels' is not that of a model .*not finite"),
+        (lambda ds: labels(ds, range=[3, -3]), "'labels' is not that of a model .*range"),
+        (lambda ds: labels(ds, pools=[0, 0]), "'labels' is not that of a model .*there twice"),
+        (lambda ds: labels(ds, degree=-1), "'labels' is not that of a model .*negative"),
+        (lambda ds: parameters(ds, preset="quick"), "'labels' is not that of a model .*quick"),
+        (lambda ds: ds.assign(pool0_width=-ds["pool0_width"]), "'pool0_width' is not positive"),
+        (lambda ds: ds.drop_vars("workload"), "coordinate 'workload' is missing"),
+        (
+            lambda ds: ds.assign_coords(platform=np.arange(3)),
+            "coordinate 'platform' is missing, no",
+        ),
+        (lambda ds: ds.assign_coords(platform=["pi", "m1", "pi"]), "or names one twice"),
+        (lambda ds: ds.isel(direction=slice(4)), "'direction' is even"),
+        (lambda ds: ds.assign(length=ds["length"] * np.inf), "'length' holds no finite"),
+        (
+            lambda ds: ds.assign(workload_embedding=ds["workload_embedding"].astype(float) * 1e60),
+            "'workload_embedding' holds no finite",
+        ),
     ],
 )
 def test_what_is_spoilt_is_refused(saved, change, sentence):
