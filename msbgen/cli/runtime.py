@@ -128,6 +128,9 @@ def run_fit(options: argparse.Namespace) -> None:
         overwrite=options.force,
     )
     shared.show(f"{options.out}: {len(workloads)} workloads on {len(platforms)} platforms")
+    for degree, pool in sorted(predictor.pools_.items()):
+        beside = f"beside {degree}" if degree else "alone"
+        shared.show(f"bounds {beside}: at a miscoverage of {pool.least:g} or more")
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -148,10 +151,19 @@ def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
     from msbgen.data import runtimes_readers, tables
+    from msbgen.errors import ProfileError
     from msbgen.predict.runtimes import storage
 
     predictor, workloads, platforms = storage.load_predictor(options.model)
     runs = runtimes_readers.read_wanted(options.wanted, workloads, platforms)
+    placed = predictor.answers(runs)
+    if not placed.all():
+        workload, platform = runs[placed.argmin(), :2]
+        raise ProfileError(
+            f"{options.wanted.name}: workload '{workloads[workload]}' on platform "
+            f"'{platforms[platform]}' is wanted, one of which was never observed alone; leave it "
+            f"out, or fit with a run of it without neighbours."
+        )
     with shared.about(options.wanted.name):
         answers, told = ask(predictor, runs), predictor.extrapolates(runs)
 

@@ -102,6 +102,27 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(prepared, refused, argumen
     refused(code, sentence, "runtime", *arguments)
 
 
+def test_fits_say_which_bounds_they_support_and_these_are_given(prepared, quick, msbgen):
+    done = msbgen("runtime", "fit", "runs.nc", "-o", "model.nc", "--force")
+    assert done.returncode == 0, done.stderr
+    said = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [words[:-7] for words in said] == [["bounds", "alone:"], ["bounds", "beside", "1:"]]
+    least = max(float(words[-3]) for words in said)
+    wanted = ["runtime", "bound", "model.nc", "--wanted", "wanted.csv", "--miscoverage"]
+    assert msbgen(*wanted, str(1.05 * least)).returncode == 0
+    assert msbgen(*wanted, str(0.9 * least)).returncode == 3
+
+
+def test_what_was_only_seen_beside_others_is_named(table, quick, msbgen, refused):
+    with (table / "runs.csv").open("a") as runs:
+        runs.write("w0,p0,ghost,12\n")
+    (table / "wanted.csv").write_text("workload,platform\nw3,p2\nghost,p1\n")
+    msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
+    msbgen("runtime", "fit", "runs.nc", "-o", "model.nc")
+    sentence = "wanted.csv: workload 'ghost' on platform 'p1' is wanted, one of which was never"
+    refused(3, sentence, "runtime", "predict", "model.nc", "--wanted", "wanted.csv")
+
+
 def test_more_neighbours_than_were_calibrated_can_be_predicted_but_not_bounded(
     prepared, msbgen, refused
 ):

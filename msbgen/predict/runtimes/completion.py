@@ -72,6 +72,11 @@ class Pool:
     width: Floats
     unit: Indices
 
+    @property
+    def least(self) -> float:
+        """Smallest miscoverage that the units support, 1 / (units + 1), rounded up."""
+        return float(np.ceil(1e4 / (int(self.unit.max()) + 2)) / 1e4)
+
     def offsets(self, miscoverage: float) -> list[tuple[float, int, int]]:
         """Quantile of the scores, location and width, for every rung of a rate."""
         if miscoverage not in self._memory:
