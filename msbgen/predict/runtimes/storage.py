@@ -146,16 +146,22 @@ def load_predictor(
         low, high = map(float, labels["range"])
         degree, level = int(labels["degree"]), float(labels["level"])
         beside, local = float(labels["beside"]), float(labels["local"])
-        if not (np.isfinite([low, high, level, beside, local]).all() and low <= high):
-            raise ValueError("numbers that are not finite, or a range that ends before it begins")
-        if predictor.preset not in ("default", "paper"):
-            raise ValueError(f"preset {predictor.preset!r}")
-        if len(set(pools)) < len(pools) or min(degree, *pools, 0) < 0:
-            raise ValueError("numbers of neighbours that are negative or there twice")
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
         ) from None
+    wrong = {
+        "not finite": not np.isfinite([low, high, level, beside, local]).all(),
+        "a range that ends before it begins": low > high,
+        f"of the preset {predictor.preset!r}": predictor.preset not in ("default", "paper"),
+        "negative": min([degree, *pools]) < 0,
+        "there twice": len(set(pools)) < len(pools),
+    }
+    if any(wrong.values()):
+        raise ProfileError(
+            f"{source}: attribute 'labels' is not that of a model (what it holds is "
+            f"{next(name for name, so in wrong.items() if so)}); fit it again."
+        )
     wanted = dict(_DIMS)
     for d in pools:
         wanted |= {f"pool{d}_{name}": (*dims, f"run{d}") for name, dims in _POOL_DIMS.items()}
