@@ -98,6 +98,16 @@ def _no_scaling(workload, platform, log_runtime, shape) -> Scaling:
     return Scaling(np.full(shape[0], log_runtime.mean()), np.zeros(shape[1]))
 
 
+def _no_opinion(runs: Observations, *rest: Any) -> NDArray[np.float32]:
+    """No cell is moved."""
+    return np.zeros(runs.shape, np.float32)
+
+
+def _not_calmed(interference: NDArray, usual: float) -> NDArray:
+    """The mean over the members as it is."""
+    return interference.mean(axis=0)
+
+
 ABLATIONS: dict[str, Ablation] = {
     "log runtime, not the residual": Ablation({}, {(completion, "fit_scaling"): _no_scaling}),
     "no features": Ablation({}, {}, (False, False)),
@@ -109,6 +119,9 @@ ABLATIONS: dict[str, Ablation] = {
     "squared loss": Ablation({"towers": TowerSettings(width=None)}, {}),
     "one member": Ablation({"members": 1}, {}),
     "no kriging": Ablation({"kriging": False}, {}),
+    "no second opinion": Ablation(
+        {}, {(completion, "second_opinion"): _no_opinion, (completion, "calmed"): _not_calmed}
+    ),
 }
 
 

@@ -2,7 +2,8 @@
 
 Log runtime = linear scaling (:mod:`~msbgen.predict.runtimes.scaling`) + the mean of a few pairs of
 towers (:mod:`~msbgen.predict.runtimes.towers`) + kriging of what they leave
-(:mod:`~msbgen.predict.runtimes.kriging`), and bounds by split conformal prediction: the scores of
+(:mod:`~msbgen.predict.runtimes.kriging`), and a second opinion where the towers disagree
+(:mod:`~msbgen.predict.runtimes.doubt`).  Bounds are by split conformal prediction: the scores of
 runs that were kept from the fit, in one pool for each number of neighbours, with the tightest of a
 few widths (:mod:`~msbgen.predict.runtimes.spread`).
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from msbgen.conformal import check_rate, contexts_needed, rungs
 from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress, available_cores
+from msbgen.predict.runtimes.doubt import calmed, second_opinion
 from msbgen.predict.runtimes.embeddings import Embeddings, Products, many
 from msbgen.predict.runtimes.kriging import fit_fields, no_fields
 from msbgen.predict.runtimes.runs import Observations, log_runtimes, observations, run_indices
@@ -127,7 +129,7 @@ class RuntimePredictor:
     towers : TowerSettings or None
         None for those of the preset.
     kriging : bool
-        Whether to krige what the towers leave.
+        Whether to krige what the towers leave, and the cells that they disagree on.
     random_state : int
         Seed of everything random; equal ones give equal results to the bit.
 
@@ -135,6 +137,8 @@ class RuntimePredictor:
     ----------
     scaling_, members_, fields_, spread_
         Parts of the fitted model.
+    interference_ : float
+        Mean square of what neighbours add to a log runtime, over the runs learned from.
     seen_ : pair of ndarray
         Runs of each workload and of each platform.
 
@@ -275,23 +279,40 @@ class RuntimePredictor:
 
         with ThreadPoolExecutor(min(available_cores(), len(members))) as pool:
             trained = list(pool.map(train, members))
-        towers = np.stack([made.products().residual(observed)[0] for made in trained])
         self.members_ = Embeddings(
             np.stack([made.workload for made in trained]),
             np.stack([made.platform for made in trained]),
         )
-        fitted = np.clip(towers.mean(axis=0), *self.range_)
-        self.fields_ = (
-            fit_fields(observed, residual - fitted, self.features_)
-            if self.kriging and self.preset != "paper"
-            else no_fields(observed.shape)
-        )
-        correction = self.fields_.at(observed)
-        self.spread_ = fit_spread(
-            observed, residual - fitted - correction, towers.std(axis=0), correction, self.features_
-        )
+        self._complete(observed, residual)
         self.pools_: dict[int, Pool] = {}
         return self
+
+    def _complete(self, observed: Observations, residual: Floats) -> None:
+        """All that is learned from what the members say."""
+        members = [member.products() for member in self.members_.each()]
+        towers, alone = _residuals(observed, members), _alone(observed, members)
+        self.interference_ = 0.0
+        if len(observed.felt):
+            added = (towers[0] - alone)[:, observed.felt].mean(axis=0)
+            self.interference_ = float(np.mean(added**2))
+        mean = self._means(observed, members, towers)[0]
+        fitted = np.clip(mean, *self.range_)
+        if self.kriging and self.preset != "paper":
+            moved = second_opinion(
+                observed,
+                residual - (mean - alone.mean(axis=0)),
+                np.stack([member.alone[0] for member in members]),
+                self.range_,
+                self.features_[0],
+            )
+            left = residual - fitted - moved.ravel()[observed.cell]
+            fields = fit_fields(observed, left, self.features_)
+            self.fields_ = replace(fields, cell=fields.cell + moved)
+        else:
+            self.fields_ = no_fields(observed.shape)
+        correction = self.fields_.at(observed)
+        left = residual - fitted - correction
+        self.spread_ = fit_spread(observed, left, towers[0].std(axis=0), correction, self.features_)
 
     def _member(
         self,
@@ -368,8 +389,8 @@ class RuntimePredictor:
         """
 
         def answer(part: Observations, members: Members) -> Floats:
-            towers = _residuals(part, members)[0].mean(axis=0)
-            return np.exp(self._location(part, towers, self.fields_.at(part)))
+            mean = self._means(part, members, _residuals(part, members))[0]
+            return np.exp(self._location(part, mean, self.fields_.at(part)))
 
         return self._answered(self._known(runs), answer)
 
@@ -466,9 +487,18 @@ class RuntimePredictor:
     def _locations(self, known: Observations, members: Members) -> tuple[Floats, Floats, Floats]:
         """Log runtimes (1 + quantiles, n), the members' deviation and the correction, (n,)."""
         towers, correction = _residuals(known, members), self.fields_.at(known)
-        means = towers.mean(axis=1)
+        means = self._means(known, members, towers)
         locations = np.stack([self._location(known, mean, correction) for mean in means])
         return locations, towers[0].std(axis=0), correction
+
+    def _means(self, known: Observations, members: Members, towers: NDArray) -> NDArray:
+        """Mean residual over the members, (heads, n), interference drawn towards nothing."""
+        means, felt = towers.mean(axis=1), known.felt
+        if len(felt) and towers.shape[1] > 1:
+            alone = _alone(known.some(felt), members)
+            added = calmed(towers[0][:, felt] - alone, self.interference_)
+            means[0, felt] = alone.mean(axis=0) + added
+        return means
 
     def _location(self, known: Observations, residual: NDArray, correction: Floats) -> Floats:
         linear = self.scaling_.log_runtime(known.workload, known.platform)
@@ -550,3 +580,11 @@ def _residuals(known: Observations, members: Members) -> NDArray:
     if isinstance(members, Embeddings):
         return members.residual(known).swapaxes(0, 1)
     return np.stack([member.residual(known) for member in members], axis=1)
+
+
+def _alone(known: Observations, members: Members) -> NDArray:
+    """Residual of every member without neighbours, (members, n)."""
+    if isinstance(members, Embeddings):
+        mine, place = members.workload[:, 0, known.workload], members.platform[:, 0, known.platform]
+        return np.einsum("mnr,mnr->mn", mine, place)
+    return np.stack([member.alone[0].take(known.cell) for member in members])

@@ -89,7 +89,7 @@ def fit_fields(
     -----
     At most 80 steps of O(n + n_workloads·n_platforms·(n_workloads + n_platforms)).
     """
-    covariance = _Covariance(runs, tuple(_likeness(f) for f in features), noise)
+    covariance = _Covariance(runs, tuple(likeness(f) for f in features), noise)
     deviation = 1.4826 * float(np.median(np.abs(residual)))
     if deviation == 0:
         return no_fields(runs.shape)
@@ -160,7 +160,7 @@ def _solve(covariance: _Covariance, right: Floats) -> Floats:
     return x
 
 
-def _likeness(features: Floats) -> Singles:
+def likeness(features: Floats) -> Singles:
     """Gaussian kernel over standardised features, (n, n)."""
     deviation = features.std(axis=0)
     varies = deviation > 0

@@ -105,6 +105,7 @@ def save_predictor(
         "level": spread.level,
         "beside": spread.beside,
         "local": spread.local,
+        "interference": predictor.interference_,
         "pools": list(predictor.pools_),
     }
     dataset = xr.Dataset(
@@ -146,6 +147,7 @@ def load_predictor(
         low, high = map(float, labels["range"])
         degree, level = int(labels["degree"]), float(labels["level"])
         beside, local = float(labels["beside"]), float(labels["local"])
+        interference = float(labels["interference"])
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
@@ -185,6 +187,7 @@ def load_predictor(
     predictor.scaling_ = Scaling(arrays["length"], arrays["speed"])
     predictor.seen_ = arrays["workload_runs"], arrays["platform_runs"]
     predictor.range_, predictor.degree_ = (low, high), degree
+    predictor.interference_ = interference
     parts = (arrays[f"{of}_embedding"].astype(np.float32) for of in ("workload", "platform"))
     predictor.members_ = Embeddings(*parts)
     predictor.fields_ = Fields(
