@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
 from msbgen.data.tables import read_lines
+from msbgen.data.toml import check_keys, read_toml
 from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES
@@ -177,7 +177,7 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
         The file cannot be read, or is no column map.
     """
     path = check_input(path)
-    return column_map(_toml(path), path.name)
+    return column_map(read_toml(path)[1], path.name)
 
 
 def _is_own(name: str) -> bool:
@@ -386,11 +386,12 @@ def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> N
 
 
 def _read_toml(path: Path) -> Manifest:
-    given = _toml(path)
-    _known(path.name, given, ("task", "platform", "resources", "columns", "run"))
+    path, given = read_toml(path)
+    check_keys(given, ("task", "platform", "resources", "columns", "run"), (), path.name)
     resources = _table(path.name, "resources", given.get("resources", {}))
     for name, attrs in resources.items():
-        _known(f"{path.name}: resource '{name}'", _table(path.name, name, attrs), _RESOURCE_KEYS)
+        place = f"{path.name}: resource '{name}'"
+        check_keys(_table(path.name, name, attrs), _RESOURCE_KEYS, (), place)
         if not isinstance(attrs.get("units"), str):
             raise ProfileError(
                 f"{path.name}: resource '{name}' has no units; add them ('1' for a plain number)."
@@ -417,7 +418,7 @@ def _read_toml(path: Path) -> Manifest:
     entries, seen = [], {}
     for i, run in enumerate(runs, 1):
         place = f"{path.name}: run {i}"
-        _known(place, run, allowed)
+        check_keys(run, allowed, (), place)
         numbers = {key: _number(place, key, run[key]) for key in run if key != "file"}
         entries.append(_entry(path, place, {**run, **numbers}, list(resources), seen))
     attrs = {key: given[key] for key in ("task", "platform") if key in given}
@@ -430,26 +431,10 @@ def _read_toml(path: Path) -> Manifest:
     return _checked(path, Manifest(tuple(entries), resources, attrs, columns))
 
 
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # a ValueError: a number too long
-        text = str(error).splitlines()[0]
-        raise ProfileError(f"{path.name}: is no TOML ({text}); correct it.") from None
-
-
 def _table(source: str, name: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise ProfileError(f"{source}: '{name}' is no table; [{name}] begins one.")
     return given
-
-
-def _known(place: str, given: Mapping[str, Any], names: Sequence[str]) -> None:
-    for key in given:
-        if key not in names:
-            near = difflib.get_close_matches(key, names, 1)
-            hint = f"'{near[0]}'" if near else f"one of {', '.join(names)}"
-            raise ProfileError(f"{place}: '{key[:_SHOWN]}' is unknown; {hint} is wanted.")
 
 
 # --------------------------------------------------------------------------- both

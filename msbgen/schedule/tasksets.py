@@ -17,9 +17,9 @@ import xarray as xr
 
 from msbgen.data.files import replace_file
 from msbgen.data.schema import context_table, duration_array, resource_names, same_level
+from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.grid import check_cores, is_number, place_of
-from msbgen.schedule.toml import amount, check_keys, name, read_toml, tables, whole
 
 # Utilisations of single tasks are drawn from this range.
 _UTILISATION = (0.1, 0.4)

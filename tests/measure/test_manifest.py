@@ -114,18 +114,26 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
     ("old", "new", "sentence"),
     [
         ('task = "sqlite"', "task = 3", "'task' is no text"),
-        ("platform", "plattform", "'plattform' is unknown; 'platform' is wanted"),
+        ("platform", "plattform", "'plattform' is no known key; did you mean 'platform'"),
         ('units = "%"', "", "resource 'cpu_quota' has no units"),
         ("levels = [20, 50.0, 100]", "levels = []", "has no levels; a list is wanted"),
         ("levels = [20, 50.0, 100]", "levels = ['a']", "'levels' is 'a'; a number is wanted"),
-        ("levels =", "level =", "resource 'cpu_quota': 'level' is unknown; 'levels' is wanted"),
+        (
+            "levels =",
+            "level =",
+            "resource 'cpu_quota': 'level' is no known key; did you mean 'levels'",
+        ),
         ('long_name = "share of a CPU"', "long_name = 1", "'long_name' of 'cpu_quota' is no text"),
-        ("steal", "steel", "run 1: 'steel' is unknown; 'steal' is wanted"),
+        ("steal", "steel", "run 1: 'steel' is no known key; did you mean 'steal'"),
         ("cpu_quota = 100", "", "run 2: 'cpu_quota' is missing; its value is wanted"),
         ("cpu_quota = 100", "cpu_quota = true", "run 2: 'cpu_quota' is 'True'"),
         ("cpu_quota = 100", "cpu_quota = inf", "run 2: 'cpu_quota' is 'inf'"),
         ("cpu_quota = 100", f"cpu_quota = {'9' * 400}", "run 2: 'cpu_quota' is '9999"),
-        ("cpu_quota = 100", f"cpu_quota = {'9' * 5000}", "is no TOML (Exceeds the limit"),
+        (
+            "cpu_quota = 100",
+            f"cpu_quota = {'9' * 5000}",
+            "cannot be read as TOML (Exceeds the limit",
+        ),
         (
             "cpu_quota = 100",
             "cpu_quota = 20\nrun = 1\n[[run]]\nfile = 'c'\ncpu_quota = 20\nrun = 1",
@@ -133,11 +141,11 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
         ),
         (TOML, "[resources.w_achieved]\nunits = '1'", "'w_achieved' is a name of msbgen's own"),
         ('file = "a.csv"', "file = 1", "run 1: has no 'file'"),
-        ("[[run]]", "[run]", "is no TOML"),
+        ("[[run]]", "[run]", "cannot be read as TOML"),
         ("[resources.cpu_quota]", "[resources]", "'units' is no table"),
         (TOML, "run = 3", "'run' is no list"),
         (TOML, "", "names no resource"),
-        (TOML, "= = =", "is no TOML (Invalid statement"),
+        (TOML, "= = =", "cannot be read as TOML (Invalid statement"),
     ],
 )
 def test_what_is_wrong_with_toml_is_said(tmp_path, old, new, sentence):
@@ -155,7 +163,7 @@ def test_a_manifest_may_hold_a_column_map_and_a_file_may(tmp_path):
     assert found.columns.counts == {"a": "A"}
     alone = written(tmp_path, 'time = "t"\n[counts]\na = "A"\n', "map.toml")
     assert read_columns(alone) == found.columns
-    with pytest.raises(ProfileError, match="is no TOML"):
+    with pytest.raises(ProfileError, match="cannot be read as TOML"):
         read_columns(written(tmp_path, "t", "map.toml"))
 
 

@@ -23,7 +23,6 @@ import json
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +30,7 @@ from typing import Any
 
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
+from msbgen.data.toml import check_keys, read_toml
 from msbgen.durations import parse_seconds
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES, counter_names_of
@@ -147,18 +147,14 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
     ProfileError
         No such file, no TOML, a key missing or unknown, a value that makes no sense.
     """
-    path = check_input(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # a ValueError: a number too long
-        raise ProfileError(f"{path.name}: cannot be read as TOML ({error}).") from None
+    path, content = read_toml(path)
     return _spec(content, path)
 
 
 def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     at = path.name
     keys = list(Spec.__dataclass_fields__)
-    _check_keys(content, keys, ("command", "resources"), at)
+    check_keys(content, keys, ("command", "resources"), at)
     read = _Reader(content, at)
     command = _command(content["command"], at)
     resources = _resources(content["resources"], at)
@@ -249,7 +245,7 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
             )
         if not isinstance(table, dict):
             raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
-        _check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
+        check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
         read = _Reader(table, where)
         by = read.text("by", "")
         if by not in MEANS:
@@ -275,19 +271,6 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
     if len(set(same)) < len(same):
         raise ProfileError(f"{at}: two resources are set by the same means; one each is wanted.")
     return tuple(found)
-
-
-def _check_keys(
-    content: Mapping[str, Any], known: Sequence[str], needed: Sequence[str], where: str
-) -> None:
-    for key in content:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are."
-            raise ProfileError(f"{where}: '{key}' is no known key; {hint}")
-    for key in needed:
-        if key not in content:
-            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
 
 
 def _near(word: str) -> str:

@@ -27,6 +27,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from msbgen.data.toml import amount, check_keys, name, read_toml, whole
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.queue.compare import AS_SUBMITTED, AT_ONCE, Arrival
 from msbgen.schedule.queue.jobs import Jobs, check_nodes, too_large
@@ -39,7 +40,6 @@ from msbgen.schedule.queue.simulate import (
 )
 from msbgen.schedule.queue.tables import read_factors, read_job_table
 from msbgen.schedule.queue.workload import jobs_of, read_workload
-from msbgen.schedule.toml import amount, check_keys, name, read_toml, whole
 
 # Keys that name files.
 _FILES = ("jobs", "workload", "relative", "predicted")

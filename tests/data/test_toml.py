@@ -1,9 +1,9 @@
-"""TOML files of decisions."""
+"""TOML files: what is read, what is refused."""
 
 import pytest
 
+from msbgen.data import toml
 from msbgen.errors import ProfileError
-from msbgen.schedule import toml
 
 
 def test_a_file_is_read_or_refused(tmp_path):
@@ -23,6 +23,7 @@ def test_a_file_is_read_or_refused(tmp_path):
     ("ask", "sentence"),
     [
         (lambda: toml.check_keys({"b": 1}, ("a",), (), "f"), "f: 'b' is no known key; a are"),
+        (lambda: toml.check_keys({"runz": 1}, ("runs",), (), "f"), "key; did you mean 'runs'"),
         (lambda: toml.check_keys({}, ("a",), ("a",), "f"), "f: 'a' is missing; a are wanted"),
         (lambda: toml.amount("1", "a", "f"), "f: 'a' is '1'; a number is wanted"),
         (lambda: toml.amount(True, "a", "f"), "f: 'a' is True; a number is wanted"),

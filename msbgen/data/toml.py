@@ -1,15 +1,19 @@
-"""TOML files of decisions: read, and every key checked."""
+"""TOML files: read, and every key checked."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msbgen.data.files import check_input
 from msbgen.errors import ProfileError
+
+# Characters of a key that a message shows.
+_SHOWN = 60
 
 
 def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
@@ -28,12 +32,14 @@ def read_toml(path: str | os.PathLike[str]) -> tuple[Path, dict[str, Any]]:
 
 
 def check_keys(
-    content: Mapping[str, Any], known: tuple[str, ...], needed: tuple[str, ...], where: str
+    content: Mapping[str, Any], known: Sequence[str], needed: Sequence[str], where: str
 ) -> None:
     """Raise :class:`ProfileError` for a key that is unknown or missing."""
     for key in content:
         if key not in known:
-            raise ProfileError(f"{where}: '{key}' is no known key; {', '.join(known)} are.")
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are."
+            raise ProfileError(f"{where}: '{key[:_SHOWN]}' is no known key; {hint}")
     for key in needed:
         if key not in content:
             raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
