@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import Event
 from typing import Any, Self
 
 import numpy as np
@@ -267,10 +268,12 @@ class RuntimePredictor:
         )
         self.degree_ = int(observed.degree.max())
         members = range(1 if self.preset == "paper" else self.members)
-        done = [0] * len(members)
+        done, ended = [0] * len(members), Event()
 
         def train(m: int) -> Embeddings:
             def step(steps: int, total: int) -> None:
+                if ended.is_set():
+                    raise KeyboardInterrupt
                 done[m] = steps
                 if progress:
                     progress(sum(done), total * len(members))
@@ -278,7 +281,11 @@ class RuntimePredictor:
             return self._member(observed, residual, settings, m, step)
 
         with ThreadPoolExecutor(min(available_cores(), len(members))) as pool:
-            trained = list(pool.map(train, members))
+            try:
+                trained = list(pool.map(train, members))
+            except BaseException:
+                ended.set()  # the others would be trained to their end
+                raise
         self.members_ = Embeddings(
             np.stack([made.workload for made in trained]),
             np.stack([made.platform for made in trained]),

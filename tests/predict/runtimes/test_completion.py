@@ -1,5 +1,7 @@
 """The predictor of runtimes: planted tables, invariances, coverage, and refusals."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -68,6 +70,24 @@ def test_equal_seeds_give_equal_bits_and_members_differ():
     ]
     np.testing.assert_array_equal(made[0], made[1])
     assert (made[0] != made[2]).any()
+
+
+def test_an_interrupt_ends_all_members(monkeypatch):
+    """They are trained in threads, which know of no Ctrl-C."""
+    steps = []
+
+    def member(self, observed, residual, settings, m, progress):
+        if m == 0:
+            raise KeyboardInterrupt
+        for step in range(500):
+            time.sleep(0.001)
+            steps.append(step)
+            progress(step, 500)
+
+    monkeypatch.setattr(RuntimePredictor, "_member", member)
+    with pytest.raises(KeyboardInterrupt):
+        RuntimePredictor(members=2).fit(CELLS, TIMES)
+    assert len(steps) < 400
 
 
 def test_a_workload_of_twice_the_length_takes_twice_the_time():
