@@ -43,9 +43,9 @@ class BoostingSettings:
         ``reg:squarederror``, or ``reg:absoluteerror`` as in the paper.
     """
 
-    rounds: int = 300
+    rounds: int = 600
     depth: int = 6
-    rate: float = 0.06
+    rate: float = 0.08
     subsample: float = 0.7
     columns: float = 0.8
     least: float = 3.0

@@ -1,6 +1,6 @@
 """Which machine runs this best: times on every machine from one run on one of them.
 
-Log times are the mean of two halves:
+Log times are the weighted mean of two halves, boosting counting more:
 
 - *boosting* (:mod:`~msbgen.predict.relative.boosting`) of the log ratio of the times on two
   machines, for each pair of them, which also sees the time on the source, as such and per
@@ -60,7 +60,7 @@ class RelativePredictor:
     Parameters
     ----------
     halves : {"both", "boosting", "trees"}
-        What the prediction is the mean of.
+        What the prediction is the weighted mean of.
     boosting : BoostingSettings
     trees : TreesSettings
     source_time : bool
