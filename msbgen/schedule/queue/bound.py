@@ -26,6 +26,8 @@ from msbgen.schedule.queue.jobs import Floats, Indices, Jobs, check_machines, wh
 
 # The maximum is found to this share, or to what so many planes reach.
 _EXACT, _MOST_PLANES = 1e-6, 500
+# Slope of a plane, over the best so far, that the solver still takes.
+_STEEPEST = 1e12
 # Moments from which on the jobs that come later are bounded by themselves.
 _MOMENTS = 16
 # The bound with jobs whole is found to this share.
@@ -115,10 +117,13 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
             break
         taken = work[np.arange(n), chosen]
         planes.append(np.bincount(chosen, taken, minlength=m).astype(np.float64))
+        # a plane as steep as no solver takes is cut: the search ends early, and `best` still holds
+        with np.errstate(over="ignore"):
+            slopes = np.minimum(np.array(planes) / sizes / best, _STEEPEST)
         # variables: prices times nodes, then f over the best so far, which is to be large
         found = linprog(
             np.append(np.zeros(m), -1.0),
-            A_ub=np.column_stack([-np.array(planes) / sizes / best, np.ones(len(planes))]),
+            A_ub=np.column_stack([-slopes, np.ones(len(planes))]),
             b_ub=np.zeros(len(planes)),
             A_eq=np.append(np.ones(m), 0.0)[None],
             b_eq=[1.0],

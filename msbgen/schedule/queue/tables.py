@@ -145,7 +145,7 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
     header = lines[0][1] if lines else []
     if sorted(header) != sorted(["application", *machines]):
         raise ProfileError(
-            f"{path.name}: line 1 is '{','.join(header)[:60]}'; the columns "
+            f"{path.name}: line 1 is {','.join(header)[:60]!r}; the columns "
             f"'{','.join(['application', *machines])}' are wanted."
         )
     rows: dict[float | str, Floats] = {}

@@ -112,3 +112,10 @@ def test_what_is_no_load_is_refused(load):
     jobs = queue.make_jobs([0, 1], [1, 1], [[1], [1]])
     with pytest.raises(ArgumentError, match=r"load is .*; a positive number is wanted"):
         queue.at_load(jobs, {"a": 1}, load)
+
+
+def test_times_that_no_solver_takes_have_a_bound_all_the_same():
+    times = np.tile([2.0, 9.0], (20, 1))
+    times[17, 1] = 1e300
+    jobs = queue.make_jobs(np.arange(20.0), np.ones(20), times)
+    assert 30 <= queue.makespan_bound(jobs, {"fast": 1, "slow": 1}) <= 36
