@@ -4,11 +4,12 @@
     python benchmarks/mutate.py --seed 0 --only 1234     # that one again, and what was said
     python benchmarks/mutate.py --of trace.nc plan.csv   # only what spoils these originals
 
-Profile files, model files (both laws, calibrated), traces and CSV tables are spoilt in values,
-types, shapes, names, attributes and bytes, and given to the verb or call that reads them, in a
-process of its own.  A failure is a traceback, a crash, a hang, an exit code that blames somebody
-else, a warning with a source line, or a figure that is negative or no number.  Exits with 1 if
-there was one, after its recipe.
+Profile files, model files (both laws, calibrated), traces, CSV tables, runs on several machines and
+what is learned from them, queues and their workloads are spoilt in values, types, shapes, names,
+attributes and bytes, and given to the verb or call that reads them, in a process of its own.  A
+failure is a traceback, a crash, a hang, an exit code that blames somebody else, a warning with a
+source line, or a figure that is negative or no number.  Exits with 1 if there was one, after its
+recipe.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mutate_machines
 import numpy as np
 import xarray as xr
+from mutate_machines import DoubtError
 
 import msbgen
 from msbgen.bridge.solve import NotConvergedError
@@ -89,6 +92,7 @@ def make_originals(folder: Path) -> None:
         "cache_ways,bandwidth,frequency,runs,seconds,cumulative_seconds,expected_error\n"
         "2,70,1.2,2,0.1,0.1,0.3\n4,700,2.3,1,0.1,0.2,0.2\n3,1400,1.9,3,0.1,0.3,0.1\n"
     )
+    mutate_machines.make_originals(folder)
 
 
 def small_task(contexts: np.ndarray) -> xr.Dataset:
@@ -128,7 +132,11 @@ def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
             data, how = spoil_bytes(data, rng)
         target.write_bytes(data)
         return how
-    if rng.random() < 0.25:
+    if path.suffix in (".toml", ".swf") and rng.random() < 0.8:
+        text, how = spoil_words(path.read_text(), rng)
+        target.write_bytes(text.encode("utf-8", "surrogatepass"))
+        return how
+    if path.suffix != ".nc" or rng.random() < 0.25:
         data, how = spoil_bytes(path.read_bytes(), rng)
         target.write_bytes(data)
         return how
@@ -188,6 +196,26 @@ def spoil_table(text: str, rng: np.random.Generator) -> tuple[str, str]:
         lines[0][column] = str(rng.choice([*ODD_NAMES, lines[0][column - 1]]))
     separator = str(rng.choice([";", "\t", ", "])) if how == "separator" else ","
     return "\n".join(map(separator.join, lines)) + "\n", f"table: {how} at {row}, {column}"
+
+
+def spoil_words(text: str, rng: np.random.Generator) -> tuple[str, str]:
+    """Change a word, or drop or double a line, of a text with blanks between its words."""
+    lines = [line.split(" ") for line in text.splitlines()]
+    row = int(rng.integers(len(lines)))
+    column = int(rng.integers(len(lines[row])))
+    how = str(rng.choice(["word", "word", "number", "number", "drop", "double", "short"]))
+    if how == "word":
+        odd = ["", "x", '"', "[", "]", "=", "#", "nan", "1_0", "true", '""', "\x00", "\ud800"]
+        lines[row][column] = str(rng.choice([*odd, "9" * 5000]))
+    elif how == "number":
+        lines[row][column] = f"{rng.choice(ODD_NUMBERS):g}"
+    elif how == "drop":
+        del lines[row]
+    elif how == "double":
+        lines.insert(row, lines[row])
+    else:
+        del lines[row][column:]
+    return "\n".join(map(" ".join, lines)) + "\n", f"words: {how} at {row}, {column}"
 
 
 def spoil_dataset(ds: xr.Dataset, rng: np.random.Generator) -> tuple[xr.Dataset, str]:
@@ -355,6 +383,8 @@ GENERATE = ("generate", "measured.nc", *TO_OUTPUT)
 REPLAY = ("platform", "replay", *TO_OUTPUT)
 TO_CONTEXTS = ("--contexts", "contexts.csv")
 METHODS = ("--methods", "default/mean,nearest_context,multilinear")
+PREDICT = ("relative", "predict", "--source", "old", "--miscoverage", "0.3", "-o", "p.csv")
+TO_QUEUE, QUEUE = ("-o", "q", "--force"), ("q/queue.csv",)
 READERS = [
     Reader("measured.nc", ("check", "IN")),
     *(
@@ -380,11 +410,16 @@ READERS = [
       for _ in range(2)),
     Reader("contexts.csv", (*GENERATE, "--contexts", "IN"), None, OUTPUT),
     Reader("plan.csv", (*REPLAY, "trace.nc", "--contexts", "IN"), None, OUTPUT),
+    Reader("runs.nc", call=mutate_machines.learn),
+    Reader("runs.nc", (*PREDICT, "model-relative.nc", "--runs", "IN"), None, ("p.csv",)),
+    Reader("runs.csv", (*PREDICT, "model-relative.nc", "--runs", "IN"), None, ("p.csv",)),
+    Reader("runs.csv", ("relative", "import", "IN", "-o", "r.nc"), None, ("r.nc",)),
+    *(Reader("model-relative.nc", (*PREDICT, "IN", "--runs", "runs.nc"), None, ("p.csv",))
+      for _ in range(2)),
+    Reader("sim.toml", ("queue", "IN", *TO_QUEUE), None, QUEUE),
+    Reader("jobs.csv", ("queue", "spoilt-jobs.toml", *TO_QUEUE), None, QUEUE),
+    Reader("log.swf", ("queue", "spoilt-log.toml", *TO_QUEUE), None, QUEUE),
 ]  # fmt: skip
-
-
-class DoubtError(Exception):
-    """An answer that makes no sense."""
 
 
 def doubt(ds: xr.Dataset) -> None:
@@ -401,7 +436,11 @@ def doubt(ds: xr.Dataset) -> None:
 
 def doubt_file(path: Path) -> None:
     """Doubt what a verb has written."""
-    if path.suffix == ".csv":
+    if path.name in ("p.csv", "queue.csv"):
+        mutate_machines.doubt_table(path)
+    elif path.name == "r.nc":
+        mutate_machines.doubt_runs(path)
+    elif path.suffix == ".csv":
         for line in path.read_text().splitlines()[1:]:
             values = np.array(line.split(","), dtype=float)
             if not (np.isfinite(values) & (values >= 0)).all():

@@ -148,8 +148,8 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
         seconds = UNITS[units[clock]] * _number(values[clock], path, number, "runtime")
         if not _SHORTEST < seconds < _LONGEST:
             raise ProfileError(
-                f"{path.name}: line {number} has the runtime '{values[clock]}'; a positive number "
-                f"is wanted: measure it again or drop the line."
+                f"{path.name}: line {number} has the runtime '{values[clock][:40]}'; a positive "
+                f"number is wanted: measure it again or drop the line."
             )
         events = [_count(values[name], path, number, name) for name in counters]
         found.append((run, machine, seconds, events))
@@ -321,7 +321,7 @@ def _header(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise ProfileError(f"{path.name}: line 1 has a column '{wrong}' twice; once is wanted.")
     if not {"program", "machine", "runtime"} <= {_bare(name) for name in header}:
         raise ProfileError(
-            f"{path.name}: line 1 is '{','.join(header)[:80]}'; the columns program, machine and "
+            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns program, machine and "
             f"'runtime [s]' are wanted."
         )
     for name in header:

@@ -111,8 +111,8 @@ def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
     units = [name for name in header if name.partition("[")[0].strip() == "runtime"]
     if len(units) != 1 or not {"workload", "platform"} <= set(header):
         raise ProfileError(
-            f"{path.name}: line 1 is '{','.join(header)}'; the columns workload, platform, beside "
-            f"and 'runtime [s]' are wanted."
+            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns workload, platform, "
+            f"beside and 'runtime [s]' are wanted."
         )
     unit = units[0].partition("[")[2].rstrip("] ").strip()
     if unit not in UNITS:
@@ -178,7 +178,7 @@ def read_wanted(
     header, rows = _table(path)
     if not {"workload", "platform"} <= set(header):
         raise ProfileError(
-            f"{path.name}: line 1 is '{','.join(header)}'; the columns workload, platform and "
+            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns workload, platform and "
             f"beside are wanted."
         )
     places = {
