@@ -132,7 +132,7 @@ class _Covariance:
 
     def _smooth(self, table: Singles, shares: tuple[float, ...]) -> Singles:
         workloads, platforms = self._likeness
-        same, like_workload, like_platform, like_both = map(np.float32, shares)
+        same, like_workload, like_platform, like_both = np.array(shares, dtype=np.float32)
         across = workloads @ table
         return (
             same * table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +35,7 @@ class Observations:
     def __len__(self) -> int:
         return len(self.workload)
 
-    def some(self, rows: NDArray) -> Observations:
+    def some(self, rows: NDArray[Any] | slice) -> Observations:
         """Some of them."""
         return Observations(self.workload[rows], self.platform[rows], self.beside[rows], self.shape)
 
