@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.relative import LABELS, make_relative, validate_relative
 from msbgen.data.schema import context_table, counter_names, resource_names
-from msbgen.data.tables import read_lines
+from msbgen.data.tables import read_lines, shown
 from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
 
@@ -148,7 +148,7 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
         seconds = UNITS[units[clock]] * _number(values[clock], path, number, "runtime")
         if not _SHORTEST < seconds < _LONGEST:
             raise ProfileError(
-                f"{path.name}: line {number} has the runtime '{values[clock][:40]}'; a positive "
+                f"{path.name}: line {number} has the runtime {shown([values[clock]])}; a positive "
                 f"number is wanted: measure it again or drop the line."
             )
         events = [_count(values[name], path, number, name) for name in counters]
@@ -321,7 +321,7 @@ def _header(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
         raise ProfileError(f"{path.name}: line 1 has a column '{wrong}' twice; once is wanted.")
     if not {"program", "machine", "runtime"} <= {_bare(name) for name in header}:
         raise ProfileError(
-            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns program, machine and "
+            f"{path.name}: line 1 is {shown(header)}; the columns program, machine and "
             f"'runtime [s]' are wanted."
         )
     for name in header:
@@ -362,7 +362,7 @@ def _number(text: str, path: Path, line: int, name: str) -> float:
         return float(text)
     except ValueError:
         raise ProfileError(
-            f"{path.name}: line {line} has the {name} '{text}'; a number is wanted."
+            f"{path.name}: line {line} has the {name} {shown([text])}; a number is wanted."
         ) from None
 
 
@@ -373,8 +373,8 @@ def _count(text: str, path: Path, line: int, column: str) -> float:
     value = _number(text, path, line, _bare(column))
     if not 0 <= value < np.inf:
         raise ProfileError(
-            f"{path.name}: line {line} has the {_bare(column)} '{text}'; a finite number from 0 on "
-            f"is wanted, or an empty cell."
+            f"{path.name}: line {line} has the {_bare(column)} {shown([text])}; a finite "
+            f"number from 0 on is wanted, or an empty cell."
         )
     return value
 
@@ -383,5 +383,7 @@ def _nodes(text: Any, path: Path) -> int:
     if not text:
         return 1
     if not str(text).isdigit() or not 0 < int(text) < 2**31:
-        raise ProfileError(f"{path.name}: nodes is '{text}'; a whole number from 1 on is wanted.")
+        raise ProfileError(
+            f"{path.name}: nodes is {shown([text])}; a whole number from 1 on is wanted."
+        )
     return int(text)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.files import check_input
 from msbgen.data.runtimes import make_runtimes, validate_runtimes
+from msbgen.data.tables import shown
 from msbgen.durations import UNITS
 from msbgen.errors import ProfileError
 
@@ -111,7 +112,7 @@ def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
     units = [name for name in header if name.partition("[")[0].strip() == "runtime"]
     if len(units) != 1 or not {"workload", "platform"} <= set(header):
         raise ProfileError(
-            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns workload, platform, "
+            f"{path.name}: line 1 is {shown(header)}; the columns workload, platform, "
             f"beside and 'runtime [s]' are wanted."
         )
     unit = units[0].partition("[")[2].rstrip("] ").strip()
@@ -178,7 +179,7 @@ def read_wanted(
     header, rows = _table(path)
     if not {"workload", "platform"} <= set(header):
         raise ProfileError(
-            f"{path.name}: line 1 is {','.join(header)[:80]!r}; the columns workload, platform and "
+            f"{path.name}: line 1 is {shown(header)}; the columns workload, platform and "
             f"beside are wanted."
         )
     places = {
@@ -302,7 +303,7 @@ def _positive(text: str, path: Path, number: int) -> float:
         value = np.nan
     if not _SHORTEST < value < _LONGEST:
         raise ProfileError(
-            f"{path.name}: line {number} has the runtime '{text}'; a positive number is wanted: "
-            f"measure it again or drop the line."
+            f"{path.name}: line {number} has the runtime {shown([text])}; a positive number is "
+            f"wanted: measure it again or drop the line."
         )
     return value

@@ -69,7 +69,7 @@ def read_planned_contexts(
     beside = [column for column in PLAN_COLUMNS if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
-            f"{name}: line {first} is {_shown(header)}; a header with the resources "
+            f"{name}: line {first} is {shown(header)}; a header with the resources "
             f"'{','.join(resources)}' is wanted."
         )
     seen: dict[tuple[float, ...], int] = {}
@@ -78,7 +78,7 @@ def read_planned_contexts(
         values = _numbers(cells)
         if len(values) != len(header):
             raise ProfileError(
-                f"{name}: line {line} is {_shown(cells)}; {len(header)} finite numbers are wanted."
+                f"{name}: line {line} is {shown(cells)}; {len(header)} finite numbers are wanted."
             )
         row = dict(zip(header, values))
         context = tuple(row[resource] for resource in resources)
@@ -129,7 +129,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
     return values if np.all(np.isfinite(values)) else []
 
 
-def _shown(cells: Sequence[str]) -> str:
+def shown(cells: Sequence[str]) -> str:
     """Return a line as a sentence shows it: short, and without what a terminal would obey."""
     text = ",".join(cells)
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")

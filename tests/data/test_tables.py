@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msbgen.data.tables import plan_rows, read_contexts, read_planned_contexts, write_table
+from msbgen.data.tables import plan_rows, read_contexts, read_planned_contexts, shown, write_table
 from msbgen.errors import ProfileError
 
 NAMES = ["ways", "clock"]
@@ -89,3 +89,9 @@ def test_a_plan_that_is_written_is_read_back(tmp_path_factory, contexts, data):
     np.testing.assert_array_equal(wanted, runs)
     with pytest.raises(FileExistsError):
         write_table([["ways"]], path)
+
+
+def test_cells_are_shown_short_and_without_what_a_terminal_obeys():
+    assert shown(["a", "b c"]) == "'a,b c'"
+    assert shown(["a\nb"]) == r"'a\nb'"
+    assert len(shown(["x\n" * 500])) < 300
