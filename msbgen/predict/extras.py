@@ -1,4 +1,4 @@
-"""Libraries of the extra ``[ml]``, imported when they are first needed."""
+"""Libraries of the extras ``[ml]`` and ``[graph]``, imported when they are first needed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any
 from msbgen.errors import ArgumentError
 
 
-def load_library(name: str) -> Any:
-    """Import a module of xgboost or scikit-learn.
+def load_library(name: str, extra: str = "ml", purpose: str = "relative performance") -> Any:
+    """Import a module of a library that only an extra brings.
+
+    Parameters
+    ----------
+    name : str
+    extra, purpose : str
+        What the error names.
 
     Raises
     ------
@@ -21,8 +27,7 @@ def load_library(name: str) -> Any:
     except ModuleNotFoundError:
         library = name.partition(".")[0].replace("sklearn", "scikit-learn")
         raise ArgumentError(
-            f"{library} is not installed; 'pip install msbgen[ml]' is wanted for relative "
-            f"performance."
+            f"{library} is not installed; 'pip install msbgen[{extra}]' is wanted for {purpose}."
         ) from None
 
 

@@ -14,6 +14,8 @@ def test_a_library_that_is_missing_is_asked_for_in_a_sentence():
     with pytest.raises(ArgumentError, match=r"pip install msbgen\[ml\]") as caught:
         load_library("nowhere.tree")
     assert "nowhere is not installed" in str(caught.value)
+    with pytest.raises(ArgumentError, match=r"pip install msbgen\[graph\]' is wanted for networks"):
+        load_library("nowhere", "graph", "networks")
 
 
 def test_what_fitting_needs_is_asked_for_before_the_work(monkeypatch):
