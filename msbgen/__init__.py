@@ -18,6 +18,16 @@ _MODULES = {
         "solve_bridge",
     ),
     "data.check": ("validate_profiles",),
+    "data.kernels": ("join_kernels", "make_kernels", "read_kernels", "write_kernels"),
+    "data.kernels_readers": (
+        "ColumnMap",
+        "kernels_from_profiles",
+        "read_column_map",
+        "read_jetson",
+        "read_kernels_table",
+        "read_nv_dvfs",
+        "read_zeus",
+    ),
     "data.relative": ("make_relative", "read_relative", "relative_times", "write_relative"),
     "data.relative_readers": (
         "read_relative_table",
@@ -28,6 +38,7 @@ _MODULES = {
     "data.schema": ("all_contexts", "context_table", "make_profiles"),
     "data.shipped": ("shipped_file",),
     "data.store": ("read_profiles", "write_blocks", "write_profiles"),
+    "data.workloads": ("make_workload", "read_workload", "write_workload"),
     "errors": ("ArgumentError", "MeasurementError", "ProfileError"),
     "evaluate.baselines": ("BASELINES", "mean_profiles"),
     "evaluate.metrics": (

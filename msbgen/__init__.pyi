@@ -11,6 +11,17 @@ from msbgen.bridge.solve import SolverConfig as SolverConfig
 from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.kernels import join_kernels as join_kernels
+from msbgen.data.kernels import make_kernels as make_kernels
+from msbgen.data.kernels import read_kernels as read_kernels
+from msbgen.data.kernels import write_kernels as write_kernels
+from msbgen.data.kernels_readers import ColumnMap as ColumnMap
+from msbgen.data.kernels_readers import kernels_from_profiles as kernels_from_profiles
+from msbgen.data.kernels_readers import read_column_map as read_column_map
+from msbgen.data.kernels_readers import read_jetson as read_jetson
+from msbgen.data.kernels_readers import read_kernels_table as read_kernels_table
+from msbgen.data.kernels_readers import read_nv_dvfs as read_nv_dvfs
+from msbgen.data.kernels_readers import read_zeus as read_zeus
 from msbgen.data.relative import make_relative as make_relative
 from msbgen.data.relative import read_relative as read_relative
 from msbgen.data.relative import relative_times as relative_times
@@ -29,6 +40,9 @@ from msbgen.data.shipped import shipped_file as shipped_file
 from msbgen.data.store import read_profiles as read_profiles
 from msbgen.data.store import write_blocks as write_blocks
 from msbgen.data.store import write_profiles as write_profiles
+from msbgen.data.workloads import make_workload as make_workload
+from msbgen.data.workloads import read_workload as read_workload
+from msbgen.data.workloads import write_workload as write_workload
 from msbgen.errors import ArgumentError as ArgumentError
 from msbgen.errors import MeasurementError as MeasurementError
 from msbgen.errors import ProfileError as ProfileError
@@ -82,6 +96,7 @@ __all__ = [
     "CalibratedModel",
     "Calibration",
     "Cloud",
+    "ColumnMap",
     "ElapsedSettings",
     "Kind",
     "MeasurementError",
@@ -109,19 +124,30 @@ __all__ = [
     "fit_profiles",
     "fit_runtimes",
     "improvement",
+    "join_kernels",
+    "kernels_from_profiles",
     "leave_contexts_out",
     "load_predictor",
     "load_relative",
+    "make_kernels",
     "make_profiles",
     "make_relative",
     "make_runtimes",
+    "make_workload",
     "mean_profiles",
     "normalised_dtw",
     "plan_contexts",
+    "read_column_map",
+    "read_jetson",
+    "read_kernels",
+    "read_kernels_table",
+    "read_nv_dvfs",
     "read_profiles",
     "read_relative",
     "read_relative_table",
     "read_runtimes",
+    "read_workload",
+    "read_zeus",
     "relative_from_profiles",
     "relative_from_runtimes",
     "relative_times",
@@ -135,7 +161,9 @@ __all__ = [
     "validate_profiles",
     "wasserstein_distance",
     "write_blocks",
+    "write_kernels",
     "write_profiles",
     "write_relative",
     "write_runtimes",
+    "write_workload",
 ]

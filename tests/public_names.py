@@ -246,6 +246,35 @@ def relative(folder: Path) -> None:
     assert_type(msbgen.load_relative(folder / "relative-model.nc"), msbgen.RelativePredictor)
 
 
+def kernels(folder: Path) -> None:
+    """Kernels at several clocks."""
+    clock = np.repeat([500.0, 800.0, 1000.0], 6)
+    rows = np.tile([64.0, 96.0, 128.0, 192.0, 256.0, 384.0], 3)
+    made = msbgen.make_kernels(
+        ["matmul"] * 18,
+        1e-5 + rows**3 / clock / 1e7,
+        power=5.0 + 1e-8 * clock**3,
+        parameters={"m": rows, "k": rows, "n": rows},
+        resources={"clock": clock},
+        units={"clock": "MHz"},
+    )
+    msbgen.write_kernels(msbgen.join_kernels([made]), folder / "kernels.nc")
+    read = assert_type(msbgen.read_kernels(folder / "kernels.nc"), xr.Dataset)
+    (folder / "kernels.csv").write_text("kind,runtime [ms],clock [MHz]\na,1,500\n")
+    columns = msbgen.ColumnMap(resources=("clock",))
+    assert_type(msbgen.read_kernels_table(folder / "kernels.csv", columns), xr.Dataset)
+    (folder / "map.toml").write_text("resources = ['clock']\n")
+    assert msbgen.read_column_map(folder / "map.toml") == columns
+    assert_type(msbgen.kernels_from_profiles([ways_and_clock()]), xr.Dataset)
+    readers = (msbgen.read_jetson, msbgen.read_nv_dvfs, msbgen.read_zeus)
+    assert all(reader.__doc__ for reader in readers)
+    launches = msbgen.make_workload(["matmul"], [3], parameters={"m": [64], "k": [64], "n": [64]})
+    msbgen.write_workload(launches, folder / "workload.nc")
+    workload = assert_type(msbgen.read_workload(folder / "workload.nc"), xr.Dataset)
+    assert workload.sizes["launch"] == 1
+    assert read.sizes["measurement"] == 18
+
+
 def main(folder: Path) -> list[str]:
     """Everything; what failures said."""
     measured = files(folder)
@@ -256,6 +285,7 @@ def main(folder: Path) -> list[str]:
     solve()
     runtimes(folder)
     relative(folder)
+    kernels(folder)
     return fail(folder, model)
 
 

@@ -18,7 +18,7 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import check, quality, relative, runtimes, schema, store
+    from msbgen.data import check, kernels, quality, relative, runtimes, schema, store, workloads
     from msbgen.errors import ProfileError
     from msbgen.measure import clocks
 
@@ -30,6 +30,14 @@ def run(options: argparse.Namespace) -> None:
     if str(dataset.attrs.get("schema")) == relative.RELATIVE_SCHEMA:
         relative.validate_relative(dataset, source=options.file.name)
         show(f"{relative.describe_relative(dataset)}\nno problem found")
+        return
+    if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
+        kernels.validate_kernels(dataset, source=options.file.name)
+        show(f"{kernels.describe_kernels(dataset)}\nno problem found")
+        return
+    if str(dataset.attrs.get("schema")) == workloads.WORKLOAD_SCHEMA:
+        workloads.validate_workload(dataset, source=options.file.name)
+        show(f"{workloads.describe_workload(dataset)}\nno problem found")
         return
     findings = check.inspect_profiles(dataset, source=options.file.name)
     warnings, notes = list(findings.warnings), []
