@@ -27,7 +27,7 @@ GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("measure", "import", "platform"),
     "deciding": ("phases", "allocate", "taskset", "simulate", "queue"),
-    "predictors": ("runtime", "relative"),
+    "predictors": ("runtime", "relative", "kernels"),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else

@@ -175,6 +175,12 @@ READING = {
         *("relative", "predict", "measured.nc", "--runs", "X", "--source", "a")
     ],
     "relative evaluate runs": ["relative", "evaluate", "X"],
+    "kernels import source": [
+        *("kernels", "import", "X", "--columns", "measured.nc", "-o", "o.nc")
+    ],
+    "kernels import columns": [
+        *("kernels", "import", "measured.nc", "--columns", "X", "-o", "o.nc")
+    ],
     "measure spec": ["measure", "X", "-o", "o.nc"],
     "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
     "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],
