@@ -1,10 +1,11 @@
-"""Profiles and traces that ship, to start from without measuring anything."""
+"""Profiles, traces and device sheets that ship, to start from without measuring anything."""
 
 from pathlib import Path
 
 from msbgen.errors import ArgumentError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_KINDS = ("*.nc", "*.toml")
 
 
 def shipped_folder() -> Path:
@@ -20,7 +21,8 @@ def shipped_file(name: str) -> Path:
     ----------
     name : str
         As ``gzip.nc`` (measured profiles of gzip), ``gzip-truth.nc`` (other contexts, held back),
-        or ``traces/gzip.nc`` (a recorded trace for the virtual platform).
+        ``traces/gzip.nc`` (a recorded trace for the virtual platform), or ``devices/tx2.toml`` (a
+        device sheet).
 
     Returns
     -------
@@ -37,7 +39,8 @@ def shipped_file(name: str) -> Path:
     'gzip.nc'
     """
     folder = shipped_folder()
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.nc"))
+    found = (path for kind in _KINDS for path in folder.rglob(kind))
+    files = sorted(path.relative_to(folder).as_posix() for path in found)
     if name not in files:
         raise ArgumentError(f"name is {name!r}; one of {', '.join(files)} is wanted.")
     return folder / name
