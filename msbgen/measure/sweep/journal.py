@@ -26,11 +26,13 @@ DONE = "done"
 _HEAD = b'{"event": "sweep"'
 # No number in a journal is as large.
 _MOST = 1e18
+# What may take recordings; the first line names one, with its version.
+_RECORDERS = ("perf", "torch")
 # What is relied upon of each kind of record.
 _HELD: dict[str, dict[str, type]] = {
     "sweep": {
         "version": int,
-        **dict.fromkeys(("tag", "digest", "task", "boot", "perf", "machine"), str),
+        **dict.fromkeys(("tag", "digest", "task", "boot", "machine"), str),
     },
     "make": {"path": str},
     "not made": {"path": str},
@@ -153,6 +155,8 @@ def _is_record(record: Any) -> bool:
     if record["event"] == "run":
         done = record.get("outcome") == DONE
         held = {**held, **(_DONE if done else {"outcome": str, "why": str})}
+    if record["event"] == "sweep" and not any(_is_a(str, record.get(r)) for r in _RECORDERS):
+        return False
     return all(_is_a(kind, record.get(key)) for key, kind in held.items())
 
 

@@ -11,6 +11,7 @@ from msbgen.measure.actuators.cpufreq import CoreClock
 from msbgen.measure.actuators.memguard import MemGuard
 from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
 from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.threads import Threads
 from msbgen.measure.sweep.spec import Resource, Spec
 
 
@@ -37,6 +38,8 @@ def actuators_of(spec: Spec, settings: Settings, name: str) -> list[Actuator]:
             return MemoryBandwidth(resource.name, group)
         if resource.by == "clock":
             return CoreClock(resource.name, settings, cores)
+        if resource.by == "threads":  # of programs that read their context: kernels
+            return Threads(resource.name, cores)
         return MemGuard(resource.name, settings, cores, resource.direction)
 
     return [one(resource) for resource in spec.resources]

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class LackError(RuntimeError):
 
 
 def check_machine(
-    spec: Spec, contexts: NDArray, actuators: Sequence[Actuator], folder: Path, runs: int
+    spec: Spec, contexts: NDArray, actuators: Sequence[Actuator], lacks_of_recorder: Iterable[str]
 ) -> None:
     """Raise :class:`LackError` with all that is lacking; changes nothing.
 
@@ -53,17 +53,14 @@ def check_machine(
     contexts : ndarray, (n_contexts, n_resources)
     actuators : sequence of Actuator
         One a resource.
-    folder : Path
-        Where recordings will be written.
-    runs : int
-        How many there will be.
+    lacks_of_recorder : iterable of str
+        What is lacking for recordings; asked last.
     """
-    lacks = [*_of_system(), *_of_program(spec), *_of_room(spec, folder, runs)]
+    lacks = [*_of_system(), *_of_program(spec)]
     for column, actuator in zip(contexts.T, actuators):
         levels = sorted(set(column.tolist()))
         lacks += actuator.capability().refusals(actuator.name, levels, actuator.units)
-    if not lacks:
-        lacks = list(_of_events(spec))
+    lacks += lacks_of_recorder
     if lacks:
         raise LackError(*lacks)
 
@@ -90,7 +87,10 @@ def describe_machine() -> str:
 def _of_system() -> Iterator[str]:
     if not sys.platform.startswith("linux"):
         yield f"measuring needs Linux, this is {sys.platform}; recordings can be imported anywhere."
-        return
+
+
+def lacks_of_perf() -> Iterator[str]:
+    """Why perf cannot count."""
     version = perf_version()
     if version is None:
         yield (
@@ -127,7 +127,8 @@ def missing_program(spec: Spec) -> str | None:
     return None
 
 
-def _of_room(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
+def lacks_of_room(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
+    """Why so many recordings would not fit on the disk."""
     seconds = min(spec.timeout, spec.seconds or _UNKNOWN)
     wanted = runs * len(spec.events) * _LINE * (seconds / spec.interval + 1) + _RESERVE
     free = shutil.disk_usage(folder).free
@@ -138,8 +139,8 @@ def _of_room(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
         )
 
 
-def _of_events(spec: Spec) -> Iterator[str]:
-    """Every event is counted once, of nothing."""
+def lacks_of_events(spec: Spec) -> Iterator[str]:
+    """Why events cannot be counted: every one is, once, of nothing."""
     with tempfile.TemporaryDirectory(prefix="msbgen-probe-") as scratch:
         output, words = Path(scratch, "out"), Path(scratch, "words")
         for event in spec.events:

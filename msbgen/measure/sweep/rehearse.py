@@ -11,16 +11,18 @@ import numpy as np
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.actuators.kernelfs import KernelFiles, Rehearsal, SystemFiles
 from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.attach import perf_command
 from msbgen.measure.sweep.means import actuators_of, other_cores, program_cores
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import check_machine
+from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.spec import Spec
 
 _SHOWN = 5
 
 
-def rehearse(spec: Spec, files: KernelFiles | None = None) -> Iterator[str]:
+def rehearse(
+    spec: Spec, files: KernelFiles | None = None, recorder: Recorder | None = None
+) -> Iterator[str]:
     """Plan, commands, time, changes and what takes them back, in lines.
 
     Raises
@@ -28,11 +30,13 @@ def rehearse(spec: Spec, files: KernelFiles | None = None) -> Iterator[str]:
     ProfileError, LackError, SettingError
         As the sweep would raise them before its first run.
     """
+    recorder = recorder or PerfRecorder(spec)
     order = order_of(spec)
     pretended = Rehearsal(files or SystemFiles())
     settings = Settings(pretended, lambda record: None)
     actuators = actuators_of(spec, settings, "msbgen-SWEEP")
-    check_machine(spec, order.contexts, actuators, Path.cwd(), len(order.slots))
+    lacks = recorder.lacks(Path.cwd(), len(order.slots))
+    check_machine(spec, order.contexts, actuators, lacks)
     cores = program_cores(spec)
     yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
@@ -47,8 +51,7 @@ def rehearse(spec: Spec, files: KernelFiles | None = None) -> Iterator[str]:
         yield "  …"
     yield f"program, on cores {cores}: {shlex.join(spec.command)}"
     beside = "with it" if set(other_cores(cores)) & set(cores) else "apart from it"
-    counted = perf_command(spec.events, spec.interval, "RECORDING.csv", "PID")
-    yield f"perf, on cores {other_cores(cores)} ({beside}): {shlex.join(counted)} fd:IN,OUT"
+    yield from recorder.plan(other_cores(cores), beside)
     yield from _time(spec, order.contexts, order.runs)
     for actuator, level in zip(actuators, order.slots[0].context):
         actuator.apply(level)
@@ -66,8 +69,8 @@ def _time(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> Iterator[str]:
     if spec.seconds is None:
         most = (many * (1 + spec.retries) + spec.warmups) * (spec.timeout + spec.cooldown)
         yield (
-            f"time: not known without 'seconds' in the spec; {_clock(most)}, and what perf needs "
-            f"to start, at the very most"
+            f"time: not known without 'seconds' in the spec; {_clock(most)}, and what starting "
+            f"takes, at the very most"
         )
         return
     highest = np.array([resource.levels[-1] for resource in spec.resources])

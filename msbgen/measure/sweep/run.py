@@ -13,12 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.errors import ProfileError
 from msbgen.measure.actuators.actuator import Actuator, Usage
 from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.readers.perf import read_perf
-from msbgen.measure.readers.recording import Recording
-from msbgen.measure.sweep.attach import AttachError, counting, last_words
+from msbgen.measure.sweep.attach import AttachError, last_words
 from msbgen.measure.sweep.child import (
     Ended,
     Guard,
@@ -33,6 +30,7 @@ from msbgen.measure.sweep.means import other_cores, program_cores
 from msbgen.measure.sweep.meanwhile import Meanwhile
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.probe import missing_program
+from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.restore import ending_as, undisturbed
 from msbgen.measure.sweep.spec import Spec
 
@@ -59,8 +57,10 @@ class Machine:
         tag: str,
         settings: Settings,
         actuators: Sequence[Actuator],
+        recorder: Recorder | None = None,
     ):
         self.spec = spec
+        self._recorder = recorder or PerfRecorder(spec)
         self._recordings = recordings
         self._tag = tag
         self._settings = settings
@@ -116,7 +116,7 @@ class Machine:
         meanwhile = Meanwhile(self._cores)
         messages = path.with_suffix(".err")
         try:
-            ended = self._counted(path, messages)
+            ended = self._recorded(path, messages, slot.context)
             outcome, why = self._judge(ended, path)
             said = last_words(messages) if outcome != DONE else ""
         except AttachError as error:
@@ -133,28 +133,21 @@ class Machine:
             **meanwhile.since(ended.cpu), "digest": digest_of(path),
         }  # fmt: skip
 
-    def _counted(self, path: Path, messages: Path) -> Ended:
+    def _recorded(self, path: Path, messages: Path, context: Sequence[float]) -> Ended:
         spec = self.spec
         with held(
             spec.command,
             folder=spec.folder,
             stdin=spec.stdin,
             stderr=messages,
-            environment=spec.environment,
+            environment={**spec.environment, **self._recorder.environment(path, context)},
             tag=self._tag,
         ) as child:
             self._guard.watch_over(child.pid)
             os.sched_setaffinity(child.pid, self._cores)
             for actuator in self._actuators:
                 actuator.place(child.pid)
-            with counting(
-                child.pid,
-                path,
-                events=spec.events,
-                interval=spec.interval,
-                cores=self._others,
-                tag=self._tag,
-            ):
+            with self._recorder.recording(child.pid, path, self._others, self._tag):
                 ended = child.run(spec.timeout, self._watch)
                 kill_session(child.pid)  # what it left running would be counted on
             self._settings.end_processes()
@@ -175,23 +168,8 @@ class Machine:
         if ended.status:
             missing = missing_program(self.spec) if ended.status in (126, 127) else None
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
-        try:
-            recording = read_perf(path)
-        except ProfileError as error:
-            return SILENT, str(error).rstrip(".")
-        return _judge_recording(recording, ended, self.spec)
-
-
-def _judge_recording(recording: Recording, ended: Ended, spec: Spec) -> tuple[str, str]:
-    if not recording.totals.any():
-        return SILENT, f"{recording.source} has not counted one event"
-    end = float(recording.times[-1])
-    if end < ended.wall - spec.interval:
-        return SILENT, (
-            f"{recording.source} ends at {end:.3g} s, its run at {ended.wall:.3g} s: it was cut "
-            f"off, as by a full disk"
-        )
-    return DONE, ""
+        why = self._recorder.refusal(path, ended)
+        return (DONE, "") if why is None else (SILENT, why)
 
 
 def _sync(path: Path) -> None:

@@ -155,7 +155,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     at = path.name
     keys = list(Spec.__dataclass_fields__)
     check_keys(content, keys, ("command", "resources"), at)
-    read = _Reader(content, at)
+    read = Reader(content, at)
     command = _command(content["command"], at)
     resources = _resources(content["resources"], at)
     base = path.resolve().parent
@@ -193,7 +193,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     )
 
 
-def _interval(read: _Reader, at: str) -> float:
+def _interval(read: Reader, at: str) -> float:
     """perf takes whole milliseconds."""
     seconds = read.seconds("interval", 0.01, least=0.001)
     if abs(1000 * seconds - round(1000 * seconds)) > 1e-9 * seconds:
@@ -202,7 +202,7 @@ def _interval(read: _Reader, at: str) -> float:
 
 
 def _progress(
-    read: _Reader, events: Sequence[str], resources: Sequence[Resource], at: str
+    read: Reader, events: Sequence[str], resources: Sequence[Resource], at: str
 ) -> str | None:
     """A counter of the events, by either of its names; refused now, not after the last run."""
     wanted = read.text("progress", "") or None
@@ -246,7 +246,7 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
         if not isinstance(table, dict):
             raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
         check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
-        read = _Reader(table, where)
+        read = Reader(table, where)
         by = read.text("by", "")
         if by not in MEANS:
             raise ProfileError(f"{where}: 'by' is '{by}'; {', '.join(MEANS)} are known{_near(by)}.")
@@ -278,7 +278,7 @@ def _near(word: str) -> str:
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-class _Reader:
+class Reader:
     """Values of a table, each of its kind, or a sentence."""
 
     def __init__(self, table: Mapping[str, Any], where: str):
@@ -288,18 +288,21 @@ class _Reader:
         return ProfileError(f"{self._where}: '{key}' is {self._table[key]!r}; {wanted} is wanted.")
 
     def text(self, key: str, default: str) -> str:
+        """A text that is not empty."""
         value = self._table.get(key, default)
         if not isinstance(value, str) or "\0" in value or (key in self._table and not value):
             raise self._refuse(key, "a text")
         return value
 
     def whole(self, key: str, default: int, least: int = 0) -> int:
+        """A whole number."""
         value = self._table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
             raise self._refuse(key, f"a whole number from {least} to {_MOST}")
         return value
 
     def seconds(self, key: str, default: float, least: float = 0.0) -> float:
+        """A time [s]."""
         value = self._table.get(key, default)
         number = value if isinstance(value, (int, float)) else _seconds(value)
         if isinstance(value, bool) or not least <= number < 1e7:
@@ -307,6 +310,7 @@ class _Reader:
         return float(number)
 
     def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Distinct names."""
         value = self._table.get(key, list(default))
         listed = isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value)
         if not listed or not value or len(set(value)) < len(value):
@@ -314,6 +318,7 @@ class _Reader:
         return tuple(value)
 
     def cores(self, key: str) -> tuple[int, ...]:
+        """Distinct numbers of cores."""
         value = self._table.get(key, [])
         listed = isinstance(value, list) and all(
             isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 65536 for v in value
@@ -323,6 +328,7 @@ class _Reader:
         return tuple(value)
 
     def table(self, key: str) -> dict[str, str]:
+        """Texts by name."""
         value = self._table.get(key, {})
         if not isinstance(value, dict) or not all(
             isinstance(v, str) and "\0" not in v and k and "=" not in k for k, v in value.items()

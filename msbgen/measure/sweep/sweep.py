@@ -22,7 +22,8 @@ from msbgen.measure.actuators.settings import Settings, pending
 from msbgen.measure.sweep.journal import DONE, VERSION, Journal, Record
 from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Order, Slot, order_of
-from msbgen.measure.sweep.probe import check_machine, describe_machine, perf_version
+from msbgen.measure.sweep.probe import check_machine, describe_machine
+from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.restore import boot, restore_journal
 from msbgen.measure.sweep.run import Machine, describe_failure, digest_of
 from msbgen.measure.sweep.spec import Spec
@@ -70,6 +71,7 @@ def sweep(
     resume: bool = False,
     overwrite: bool = False,
     files: KernelFiles | None = None,
+    recorder: Recorder | None = None,
     progress: OnProgress | None = None,
 ) -> list[Record]:
     """Make the runs of a spec; the machine is as it was when this returns or raises.
@@ -85,6 +87,8 @@ def sweep(
         What was begun is restored and removed first, unless it is resumed.
     files : KernelFiles, optional
         Of the kernel that runs, where none are given.
+    recorder : Recorder, optional
+        perf, where none is given.
     progress : callback
 
     Returns
@@ -104,6 +108,7 @@ def sweep(
         Something cannot be written.
     """
     files = files or SystemFiles()
+    recorder = recorder or PerfRecorder(spec)
     order = order_of(spec)
     places = Places.beside(out)
     tag = secrets.token_hex(8)
@@ -118,12 +123,11 @@ def sweep(
         actuators = actuators_of(spec, settings, f"msbgen-{tag}")
         waiting = _waiting(journal.records, order, spec, places)
         if waiting:
-            check_machine(
-                spec, order.contexts, actuators, places.journal.resolve().parent, len(waiting)
-            )
-            _begin(journal, order, tag, spec)
+            lacks = recorder.lacks(places.journal.resolve().parent, len(waiting))
+            check_machine(spec, order.contexts, actuators, lacks)
+            _begin(journal, order, tag, spec, recorder)
             places.recordings.mkdir(exist_ok=True)
-            with Machine(spec, places.recordings, tag, settings, actuators) as machine:
+            with Machine(spec, places.recordings, tag, settings, actuators, recorder) as machine:
                 machine.warm_up(order.contexts)
                 _make_runs(machine, journal, order, waiting, progress)
         return journal.records
@@ -170,15 +174,15 @@ def _remove(places: Places, files: KernelFiles) -> None:
     shutil.rmtree(places.recordings, ignore_errors=True)
 
 
-def _begin(journal: Journal, order: Order, tag: str, spec: Spec) -> None:
+def _begin(journal: Journal, order: Order, tag: str, spec: Spec, recorder: Recorder) -> None:
     """Say in the first line what the journal is of, and where."""
-    now = {"boot": boot(), "perf": perf_version(), "machine": describe_machine()}
+    now = {"boot": boot(), recorder.name: recorder.version(), "machine": describe_machine()}
     if not journal.records:
         head = {"version": VERSION, "tag": tag, "digest": order.digest, "task": spec.task}
         journal.append({"event": "sweep", **head, **now})
         return
     first = journal.records[0]
-    for key in ("perf", "machine"):
+    for key in (recorder.name, "machine"):
         if first[key] != now[key]:
             _log.warning(
                 "%s was '%s' when the sweep began and is '%s' now", key, first[key], now[key]

@@ -9,6 +9,7 @@ from msbgen.measure.sweep import probe
 from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import LackError, check_machine, describe_machine, perf_version
+from msbgen.measure.sweep.recorder import PerfRecorder
 from msbgen.measure.sweep.spec import Resource
 from sweeping import machine, needs_perf, spec, tree
 
@@ -22,7 +23,9 @@ def lacks(tmp_path):
         actuators = actuators_of(one, settings, "msbgen-t")
         before = tree(kernel)
         try:
-            check_machine(one, order_of(one).contexts, actuators, tmp_path, runs)
+            check_machine(
+                one, order_of(one).contexts, actuators, PerfRecorder(one).lacks(tmp_path, runs)
+            )
         except LackError as error:
             return list(error.problems)
         finally:

@@ -35,7 +35,7 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     [
         ({"seconds": 2.0}, "about 0 min 28 s or less, where no run fails"),  # 2·(2 + 4 + 8)
         ({"seconds": 2.0, "warmups": 2, "cooldown": 1.0}, "about 0 min 40 s or less"),
-        ({"retries": 0}, "2 min 00 s, and what perf needs to start, at the very most"),
+        ({"retries": 0}, "2 min 00 s, and what starting takes, at the very most"),
         ({"retries": 2, "warmups": 1, "cooldown": 1.0}, "6 min 39 s, and"),  # 19 of 21 s
     ],
 )

@@ -12,7 +12,7 @@ from fake_kernel import RESCTRL, FakeKernel
 from msbgen.data.store import read_profiles
 from msbgen.errors import ProfileError
 from msbgen.measure.actuators.actuator import SettingError
-from msbgen.measure.sweep import attach, campaign, child, run
+from msbgen.measure.sweep import attach, campaign, child, recorder
 from msbgen.measure.sweep.campaign import measure
 from msbgen.measure.sweep.child import tagged
 from msbgen.measure.sweep.harvest import IncompleteError
@@ -85,7 +85,7 @@ def die():
 
 def die_placed(patch):
     """The program is held, placed and pinned."""
-    patch.setattr(run, "counting", lambda *_, **__: die())
+    patch.setattr(recorder, "counting", lambda *_, **__: die())
 
 
 def die_attached(patch):

@@ -1,0 +1,104 @@
+"""What takes the recording of a run: perf, from outside, or the program itself."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+from msbgen.errors import ProfileError
+from msbgen.measure.readers.perf import read_perf
+from msbgen.measure.sweep.attach import counting, perf_command
+from msbgen.measure.sweep.child import Ended
+from msbgen.measure.sweep.probe import lacks_of_events, lacks_of_perf, lacks_of_room, perf_version
+from msbgen.measure.sweep.spec import Spec
+
+
+class Recorder(Protocol):
+    """Takes recordings, one file a run.
+
+    Attributes
+    ----------
+    name : str
+        What records, as a journal's first line names it, with its version.
+    """
+
+    name: str
+
+    def version(self) -> str | None:
+        """Of what records; None where there is none."""
+        ...
+
+    def lacks(self, folder: Path, runs: int) -> Iterator[str]:
+        """What the machine lacks for so many recordings in a folder, with a remedy each."""
+        ...
+
+    def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
+        """Variables that the program gets for a recording in a context."""
+        ...
+
+    def recording(
+        self, pid: int, path: Path, cores: Sequence[int], tag: str
+    ) -> AbstractContextManager[None]:
+        """Within the block a held program is recorded, from these cores."""
+        ...
+
+    def refusal(self, path: Path, ended: Ended) -> str | None:
+        """Why the recording of a run that ended well is not kept; None where it is."""
+        ...
+
+    def plan(self, cores: Sequence[int], beside: str) -> Iterator[str]:
+        """What a dry run says of it, in lines."""
+        ...
+
+
+class PerfRecorder:
+    """Events, counted by ``perf stat``."""
+
+    name = "perf"
+
+    def __init__(self, spec: Spec):
+        self._spec = spec
+
+    def version(self) -> str | None:
+        """Of perf."""
+        return perf_version()
+
+    def lacks(self, folder: Path, runs: int) -> Iterator[str]:
+        """Perf, events, room."""
+        lacks = [*lacks_of_perf(), *lacks_of_room(self._spec, folder, runs)]
+        yield from lacks or lacks_of_events(self._spec)
+
+    def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
+        """Nothing: the program knows nothing of it."""
+        return {}
+
+    def recording(
+        self, pid: int, path: Path, cores: Sequence[int], tag: str
+    ) -> AbstractContextManager[None]:
+        """Perf counts."""
+        spec = self._spec
+        return counting(pid, path, events=spec.events, interval=spec.interval, cores=cores, tag=tag)
+
+    def refusal(self, path: Path, ended: Ended) -> str | None:
+        """Nothing counted, or cut off."""
+        try:
+            recording = read_perf(path)
+        except ProfileError as error:
+            return str(error).rstrip(".")
+        if not recording.totals.any():
+            return f"{recording.source} has not counted one event"
+        end = float(recording.times[-1])
+        if end < ended.wall - self._spec.interval:
+            return (
+                f"{recording.source} ends at {end:.3g} s, its run at {ended.wall:.3g} s: it was "
+                f"cut off, as by a full disk"
+            )
+        return None
+
+    def plan(self, cores: Sequence[int], beside: str) -> Iterator[str]:
+        """The command that counts."""
+        counted = perf_command(self._spec.events, self._spec.interval, "RECORDING.csv", "PID")
+        yield f"perf, on cores {list(cores)} ({beside}): {shlex.join(counted)} fd:IN,OUT"

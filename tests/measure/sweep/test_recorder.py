@@ -1,0 +1,86 @@
+"""What takes a recording: perf, or whoever obeys the same protocol."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.child import Ended
+from msbgen.measure.sweep.journal import DONE, read_journal
+from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.order import Slot
+from msbgen.measure.sweep.recorder import PerfRecorder
+from msbgen.measure.sweep.run import SILENT, Machine
+from msbgen.measure.sweep.sweep import sweep
+from sweeping import machine, spec
+
+ENDED = Ended(0, 0.02, 0.01, True)
+
+
+def test_what_perf_did_not_count_to_the_end_is_refused(tmp_path):
+    recorder = PerfRecorder(spec())
+    path = tmp_path / "r.csv"
+    path.write_text("0.010000000;5;;page-faults;1;100.00;;\n")
+    late = recorder.refusal(path, ENDED)
+    assert late is not None
+    assert "it was cut off" in late
+    assert recorder.refusal(path, Ended(0, 0.0101, 0.01, True)) is None
+    path.write_text("0.010000000;0;;page-faults;1;100.00;;\n")
+    assert "has not counted one event" in str(recorder.refusal(path, ENDED))
+    path.write_text("nothing")
+    assert recorder.refusal(path, ENDED) is not None
+
+
+class Own:
+    """The program writes its recording itself, where a variable says."""
+
+    name = "torch"
+
+    def version(self):
+        return "1"
+
+    def lacks(self, folder, runs):
+        return iter(())
+
+    def environment(self, path, context):
+        return {"WHERE": str(path.resolve()), "WAYS": f"{context[0]:g}"}
+
+    def recording(self, pid, path, cores, tag):
+        return nullcontext()
+
+    def refusal(self, path, ended):
+        return None if path.is_file() and path.read_text() else "nothing was written"
+
+    def plan(self, cores, beside):
+        yield "own"
+
+
+def test_a_program_that_records_itself_is_told_where_and_its_context(tmp_path):
+    kernel = machine(tmp_path)
+    one = spec("/bin/sh", "-c", 'echo $WAYS > "$WHERE"')
+    records = sweep(one, tmp_path / "o.nc", files=kernel, recorder=Own())
+    runs = [record for record in records if record["event"] == "run"]
+    assert [r["outcome"] for r in runs] == [DONE] * 6
+    for run in runs:
+        said = (tmp_path / "o.recordings" / run["recording"]).read_text()
+        assert float(said) == run["context"][0]
+    assert read_journal(tmp_path / "o.journal")[0]["torch"] == "1"
+
+
+def test_a_run_without_a_recording_is_not_kept(tmp_path):
+    one = spec("true")
+    settings = Settings(machine(tmp_path), lambda record: None)
+    actuators = actuators_of(one, settings, "msbgen-own")
+    with Machine(one, tmp_path, "own", settings, actuators, Own()) as here:
+        record = here.run(Slot(0, (4.0,), 0), 0)
+    assert (record["outcome"], record["why"]) == (SILENT, "nothing was written")
+
+
+def test_a_lack_of_the_recorder_is_said_before_anything_is_changed(tmp_path):
+    class Lacking(Own):
+        def lacks(self, folder, runs):
+            yield f"room for {runs} recordings is missing; make some."
+
+    with pytest.raises(RuntimeError, match="room for 6 recordings is missing"):
+        sweep(spec("true"), tmp_path / "o.nc", files=machine(tmp_path), recorder=Lacking())
+    assert not (tmp_path / "o.journal").exists()
