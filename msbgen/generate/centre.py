@@ -118,6 +118,13 @@ class Centre:
         return self.departure * self.trust[:, None]
 
     @cached_property
+    def _trusted_sums(self) -> Floats:
+        """The same of sums over bins, (n_known, 1, k)."""
+        states = self.known_states(), self._fitted
+        sums = log_ratio(*(amounts.sum(axis=1, keepdims=True) for amounts in states))
+        return sums * self.trust[:, None]
+
+    @cached_property
     def _fitted(self) -> Floats:
         """The trend at the known contexts, (n_known, bins, k)."""
         return self.trend.predict(self.trend.contexts)
@@ -131,11 +138,10 @@ class Centre:
 
         Their own mean; where there is one run only, the centre of what surrounds it.
         """
-        base, alone = self.departure.copy(), self.n_runs == 1
-        base[alone] = _local_mean(
-            gaussian_log_weights(self.place, self.place[alone]), self._trusted
-        )
-        return self._fitted * np.exp(base)
+        states, alone = self.known_states(), self.n_runs == 1
+        log_weight = gaussian_log_weights(self.place, self.place[alone])
+        states[alone] = self._departed(self._fitted[alone], log_weight)
+        return states
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""
@@ -143,7 +149,20 @@ class Centre:
 
     def amounts(self, query: Floats, log_weight: Floats) -> Floats:
         """Amounts per bin at contexts whose :meth:`log_weights` are known, (q, bins, k)."""
-        return self.trend.predict(query) * np.exp(_local_mean(log_weight, self._trusted))
+        return self._departed(self.trend.predict(query), log_weight)
+
+    def _departed(self, fitted: Floats, log_weight: Floats) -> Floats:
+        """The trend (q, bins, k) with the local mean of what known contexts depart from it.
+
+        Where the trend takes the time as a whole from its sums, so do departures: bins hold the
+        noise of placing counts there, and the mean of noisy logarithms is too low.
+        """
+        states = fitted * np.exp(_local_mean(log_weight, self._trusted))
+        if not self.trend.whole:
+            return states
+        sums = fitted.sum(axis=1) * np.exp(_local_mean(log_weight, self._trusted_sums)[:, 0])
+        states *= (sums / np.maximum(states.sum(axis=1), 1e-300))[:, None]
+        return states
 
     def totals(self, query: Floats) -> Floats:
         """What the clock counts at contexts, (q,)."""
@@ -271,7 +290,12 @@ def _stored_trend(
         "levels > 0",
     )
     own = {"form": form, "coordinates": coordinates}
-    return Trend.from_arrays({**arrays, **own, "cap_counter": counter, "cap_resource": resource})
+    own |= {"cap_counter": counter, "cap_resource": resource}
+    part = stored.part("whole_")
+    if part.arrays:
+        whole = _stored_trend(part, contexts, 1, q)
+        own |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
+    return Trend.from_arrays({**arrays, **own})
 
 
 def _width(trend: Trend, bandwidth: float) -> Floats:

@@ -16,6 +16,11 @@ Where a resource caps the rate of a counter (:mod:`msbgen.trend.caps`) the time 
 is smooth is the time without the cap.  Which counter is capped by which resource, at which rate,
 and whether there is a cap at all is decided by the data; by sums over many bins, as a bin shorter
 than a sampling interval holds the noise of placing counts in it, under which a cap is not seen.
+
+Where runs last few sampling intervals that noise hides even corners from bins and segments; the
+time as a whole is known better than its parts.  So a trend of the sums over all bins is fitted too,
+and where it predicts the time of held-out contexts better by a wide margin, the bins' time is
+scaled to it.
 """
 
 from __future__ import annotations
@@ -39,6 +44,9 @@ Floats = NDArray[np.float64]
 
 # The local-linear form has to lower the held-out error by this factor.
 _FORM_GAIN = 0.9
+# The trend of the sums has to lower the held-out error of the whole time by this factor, and by
+# the square of this share of the time: departures of known contexts mend what is less.
+_WHOLE_GAIN, _WHOLE_LEAST = 0.5, 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +76,8 @@ class Trend:
         Kernel coefficients, or the centred log states in the local-linear form.
     caps : tuple of Cap
         None or one.
+    whole : tuple of Trend
+        None, or that of the sums over all bins, which the time of the bins is scaled to.
     """
 
     contexts: Floats
@@ -83,6 +93,7 @@ class Trend:
     highest: Floats
     coefficients: Floats
     caps: tuple[Cap, ...]
+    whole: tuple[Trend, ...]
 
     @property
     def parameters(self) -> Parameters:
@@ -128,6 +139,8 @@ class Trend:
         state, throttled = self._with_caps(contexts)
         for time, _ in throttled:
             state[..., 0] = time
+        for whole in self.whole:
+            _scale(state[..., 0], whole.predict(contexts)[..., 0])
         return state
 
     def free_share(self, contexts: ArrayLike) -> Floats:
@@ -186,7 +199,9 @@ class Trend:
             )
         problem = self._problem(amounts, worth)
         caps = tuple(refit_cap(problem, known, cap) for cap in self.caps)
-        return _assemble(problem, known, self.coordinates, self.parameters, caps)
+        sums = amounts.sum(axis=1, keepdims=True)
+        whole = tuple(trend.refit(sums, weights=worth) for trend in self.whole)
+        return _assemble(problem, known, self.coordinates, self.parameters, caps, whole)
 
     @cached_property
     def held_out(self) -> Floats:
@@ -201,11 +216,17 @@ class Trend:
         times = [held_out_time(problem, self.contexts, cap, held_out) for cap in self.caps]
         for time in times:
             held_out[..., 0] = time
+        for whole in self.whole:
+            _scale(held_out[..., 0], whole.held_out[..., 0])
         return held_out
 
     def _problem(self, amounts: Floats, worth: Floats) -> Problem:
         """Of states of the known contexts, each of which is a fold."""
         return Problem(self._known, amounts, worth, self.offset, Folds.alone(len(amounts)))
+
+    def _problem_of(self, folds: Folds) -> Problem:
+        """That which was fitted, judged by some folds."""
+        return Problem(self._known, self.states, self.weights, self.offset, folds)
 
     def to_arrays(self) -> dict[str, NDArray]:
         """Everything as plain arrays, for :meth:`from_arrays`; no object among them."""
@@ -218,6 +239,8 @@ class Trend:
         for name in _CAP_ARRAYS:
             values = [np.asarray(getattr(cap, name), dtype=float) for cap in self.caps]
             arrays[f"cap_{name}"] = np.stack(values) if values else np.empty(0)
+        for whole in self.whole:
+            arrays |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
         return arrays
 
     @classmethod
@@ -229,10 +252,12 @@ class Trend:
             scalars = {n: float(value.pop(n)) for n in ("rate", "width", "gain", "nugget")}
             indices = {n: int(value.pop(n)) for n in ("counter", "resource")}
             caps.append(Cap(**indices, **scalars, **value))
+        whole = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
         return cls(
             coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
             form=FORMS[int(np.asarray(arrays["form"]))],
             caps=tuple(caps),
+            whole=(cls.from_arrays(whole),) if whole else (),
             **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
         )
 
@@ -325,7 +350,7 @@ def fit_trend(
     choice = default_choice(names, FORMS[0] if form == "auto" else form, k)
     enough = n >= known.shape[1] + 3
     if not enough:
-        return _assemble(problem_in(names), known, names, choice.parameters, ())
+        return _assemble(problem_in(names), known, names, choice.parameters, (), ())
     search = Search(known, problem_in(names))
     choice = search.improve(choice)
     if coordinates == "auto":
@@ -349,7 +374,19 @@ def fit_trend(
             ]
             if errors[1] < _FORM_GAIN * errors[0]:
                 choice, found = other, caps_there
-    return _assemble(problem, known, choice.names, choice.parameters, found)
+    whole: tuple[Trend, ...] = ()
+    if bins > 1 and np.isfinite(amounts).all():
+        sums = fit_trend(
+            known, amounts.sum(axis=1, keepdims=True), weights=worth, form=form,
+            coordinates=coordinates, find_caps=find_caps, floor=floor,
+        )  # fmt: skip
+        errors = [
+            _whole_error(problem, known, choice.parameters, found),
+            _whole_error(sums._problem_of(folds), known, sums.parameters, sums.caps),
+        ]
+        if errors[1] < min(_WHOLE_GAIN * errors[0], errors[0] - _WHOLE_LEAST**2):
+            whole = (sums,)
+    return _assemble(problem, known, choice.names, choice.parameters, found, whole)
 
 
 def _checked(
@@ -392,16 +429,35 @@ def _held_out_error(
     return float(squares.sum())
 
 
+def _whole_error(
+    problem: Problem, known: Floats, parameters: Parameters, caps: tuple[Cap, ...]
+) -> float:
+    """Weighted mean square of log(predicted / known) of the whole time on the folds."""
+    held_out = problem.held_out(parameters)
+    time = held_out[..., 0]
+    for cap in caps:
+        time = held_out_time(problem, known, cap, held_out)
+    measured = problem.amounts[problem.folds.index, :, 0].sum(axis=1)
+    logs = np.log(np.maximum(time.sum(axis=1), 1e-300) / measured)
+    return float(problem.folds.weight @ logs**2)
+
+
+def _scale(time: Floats, whole: Floats) -> None:
+    """Make the time of bins (q, bins), in place, add up to that of the whole (q, 1)."""
+    time *= whole / np.maximum(time.sum(axis=1, keepdims=True), 1e-300)
+
+
 def _assemble(
     problem: Problem,
     known: Floats,
     names: tuple[str, ...],
     parameters: Parameters,
     caps: tuple[Cap, ...],
+    whole: tuple[Trend, ...],
 ) -> Trend:
     fit = problem.fit(parameters)
     return Trend(
         known, problem.amounts, problem.worth, names, parameters.form, parameters.lengths,
         parameters.nugget, problem.offset, fit.mean, fit.lowest, fit.highest, fit.coefficients,
-        caps,
+        caps, whole,
     )  # fmt: skip

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.generate.centre import confirmed
+from msbgen.data.arrays import StoredArrays
+from msbgen.generate.centre import Centre, confirmed
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from msbgen.trend.fit import fit_trend
 from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, task
 
 SMALL = ProgressSettings(bins=50, segments=10)
@@ -94,3 +96,28 @@ def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
     assert abs(with_wild / plain - 1) < 0.15
     assert trust < 0.5
     assert misses(bumped)[0] / plain > 1.2
+
+
+def test_time_known_as_a_whole_is_not_lost_in_the_noise_of_bins(law):
+    """Bins scattered by half about their sums: their mean logarithm is a tenth too low."""
+    centre, query = law.centre, np.array([[3.0, 1.2], [6.0, 1.7]])
+    scatter = np.random.default_rng(5).normal(0.0, 0.5, centre.departure.shape)
+    states = centre.known_states() * np.exp(scatter)
+    states *= centre.known_states().sum(axis=1, keepdims=True) / states.sum(axis=1, keepdims=True)
+    departure = np.log(states / centre.trend.predict(GRID))
+    sums = fit_trend(GRID, states.sum(axis=1, keepdims=True), weights=centre.n_runs)
+    scattered = replace(centre, departure=departure)
+    whole = replace(scattered, trend=replace(centre.trend, whole=(sums,)))
+    wanted = sums.predict(query)[:, 0, 0]
+
+    def times(centre):
+        return centre.amounts(query, centre.log_weights(query))[..., 0].sum(axis=1)
+
+    assert np.all(times(scattered) < 0.97 * wanted)
+    np.testing.assert_allclose(times(whole), wanted, rtol=0.01)
+    np.testing.assert_allclose(whole.known_states().sum(axis=1), states.sum(axis=1), rtol=0.05)
+    arrays = {name: np.asarray(values) for name, (_, values) in whole.to_arrays().items()}
+    settings = {"clock": INSTRUCTIONS, "bins": 50, "segments": 10, "bandwidth": centre.bandwidth}
+    duration = np.where(np.isfinite(centre.total), 1.0, np.nan)
+    back = Centre.from_arrays(StoredArrays("model.nc", arrays), GRID, duration, **settings)
+    np.testing.assert_array_equal(times(back), times(whole))

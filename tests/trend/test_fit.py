@@ -170,7 +170,8 @@ def test_held_out_states_are_those_of_a_trend_of_the_others(form):
         if np.any((known[i] == spans[0]) | (known[i] == spans[-1])):
             continue  # without it the coordinates would be other ones
         rest = np.delete(np.arange(14), i)
-        others = replace(trend, contexts=known[rest]).refit(states[rest])
+        whole = tuple(replace(t, contexts=known[rest]) for t in trend.whole)
+        others = replace(trend, contexts=known[rest], whole=whole).refit(states[rest])
         predicted = others.predict(known[[i]])[0]
         # the mean over the contexts and the limits are those of the others there
         np.testing.assert_allclose(trend.held_out[i], predicted, rtol=0.03)
@@ -264,6 +265,41 @@ def test_weights_say_whom_to_believe():
     weighted = fit_trend(known, states, weights=1 / noise[:, 0, 0] ** 2).predict(known)
     alike = fit_trend(known, states).predict(known)
     assert np.abs(weighted - 1).mean() < 0.5 * np.abs(alike - 1).mean()
+
+
+def shares_of_a_core(n_bins=200, shares=(10, 25, 40, 45, 60, 75, 80, 90, 95, 100)):
+    """A task that uses 93 % of a core at most, under quotas; its time is scattered over its bins.
+
+    The sums over the bins are exact: the place of counts within sampling intervals is the noise.
+    """
+    known = np.array(shares, dtype=float)[:, None]
+    work = np.ones((len(known), n_bins)) / n_bins
+    scattered = np.random.default_rng(3).gamma(0.5, size=work.shape)
+    time = scattered / scattered.sum(axis=1, keepdims=True) * np.maximum(1 / 93, 1 / known)
+    return known, np.stack([time, work], axis=2)
+
+
+def test_the_whole_time_is_followed_where_its_bins_are_noise():
+    known, states = shares_of_a_core()
+    trend = fit_trend(known, states, segments=20)
+    assert len(trend.whole) == 1
+    unseen = np.array([[15.0], [20.0], [30.0], [50.0], [70.0], [85.0], [98.0]])
+    time = np.maximum(1 / 93, 1 / unseen[:, 0])
+    whole = trend.predict(unseen)[..., 0].sum(axis=1)
+    bins = replace(trend, whole=()).predict(unseen)[..., 0].sum(axis=1)
+    assert np.abs(np.log(whole / time)).max() < 0.03
+    assert np.abs(np.log(bins / time)).max() > 0.2
+    again = trend.refit(states)
+    np.testing.assert_array_equal(again.predict(unseen), trend.predict(unseen))
+    back = Trend.from_arrays(trend.to_arrays())
+    np.testing.assert_array_equal(back.predict(unseen), trend.predict(unseen))
+    np.testing.assert_array_equal(back.held_out, trend.held_out)
+
+
+def test_where_bins_are_measured_well_they_say_the_time():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    for cap in (True, False):
+        assert fit_trend(known, noisy(roofline(known, cap=cap)), segments=8).whole == ()
 
 
 @pytest.mark.parametrize("cap", [True, False])
