@@ -107,16 +107,28 @@ def example(work: Path, sweep: int, *, quick: bool) -> dict:
     if not plan.exists():
         words = ["--budget", "4", "--least-runs", runs, "-o", plan]
         print(command("plan", folder / "first.nc", *words).stdout)
-    train = measured(both, one, "--contexts", plan, "--with", folder / "first.nc")
-    known = train["cpu_share"].values
-    unseen = [level for level in LEVELS if not same_level(level, known).any()]
-    many = folder / "truth.csv"
-    many.write_text("cpu_share,runs\n" + "".join(f"{level},{2 * runs}\n" for level in unseen))
-    truth = measured(folder / "truth.nc", one, "--contexts", many)
+    planned = [float(row.split(",")[0]) for row in plan.read_text().splitlines()[1:]]
+    known = [*FIRST, *planned]
+    unseen = [level for level in LEVELS if not same_level(level, np.array(known)).any()]
+    many = contexts(folder / "truth.csv", unseen)
+    # planned and true contexts in one random order: what drifts meanwhile drifts for both alike
+    second = folder / "second.csv"
+    second.write_text(
+        "cpu_share,runs\n"
+        + "".join(f"{level:g},{runs}\n" for level in planned)
+        + "".join(f"{level:g},{2 * runs}\n" for level in unseen)
+    )
+    everything = measured(
+        folder / "all.nc", one, "--contexts", second, "--with", folder / "first.nc"
+    )
+    is_true = np.array([same_level(c, np.array(unseen)).any() for c in everything["cpu_share"]])
+    train, truth = everything.isel(context=~is_true), everything.isel(context=is_true)
+    msbgen.write_profiles(train, both, overwrite=True)
+    msbgen.write_profiles(truth, folder / "truth.nc", overwrite=True)
     generated = ["--contexts", many, "--kind", "mean", "-o", folder / "generated.nc", "--force"]
     command("generate", both, *generated)
     print(command("evaluate", both, "--truth", folder / "truth.nc").stdout)
-    return {**scores(train, truth, runs), **busyness(train, truth), "planned": known.tolist()}
+    return {**scores(train, truth, runs), **busyness(train, truth), "planned": planned}
 
 
 def scores(train: xr.Dataset, truth: xr.Dataset, runs: int) -> dict:
