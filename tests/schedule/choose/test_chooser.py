@@ -1,0 +1,147 @@
+"""Choices for programs of which little was measured."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from choosing import Gaussian, programs
+from msbgen.data.costs import Costs
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.schedule.choose import Chooser, Limits
+from msbgen.schedule.choose.chooser import highest, work_of
+
+TOP = 5
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return programs(40 + 25, seed=4)
+
+
+@pytest.fixture(scope="module")
+def chooser(drawn):
+    return Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1)
+
+
+def best(one, latency):
+    return one.energy[0, one.time[0] <= latency].min()
+
+
+def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
+    regret, late, highest_clock = [], [], []
+    for i in range(40, 65):
+        one = drawn.take([i])
+        latency = 1.4 * one.time[0, TOP]
+        limits = Limits(latency=latency)
+        known = one.only([TOP])
+        known = one.only([TOP, chooser.next_probe(known, limits=limits)])
+        choice = chooser.choose(known, limits=limits)
+        assert choice.time_bound <= latency
+        late.append(one.time[0, choice.context] > latency)
+        regret.append(one.energy[0, choice.context] / best(one, latency) - 1)
+        highest_clock.append(one.energy[0, TOP] / best(one, latency) - 1)
+    assert np.mean(late) <= 0.1
+    assert np.mean(regret) < 0.02
+    assert np.mean(highest_clock) > 0.1
+
+
+def test_what_was_measured_is_what_is_thought_of_it(drawn, chooser):
+    one = drawn.take([50])
+    view = chooser.outlook(one.only([1, TOP]))
+    for i in (1, TOP):
+        assert view.time[i] == view.time_bound[i] == one.time[0, i]
+        assert view.energy[i] == view.energy_bound[i] == one.energy[0, i]
+    whole = chooser.outlook(one)
+    np.testing.assert_array_equal(whole.time, one.time[0])
+    assert chooser.choose(one).context == int(one.energy[0].argmin())
+
+
+def test_a_program_is_judged_without_its_own_family(drawn):
+    """The same name among the others must not give the answer away."""
+    others = drawn.take(range(41))
+    known = drawn.take([40]).only([TOP])
+    with_own = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
+    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).outlook(known)
+    np.testing.assert_allclose(with_own.time_bound, without.time_bound)
+
+
+def test_units_of_time_and_energy_do_not_matter(drawn):
+    def choices(seconds, joules):
+        scaled = replace(drawn, time=drawn.time * seconds, energy=drawn.energy * joules)
+        chooser = Chooser(scaled.take(range(20)), Gaussian(), miscoverage=0.1)
+        for i in range(40, 46):
+            one = scaled.take([i])
+            limits = Limits(latency=1.5 * one.time[0, TOP])
+            yield chooser.choose(one.only([2, TOP]), limits=limits).context
+
+    assert list(choices(1.0, 1.0)) == list(choices(1e-3, 1e-3))
+
+
+def test_smaller_rates_choose_faster_or_equal_bounds(drawn):
+    one = drawn.take([44]).only([TOP])
+    bounds = [
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).outlook(one).time_bound
+        for a in (0.5, 0.2, 0.1, 0.05, 0.025)
+    ]
+    assert all((more >= less).all() for less, more in pairwise(bounds))
+
+
+def test_fits_and_margins_are_worked_out_once(drawn):
+    predictor = Gaussian()
+    chooser = Chooser(drawn.take(range(12)), predictor, miscoverage=0.1)
+    first = chooser.choose(drawn.take([30]).only([2, TOP]))
+    fits = predictor.fits
+    again = chooser.choose(drawn.take([30]).only([2, TOP]))
+    chooser.choose(drawn.take([31]).only([2, TOP]))
+    assert fits == predictor.fits == 13
+    assert first == again
+
+
+def test_probes_lead_to_the_cheapest_context_without_limits(drawn, chooser):
+    regret = {0: [], 2: []}
+    for i in range(40, 65):
+        one, known = drawn.take([i]), [TOP]
+        for step in range(3):
+            if step in regret:
+                choice = chooser.choose(one.only(known)).context
+                regret[step].append(one.energy[0, choice] / one.energy.min() - 1)
+            known.append(chooser.next_probe(one.only(known)))
+        assert len(set(known)) == 4
+    assert np.mean(regret[2]) < 0.5 * np.mean(regret[0])
+
+
+def test_work_is_a_resource_and_the_highest_clock_is_that_of_the_same_work():
+    contexts = np.array([[b, c] for b in (1.0, 4.0) for c in (1.0, 2.0)])
+    values = np.ones((1, 4))
+    costs = Costs(("a",), ("a",), ("batch", "clock"), ("1", "GHz"), contexts, values, values)
+    work = work_of(costs, "batch")
+    assert work.tolist() == [1.0, 1.0, 4.0, 4.0]
+    assert [highest(costs, work, i) for i in range(4)] == [1, 1, 3, 3]
+    assert highest(costs, work_of(costs, ""), 0) == 3
+    swapped = replace(costs, contexts=contexts[:, ::-1], resources=("clock", "batch"))
+    swapped = replace(swapped, units=("GHz", "1"))
+    assert highest(swapped, np.ones(4), 0) == 3
+    with pytest.raises(ArgumentError, match="work is 'batches'"):
+        work_of(costs, "batches")
+
+
+def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser):
+    one = drawn.take([50])
+    with pytest.raises(MeasurementError, match="nothing was measured of 'p50'"):
+        chooser.choose(one.only([]))
+    with pytest.raises(ArgumentError, match="known are 2 programs"):
+        chooser.choose(drawn.take([50, 51]))
+    with pytest.raises(ArgumentError, match="other contexts"):
+        chooser.choose(replace(one, contexts=one.contexts + 1))
+    with pytest.raises(MeasurementError, match="measured in every context"):
+        chooser.next_probe(one)
+    with pytest.raises(ArgumentError, match="objective is 'power'"):
+        chooser.next_probe(one.only([TOP]), objective="power")
+    with pytest.raises(MeasurementError, match=r"fastest \(clock=2 GHz\)"):
+        chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
+    with pytest.raises(MeasurementError, match="at least 99 runs of as many different programs"):
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
+    with pytest.raises(ArgumentError, match="miscoverage is 0"):
+        Chooser(drawn, Gaussian(), miscoverage=0.0)
