@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     if options.contexts:
         spec = replace(spec, contexts=options.contexts)
     if options.dry_run or out is None:
-        for line in rehearse.rehearse(spec):
+        for line in rehearse.rehearse(spec, folder=out.parent if out else Path()):
             shared.show(line)
         return
     with Progress("measuring") as step:

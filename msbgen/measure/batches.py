@@ -75,7 +75,8 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
     if odd:
         where = "there" if odd[0] in counter_names(first) else "in the new runs"
         raise ProfileError(
-            f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted."
+            f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted. "
+            f"The new runs are kept: --resume without --with writes them."
         )
     parts = [first, second]
     names = resource_names(second)

@@ -21,9 +21,23 @@ _SHOWN = 5
 
 
 def rehearse(
-    spec: Spec, files: KernelFiles | None = None, recorder: Recorder | None = None
+    spec: Spec,
+    files: KernelFiles | None = None,
+    recorder: Recorder | None = None,
+    *,
+    folder: Path = Path(),
 ) -> Iterator[str]:
     """Plan, commands, time, changes and what takes them back, in lines.
+
+    Parameters
+    ----------
+    spec : Spec
+    files : KernelFiles, optional
+        Of the kernel that runs, where none are given.
+    recorder : Recorder, optional
+        perf, where none is given.
+    folder : Path
+        Where the output would be: its disk is to have room.
 
     Raises
     ------
@@ -35,7 +49,7 @@ def rehearse(
     pretended = Rehearsal(files or SystemFiles())
     settings = Settings(pretended, lambda record: None)
     actuators = actuators_of(spec, settings, "msbgen-SWEEP")
-    lacks = recorder.lacks(Path.cwd(), len(order.slots))
+    lacks = recorder.lacks(folder.resolve(), len(order.slots))
     check_machine(spec, order.contexts, actuators, lacks)
     cores = program_cores(spec)
     yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"

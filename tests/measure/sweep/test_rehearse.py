@@ -1,8 +1,11 @@
 """A rehearsal shows everything and changes nothing."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from msbgen.measure.actuators.actuator import SettingError
+from msbgen.measure.sweep import probe
 from msbgen.measure.sweep.probe import LackError
 from msbgen.measure.sweep.rehearse import rehearse
 from msbgen.measure.sweep.spec import Resource
@@ -60,3 +63,16 @@ def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):
     kernel.put("/sys/fs/resctrl/info/L3/cbm_mask", "0\n")
     with pytest.raises((LackError, SettingError)):
         list(rehearse(spec(), kernel))
+
+
+def test_room_is_wanted_where_the_output_would_be(tmp_path, monkeypatch):
+    asked = []
+
+    def usage(folder):
+        asked.append(folder)
+        return SimpleNamespace(free=0)
+
+    monkeypatch.setattr(probe.shutil, "disk_usage", usage)
+    with pytest.raises(LackError, match="make room, or name an output elsewhere"):
+        list(rehearse(spec(), machine(tmp_path), folder=tmp_path))
+    assert asked == [tmp_path]

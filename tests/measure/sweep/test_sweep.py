@@ -3,12 +3,16 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fake_kernel import RESCTRL, FakeKernel
+from msbgen.data.schema import counter_names
 from msbgen.data.store import read_profiles
 from msbgen.errors import ProfileError
 from msbgen.measure.actuators.actuator import SettingError
@@ -375,3 +379,44 @@ def test_a_journal_of_other_runs_is_refused(kernel, out):
         measure(spec(), out, files=kernel, resume=True, overwrite=True)
     journal.write_text(whole)
     measure(spec(), out, files=kernel, resume=True, overwrite=True)
+
+
+@pytest.fixture
+def probe():
+    """A probe at a function of the C library that nothing else of this machine has."""
+    mapped = Path("/proc/self/maps").read_text().split()
+    library = next(word for word in mapped if "/libc" in word)
+    name = f"msbgen_{os.getpid()}"
+    made = subprocess.run(
+        ["perf", "probe", "-q", "-x", library, "--add", f"{name}=getppid"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(
+            f"needs probes: run as root, with tracefs mounted ({made.stderr.strip()[:200]})"
+        )
+    yield f"probe_libc:{name}"
+    subprocess.run(["perf", "probe", "-q", "-d", f"probe_libc:{name}"], check=True)
+
+
+def test_tracepoints_and_probes_count_to_a_call(kernel, out, probe):
+    """700 calls of a function that is a system call each, in every run of every context."""
+    code = "import os\nfor _ in range(700): os.getppid()"
+    events = ("task-clock", "raw_syscalls:sys_enter", probe)
+    measure(spec(sys.executable, "-S", "-c", code, events=events), out, files=kernel)
+    data = read_profiles(out)
+    clock, calls, probed = (data[name].sum("time").values for name in counter_names(data))
+    assert clock.min() > 0
+    assert np.all(probed == probed.flat[0])
+    assert 700 <= probed.flat[0] < 720
+    assert np.all(calls >= probed)
+
+
+def test_events_that_do_not_exist_are_named_before_anything_runs(kernel, out):
+    one = spec(events=("task-clock", "probe_libc:no_such", "sched:no_such_tracepoint"))
+    with pytest.raises(LackError) as lack:
+        measure(one, out, files=kernel)
+    for name in one.events[1:]:
+        assert f"event '{name}'" in str(lack.value)
+    assert "perf probe -l" in str(lack.value)
+    assert not out.with_suffix(".recordings").exists()
