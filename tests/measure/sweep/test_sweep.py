@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -385,7 +386,7 @@ def test_a_journal_of_other_runs_is_refused(kernel, out):
 def probe():
     """A probe at a function of the C library that nothing else of this machine has."""
     mapped = Path("/proc/self/maps").read_text().split()
-    library = next(word for word in mapped if "/libc" in word)
+    library = next(word for word in mapped if re.search(r"/libc[.-]", word))
     name = f"msbgen_{os.getpid()}"
     made = subprocess.run(
         ["perf", "probe", "-q", "-x", library, "--add", f"{name}=getppid"],
@@ -407,9 +408,8 @@ def test_tracepoints_and_probes_count_to_a_call(kernel, out, probe):
     data = read_profiles(out)
     clock, calls, probed = (data[name].sum("time").values for name in counter_names(data))
     assert clock.min() > 0
-    assert np.all(probed == probed.flat[0])
-    assert 700 <= probed.flat[0] < 720
-    assert np.all(calls >= probed)
+    np.testing.assert_allclose(probed, 700, rtol=1e-6)
+    assert np.all(calls > 700)
 
 
 def test_events_that_do_not_exist_are_named_before_anything_runs(kernel, out):
