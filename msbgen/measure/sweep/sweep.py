@@ -134,6 +134,9 @@ def sweep(
     except BaseException:
         if not resume:
             _forget_nothing(journal, places)
+        kept = sum(r["event"] == "run" and r["outcome"] == DONE for r in journal.records)
+        if kept:
+            _log.warning("%s: %d runs are kept; go on with --resume", places.journal, kept)
         raise
     finally:
         journal.close()

@@ -215,6 +215,16 @@ def test_signals_that_are_survived_put_everything_back(kernel, tmp_path, out, nu
     assert not out.exists()
 
 
+def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(spec(), out, files=kernel, progress=stop)
+    assert f"{out.with_suffix('.journal')}: 2 runs are kept; go on with --resume" in caplog.text
+
+
 # --------------------------------------------------------------------------- refused
 
 
