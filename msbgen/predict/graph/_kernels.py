@@ -25,7 +25,7 @@ WORK, RANK = 0, 1
 TIME, BUSY = 0, 1
 START, END, CLUSTER = 0, 1, 2
 
-# What is left of a task when it counts as done, as a share of a second.
+# What is left of a task when it counts as done, as a share of the time until then.
 _DONE = 1e-12
 
 
@@ -63,12 +63,14 @@ def _pop(heap, keys, size):
 
 
 @_kernel
-def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts, totals, trace):
+def list_schedules(
+    nodes, successors, amounts, ranked, pace, joules, dispatch, contexts, totals, trace
+):
     """Schedule a graph greedily in each of several contexts.
 
     Whenever a core is free and a task ready, the task that became ready first, or of the lowest
     rank, starts where its pace is best.  Paces are constant between two events (a start, the end of
-    a dispatch, the end of a task) and looked up anew at each.
+    a task) and looked up anew at each.
 
     Parameters
     ----------
@@ -80,15 +82,17 @@ def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts,
         Work and rank of each task; the lowest rank first.
     ranked : bool
         Whether ready tasks are taken by rank, or in the order in which they became ready.
-    pace : ndarray, (n_clusters, n_clocks, own + 1, all + 1, n_kinds)
-        Seconds that a unit of work of a kind takes on a cluster at a clock, with so many tasks
-        running on the cluster and on all of them.
-    dispatch : ndarray, (n_clusters,)
+    pace : ndarray, (n_gifts, n_clusters, n_clocks, own + 1, all + 1, n_kinds)
+        Seconds that a unit of work of a kind takes, with one of several gifts of cache and
+        bandwidth, on a cluster at a clock, with so many tasks running on the cluster and on all.
+    joules : ndarray, as `pace`
+        What the unit takes beside what flows whatever runs [J].
+    dispatch : ndarray, (n_clusters, n_clocks)
         Time that a core spends before each task [s].
-    contexts : ndarray of int, (m, n_clusters, 2)
-        Cores that may be used and index of the clock, of each cluster.
-    totals : ndarray, (m, 1 + n_clusters + n_kinds n_clusters)
-        Written: time, busy core-seconds of each cluster, and those of each kind on it.
+    contexts : ndarray of int, (m, 1 + 2 n_clusters)
+        Gift; cores that may be used and index of the clock, of each cluster.
+    totals : ndarray, (m, 1 + 2 n_clusters)
+        Written: time, busy core-seconds of each cluster, joules of each cluster.
     trace : ndarray, (m or 0, n, 3)
         Written unless it is empty: start, end and cluster of each task.
 
@@ -97,17 +101,13 @@ def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts,
     Invariant: `ready` tasks wait for nothing and `running` ones fill the first slots, at most as
     many on a cluster as it has cores; time only advances while something runs.
     """
-    n, n_clusters, n_kinds = len(amounts), pace.shape[0], pace.shape[4]
-    m = len(contexts)
+    n, n_clusters, m = len(amounts), pace.shape[1], len(contexts)
     heap = np.empty(n, np.int32)
     waiting = np.empty(n, np.int32)
     keys = np.empty(n)
     most = 0
     for k in range(m):
-        cores = 0
-        for c in range(n_clusters):
-            cores += contexts[k, c, 0]
-        most = max(most, cores)
+        most = max(most, contexts[k, 1::2].sum())
     slot_task = np.empty(most, np.int32)
     slot_cluster = np.empty(most, np.int32)
     slot_left = np.empty(most)  # work
@@ -118,9 +118,7 @@ def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts,
         size, running, done, came = 0, 0, 0, 0
         now = 0.0
         own[:] = 0
-        cores = 0
-        for c in range(n_clusters):
-            cores += contexts[k, c, 0]
+        gift, cores = contexts[k, 0], contexts[k, 1::2].sum()
         for v in range(n):
             waiting[v] = nodes[v, WAITING]
             keys[v] = amounts[v, RANK]
@@ -135,56 +133,54 @@ def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts,
                 v = heap[size]
                 best, lowest = -1, np.inf
                 for c in range(n_clusters):
-                    if own[c] < contexts[k, c, 0]:
-                        p = pace[c, contexts[k, c, 1], own[c] + 1, running + 1, nodes[v, KIND]]
+                    if own[c] < contexts[k, 1 + 2 * c]:
+                        clock = contexts[k, 2 + 2 * c]
+                        p = pace[gift, c, clock, own[c] + 1, running + 1, nodes[v, KIND]]
                         if p < lowest:
                             best, lowest = c, p
                 slot_task[running] = v
                 slot_cluster[running] = best
                 slot_left[running] = amounts[v, WORK]
-                slot_wait[running] = dispatch[best]
+                slot_wait[running] = dispatch[best, contexts[k, 2 + 2 * best]]
                 running += 1
                 own[best] += 1
                 if len(trace) > 0:
                     trace[k, v, START] = now
                     trace[k, v, CLUSTER] = best
             if running == 0:  # a cycle, or no core: callers look before
-                totals[k, TIME] = np.nan
+                now = np.nan
                 break
             step = np.inf
             for s in range(running):
                 c = slot_cluster[s]
-                p = pace[c, contexts[k, c, 1], own[c], running, nodes[slot_task[s], KIND]]
+                kind = nodes[slot_task[s], KIND]
+                p = pace[gift, c, contexts[k, 2 + 2 * c], own[c], running, kind]
                 step = min(step, slot_wait[s] + slot_left[s] * p)
             now += step
-            beside = running
             for c in range(n_clusters):
                 totals[k, BUSY + c] += step * own[c]
-            # paces below are those that held during the step, whatever ends at its end
-            kept = 0
+            # paces are those that held during the step, whatever ends at its end
+            beside, kept = running, 0
             for s in range(running):
                 c = slot_cluster[s]
                 v = slot_task[s]
-                p = pace[c, contexts[k, c, 1], own[c], beside, nodes[v, KIND]]
-                totals[k, BUSY + n_clusters + c * n_kinds + nodes[v, KIND]] += step
+                clock, kind = contexts[k, 2 + 2 * c], nodes[v, KIND]
+                p = pace[gift, c, clock, own[c], beside, kind]
                 worked = step - slot_wait[s]
                 if worked >= 0.0:
                     slot_wait[s] = 0.0
                     slot_left[s] -= worked / p
+                    per_work = joules[gift, c, clock, own[c], beside, kind]
+                    totals[k, BUSY + n_clusters + c] += worked / p * per_work
                 else:
                     slot_wait[s] -= step
-            for s in range(running):
-                c = slot_cluster[s]
-                v = slot_task[s]
-                p = pace[c, contexts[k, c, 1], own[c], beside, nodes[v, KIND]]
-                if slot_wait[s] + slot_left[s] * p > _DONE + 1e-9 * step:
+                if slot_wait[s] + slot_left[s] * p > _DONE * now:
                     slot_task[kept] = v
                     slot_cluster[kept] = c
                     slot_left[kept] = slot_left[s]
                     slot_wait[kept] = slot_wait[s]
                     kept += 1
                 else:
-                    slot_left[s] = -1.0
                     done += 1
                     if len(trace) > 0:
                         trace[k, v, END] = now
@@ -200,5 +196,4 @@ def list_schedules(nodes, successors, amounts, ranked, pace, dispatch, contexts,
             own[:] = 0
             for s in range(running):
                 own[slot_cluster[s]] += 1
-        if done == n:
-            totals[k, TIME] = now
+        totals[k, TIME] = now

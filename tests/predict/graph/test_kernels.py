@@ -21,21 +21,19 @@ def packed(n, edges, kinds=None):
 def schedule(n, edges, work, pace, cores, dispatch=0.0, rank=None, kinds=None):
     nodes, successors = packed(n, edges, kinds)
     amounts = np.column_stack([work, np.zeros(n) if rank is None else rank]).astype(float)
-    contexts = np.array([[[c, 0] for c in cores]])
-    totals = np.empty((1, 1 + len(cores) * (1 + pace.shape[4])))
-    trace = np.empty((1, n, 3))
-    wait = np.full(len(cores), float(dispatch))
-    list_schedules(
-        nodes, successors, amounts, rank is not None, pace, wait, contexts, totals, trace
-    )
+    contexts = np.array([[0, *(x for c in cores for x in (c, 0))]])
+    totals, trace = np.empty((1, 1 + 2 * len(cores))), np.empty((1, n, 3))
+    wait = np.full((len(cores), 1), float(dispatch))
+    ranked, joules = rank is not None, 2.0 * pace
+    list_schedules(nodes, successors, amounts, ranked, pace, joules, wait, contexts, totals, trace)
     return totals[0], trace[0]
 
 
 def constant(*seconds, most=9):
     """The same pace on a cluster whatever runs beside."""
     return np.broadcast_to(
-        np.array(seconds, dtype=float)[:, None, None, None, None],
-        (len(seconds), 1, most, most, 1),
+        np.array(seconds, dtype=float)[None, :, None, None, None, None],
+        (1, len(seconds), 1, most, most, 1),
     ).copy()
 
 
@@ -122,7 +120,7 @@ def test_a_fork_and_join_takes_its_ends_and_its_longest_share():
 def test_pace_follows_what_runs_beside():
     """Two tasks share bandwidth until the shorter ends: 1 s at half pace, then alone."""
     pace = constant(1.0)
-    pace[:, :, 2, 2] = 2.0
+    pace[:, :, :, 2, 2] = 2.0
     totals, trace = schedule(2, set(), [0.5, 2.0], pace, (2,))
     assert trace[0, END] == pytest.approx(1.0)
     assert totals[TIME] == pytest.approx(1.0 + 1.5)
@@ -135,10 +133,12 @@ def test_the_lowest_rank_goes_first_where_ranks_are_given():
     assert (late[TIME], early[TIME]) == (pytest.approx(6.0), pytest.approx(5.0))
 
 
-def test_each_kind_has_a_pace_and_busy_seconds_of_its_own():
-    pace = np.broadcast_to(np.array([1.0, 4.0]), (1, 1, 3, 3, 2)).copy()
-    totals, _ = schedule(2, {(0, 1)}, [1.0, 1.0], pace, (2,), kinds=[0, 1])
-    assert totals.tolist() == pytest.approx([5.0, 5.0, 1.0, 4.0])
+def test_each_kind_has_a_pace_and_joules_of_its_own():
+    pace = np.broadcast_to(np.array([1.0, 4.0]), (1, 1, 1, 3, 3, 2)).copy()
+    totals, trace = schedule(2, {(0, 1)}, [1.0, 0.5], pace, (2,), 0.25, kinds=[0, 1])
+    assert trace[:, END].tolist() == pytest.approx([1.25, 3.5])
+    # joules are of work, twice its seconds, not of dispatch
+    assert totals.tolist() == pytest.approx([3.5, 3.5, 2 * 3.0])
 
 
 def test_a_cycle_ends_without_an_answer():
