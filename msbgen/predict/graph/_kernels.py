@@ -19,10 +19,11 @@ def _kernel(function: Callable[..., Any]) -> Any:
         return njit(**options)(function)
 
 
-# Columns of `nodes` and `amounts`, of what a context totals, and of a trace.
+# Columns of a graph's `nodes` and `amounts`, rows of `clusters`, columns of totals and of a trace.
 FIRST, WAITING, KIND = 0, 1, 2
 WORK, RANK = 0, 1
-TIME, BUSY = 0, 1
+SWIFTNESS, DISPATCH, ON, IDLE = 0, 1, 2, 3
+TIME, ON_JOULES, IDLE_JOULES, LAST, JOULES = 0, 1, 2, 3, 4
 START, END, CLUSTER = 0, 1, 2
 
 # What is left of a task when it counts as done, as a share of the time until then.
@@ -63,36 +64,35 @@ def _pop(heap, keys, size):
 
 
 @_kernel
-def list_schedules(
-    nodes, successors, amounts, ranked, pace, joules, dispatch, contexts, totals, trace
-):
+def list_schedules(graph, ranked, board, contexts, totals, trace):
     """Schedule a graph greedily in each of several contexts.
 
     Whenever a core is free and a task ready, the task that became ready first, or of the lowest
-    rank, starts where its pace is best.  Paces are constant between two events (a start, the end of
-    a task) and looked up anew at each.
+    rank, starts on the swiftest free core.  Paces are constant between two events (a start, the end
+    of a task, a step of the clocks) and looked up anew at each.
 
     Parameters
     ----------
-    nodes : ndarray of int, (n + 1, 3)
-        Where a task's successors begin in `successors`, how many tasks it waits for, its kind; the
-        last row ends the successors.
-    successors : ndarray of int, (n_edges,)
-    amounts : ndarray, (n, 2)
-        Work and rank of each task; the lowest rank first.
+    graph : tuple of arrays
+        ``nodes`` (n + 1, 3): where a task's successors begin in ``successors``, how many tasks it
+        waits for, its kind; the last row ends the successors.  ``successors`` (n_edges,).
+        ``amounts`` (n, 2): work and rank of each task, the lowest rank first.
     ranked : bool
         Whether ready tasks are taken by rank, or in the order in which they became ready.
-    pace : ndarray, (n_gifts, n_clusters, n_clocks, own + 1, all + 1, n_kinds)
-        Seconds that a unit of work of a kind takes, with one of several gifts of cache and
-        bandwidth, on a cluster at a clock, with so many tasks running on the cluster and on all.
-    joules : ndarray, as `pace`
-        What the unit takes beside what flows whatever runs [J].
-    dispatch : ndarray, (n_clusters, n_clocks)
-        Time that a core spends before each task [s].
-    contexts : ndarray of int, (m, 1 + 2 n_clusters)
-        Gift; cores that may be used and index of the clock, of each cluster.
-    totals : ndarray, (m, 1 + 2 n_clusters)
-        Written: time, busy core-seconds of each cluster, joules of each cluster.
+    board : tuple of arrays
+        ``pace`` (n_gifts, n_clusters, n_clocks, own + 1, all + 1, n_kinds): seconds that a unit of
+        work of a kind takes, with one of several gifts of cache and bandwidth, on a cluster at a
+        clock, with so many tasks running on the cluster and on all.  ``joules``: what the unit
+        takes beside what flows whatever runs.  ``clusters`` (4, n_clusters, n_clocks): swiftness,
+        time before each task [s], power of the cluster and of a core that waits [W].  ``cooling``
+        (6,): base power [W], ambient [°C], resistance [K/W], time constant [s], cap [°C] where
+        clocks are stepped down, and so many K below it up again.
+    contexts : tuple of arrays
+        ``rows`` (m, 1 + 2 n_clusters): gift; cores that may be used and index of the clock, of each
+        cluster.  ``temperature`` (m,) at the start [°C].
+    totals : ndarray, (m, 4 + n_clusters)
+        Written: time, joules of clusters and of waiting cores, the last temperature, joules of the
+        tasks on each cluster.
     trace : ndarray, (m or 0, n, 3)
         Written unless it is empty: start, end and cluster of each task.
 
@@ -101,24 +101,33 @@ def list_schedules(
     Invariant: `ready` tasks wait for nothing and `running` ones fill the first slots, at most as
     many on a cluster as it has cores; time only advances while something runs.
     """
-    n, n_clusters, m = len(amounts), pace.shape[1], len(contexts)
+    nodes, successors, amounts = graph
+    pace, joules, clusters, cooling = board
+    rows, temperature = contexts
+    base, ambient, resistance, constant, cap, hysteresis = cooling
+    n, n_clusters, m = len(amounts), pace.shape[1], len(rows)
     heap = np.empty(n, np.int32)
     waiting = np.empty(n, np.int32)
     keys = np.empty(n)
     most = 0
     for k in range(m):
-        most = max(most, contexts[k, 1::2].sum())
+        most = max(most, rows[k, 1::2].sum())
     slot_task = np.empty(most, np.int32)
     slot_cluster = np.empty(most, np.int32)
     slot_left = np.empty(most)  # work
     slot_wait = np.empty(most)  # of its dispatch [s]
+    slot_pace = np.empty(most)
+    slot_joules = np.empty(most)  # of a unit of work
     own = np.empty(n_clusters, np.int64)
+    clock = np.empty(n_clusters, np.int64)
     for k in range(m):
         totals[k] = 0.0
-        size, running, done, came = 0, 0, 0, 0
-        now = 0.0
+        size, running, done, came, down = 0, 0, 0, 0, 0
+        now, heat = 0.0, temperature[k]
         own[:] = 0
-        gift, cores = contexts[k, 0], contexts[k, 1::2].sum()
+        gift, cores = rows[k, 0], rows[k, 1::2].sum()
+        for c in range(n_clusters):
+            clock[c] = rows[k, 2 + 2 * c]
         for v in range(n):
             waiting[v] = nodes[v, WAITING]
             keys[v] = amounts[v, RANK]
@@ -131,17 +140,15 @@ def list_schedules(
             while size > 0 and running < cores:
                 size = _pop(heap, keys, size)
                 v = heap[size]
-                best, lowest = -1, np.inf
+                best, most_swift = -1, -np.inf
                 for c in range(n_clusters):
-                    if own[c] < contexts[k, 1 + 2 * c]:
-                        clock = contexts[k, 2 + 2 * c]
-                        p = pace[gift, c, clock, own[c] + 1, running + 1, nodes[v, KIND]]
-                        if p < lowest:
-                            best, lowest = c, p
+                    swift = clusters[SWIFTNESS, c, clock[c]]
+                    if own[c] < rows[k, 1 + 2 * c] and swift > most_swift:
+                        best, most_swift = c, swift
                 slot_task[running] = v
                 slot_cluster[running] = best
                 slot_left[running] = amounts[v, WORK]
-                slot_wait[running] = dispatch[best, contexts[k, 2 + 2 * best]]
+                slot_wait[running] = clusters[DISPATCH, best, clock[best]]
                 running += 1
                 own[best] += 1
                 if len(trace) > 0:
@@ -151,33 +158,52 @@ def list_schedules(
                 now = np.nan
                 break
             step = np.inf
+            power, on, idle, lowest = base, 0.0, 0.0, True
             for s in range(running):
-                c = slot_cluster[s]
-                kind = nodes[slot_task[s], KIND]
-                p = pace[gift, c, contexts[k, 2 + 2 * c], own[c], running, kind]
-                step = min(step, slot_wait[s] + slot_left[s] * p)
-            now += step
+                c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
+                slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
+                slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
+                step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
+                power += slot_joules[s] / slot_pace[s]
             for c in range(n_clusters):
-                totals[k, BUSY + c] += step * own[c]
-            # paces are those that held during the step, whatever ends at its end
-            beside, kept = running, 0
+                if rows[k, 1 + 2 * c] > 0:
+                    on += clusters[ON, c, clock[c]]
+                    idle += (rows[k, 1 + 2 * c] - own[c]) * clusters[IDLE, c, clock[c]]
+                    lowest = lowest and clock[c] == 0
+            power += on + idle
+            # clocks step when the temperature, on its way to `goal`, meets a threshold
+            goal, turn = ambient + resistance * power, 0
+            if goal > cap and not lowest:
+                wait = 0.0
+                if heat < cap:
+                    wait = constant * np.log((goal - heat) / (goal - cap))
+                if wait < step:
+                    step, turn = wait, 1
+            elif down > 0 and goal < cap - hysteresis:
+                wait = 0.0
+                if heat > cap - hysteresis:
+                    wait = constant * np.log((heat - goal) / (cap - hysteresis - goal))
+                if wait < step:
+                    step, turn = wait, -1
+            now += step
+            heat = goal + (heat - goal) * np.exp(-step / constant)
+            totals[k, ON_JOULES] += on * step
+            totals[k, IDLE_JOULES] += idle * step
+            kept = 0
             for s in range(running):
-                c = slot_cluster[s]
-                v = slot_task[s]
-                clock, kind = contexts[k, 2 + 2 * c], nodes[v, KIND]
-                p = pace[gift, c, clock, own[c], beside, kind]
+                c, v = slot_cluster[s], slot_task[s]
                 worked = step - slot_wait[s]
                 if worked >= 0.0:
                     slot_wait[s] = 0.0
-                    slot_left[s] -= worked / p
-                    per_work = joules[gift, c, clock, own[c], beside, kind]
-                    totals[k, BUSY + n_clusters + c] += worked / p * per_work
+                    amount = worked / slot_pace[s]
+                    slot_left[s] -= amount
+                    totals[k, JOULES + c] += amount * slot_joules[s]
                 else:
                     slot_wait[s] -= step
-                if slot_wait[s] + slot_left[s] * p > _DONE * now:
+                if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
                     slot_task[kept] = v
                     slot_cluster[kept] = c
-                    slot_left[kept] = slot_left[s]
+                    slot_left[kept] = max(slot_left[s], 0.0)
                     slot_wait[kept] = slot_wait[s]
                     kept += 1
                 else:
@@ -193,7 +219,14 @@ def list_schedules(
                                 came += 1
                             size = _push(heap, keys, size, w)
             running = kept
+            if turn != 0:
+                # rounding must not leave it a hair short, or it would turn again at once
+                heat = max(heat, cap) if turn > 0 else min(heat, cap - hysteresis)
+                down += turn
             own[:] = 0
             for s in range(running):
                 own[slot_cluster[s]] += 1
+            for c in range(n_clusters):
+                clock[c] = max(rows[k, 2 + 2 * c] - down, 0)
         totals[k, TIME] = now
+        totals[k, LAST] = heat

@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msbgen.predict.graph._kernels import BUSY, CLUSTER, END, START, TIME, list_schedules
+from msbgen.predict.graph._kernels import (
+    CLUSTER,
+    END,
+    IDLE_JOULES,
+    JOULES,
+    LAST,
+    ON_JOULES,
+    START,
+    TIME,
+    list_schedules,
+)
 
 
 def packed(n, edges, kinds=None):
@@ -18,14 +28,35 @@ def packed(n, edges, kinds=None):
     return nodes, np.array([v for _, v in edges], dtype=np.int32)
 
 
-def schedule(n, edges, work, pace, cores, dispatch=0.0, rank=None, kinds=None):
+# Base power 0, ambient 20 °C, 1 K/W, 10 s, never too hot.
+COLD = (0.0, 20.0, 1.0, 10.0, 1e9, 1.0)
+
+
+def schedule(
+    n,
+    edges,
+    work,
+    pace,
+    cores,
+    dispatch=0.0,
+    rank=None,
+    kinds=None,
+    watts=2.0,
+    on=0.0,
+    idle=0.0,
+    cooling=COLD,
+    clock=0,
+):
     nodes, successors = packed(n, edges, kinds)
     amounts = np.column_stack([work, np.zeros(n) if rank is None else rank]).astype(float)
-    contexts = np.array([[0, *(x for c in cores for x in (c, 0))]])
-    totals, trace = np.empty((1, 1 + 2 * len(cores))), np.empty((1, n, 3))
-    wait = np.full((len(cores), 1), float(dispatch))
-    ranked, joules = rank is not None, 2.0 * pace
-    list_schedules(nodes, successors, amounts, ranked, pace, joules, wait, contexts, totals, trace)
+    rows = np.array([[0, *(x for c in cores for x in (c, clock))]])
+    totals, trace = np.empty((1, 4 + len(cores))), np.empty((1, n, 3))
+    clusters = np.empty((4, *pace.shape[1:3]))
+    clusters[0] = 1.0 / pace[0, :, :, 1, 1, 0]  # swift where the pace is short
+    clusters[1:] = np.array([dispatch, on, idle])[:, None, None]
+    board = pace, watts * pace, clusters, np.array(cooling)
+    contexts = rows, np.array([20.0])
+    list_schedules((nodes, successors, amounts), rank is not None, board, contexts, totals, trace)
     return totals[0], trace[0]
 
 
@@ -90,7 +121,7 @@ def test_schedules_are_those_of_the_definition(graph, big, little, dispatch):
             there = (mine[:, START] <= start) & (mine[:, END] > start + 1e-9)
             assert there.sum() <= cores
         lasting = (mine[:, END] - mine[:, START]).sum()
-        assert totals[BUSY + c] == pytest.approx(lasting, abs=1e-6)
+        assert totals[JOULES + c] == pytest.approx(2.0 * (lasting - dispatch * len(mine)), abs=1e-6)
     # bounds of time: the critical path on the fastest cores, work over capacity
     longest = np.zeros(n)
     for v in range(n):
@@ -108,7 +139,7 @@ def test_a_chain_takes_the_sum_and_a_dispatch_for_each():
 def test_independent_tasks_fill_the_cores():
     totals, _ = schedule(7, set(), np.ones(7), constant(3.0), (3,))
     assert totals[TIME] == pytest.approx(3.0 * 3)
-    assert totals[BUSY] == pytest.approx(3.0 * 7)
+    assert totals[JOULES] == pytest.approx(2.0 * 3.0 * 7)
 
 
 def test_a_fork_and_join_takes_its_ends_and_its_longest_share():
@@ -138,7 +169,56 @@ def test_each_kind_has_a_pace_and_joules_of_its_own():
     totals, trace = schedule(2, {(0, 1)}, [1.0, 0.5], pace, (2,), 0.25, kinds=[0, 1])
     assert trace[:, END].tolist() == pytest.approx([1.25, 3.5])
     # joules are of work, twice its seconds, not of dispatch
-    assert totals.tolist() == pytest.approx([3.5, 3.5, 2 * 3.0])
+    assert totals[[TIME, JOULES]].tolist() == pytest.approx([3.5, 2 * 3.0])
+
+
+def test_joules_flow_whatever_runs_and_warm_the_device():
+    """One task of 3 s on two cores: 5 W of the cluster, 1 W of the core that waits, 2 W of work."""
+    totals, _ = schedule(1, set(), [1.0], constant(3.0), (2,), on=5.0, idle=1.0)
+    assert totals[[ON_JOULES, IDLE_JOULES, JOULES]].tolist() == pytest.approx([15, 3, 6])
+    assert totals[LAST] == pytest.approx(20 + 8 * (1 - np.exp(-0.3)))
+
+
+def test_clocks_step_down_at_the_cap_and_up_again_below_it():
+    """At 10 W the goal is 30 °C and the cap 25: after 10 ln 2 s clocks halve, power with them."""
+    pace = constant(1.0)
+    pace = np.concatenate([2.0 * pace, pace], axis=2)  # two clocks, the first half as fast
+    cooling = (0.0, 20.0, 1.0, 10.0, 25.0, 1e3)
+    slow, _ = schedule(1, set(), [20.0], pace, (1,), watts=10.0, cooling=cooling, clock=1)
+    # watts × pace are joules of a unit: at half the clock 10 W still, at the lowest clock
+    first = 10 * np.log(2.0)
+    assert slow[TIME] == pytest.approx(first + 2 * (20.0 - first))
+    never, _ = schedule(1, set(), [20.0], pace, (1,), watts=4.0, cooling=cooling, clock=1)
+    assert never[TIME] == pytest.approx(20.0)
+    # halved clocks that take next to nothing: down at 25 °C, up again at 24
+    pace[:, :, 0] = 2.0
+    up = (0.0, 20.0, 1.0, 10.0, 25.0, 1.0)
+    again, _ = schedule_with(pace, joules=(0.0, 10.0), cooling=up, work=20.0)
+    down_for, up_for = 10 * np.log(5 / 4), 10 * np.log(6 / 5)
+    work, now, fast = 20.0, 0.0, first
+    while True:
+        if work <= fast:
+            now += work
+            break
+        work, now = work - fast, now + fast
+        if work <= down_for / 2:
+            now += 2 * work
+            break
+        work, now, fast = work - down_for / 2, now + down_for, up_for
+    assert again[TIME] == pytest.approx(now)
+
+
+def schedule_with(pace, joules, cooling, work):
+    """One task on one core at the second of two clocks, joules of a unit of work given."""
+    nodes, successors = packed(1, set())
+    totals, trace = np.empty((1, 5)), np.empty((1, 1, 3))
+    spent = np.ones_like(pace) * np.array(joules)[None, None, :, None, None, None]
+    clusters = np.zeros((4, *pace.shape[1:3]))
+    board = pace, spent, clusters, np.array(cooling)
+    contexts = np.array([[0, 1, 1]]), np.array([20.0])
+    amounts = np.array([[work, 0.0]])
+    list_schedules((nodes, successors, amounts), False, board, contexts, totals, trace)
+    return totals[0], trace[0]
 
 
 def test_a_cycle_ends_without_an_answer():
