@@ -188,4 +188,4 @@ def mean_factors(fitted: Sequence[tuple[int, Factors]], n_clusters: int) -> Fact
         return Factors.none(n_clusters)
     pace = np.mean([factors.values[:n].mean() for n, factors in fitted])
     others = np.mean([factors.values[n:] for n, factors in fitted], axis=0)
-    return Factors(np.concatenate([np.full(n_clusters, pace), others]))
+    return Factors(np.array([*np.full(n_clusters, pace), *others], dtype=np.float64))

@@ -299,7 +299,7 @@ class _Trainer:
 
         order = self.rng.permutation(len(batches))
         for rows in np.split(order, range(self.training.rows, len(order), self.training.rows)):
-            batch = on_tensors(self._disturbed(joined([batches[i] for i in rows])))
+            batch = on_tensors(self._disturbed(joined([batches[i] for i in rows.tolist()])))
             y = torch.as_tensor(wanted[rows], dtype=torch.float32)
             said = forward(self.parameters, batch, self.settings, layer=self.layer, drop=self.drop)
             loss = self._loss(y, said)
