@@ -50,6 +50,25 @@ class Calibration:
     held: HeldOut
     quantities: tuple[str, ...]
 
+    def of_total(self, quantity: str) -> Calibration:
+        """Bounds on the total over a run of another quantity: `duration_bound` is in its unit.
+
+        Raises
+        ------
+        ArgumentError
+            No such quantity.
+        MeasurementError
+            Some run counted nothing of it.
+        """
+        if quantity not in self.quantities:
+            raise ArgumentError(
+                f"quantity is {quantity!r}; one of {', '.join(self.quantities)} is wanted."
+            )
+        return self._once(self._find_total, quantity)
+
+    def _find_total(self, quantity: str) -> Calibration:
+        return Calibration(self.held.of_total(self.quantities.index(quantity)), self.quantities)
+
     def duration_bound(self, contexts: ArrayLike, miscoverage: float) -> Floats:
         """Execution time [s] that a new run exceeds with probability at most `miscoverage`.
 

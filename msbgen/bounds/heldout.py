@@ -60,6 +60,9 @@ class HeldOut:
     state : ndarray, (pairs, segments, k)
         Measured amounts per segment of progress of every run of every left-out prediction,
         placed within the sampling intervals by that prediction (`clock.sharpen`).
+    bounded : int
+        The quantity whose total over a run is bounded: 0 for the execution time.  Of another one
+        (:meth:`of_total`) `duration` holds the totals.
     """
 
     trend: Trend
@@ -71,6 +74,23 @@ class HeldOut:
     run_context: Indices
     duration: Floats
     state: Floats
+    bounded: int = 0
+
+    def of_total(self, quantity: int) -> HeldOut:
+        """The same for bounds on the total of another quantity: energy, say.
+
+        Raises
+        ------
+        MeasurementError
+            Some run, or some prediction, has nothing of it.
+        """
+        total = np.full(len(self.duration), np.nan)
+        total[self._pairs[1]] = self.state[..., quantity].sum(axis=1)
+        if not (np.all(total > 0) and np.all(self.predicted[..., quantity].sum(axis=1) > 0)):
+            raise MeasurementError(
+                "some run counted nothing of what is bounded; drop it, or measure it again."
+            )
+        return replace(self, duration=total, bounded=quantity)
 
     @property
     def segments(self) -> int:
@@ -106,7 +126,7 @@ class HeldOut:
 
     @cached_property
     def log_time(self) -> Floats:
-        """Log of the measured execution time, (pairs,)."""
+        """Log of the measured execution time, or other total, (pairs,)."""
         return np.log(self.duration)[self._pairs[1]]
 
     @cached_property
@@ -284,8 +304,9 @@ class Asked:
 
     @cached_property
     def log_time(self) -> Floats:
-        """Log of the predicted execution time, (q,)."""
-        return np.log(self._state[..., 0].sum(axis=1))
+        """Log of the predicted execution time, or other total, (q,)."""
+        total = self._state[..., self.held.bounded].sum(axis=1)
+        return np.log(np.maximum(total, np.finfo(float).tiny))
 
     @cached_property
     def predicted(self) -> Floats:
@@ -317,8 +338,8 @@ class LeftOut:
 
     @cached_property
     def log_time(self) -> Floats:
-        """Log of the predicted execution time, (rows,)."""
-        return np.log(self.held.predicted[..., 0].sum(axis=1))
+        """Log of the predicted execution time, or other total, (rows,)."""
+        return np.log(self.held.predicted[..., self.held.bounded].sum(axis=1))
 
 
 # Contexts to be bounded, and what the heads ask of them.

@@ -27,6 +27,7 @@ is done:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -35,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.data.arrays import StoredArrays
-from msbgen.data.schema import count_array, counter_names
+from msbgen.data.schema import ENERGY_BOUND, ENERGY_UNITS, count_array, counter_names
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel
 from msbgen.machine import OnProgress
@@ -101,6 +102,35 @@ class CalibratedModel(ProfileModel):
         """
         return self.calibration.duration_bound(self.checked(contexts), miscoverage)
 
+    def energy_bound(self, contexts: ArrayLike, miscoverage: float = 0.05) -> Floats:
+        """Energy [J] that a new run exceeds with probability at most `miscoverage`.
+
+        As :meth:`duration_bound`, for the counter in joules.
+
+        Raises
+        ------
+        ArgumentError
+            As :meth:`duration_bound`; no counter is in joules, or several are and none is called
+            ``energy``, or it is the clock.
+        MeasurementError
+            As :meth:`duration_bound`; some run took no energy.
+        """
+        joules = self._joules()
+        if len(joules) != 1:
+            what = f"{', '.join(joules)} are" if joules else "no counter beside the clock is"
+            raise ArgumentError(f"{what} in joules; one counter of energy, 'energy', is wanted.")
+        query = self.checked(contexts)
+        return self.calibration.of_total(joules[0]).duration_bound(query, miscoverage)
+
+    def _joules(self) -> list[str]:
+        """Counters of energy: the one that is called so, where there is one."""
+        found = [
+            name
+            for name, attrs in self.counters.items()
+            if attrs.get("units") == ENERGY_UNITS and name in self.calibration.quantities
+        ]
+        return ["energy"] if "energy" in found else found
+
     def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
         """Mean profile and duration bound of one context, in milliseconds.
 
@@ -123,7 +153,8 @@ class CalibratedModel(ProfileModel):
         Returns
         -------
         xarray.Dataset
-            Over ``context``: ``duration_bound`` [s]; ``extrapolated``, 1 outside the hull of the
+            Over ``context``: ``duration_bound`` [s], and where energy was counted
+            ``energy_bound`` [J]; ``extrapolated``, 1 outside the hull of the
             known contexts; ``beyond``, 1 where its bound is a guess, as no left-out prediction had
             to reach as far: the context is farther from the known ones than any that was left out,
             or at a new level of a resource of which none was tried (one that was measured at two
@@ -137,9 +168,15 @@ class CalibratedModel(ProfileModel):
         text = f"execution time that a new run exceeds with probability {miscoverage:g}"
         far = "bound is a guess: nothing that was left out lay as far from the rest"
         hull = "context lies outside the hull of the measured ones"
+        energy: dict[str, Any] = {}
+        if len(self._joules()) == 1:
+            joules = self.energy_bound(query, miscoverage)
+            said = f"energy that a new run exceeds with probability {miscoverage:g}"
+            energy[ENERGY_BOUND] = "context", joules, {"units": ENERGY_UNITS, "long_name": said}
         return xr.Dataset(
             {
                 "duration_bound": ("context", bound, {"units": "s", "long_name": text}),
+                **energy,
                 "extrapolated": ("context", outside, {"units": "1", "long_name": hull}),
                 "beyond": ("context", beyond, {"units": "1", "long_name": far}),
             },

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from msbgen.data.breaches import Breaches
 from msbgen.data.schema import (
+    COUNT_UNITS,
+    ENERGY_UNITS,
     REPLICATES,
     RESERVED,
     SCHEMA,
@@ -293,10 +295,10 @@ def _counter_layout_errors(ds: xr.Dataset) -> Iterator[str]:
         yield from _label_errors("counter", name, ds[name])
         yield from _dims_errors(ds, name, with_time=True)
         got = ds[name].attrs.get("units")
-        if not _is(got, "1"):
+        if not any(_is(got, units) for units in (COUNT_UNITS, ENERGY_UNITS)):
             yield (
                 f"counter '{name}' has units {_shown(got)}; events per interval are wanted, "
-                f"units '1' (multiply rates by the interval)."
+                f"units '1', or energy, 'J' (multiply rates and power by the interval)."
             )
 
 

@@ -10,7 +10,8 @@ name                      dims                    meaning
 one coordinate a          context                 what the core was given; ``role="resource"``,
 resource                                          ``units``, ``long_name``, ``levels`` (every value
                                                   that the platform can set)
-one variable a counter    context[, run], time    events in the interval that ends at ``time`` [1];
+one variable a counter    context[, run], time    events in the interval that ends at ``time`` [1],
+                                                  or its energy [J];
                                                   ``role="counter"``; NaN once the run has ended
 ``duration``              context[, run]          execution time of the run [s]
 ========================  ======================  ==================================================
@@ -35,13 +36,17 @@ from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")
+# What counters are in: events, or the joules of a meter.
+COUNT_UNITS, ENERGY_UNITS = "1", "J"
 # Columns that a plan, and a table of bounds, have beside the resources.
 PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 BOUND_COLUMNS = ("duration_bound", "margin_shape", "extrapolated", "beyond")
+# What it has too where the profiles count energy.
+ENERGY_BOUND = "energy_bound"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", "method", "metric", "score"}
-    | {*PLAN_COLUMNS, *BOUND_COLUMNS}
+    | {*PLAN_COLUMNS, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share of them are one level: what is left of
 # a decimal fraction after a detour through text, float32, or a sum of steps.
@@ -178,7 +183,8 @@ def describe_profiles(dataset: xr.Dataset) -> str:
     for name in counter_names(dataset):
         total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
         total = total.reshape(duration.shape)[np.isfinite(duration)]
-        lines.append(f"counter   {name}: {span(total)} events a run")
+        what = "J" if dataset[name].attrs.get("units") == ENERGY_UNITS else "events"
+        lines.append(f"counter   {name}: {span(total)} {what} a run")
     return "\n".join(lines)
 
 
@@ -284,7 +290,7 @@ def make_profiles(
     Parameters
     ----------
     counts : array_like, (n_contexts[, n_runs], n_times, n_counters)
-        Events per interval, NaN once a run has ended [1].
+        Events per interval [1], or energy [J], NaN once a run has ended.
     duration : array_like, (n_contexts[, n_runs])
         Execution times [s].
     contexts : array_like, (n_contexts, n_resources)
@@ -292,7 +298,8 @@ def make_profiles(
     interval : float
         Sampling interval [s].
     resources, counters : mapping of str to attributes
-        Names, with at least ``units`` for resources; the roles are added.
+        Names, with at least ``units`` for resources; the roles are added, and ``units="1"`` for
+        counters that have none.
     replicate : {"run", "sample"}
         What the second dimension of `counts` is called, where it has one.
     attrs : mapping

@@ -13,7 +13,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import BOUND_COLUMNS, PLAN_COLUMNS
+from msbgen.data.schema import BOUND_COLUMNS, ENERGY_BOUND, PLAN_COLUMNS
 from msbgen.errors import ProfileError
 
 # Runs of one context that nobody measures: a mistake.
@@ -167,13 +167,20 @@ def plan_rows(
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
-    """Rows of bounds: each context, its bound [s], the margin's shape, extrapolated, beyond."""
+    """Rows of bounds: each context, its bound [s], the margin's shape, extrapolated, beyond.
+
+    Where energy was counted its bound [J] comes last.
+    """
     resources = [str(name) for name in bounds.coords]
-    yield [*resources, *BOUND_COLUMNS]
+    more = [ENERGY_BOUND] if ENERGY_BOUND in bounds else []
+    yield [*resources, *BOUND_COLUMNS, *more]
     contexts = zip(*(bounds[name].values.tolist() for name in resources))
-    values = (bounds[n].values.tolist() for n in ("duration_bound", "extrapolated", "beyond"))
-    for levels, bound, outside, beyond in zip(contexts, *values):
-        yield [*map(_level, levels), f"{bound:.6g}", bounds.attrs["margin_shape"], outside, beyond]
+    names = ("duration_bound", "extrapolated", "beyond", *more)
+    values = zip(*(bounds[name].values.tolist() for name in names))
+    shape = bounds.attrs["margin_shape"]
+    for levels, (bound, outside, beyond, *joules) in zip(contexts, values):
+        energy = [f"{value:.6g}" for value in joules]
+        yield [*map(_level, levels), f"{bound:.6g}", shape, outside, beyond, *energy]
 
 
 def _level(value: float) -> str:

@@ -9,6 +9,7 @@ import xarray as xr
 from conftest import synthetic_task
 from msbgen.bounds.heads import HEADS
 from msbgen.bounds.model import CalibratedModel, calibrate_model
+from msbgen.data.energy import add_energy, total_energy
 from msbgen.data.schema import count_array, duration_array
 from msbgen.data.tables import bound_rows
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
@@ -189,3 +190,47 @@ def test_mutated_files_are_refused_or_answered_finitely(calibrated, between, par
         lower, upper = again.calibration.bands(between[:2], 0.1)
         assert np.all(lower <= upper)
     assert 20 < refused < 75
+
+
+def metered(dataset):
+    """The same with a meter: a cube of the clock, and a tenth more where much is missed."""
+    clock, misses = dataset["frequency"], dataset["cache_misses"]
+    watts = (1.0 + clock**3) * (1.0 + 0.1 * (misses > misses.mean()))
+    watts = watts.where(np.isfinite(misses)).transpose(*misses.dims).assign_attrs(units="W")
+    return add_energy(dataset.assign(power=watts), "power")
+
+
+@pytest.fixture(scope="module")
+def energetic(task, quick):
+    whole = metered(task)
+    return calibrate_model(fit_profiles(whole, quick), whole)
+
+
+def test_energy_is_bounded_beside_the_duration(energetic, between):
+    bounds = energetic.bounds(between, 0.1)
+    assert bounds["energy_bound"].attrs["units"] == "J"
+    truth = total_energy(metered(synthetic_task(between, n_runs=4)))
+    bound = bounds["energy_bound"].values
+    assert np.mean(truth <= bound[:, None]) >= 0.9
+    assert np.median(bound / truth.mean(axis=1)) < 1.1
+    np.testing.assert_array_equal(bound, energetic.energy_bound(between, 0.1))
+    smaller = energetic.energy_bound(between, 0.3)
+    assert (smaller <= bound).all()
+    header, row, *_ = bound_rows(bounds)
+    assert (header[-1], float(row[-1])) == ("energy_bound", pytest.approx(bound[0], rel=1e-5))
+
+
+def test_energy_bounds_survive_a_file(energetic, between, tmp_path):
+    energetic.save(tmp_path / "m.nc")
+    loaded = CalibratedModel.load(tmp_path / "m.nc")
+    np.testing.assert_array_equal(
+        loaded.energy_bound(between, 0.1), energetic.energy_bound(between, 0.1)
+    )
+
+
+def test_without_joules_there_is_no_energy_bound(calibrated, between):
+    assert "energy_bound" not in calibrated.bounds(between, 0.1)
+    with pytest.raises(ArgumentError, match="no counter beside the clock is in joules"):
+        calibrated.energy_bound(between, 0.1)
+    with pytest.raises(ArgumentError, match="quantity is 'power'"):
+        calibrated.calibration.of_total("power")

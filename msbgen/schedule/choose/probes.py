@@ -106,7 +106,7 @@ def mean_regret(
     """
     at, (seconds, joules) = reference
     truth = np.log(np.stack([others.time, others.energy, others.power], axis=1))
-    there = np.isfinite(truth).all(axis=1)
+    there = np.asarray(np.isfinite(truth).all(axis=1))
     with np.errstate(invalid="ignore"):
         scale = truth[:, :, at] - np.log([seconds, joules, joules / seconds])
         scale[:, 2] = 0.0  # watts are watts
@@ -115,7 +115,7 @@ def mean_regret(
         cost, thought = ((weights * x).sum(axis=1) - np.log(work) for x in (truth, expected))
         kept = np.asarray((truth <= most + _ROUNDING).all(axis=1) & there)
         held = np.asarray((upper <= most + _ROUNDING).all(axis=1) & there)
-    served = np.asarray(kept.any(axis=1) & there[:, at])
+    served = np.array([row.any() for row in kept]) & there[:, at]
     if not served.any():
         return np.inf
     held[~held.any(axis=1), at] = True  # nothing is sure: stay where the measurement was
