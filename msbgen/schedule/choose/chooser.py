@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.conformal import contexts_needed
+from msbgen.data.belief import Belief, Fitted, Predictor
 from msbgen.data.costs import Costs
 from msbgen.errors import ArgumentError, MeasurementError
-from msbgen.schedule.choose.belief import Belief, Fitted, Predictor
 from msbgen.schedule.choose.decide import (
     NO_LIMITS,
     Choice,

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.conformal import check_rate
+from msbgen.data.belief import Belief, Fitted
 from msbgen.data.costs import Costs
 from msbgen.errors import MeasurementError
-from msbgen.schedule.choose.belief import Belief, Fitted
 
 Floats = NDArray[np.float64]
 

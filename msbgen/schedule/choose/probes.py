@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from msbgen.data.belief import Belief
 from msbgen.data.costs import Costs
-from msbgen.schedule.choose.belief import Belief
 from msbgen.schedule.choose.decide import Limits, Objective
 
 Floats = NDArray[np.float64]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from choosing import programs
-from msbgen.schedule.choose.belief import Belief
+from msbgen.data.belief import Belief
 from msbgen.schedule.choose.decide import NO_LIMITS, Limits
 from msbgen.schedule.choose.probes import improvement, mean_regret
 

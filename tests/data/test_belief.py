@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from msbgen.data.belief import Belief
 from msbgen.errors import ArgumentError
-from msbgen.schedule.choose.belief import Belief
 
 
 def test_energy_is_the_product_of_time_and_power_by_sampling():
