@@ -1,0 +1,340 @@
+"""What runs of task graphs on a device are: measured or simulated, a row each.
+
+A dataset of runs (``msbgen-graph-runs/1``) is a plain :class:`xarray.Dataset` over ``run``:
+
+======================  ==================================================================
+name                    meaning
+======================  ==================================================================
+``graph``               name of the graph
+``family``              its family: what is held back as a whole
+a coordinate a column   what the run was given: cores and clock of each cluster, ways of
+of the device           the caches, bandwidth; ``role="resource"``
+``makespan``            from its start to its end [s]
+``energy``              of all of the device in that time [J]
+``start_temperature``   [degC]
+``power``               optional: mean power, where it was measured apart [W]
+``peak_temperature``    optional [degC]
+``last_temperature``    optional [degC]
+``throttled``           optional: time with clocks stepped down [s]
+``extrapolated``        optional: 1 where profiles were stretched beyond their clocks
+======================  ==================================================================
+
+Attribute ``device``: the name of the sheet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.data.devices import Device, check_contexts
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.tables import read_lines, shown, write_table
+from msbgen.errors import ArgumentError, ProfileError
+
+RUNS_SCHEMA = "msbgen-graph-runs/1"
+
+Floats = NDArray[np.float64]
+
+# Numbers of a run: units, what they mean, the least; the first two are always there.
+NUMBERS = {
+    "makespan": ("s", "time from start to end", 1e-12),
+    "energy": ("J", "energy of the device", 1e-15),
+    "start_temperature": ("degC", "temperature at the start", -100.0),
+    "power": ("W", "mean power", 1e-9),
+    "peak_temperature": ("degC", "highest temperature", -100.0),
+    "last_temperature": ("degC", "temperature at the end", -100.0),
+    "throttled": ("s", "time with clocks stepped down", 0.0),
+}
+_MOST = 1e25
+_NEEDED = ("makespan", "energy")
+# Energy may be this share off power × time: readings of meters are coarse.
+_METER = 0.5
+
+
+def make_graph_runs(
+    device: Device,
+    contexts: ArrayLike,
+    *,
+    graph: Sequence[str],
+    family: Sequence[str],
+    makespan: ArrayLike,
+    energy: ArrayLike,
+    start_temperature: ArrayLike | None = None,
+    extrapolated: ArrayLike | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    **numbers: ArrayLike | None,
+) -> xr.Dataset:
+    """Put labels on arrays of one row a run.
+
+    Parameters
+    ----------
+    device : Device
+    contexts : array_like, (n, n_columns)
+        Columns as ``device.columns``.
+    graph, family : sequence of str, (n,)
+    makespan, energy : array_like, (n,)
+        [s], [J]
+    start_temperature : array_like, (n,)
+        Ambient where not given [°C].
+    extrapolated : array_like of bool, (n,)
+    attrs : mapping
+    **numbers : array_like, (n,) each
+        Any other of :data:`NUMBERS`; None counts as not given.
+
+    Raises
+    ------
+    ArgumentError
+        An unknown name of numbers, or what :func:`validate_graph_runs` would refuse.
+    """
+    table = check_contexts(device, contexts)
+    n = len(table)
+    if start_temperature is None:
+        start_temperature = np.full(n, device.ambient)
+    given = {"makespan": makespan, "energy": energy, "start_temperature": start_temperature}
+    given |= {key: values for key, values in numbers.items() if values is not None}
+    variables: dict[str, Any] = {
+        "graph": ("run", np.array(list(map(str, graph)), dtype=str)),
+        "family": ("run", np.array(list(map(str, family)), dtype=str)),
+    }
+    for key, values in given.items():
+        if key not in NUMBERS:
+            raise ArgumentError(f"'{key}' is no number of a run; {', '.join(NUMBERS)} are.")
+        label = {"units": NUMBERS[key][0], "long_name": NUMBERS[key][1]}
+        variables[key] = "run", np.asarray(values, dtype=float), label
+    if extrapolated is not None:
+        label = {"units": "1", "long_name": "profiles were stretched beyond their clocks"}
+        variables["extrapolated"] = "run", np.asarray(extrapolated, dtype=np.int8), label
+    coords = {
+        name: ("run", table[:, i], {**device.labels[name], "role": "resource"})
+        for i, name in enumerate(device.columns)
+    }
+    for key, (_, values, *_) in variables.items():
+        if np.shape(values) != (n,):
+            raise ArgumentError(f"{key} has shape {np.shape(values)}; one for {n} runs is wanted.")
+    header = {"schema": RUNS_SCHEMA, "device": device.name, **(attrs or {})}
+    try:
+        return validate_graph_runs(xr.Dataset(variables, coords, header), source="runs")
+    except ProfileError as error:
+        raise ArgumentError(error.problems[0]) from None
+
+
+def validate_graph_runs(
+    runs: xr.Dataset, device: Device | None = None, *, source: str = "runs"
+) -> xr.Dataset:
+    """Return the dataset if it obeys the contract, and is of the device where one is given.
+
+    Raises
+    ------
+    ProfileError
+        With one sentence for every problem.
+    """
+    problems = list(_layout_problems(runs)) or list(_value_problems(runs))
+    if not problems and device is not None:
+        problems = list(_device_problems(runs, device))
+    if problems:
+        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
+    return runs
+
+
+def run_contexts(runs: xr.Dataset, device: Device) -> Floats:
+    """Contexts of runs, (n, n_columns), in the order of the device's columns."""
+    return np.stack([runs[name].values.astype(float) for name in device.columns], axis=1)
+
+
+def join_graph_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
+    """Runs of one device from several datasets, in their order; numbers that all of them have.
+
+    Raises
+    ------
+    ArgumentError
+        None, or of several devices.
+    """
+    if not parts:
+        raise ArgumentError("runs are none; those of one graph or more are wanted.")
+    devices = sorted({str(part.attrs["device"]) for part in parts})
+    if len(devices) > 1:
+        raise ArgumentError(f"runs are of {' and '.join(devices)}; those of one device are wanted.")
+    kept = [name for name in parts[0].data_vars if all(name in part for part in parts)]
+    return xr.concat([part[kept] for part in parts], "run", combine_attrs="override")
+
+
+def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
+    """Read runs from netCDF, or from a table: a CSV file with a row a run.
+
+    A table's header names ``graph``, ``makespan [s]``, ``energy [J]``, every column of the device
+    and, if wanted, ``family`` and other numbers with their units, as ``power [W]``.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, breaks the contract, or is of another device; the message names
+        the line of a table.
+    """
+    path = Path(path)
+    if path.suffix == ".nc":
+        return validate_graph_runs(load_netcdf(path), device, source=path.name)
+    lines = read_lines(path)
+    if not lines:
+        raise ProfileError(f"{path.name}: is empty; a header and a row a run are wanted.")
+    (_, header), *rest = lines
+    titles = {name: f"{name} [{units}]" for name, (units, _, _) in NUMBERS.items()}
+    titles["start_temperature"] = "start_temperature [degC]"
+    words = ("graph", "family")
+    known = {**{name: name for name in (*words, *device.columns)}, **titles}
+    named = {title: name for name, title in known.items()}
+    for title in header:
+        if title not in named or header.count(title) > 1:
+            state = "named twice" if title in named else "no column of runs"
+            raise ProfileError(
+                f"{path.name}: column {shown([title])} is {state}; {', '.join(named)} are."
+            )
+    for name in ("graph", *_NEEDED, *device.columns):
+        if known[name] not in header:
+            raise ProfileError(f"{path.name}: column '{known[name]}' is missing; add it.")
+    if not rest:
+        raise ProfileError(f"{path.name}: there are no runs below the header; list some.")
+    columns: dict[str, list[Any]] = {named[title]: [] for title in header}
+    for line, cells in rest:
+        if len(cells) != len(header):
+            raise ProfileError(
+                f"{path.name}: line {line} has {len(cells)} cells; {len(header)} are wanted."
+            )
+        for title, cell in zip(header, cells):
+            name = named[title]
+            columns[name].append(cell if name in words else _number(cell, title, line, path.name))
+    n = len(rest)
+    lines_of = [line for line, _ in rest]
+    table = np.array([columns.pop(name) for name in device.columns]).T
+    words_of = {"graph": columns.pop("graph"), "family": columns.pop("family", [""] * n)}
+    numbers: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    try:
+        runs = make_graph_runs(device, table, **words_of, **numbers)
+    except ArgumentError as error:
+        raise ProfileError(f"{path.name}: {_with_line(str(error), lines_of)}") from None
+    return runs
+
+
+def write_graph_runs(
+    runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Validate and write runs, whole or not at all: netCDF, or a table where the name ends so.
+
+    Raises
+    ------
+    ProfileError
+        The dataset breaks the contract; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    validate_graph_runs(runs, source=Path(path).name)
+    if Path(path).suffix == ".csv":
+        write_table(run_rows(runs), path, overwrite=overwrite)
+    else:
+        save_netcdf(runs, path, overwrite=overwrite)
+
+
+def run_rows(runs: xr.Dataset) -> Iterator[list[Any]]:
+    """Rows of a table, as :func:`read_graph_runs` reads it, the header first."""
+    columns = [str(name) for name in runs.coords if name != "run"]
+    numbers = [name for name in NUMBERS if name in runs]
+    yield ["graph", "family", *columns, *(f"{name} [{NUMBERS[name][0]}]" for name in numbers)]
+    arrays = [runs[name].values.tolist() for name in ("graph", "family", *columns, *numbers)]
+    for word, family, *values in zip(*arrays):
+        yield [word, family, *(f"{value:.10g}" for value in values)]
+
+
+def _number(cell: str, title: str, line: int, source: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise ProfileError(
+            f"{source}: line {line}, column '{title}' is {shown([cell])}; a number is wanted."
+        )
+    return value
+
+
+def _with_line(sentence: str, lines: Sequence[int]) -> str:
+    """A sentence about the run or context of a number, with the line of the table instead."""
+    import re
+
+    found = re.search(r"\b(?:run|context) (\d+)\b", sentence)
+    if not found:
+        return sentence
+    return sentence.replace(found[0], f"line {lines[int(found[1])]}", 1)
+
+
+# --------------------------------------------------------------------------- problems
+
+
+def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
+    schema = ds.attrs.get("schema")
+    if not isinstance(schema, str) or schema != RUNS_SCHEMA:
+        yield f"attribute 'schema' is {schema!r}; runs of graphs say '{RUNS_SCHEMA}'."
+        return
+    if ds.sizes.get("run", 0) == 0:
+        yield "dimension 'run' is missing or empty; at least one run is wanted."
+    if not isinstance(ds.attrs.get("device"), str):
+        yield f"attribute 'device' is {ds.attrs.get('device')!r}; the name of a sheet is wanted."
+    numbers = [*_NEEDED, "start_temperature", *(n for n in NUMBERS if n in ds)]
+    for name in dict.fromkeys(("graph", "family", *numbers)):
+        kinds = "OUT" if name in ("graph", "family") else "fiu"
+        if name not in ds:
+            yield f"variable '{name}' is missing."
+        elif ds[name].dims != ("run",):
+            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['run'] is wanted."
+        elif ds[name].dtype.kind not in kinds:
+            wanted = "words" if kinds == "OUT" else "numbers"
+            yield f"variable '{name}' holds {ds[name].dtype}; {wanted} are wanted."
+        elif name in NUMBERS and ds[name].attrs.get("units") != NUMBERS[name][0]:
+            got, wanted = ds[name].attrs.get("units"), NUMBERS[name][0]
+            yield f"variable '{name}' has units {got!r}; units '{wanted}' are wanted."
+    if not any(coord.attrs.get("role") == "resource" for coord in ds.coords.values()):
+        yield "no resource found; coordinates with what each run was given are wanted."
+
+
+def _value_problems(ds: xr.Dataset) -> Iterator[str]:
+    for name, (_, _, least) in NUMBERS.items():
+        if name not in ds:
+            continue
+        values = ds[name].values.astype(float)
+        bad = ~((values >= least) & (values <= _MOST))
+        if bad.any():
+            row = int(np.argmax(bad))
+            got = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
+            wanted = "a positive number" if 0 < least < 1 else f"a number from {least:g} on"
+            yield f"'{name}' is {got} in run {row}; {wanted} is wanted."
+    if "power" in ds:
+        energy, power, time = (ds[name].values for name in ("energy", "power", "makespan"))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = energy / (power * time)
+        bad = ~(np.abs(np.log(np.clip(ratio, 1e-300, 1e300))) < np.log1p(_METER))
+        if bad.any():
+            row = int(np.argmax(bad))
+            yield (
+                f"'energy' is {energy[row]:g} J in run {row}, {ratio[row]:.3g} times power × time "
+                f"({power[row]:g} W × {time[row]:g} s); one of them is in another unit: mend it."
+            )
+
+
+def _device_problems(runs: xr.Dataset, device: Device) -> Iterator[str]:
+    if runs.attrs["device"] != device.name:
+        other = runs.attrs["device"]
+        yield f"runs are of the device '{other}'; those of '{device.name}' are wanted."
+        return
+    for name in device.columns:
+        if name not in runs.coords:
+            yield f"runs do not say '{name}'; what each was given of it is wanted."
+            return
+    try:
+        check_contexts(device, run_contexts(runs, device))
+    except ArgumentError as error:
+        yield str(error)

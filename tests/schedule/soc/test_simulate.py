@@ -1,0 +1,123 @@
+"""Runs of graphs with labels: the same for the same seed, noise of the right size."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import soc
+from msbgen.data.devices import device_contexts, shipped_device
+from msbgen.data.graph_families import FAMILIES, family_graph
+from msbgen.data.graph_runs import validate_graph_runs
+from msbgen.data.graphs import make_graph
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.schedule.soc import Simulator, simulate_graph
+
+TX2 = shipped_device("tx2")
+TABLES = {
+    "a": soc.toy_table(((0.4, 0.5, 0.1, 4.0), (0.6, 0.3, 0.6, 9.0))),
+    "b": soc.toy_table(((1.0, 0.8, 0.3, 1.0),)),
+}
+SIMULATOR = Simulator(TX2, TABLES)
+CONTEXTS = device_contexts(TX2, cores={"denver": [0, 2], "a57": [1, 4]}, clocks=2)
+
+
+def of_toy_kinds(graph):
+    kinds = ["ab"[hash_ % 2] for hash_ in range(graph.sizes["task"])]
+    return graph.assign(kind=("task", np.array(kinds)))
+
+
+GRAPH = of_toy_kinds(family_graph("cholesky", 5))
+
+
+def test_equal_seeds_give_equal_runs_and_more_runs_the_same_means():
+    one = simulate_graph(GRAPH, TX2, TABLES, CONTEXTS, runs=2, rng=4)
+    same = simulate_graph(GRAPH, TX2, TABLES, CONTEXTS, runs=2, rng=np.random.default_rng(4))
+    xr.testing.assert_identical(one, same)
+    other = simulate_graph(GRAPH, TX2, TABLES, CONTEXTS, runs=2, rng=5)
+    assert not np.array_equal(one["makespan"], other["makespan"])
+    validate_graph_runs(one, TX2)
+    assert one.sizes["run"] == 2 * len(CONTEXTS)
+    assert one["family"].values[0] == "cholesky"
+
+
+def test_order_of_a_file_and_names_change_nothing():
+    n = GRAPH.sizes["task"]
+    order = np.random.default_rng(1).permutation(n)
+    place = np.argsort(order)
+    edges = np.stack([place[GRAPH["source"].values], place[GRAPH["target"].values]], axis=1)[::-1]
+    moved = make_graph(GRAPH["kind"].values[order], GRAPH["work"].values[order], edges)
+    for how in ("arrival", "heft"):
+        a, b = (SIMULATOR.run(g, CONTEXTS, order=how, runs=3, rng=2) for g in (GRAPH, moved))
+        np.testing.assert_array_equal(a.makespan, b.makespan)
+        np.testing.assert_array_equal(a.energy, b.energy)
+
+
+def test_repeats_of_a_graph_spread_by_three_per_cent():
+    spread = []
+    for name in ("cholesky", "wavefront", "map-reduce", "jacobi", "genome"):
+        graph = of_toy_kinds(family_graph(name))
+        spread.append(np.log(SIMULATOR.run(graph, TX2.largest, runs=400).makespan).std())
+    assert 0.024 < np.mean(spread) < 0.036
+    quiet = SIMULATOR.run(GRAPH, TX2.largest, runs=3, noise=False)
+    assert np.ptp(quiet.makespan) == 0
+
+
+def test_orders_are_names_or_keys():
+    keys = -np.arange(GRAPH.sizes["task"], dtype=float)
+    arrival, heft, own = (
+        SIMULATOR.run(GRAPH, CONTEXTS, order=o, noise=False) for o in ("arrival", "heft", keys)
+    )
+    assert heft.makespan.mean() < arrival.makespan.mean()
+    assert not np.array_equal(own.makespan, arrival.makespan)
+    with pytest.raises(ArgumentError, match="order is 'hft'; arrival, heft or keys"):
+        SIMULATOR.run(GRAPH, CONTEXTS, order="hft")
+    with pytest.raises(ArgumentError, match="order has shape"):
+        SIMULATOR.run(GRAPH, CONTEXTS, order=[1.0])
+
+
+def test_a_hot_start_is_hot_and_ends_where_the_next_begins():
+    hot = SIMULATOR.run(GRAPH, CONTEXTS, temperature=45.0, noise=False)
+    cold = SIMULATOR.run(GRAPH, CONTEXTS, noise=False)
+    each = SIMULATOR.run(GRAPH, CONTEXTS, temperature=np.full(len(CONTEXTS), 45.0), noise=False)
+    np.testing.assert_array_equal(hot.last, each.last)
+    assert np.all(hot.last > cold.last)
+    assert np.all(hot.peak >= 45.0)
+    with pytest.raises(ArgumentError, match="temperature is"):
+        SIMULATOR.run(GRAPH, CONTEXTS, temperature=[1.0, 2.0])
+    with pytest.raises(ArgumentError, match="runs are 0"):
+        SIMULATOR.run(GRAPH, CONTEXTS, runs=0)
+
+
+def test_tasks_and_timeline_are_those_of_the_first_run():
+    outcome = SIMULATOR.run(GRAPH, CONTEXTS[5], rng=9)
+    tasks = SIMULATOR.tasks(GRAPH, CONTEXTS[5], rng=9)
+    line = SIMULATOR.timeline(GRAPH, CONTEXTS[5], rng=9)
+    assert tasks["end"].max() == outcome.makespan[0, 0] == line["time"].values[-1]
+    assert tasks["task"].values.tolist() == GRAPH["task"].values.tolist()
+    with pytest.raises(ArgumentError, match="'runs' is no argument"):
+        SIMULATOR.tasks(GRAPH, CONTEXTS[5], runs=3)
+    with pytest.raises(ArgumentError, match="contexts are 2"):
+        SIMULATOR.tasks(GRAPH, CONTEXTS[:2])
+
+
+def test_kinds_without_profile_and_times_in_milliseconds_are_refused():
+    with pytest.raises(ProfileError, match=r"task 't1' is of kind 'c', which has no profile"):
+        SIMULATOR.run(make_graph(["a", "c"], [1, 1], []), CONTEXTS)
+    slow = make_graph(["a", "a"], [1.0, 1.0], [], time=[1000.0, 1100.0])
+    with pytest.raises(ProfileError, match=r"'time' of task 't0' is 1000 s"):
+        SIMULATOR.run(slow, CONTEXTS)
+
+
+def test_stretched_clocks_are_told():
+    narrow = {kind: table.isel(frequency=slice(2, 4)) for kind, table in TABLES.items()}
+    runs = simulate_graph(GRAPH, TX2, narrow, CONTEXTS)
+    low = np.max([runs["clock_denver"], runs["clock_a57"]], axis=0) < 1.0
+    np.testing.assert_array_equal(runs["extrapolated"].values.astype(bool), low)
+
+
+def test_every_family_runs_with_every_core():
+    for name in FAMILIES:
+        graph = of_toy_kinds(family_graph(name, FAMILIES[name].sizes[0]))
+        outcome = SIMULATOR.run(graph, TX2.largest)
+        power = outcome.energy / outcome.makespan
+        assert 3.6 < power < 20
