@@ -10,7 +10,7 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Verbs
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = ("kernels_measure",)
 
 
 def add(verbs: Verbs) -> None:

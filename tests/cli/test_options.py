@@ -181,6 +181,7 @@ READING = {
     "kernels import columns": [
         *("kernels", "import", "measured.nc", "--columns", "X", "-o", "o.nc")
     ],
+    "kernels measure spec": ["kernels", "measure", "X", "-o", "o.nc"],
     "measure spec": ["measure", "X", "-o", "o.nc"],
     "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
     "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],

@@ -1,0 +1,57 @@
+"""``msbgen kernels measure``: kernels and networks timed on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the part and its options."""
+    text = "time kernels and networks of torch on this machine"
+    verb = shared.new_verb(verbs, "measure", run, text)
+    verb.add_argument(
+        "spec",
+        type=Path,
+        metavar="SPEC.toml",
+        help="networks, images, threads, quotas, sessions; an empty file for all defaults",
+    )
+    shared.add_out(
+        verb,
+        "OUT.nc",
+        "kernels and networks to write; OUT.workloads.nc, journal and recordings are made beside "
+        "it ('msbgen measure --restore' puts back what a killed one has changed)",
+    )
+    verb.add_argument("--resume", action="store_true", help="go on with what was begun")
+    verb.add_argument(
+        "--dry-run", action="store_true", help="print what would be measured, changed and put back"
+    )
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, or say what would be."""
+    out: Path | None = options.out
+    if out is None and not options.dry_run:
+        raise UsageError("-o OUT.nc is wanted, or --dry-run.")
+    beside = [] if out is None else [out, out.with_suffix(".workloads.nc")]
+    shared.check_files([options.spec], beside, force=options.force)
+
+    from msbgen.data import kernels
+    from msbgen.measure.kernels import campaign, measure
+
+    given = campaign.read_campaign(options.spec)
+    if options.dry_run or out is None:
+        for line in measure.rehearse_kernels(given):
+            shared.show(line)
+        return
+    with Progress("measuring") as step:
+        measured = measure.measure_kernels(
+            given, out, resume=options.resume, overwrite=options.force, progress=step
+        )
+    shared.show(f"{out}:\n{kernels.describe_kernels(measured.kernels)}")
+    shared.show(f"{measure.workloads_beside(out)}: {measured.workloads.sizes['launch']} launches")
+    measured.complete()

@@ -1,0 +1,1 @@
+"""Kernels of neural networks, and networks whole: traced, timed, put into a dataset."""
