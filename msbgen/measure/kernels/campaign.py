@@ -112,8 +112,10 @@ class Campaign:
     @classmethod
     def from_json(cls, text: str) -> Campaign:
         """What :meth:`to_json` said."""
-        given = {k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()}
-        return replace(cls(**given), images=tuple((b, side) for b, side in given["images"]))
+        read: dict[str, Any] = json.loads(text)
+        given = {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
+        given["images"] = tuple((batch, side) for batch, side in read["images"])
+        return replace(cls(), **given)
 
     def spec(self) -> Spec:
         """The sweep that makes its sessions: each is a run of this program."""

@@ -72,7 +72,7 @@ def _draw(kind: str, own: Sequence[Point], wanted: int, rng: np.random.Generator
     for _ in range(_DRAWS * wanted):
         if len(found) == wanted:
             break
-        like = dict(own[rng.integers(len(own))].parameters)
+        like = dict(own[int(rng.integers(len(own)))].parameters)
         drawn = {name: _log_uniform(*bounds, rng) for name, bounds in ranges.items()}
         point = Point.of(kind, **_completed(kind, like, drawn))
         if point not in own and _makes_sense(point) and _is_like(work_of(point), works):

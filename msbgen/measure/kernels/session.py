@@ -149,23 +149,25 @@ def read_session(path: Path, plan: Plan) -> Session:
         No recording, or one of another plan.
     """
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-        session = Session(**content)
-        times = [session.kernels, *session.passes]
-        good = (
-            session.plan == plan.digest
-            and len(session.kernels) == len(plan.points)
-            and len(session.passes) == len(plan.passes)
-            and all(0 < value < float("inf") for row in times for value in row)
-            and all(session.passes)
-        )
+        session = Session(**json.loads(path.read_text(encoding="utf-8")))
+        if _is_of(session, plan):
+            return session
     except (OSError, ValueError, TypeError, RecursionError):
-        good = False
-    if not good:
-        raise ProfileError(
-            f"{path.name}: is no recording of what is to be measured now; make the session again."
-        )
-    return session
+        pass  # nothing, half of it, or something else: none of them is a recording
+    raise ProfileError(
+        f"{path.name}: is no recording of what is to be measured now; make the session again."
+    )
+
+
+def _is_of(session: Session, plan: Plan) -> bool:
+    times = [session.kernels, *session.passes]
+    return (
+        session.plan == plan.digest
+        and len(session.kernels) == len(plan.points)
+        and len(session.passes) == len(plan.passes)
+        and all(0 < value < float("inf") for row in times for value in row)
+        and all(session.passes)
+    )
 
 
 if __name__ == "__main__":
