@@ -56,6 +56,8 @@ _MOST = 1e25
 _NEEDED = ("makespan", "energy")
 # Energy may be this share off power × time: readings of meters are coarse.
 _METER = 0.5
+# Mean powers this many times above the most that a sheet can draw, or below its base, are none.
+_UNLIKELY = 10.0
 
 
 def make_graph_runs(
@@ -216,9 +218,12 @@ def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     numbers: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
     try:
         runs = make_graph_runs(device, table, **words_of, **numbers)
+        return validate_graph_runs(runs, device)
     except ArgumentError as error:
         raise ProfileError(f"{path.name}: {_with_line(str(error), lines_of)}") from None
-    return runs
+    except ProfileError as error:
+        sentence = error.problems[0].removeprefix("runs: ")
+        raise ProfileError(f"{path.name}: {_with_line(sentence, lines_of)}") from None
 
 
 def write_graph_runs(
@@ -338,3 +343,14 @@ def _device_problems(runs: xr.Dataset, device: Device) -> Iterator[str]:
         check_contexts(device, run_contexts(runs, device))
     except ArgumentError as error:
         yield str(error)
+    most = device.base_power + sum(c.on_power + c.cores * c.power for c in device.clusters)
+    power = runs["energy"].values / runs["makespan"].values
+    bad = (power > _UNLIKELY * most) | (power < device.base_power / _UNLIKELY)
+    if bad.any():
+        row = int(np.argmax(bad))
+        energy, time = runs["energy"].values[row], runs["makespan"].values[row]
+        yield (
+            f"'energy' of run {row} is {energy:g} J in {time:g} s, which is {power[row]:.3g} W, "
+            f"where '{device.name}' draws {device.base_power:g} to {most:.3g} W; one of them is in "
+            f"another unit: mend it."
+        )

@@ -93,7 +93,7 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("clocks = [0.3456, 0.4992", "clocks = [345.6, 499.2", "ascending ones"),
         ("voltage = [0.75, 1.15]", "voltage = [0.75]", "two numbers are wanted"),
         ("voltage = [0.75, 1.15]", "voltage = [1.15, 0.75]", "two, ascending [V]"),
-        ("base_power = 3.6", "", "'base_power' is missing"),
+        ("base_power = 5.6", "", "'base_power' is missing"),
         ("resistance", "resistence", "did you mean 'resistance'?"),
         ("cap = 50", "cap = 29", "a cap more than the hysteresis above ambient"),
         ('shared_by = "cluster"', 'shared_by = "core"', "'cluster' or 'device' is wanted"),

@@ -119,6 +119,10 @@ def test_a_hundredfold_energy_of_a_published_set_is_found(tmp_path):
     (tmp_path / "r.csv").write_text(f"{HEADER},makespan [s],energy [J],power [W]\n{row}")
     with pytest.raises(ProfileError, match=r"31\.32 J in line 2, 0\.0109 times power × time"):
         read_graph_runs(tmp_path / "r.csv", TX2)
+    text = (tmp_path / "r.csv").read_text().replace(",power [W]", "").replace(",6.315", "")
+    (tmp_path / "r.csv").write_text(text)
+    with pytest.raises(ProfileError, match=r"r\.csv: 'energy' of line 2 .* which is 0\.0689 W"):
+        read_graph_runs(tmp_path / "r.csv", TX2)
     for empty in ("", f"{HEADER},makespan [s],energy [J]"):
         (tmp_path / "e.csv").write_text(empty)
         with pytest.raises(ProfileError, match=r"e\.csv: (is empty|there are no runs)"):

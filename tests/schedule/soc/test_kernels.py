@@ -177,7 +177,7 @@ def test_energy_is_the_integral_of_power_and_heat_follows_it(graph, context, sta
 
 
 def test_clocks_step_down_at_the_cap_and_up_again_below_it():
-    device = replace(TX2, time_constant=2.0, resistance=4.0)
+    device = replace(TX2, time_constant=2.0, resistance=3.0)
     simulator = Simulator(device, TABLES)
     n = 40
     burst = make_graph(["b"] * (n + 6), [0.5] * n + [0.3] * 6, [
@@ -198,7 +198,7 @@ def test_clocks_step_down_at_the_cap_and_up_again_below_it():
     free = Simulator(replace(device, cap=200.0), TABLES).run(burst, CONTEXT, noise=False)
     assert cold > free.makespan
     assert free.throttled == 0
-    assert free.peak > 60
+    assert free.peak > 52
 
 
 def test_at_the_lowest_clocks_the_cap_can_only_be_exceeded():

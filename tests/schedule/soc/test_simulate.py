@@ -9,6 +9,9 @@ from msbgen.data.devices import device_contexts, shipped_device
 from msbgen.data.graph_families import FAMILIES, family_graph
 from msbgen.data.graph_runs import validate_graph_runs
 from msbgen.data.graphs import make_graph
+from msbgen.data.shipped import shipped_file
+from msbgen.data.store import read_profiles
+from msbgen.data.tables import read_lines
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.soc import Simulator, simulate_graph
 
@@ -120,4 +123,30 @@ def test_every_family_runs_with_every_core():
         graph = of_toy_kinds(family_graph(name, FAMILIES[name].sizes[0]))
         outcome = SIMULATOR.run(graph, TX2.largest)
         power = outcome.energy / outcome.makespan
-        assert 3.6 < power < 20
+        assert TX2.base_power < power < 20
+
+
+def test_powers_of_the_tx2_are_those_that_were_measured():
+    """Means over programs for every number of cores, and their range."""
+    header, *rows = read_lines(shipped_file("devices/tx2.toml").parent / "tx2-power.csv")
+    assert header[1][1:3] == ["cores_denver", "cores_a57"]
+    measured: dict[tuple[int, int], list[float]] = {}
+    for _, (program, denver, a57, _, power) in rows:
+        if program != "pf":
+            measured.setdefault((int(denver), int(a57)), []).append(float(power))
+    kinds = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
+    profiles = {kind: read_profiles(shipped_file(f"{kind}.nc")) for kind in kinds}
+    simulator = Simulator(TX2, profiles)
+    assert len(measured) == 10
+    every = []
+    for (denver, a57), powers in measured.items():
+        context = [denver, 2.0352, a57, 2.0352, 16, 4200]
+        found = []
+        for kind in kinds:
+            many = make_graph([kind] * 240, [0.01] * 240, [])
+            outcome = simulator.run(many, context, noise=False)
+            found.append(float((outcome.energy / outcome.makespan)[0, 0]))
+        assert np.mean(found) == pytest.approx(np.mean(powers), rel=0.04)
+        every += found
+    assert min(every) >= 5.4
+    assert max(every) <= 14.3
