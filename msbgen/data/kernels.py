@@ -39,7 +39,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import counter_names, other_unit, resource_names, role
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.store import load_netcdf, packing, save_netcdf
 from msbgen.errors import ArgumentError, ProfileError
 
 KERNELS_SCHEMA = "msbgen-kernels/1"
@@ -213,9 +213,7 @@ def write_kernels(
         `path` exists and `overwrite` is False.
     """
     validate_kernels(dataset, source=Path(path).name)
-    packed = {"zlib": True, "complevel": 9, "shuffle": True}
-    encoding = {str(n): packed for n, v in dataset.variables.items() if v.dtype.kind in "fi"}
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+    save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
 
 
 def join_kernels(datasets: Sequence[xr.Dataset]) -> xr.Dataset:

@@ -25,7 +25,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.kernels import RESERVED, parameter_names
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.store import load_netcdf, packing, save_netcdf
 from msbgen.data.tables import read_lines, shown
 from msbgen.errors import ArgumentError, ProfileError
 
@@ -201,9 +201,7 @@ def write_workload(
         `path` exists and `overwrite` is False.
     """
     validate_workload(dataset, source=Path(path).name)
-    packed = {"zlib": True, "complevel": 9, "shuffle": True}
-    encoding = {str(n): packed for n, v in dataset.data_vars.items() if v.dtype.kind in "fi"}
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+    save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
 
 
 def _number(cell: str, path: Path, line: int, name: str) -> float:

@@ -136,3 +136,21 @@ def test_a_broken_dataset_is_refused_with_one_sentence(said):
         validate_kernels(BROKEN[said](made_kernels()), source="k.nc")
     assert said in str(refused.value)
     assert len(refused.value.problems) == 1
+
+
+def test_words_and_numbers_are_packed_and_come_back(tmp_path):
+    kinds = ["conv2d", "network/größer-1x224", ""] * 2000
+    runs = make_kernels(
+        [kind or "relu" for kind in kinds],
+        np.linspace(1e-3, 1.0, len(kinds)),
+        resources={"threads": np.ones(len(kinds))},
+        parameters={"m": np.repeat([1.0, np.nan], len(kinds) // 2)},
+        node=["", *["b"] * (len(kinds) - 1)],
+    )
+    write_kernels(runs, tmp_path / "k.nc")
+    back = read_kernels(tmp_path / "k.nc")
+    for name in ("kind", "node", "runtime", "m", "threads", "run"):
+        np.testing.assert_array_equal(back[name].values, runs[name].values)
+    assert (tmp_path / "k.nc").stat().st_size < 100_000
+    write_kernels(back, tmp_path / "again.nc")
+    assert (tmp_path / "again.nc").read_bytes() == (tmp_path / "k.nc").read_bytes()
