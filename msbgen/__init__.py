@@ -61,6 +61,7 @@ _MODULES = {
     "generate.progress_law": ("ProgressSettings",),
     "machine": ("OnProgress",),
     "plan.plan": ("Plan", "plan_contexts"),
+    "predict.kernels.configurations": ("ConfigurationModel",),
     "predict.relative.boosting": ("BoostingSettings",),
     "predict.runtimes.completion": ("RuntimePredictor",),
     "predict.runtimes.evaluation": ("evaluate_runtimes", "fit_runtimes"),

@@ -69,6 +69,7 @@ from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
 from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
+from msbgen.predict.kernels.configurations import ConfigurationModel as ConfigurationModel
 from msbgen.predict.relative.boosting import BoostingSettings as BoostingSettings
 from msbgen.predict.relative.evaluation import evaluate_relative as evaluate_relative
 from msbgen.predict.relative.predictor import RelativePredictor as RelativePredictor
@@ -97,6 +98,7 @@ __all__ = [
     "Calibration",
     "Cloud",
     "ColumnMap",
+    "ConfigurationModel",
     "ElapsedSettings",
     "Kind",
     "MeasurementError",

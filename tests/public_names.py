@@ -273,6 +273,8 @@ def kernels(folder: Path) -> None:
     workload = assert_type(msbgen.read_workload(folder / "workload.nc"), xr.Dataset)
     assert workload.sizes["launch"] == 1
     assert read.sizes["measurement"] == 18
+    model = assert_type(msbgen.ConfigurationModel(noise=1e-4), msbgen.ConfigurationModel)
+    assert_type(model.get_params(), dict[str, Any])
 
 
 def main(folder: Path) -> list[str]:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.relative.gaussian import conditional_gain
+from msbgen.predict.gaussian import conditional_gain
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

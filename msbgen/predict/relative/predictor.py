@@ -7,7 +7,7 @@ Log times are the weighted mean of two halves, boosting counting more:
   instruction;
 - *randomised trees* (:mod:`~msbgen.predict.relative.randomised`) of log time per instruction on all
   machines from the counters alone; what they leave on all machines is jointly Gaussian
-  (:mod:`~msbgen.predict.relative.gaussian`) and conditioned on the machines measured, one or
+  (:mod:`~msbgen.predict.gaussian`) and conditioned on the machines measured, one or
   several.
 
 Intervals are conformal, per pair of machines: whole programs are left out, and how far they fall
@@ -37,11 +37,11 @@ from msbgen.data.relative import (
 )
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
+from msbgen.predict.gaussian import residual_covariance
 from msbgen.predict.relative.answers import Answers, joined
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.predict.relative.bounds import Calibration, calibrate_answers
 from msbgen.predict.relative.features import learn_features
-from msbgen.predict.relative.gaussian import residual_covariance
 from msbgen.predict.relative.randomised import Trees, TreesSettings, fit_trees
 from msbgen.predict.relative.splits import folds_of, held_rows
 

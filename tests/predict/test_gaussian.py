@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.errors import MeasurementError
-from msbgen.predict.relative.gaussian import conditional_gain, residual_covariance
+from msbgen.predict.gaussian import conditional_gain, residual_covariance
 
 COVARIANCE = np.array([[1.0, 0.8, 0.2], [0.8, 1.0, 0.1], [0.2, 0.1, 0.5]])
 

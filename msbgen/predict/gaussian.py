@@ -1,6 +1,7 @@
 """Residuals that are jointly Gaussian: their covariance where some are missing, and conditioning.
 
-What a run's residuals on the machines measured say of those on the others:
+What the residuals that were measured (of a run on some machines, of a program at some clocks) say
+of the others:
 ``E[r_m | r_S] = Σ_mS Σ_SS⁻¹ r_S``.
 """
 
@@ -39,7 +40,7 @@ def residual_covariance(residual: Floats, weight: Floats) -> Floats:
     """
     known = np.isfinite(residual)
     if not known.any(axis=0).all():
-        raise MeasurementError("a machine has no residual; more runs on it are wanted.")
+        raise MeasurementError("a column has no residual; more runs are wanted there.")
     filled = np.where(known, residual, 0.0)
     share = weight / weight.sum()
     shares = share[:, None] * known

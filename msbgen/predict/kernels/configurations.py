@@ -1,0 +1,485 @@
+"""Time and power of a program in every configuration, from a few of them and from other programs.
+
+Over the configurations, log times and log powers of the programs that were measured are taken for
+jointly Gaussian, the scale of the time aside, on which nothing is known beforehand:
+
+    (log t, log p) ~ N(μ + λ·(1, 0), Σ + σ²·I),    λ free.
+
+μ and Σ are those of the other programs, every family counting the same (expectation and
+maximisation where some were not measured).  What was measured of a program conditions it; its
+counters may, too.  Families of other programs, left out one by one, say how large the noise σ² is,
+whether counters help, and what to measure next.
+
+A resource that the others were not measured over, as a batch size where they know clocks alone,
+gets a smooth covariance of its own: log time and log power are a line over its logarithm and
+departures from it, alike where it is alike.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.data.costs import Costs
+from msbgen.data.schema import same_level
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.predict.gaussian import residual_covariance
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+# Variances of noise that left-out families choose among.
+NOISES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+# Variances of what nothing is known of: the scale of a time, its slope over a new resource, and
+# the level and slope of a power.
+_FREE, _SLOPE, _POWER_LEVEL, _POWER_SLOPE = 1e4, 1.0, 0.1, 0.01
+# Departures over a new resource: their deviation, and how far in its logarithm they are alike, of
+# its range.  The same for two boards of one family, of which each chose it for the other.
+DEPARTURE, _ALIKE, _ALIKE_OLD = 0.1, 0.6, 0.5
+# Rounds in which levels and means of an incomplete table are found.
+_ROUNDS = 30
+# The most families that are left out one by one.
+_MOST_FAMILIES = 12
+# Share of an error that does not matter: of two answers the steadier, or simpler, is taken.
+_NEXT_TO_NOTHING = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Likely:
+    """Mean and covariance over the configurations of the others; times, powers, then counters.
+
+    Attributes
+    ----------
+    mean : ndarray, (2n + c,)
+    covariance : ndarray, (2n + c, 2n + c)
+        The scale of the time taken out.
+    """
+
+    mean: Floats
+    covariance: Floats
+
+
+class ConfigurationModel:
+    """What a program takes in every configuration, from a few and from other programs.
+
+    ``fit → condition, predict, next_configuration``.  Parameters are only stored, what is fitted
+    ends in ``_``.
+
+    Parameters
+    ----------
+    noise : float or None
+        Variance of the logarithms; None to let left-out families choose.
+    counters : {"auto", "yes", "no"}
+        Whether counters are conditioned on; "auto" lets left-out families decide.
+
+    Attributes
+    ----------
+    likely_ : Likely
+    noise_ : float
+    uses_counters_ : bool
+    contexts_ : ndarray, (n, m)
+        Configurations that answers are about.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from msbgen.data.costs import Costs
+    >>> clock, share = np.array([[0.5], [1.0], [1.5], [2.0]]), np.linspace(0, 1, 9)[:, None]
+    >>> time = share / clock.T + (1 - share)
+    >>> names = tuple(f"p{i}" for i in range(9))
+    >>> others = Costs(names, names, ("clock",), ("GHz",), clock, time, time * (2 + clock.T**2))
+    >>> model = ConfigurationModel().fit(others)
+    >>> known = np.array([1.75, np.nan, np.nan, 0.625])  # three quarters wait for the clock
+    >>> seconds, watts = model.predict(known, known * np.nan)
+    >>> print(seconds.round(2), watts.round(1))
+    [1.75 1.01 0.76 0.62] [2.3 3.  4.2 6. ]
+    """
+
+    def __init__(
+        self, *, noise: float | None = None, counters: Literal["auto", "yes", "no"] = "auto"
+    ) -> None:
+        self.noise = noise
+        self.counters = counters
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    # --------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        others: Costs,
+        counters: Floats | None = None,
+        *,
+        resources: tuple[str, ...] | None = None,
+        contexts: Floats | None = None,
+    ) -> Self:
+        """Learn from other programs.
+
+        Parameters
+        ----------
+        others : Costs
+            Programs measured over some or all configurations.
+        counters : ndarray, (n_programs, c), or None
+            Of each program, in one configuration that is the same for all; NaN where none.
+        resources, contexts : tuple of str, ndarray (n, m)
+            Configurations that answers are wanted for; those of the others where not given.  They
+            may have resources that the others lack.
+
+        Raises
+        ------
+        ArgumentError
+            Parameters out of range; resources that the contexts lack.
+        MeasurementError
+            Fewer than two programs, or a configuration in which none was measured.
+        """
+        if self.counters not in ("auto", "yes", "no"):
+            raise ArgumentError(f"counters is {self.counters!r}; auto, yes or no is wanted.")
+        if self.noise is not None and not 0 < self.noise < np.inf:
+            raise ArgumentError(f"noise is {self.noise}; a positive number is wanted.")
+        if len(others.programs) < 2:
+            raise MeasurementError(
+                f"there is {len(others.programs)} other program; two at least are wanted."
+            )
+        self.resources_ = others.resources if resources is None else tuple(resources)
+        self.contexts_ = others.contexts if contexts is None else np.asarray(contexts, dtype=float)
+        self._place(others)
+        with np.errstate(invalid="ignore"):
+            logs = np.log(np.hstack([others.time, others.power]))
+        names = np.unique(others.families, return_inverse=True)[1].reshape(-1)
+        if len(np.unique(names)) < 2:  # of one family: its programs are left out
+            names = np.arange(len(names)) % _MOST_FAMILIES
+        self._rows = logs
+        self._standardise(logs[:, :0] if counters is None else np.asarray(counters, dtype=float))
+        self._families = names.astype(np.int64)
+        self.uses_counters_ = self.counters == "yes" and self._counts.shape[1] > 0
+        self.noise_ = NOISES[2] if self.noise is None else float(self.noise)
+        self._left_out = self._leave_out()
+        if self.noise is None:
+            self.noise_ = self._best_noise()
+        if self.counters == "auto" and self._counts.shape[1]:
+            self._choose_counters()
+        self.likely_ = learn(self._table(), self._families, self._width)
+        return self
+
+    def _standardise(self, counters: Floats) -> None:
+        self._counter_mean = np.nanmean(counters, axis=0) if counters.shape[1] else counters[0]
+        deviation = np.nanstd(counters, axis=0) if counters.shape[1] else counters[0]
+        self._counter_scale = np.where(deviation > 0, deviation, 1.0)
+        self._counts = (counters - self._counter_mean) / self._counter_scale
+
+    def _place(self, others: Costs) -> None:
+        """Where the configurations wanted lie among those of the others."""
+        lacking = [name for name in others.resources if name not in self.resources_]
+        if lacking:
+            raise ArgumentError(
+                f"resources are {', '.join(self.resources_)}; {lacking[0]}, which the others were "
+                f"measured over, is wanted too."
+            )
+        columns = [self.resources_.index(name) for name in others.resources]
+        wanted = self.contexts_[:, columns]
+        n = len(others.contexts)
+        self._width = n
+        self._mix = np.zeros((len(wanted), n))
+        for row, context in enumerate(wanted):
+            same = same_level(others.contexts, context).all(axis=1)
+            if same.any():
+                self._mix[row, int(np.argmax(same))] = 1.0
+                continue
+            if wanted.shape[1] > 1:
+                raise ArgumentError(
+                    f"context {context.tolist()} is none of the others'; one of them is wanted "
+                    f"where there are several resources."
+                )
+            at = int(np.clip(np.searchsorted(others.contexts[:, 0], context[0]), 1, n - 1))
+            low, high = np.log(others.contexts[at - 1 : at + 1, 0])
+            share = (np.log(context[0]) - low) / (high - low)
+            self._mix[row, at - 1 : at + 1] = 1.0 - share, share
+        new = [i for i in range(self.contexts_.shape[1]) if i not in columns]
+        self._new = np.log(self.contexts_[:, new])
+        self._old = np.log(wanted)
+
+    # --------------------------------------------------------------- left-out families
+
+    def _table(self) -> Floats:
+        return np.hstack([self._rows, self._counts]) if self.uses_counters_ else self._rows
+
+    def _leave_out(self) -> list[tuple[Likely, Floats]]:
+        """For each family, what the others say, and its rows."""
+        table, found = self._table(), []
+        for family in np.unique(self._families)[:_MOST_FAMILIES]:
+            own = self._families == family
+            if (~own).sum() >= 2 and np.isfinite(table[~own]).any(axis=0).all():
+                found.append((learn(table[~own], self._families[~own], self._width), table[own]))
+        return found
+
+    def _best_noise(self) -> float:
+        """The largest variance that costs left-out families next to nothing."""
+        n = self._width
+        errors = []
+        for noise in NOISES:
+            self.noise_ = noise
+            pairs = [np.unique([n - 1, j]) for j in range(n - 1)]
+            errors.append(float(np.mean([self._left_out_error(pair) for pair in pairs or [[0]]])))
+        enough = np.array(errors) <= (1.0 + _NEXT_TO_NOTHING) * min(errors)
+        return NOISES[int(np.flatnonzero(enough)[-1])]
+
+    def _choose_counters(self) -> None:
+        """Use counters if families that were left out are met better with them."""
+        n = self._width
+        given = np.unique([n // 2, n - 1])
+        errors = []
+        for uses in (False, True):
+            self.uses_counters_ = uses
+            self._left_out = self._leave_out()
+            errors.append(self._left_out_error(given))
+        self.uses_counters_ = errors[1] < errors[0] * (1.0 - _NEXT_TO_NOTHING)
+        self._left_out = self._leave_out()
+
+    def _left_out_error(self, given: Indices) -> float:
+        """Mean error of log time and power of left-out families, from some configurations."""
+        n, total = self._width, []
+        for likely, rows in self._left_out:
+            said = _conditioned(likely, rows, given, n, self.noise_)
+            off = np.abs(said[:, : 2 * n] - rows[:, : 2 * n])
+            off[:, np.concatenate([given, given + n])] = 0.0
+            total.append(np.nanmean(off))
+        return float(np.mean(total)) if total else np.inf
+
+    # --------------------------------------------------------------- answers
+
+    def condition(
+        self, time: Floats, power: Floats, counters: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Mean and covariance of the log times, then log powers, of one program, (2n,), (2n, 2n).
+
+        Parameters
+        ----------
+        time, power : ndarray, (n,)
+            Measured [s], [W], NaN where they were not.
+        counters : ndarray, (c,)
+            Those of the program, where the fit uses them.
+
+        Raises
+        ------
+        MeasurementError
+            No time was measured.
+        """
+        self._check_fitted()
+        if not np.isfinite(time).any():
+            raise MeasurementError(
+                "nothing was measured of the program; its time in one configuration at least is "
+                "wanted."
+            )
+        with np.errstate(invalid="ignore", divide="ignore"):
+            told = np.log(np.concatenate([time, power]))
+        mean, covariance = self._prior()
+        size = len(told)
+        if self.uses_counters_:
+            if counters is None:
+                raise ArgumentError("counters are not given; those of the fit are wanted.")
+            scaled = (np.asarray(counters, dtype=float) - self._counter_mean) / self._counter_scale
+            told = np.concatenate([told, scaled])
+        else:
+            mean, covariance = mean[:size], covariance[:size, :size]
+        at = np.flatnonzero(np.isfinite(told))
+        inner = covariance[np.ix_(at, at)] + self.noise_ * np.eye(len(at))
+        gain = np.linalg.solve(inner, covariance[at]).T
+        mean = mean + gain @ (told - mean)[at]
+        covariance = covariance - gain @ covariance[at]
+        own = at[at < size]
+        mean[own] = told[own]
+        noisy = np.full(size, self.noise_)
+        noisy[own] = 0.0
+        covariance = covariance[:size, :size] + np.diag(noisy)
+        covariance[own] = 0.0
+        covariance[:, own] = 0.0
+        return mean[:size], 0.5 * (covariance + covariance.T)
+
+    def predict(
+        self, time: Floats, power: Floats, counters: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Time [s] and power [W] in every configuration, (n,) each; parameters as `condition`."""
+        mean, _ = self.condition(time, power, counters)
+        seconds, watts = np.exp(mean).reshape(2, -1)
+        return seconds, watts
+
+    def predict_interval(
+        self, time: Floats, power: Floats, deviations: float = 1.645
+    ) -> tuple[Floats, Floats]:
+        """Lowest and highest times and powers within some deviations, (2, n) each.
+
+        Of a Gaussian 90 % lie within 1.645; of other families of programs fewer do, so that
+        decisions want the conformal margins of :mod:`msbgen.schedule.choose`.
+        """
+        mean, covariance = self.condition(time, power)
+        half = deviations * np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+        return np.exp(mean - half).reshape(2, -1), np.exp(mean + half).reshape(2, -1)
+
+    def next_configuration(self, measured: Bools) -> int:
+        """Number of the configuration that is best measured next, for the whole table.
+
+        The one after which left-out families are met best; where the others lack a resource, the
+        one that leaves the least expected deviation.
+
+        Parameters
+        ----------
+        measured : ndarray of bool, (n,)
+
+        Raises
+        ------
+        ArgumentError
+            All are measured.
+        """
+        self._check_fitted()
+        left = np.flatnonzero(~np.asarray(measured, dtype=bool))
+        if len(left) == 0:
+            raise ArgumentError("all configurations are measured; none is left.")
+        known = np.flatnonzero(measured)
+        exact = self._new.shape[1] == 0 and len(self._mix) == self._width
+        if exact and (self._mix == np.eye(self._width)).all():
+            worth = [self._left_out_error(np.append(known, j)) for j in left]
+        else:
+            worth = [self._expected_deviation(np.append(known, j)) for j in left]
+        return int(left[int(np.argmin(worth))])
+
+    def design(self, count: int, first: int | None = None) -> Indices:
+        """Configurations to measure, the most telling first, (count,).
+
+        Parameters
+        ----------
+        count : int
+        first : int
+            The one to begin with; the last where not given.
+        """
+        self._check_fitted()
+        n = len(self.contexts_)
+        if not 1 <= count <= n:
+            raise ArgumentError(f"count is {count}; a number from 1 to {n} is wanted.")
+        chosen = [n - 1 if first is None else first]
+        while len(chosen) < count:
+            measured = np.zeros(n, dtype=bool)
+            measured[chosen] = True
+            chosen.append(self.next_configuration(measured))
+        return np.array(chosen)
+
+    # --------------------------------------------------------------- parts
+
+    def _prior(self) -> tuple[Floats, Floats]:
+        """Mean and covariance over the configurations wanted, before anything is measured."""
+        n, width = len(self.contexts_), self._width
+        rest = len(self.likely_.mean) - 2 * width
+        mix = np.zeros((2 * n + rest, 2 * width + rest))
+        mix[:n, :width] = mix[n : 2 * n, width : 2 * width] = self._mix
+        mix[2 * n :, 2 * width :] = np.eye(rest)
+        mean, covariance = mix @ self.likely_.mean, mix @ self.likely_.covariance @ mix.T
+        time = np.zeros(len(mean))
+        time[:n] = 1.0
+        watts = np.zeros(len(mean))
+        watts[n : 2 * n] = 1.0
+        if self._new.shape[1]:
+            across = _alike(self._new, _ALIKE)
+            both = across * _alike(self._old, _ALIKE_OLD)
+            blocks = np.ones((2, 2))
+            covariance[: 2 * n, : 2 * n] *= np.kron(blocks, across)
+            covariance[: 2 * n, : 2 * n] += DEPARTURE**2 * np.kron(np.eye(2), across + both)
+            covariance += _POWER_LEVEL * np.outer(watts, watts)
+            for column in (self._new - self._new.mean(axis=0)).T:
+                for part, slope in ((slice(0, n), _SLOPE), (slice(n, 2 * n), _POWER_SLOPE)):
+                    line = np.zeros(len(mean))
+                    line[part] = column
+                    covariance += slope * np.outer(line, line)
+        return mean, covariance + _FREE * np.outer(time, time)
+
+    def _expected_deviation(self, given: Indices) -> float:
+        """Mean deviation of the logarithms if some configurations were measured."""
+        n = len(self.contexts_)
+        _, covariance = self._prior()
+        covariance = covariance[: 2 * n, : 2 * n]
+        at = np.concatenate([given, given + n])
+        inner = covariance[np.ix_(at, at)] + self.noise_ * np.eye(len(at))
+        left = covariance.diagonal() - np.einsum(
+            "ij,ji->i", covariance[:, at], np.linalg.solve(inner, covariance[at])
+        )
+        return float(np.sqrt(np.maximum(left, 0.0)).mean())
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "likely_"):
+            raise ArgumentError("the model is not fitted; call fit first.")
+
+
+def learn(rows: Floats, family: Indices, width: int) -> Likely:
+    """Mean and covariance of rows of log times, log powers and counters, families alike.
+
+    Parameters
+    ----------
+    rows : ndarray, (p, 2·width + c)
+        NaN where missing.
+    family : ndarray of int, (p,)
+    width : int
+
+    Raises
+    ------
+    MeasurementError
+        A column without a number.
+    """
+    known = np.isfinite(rows)
+    if not known.any(axis=0).all():
+        column = int(np.argmin(known.any(axis=0)))
+        what = ("time", "power", "counter")[min(column // width, 2)]
+        raise MeasurementError(
+            f"no program has a {what} in configuration {column % width}; measure one there, or "
+            f"leave it out."
+        )
+    codes = np.unique(family, return_inverse=True)[1].reshape(-1)
+    weight = 1.0 / np.bincount(codes)[codes]
+    filled = np.where(known, rows, 0.0)
+    shares = weight[:, None] * known
+    level, mean = np.zeros(len(rows)), np.zeros(rows.shape[1])
+    seen = known[:, :width].sum(axis=1)
+    for _ in range(_ROUNDS):
+        flat = filled.copy()
+        flat[:, :width] -= level[:, None] * known[:, :width]
+        mean = (shares * flat).sum(axis=0) / shares.sum(axis=0)
+        off = ((filled - mean) * known)[:, :width].sum(axis=1)
+        before, level = level, np.where(seen > 0, off / np.maximum(seen, 1), 0.0)
+        if np.abs(level - before).max() < 1e-12:
+            break
+    flat = rows - mean
+    flat[:, :width] -= level[:, None]
+    return Likely(mean, residual_covariance(flat, weight))
+
+
+def _free(likely: Likely, width: int) -> Floats:
+    covariance = likely.covariance.copy()
+    covariance[:width, :width] += _FREE
+    return covariance
+
+
+def _conditioned(likely: Likely, rows: Floats, given: Indices, width: int, noise: float) -> Floats:
+    """Expected rows from some configurations, and all counters, of each, (p, 2·width + c)."""
+    covariance = _free(likely, width)
+    at = np.concatenate([given, given + width, np.arange(2 * width, len(likely.mean))])
+    said = np.empty_like(rows)
+    for pattern in np.unique(np.isfinite(rows[:, at]), axis=0):
+        own = (np.isfinite(rows[:, at]) == pattern).all(axis=1)
+        use = at[pattern]
+        inner = covariance[np.ix_(use, use)] + noise * np.eye(len(use))
+        gain = np.linalg.solve(inner, covariance[use])
+        said[own] = likely.mean + (rows[own][:, use] - likely.mean[use]) @ gain
+    return said
+
+
+def _alike(columns: Floats, length: float) -> Floats:
+    """Gaussian kernel over columns in shares of their ranges, (n, n)."""
+    span = np.ptp(columns, axis=0)
+    scaled = columns[:, span > 0] / (length * span[span > 0])
+    square = ((scaled[:, None, :] - scaled[None, :, :]) ** 2).sum(axis=2)
+    return np.exp(-0.5 * square)

@@ -1,0 +1,97 @@
+"""Power of the kernels of one kind: terms of clocks and achieved rates, times what they leave.
+
+A chip draws a constant, its clocks' share (V²·f, where the voltage V rises with the clock f), and
+that times how busy it is: the rates of operations and bytes that a kernel achieves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.predict.kernels.shapes import Shapes, distinct_columns
+from msbgen.predict.kernels.structured import RestSettings, Structured, fit_structured
+from msbgen.predict.kernels.terms import crossed, draws
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Powers of the clock's share that a rate is multiplied with.
+_POWERS = (0.5, 1.0, 2.0, 3.0)
+
+
+@dataclass(frozen=True, eq=False)
+class PowerModel:
+    """Powers of one kind.
+
+    Attributes
+    ----------
+    structured : Structured
+    highest : ndarray, (n_resources,)
+        Of every resource, in whose shares the terms are.
+    most : ndarray, (2,)
+        Highest rates of operations and bytes [1/s].
+    logs : ndarray of int
+        Columns that the process sees.
+    """
+
+    structured: Structured
+    highest: Floats
+    most: Floats
+    logs: Indices
+
+    def predict(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
+        """Power [W] of every row, (n,).
+
+        Parameters
+        ----------
+        shapes : Shapes
+            Of n rows.
+        configurations : ndarray, (n, n_resources)
+        runtime : ndarray, (n,)
+            [s], measured or predicted.
+        """
+        shares, busy = configurations / self.highest, _rates(shapes, runtime) / self.most
+        terms, smooth, rough = _columns(shapes, shares, busy, runtime)
+        return np.exp(self.structured.predict(terms, smooth[:, self.logs], rough))
+
+
+def fit_power(
+    shapes: Shapes,
+    configurations: Floats,
+    runtime: Floats,
+    power: Floats,
+    kernel: Indices,
+    settings: RestSettings,
+    seed: int,
+) -> PowerModel:
+    """Learn the powers of one kind; parameters as :func:`msbgen.predict.kernels.runtime`."""
+    highest = configurations.max(axis=0)
+    rates = _rates(shapes, runtime)
+    most = np.maximum(rates.max(axis=0), 1e-300)
+    terms, smooth, rough = _columns(shapes, configurations / highest, rates / most, runtime)
+    logs = distinct_columns(smooth)
+    model = fit_structured(terms, smooth[:, logs], rough, power, kernel, settings, seed)
+    return PowerModel(model, highest, most, logs)
+
+
+def _rates(shapes: Shapes, runtime: Floats) -> Floats:
+    """Operations and bytes a second, (n, 2)."""
+    return np.stack([shapes.flops, shapes.touched], axis=1) / runtime[:, None]
+
+
+def _columns(
+    shapes: Shapes, shares: Floats, busy: Floats, runtime: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Terms, and what process and trees see, of every row."""
+    # rates rise with the clock themselves: what they add beyond lies below or above that
+    active = np.hstack([np.ones((len(shares), 1)), *(shares**power for power in _POWERS)])
+    terms = np.hstack([draws(shares), crossed(busy, active)])
+    every = shapes.logs()
+    rates = np.log(np.maximum(busy, 1e-300))
+    kernel = every[:, [0, 3]] if every.shape[1] > 3 else every[:, :2]
+    smooth = np.hstack([kernel, shares])
+    rough = np.hstack([every, shapes.raw, rates, np.log(runtime)[:, None], np.log(shares)])
+    return terms, smooth, rough

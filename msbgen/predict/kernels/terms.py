@@ -1,0 +1,67 @@
+"""Sums of terms that cannot be negative, fitted in relative error.
+
+A time is a sum of what has to be waited for, a power one of what is drawn: every coefficient is
+at least 0, and a kernel of a microsecond counts as much as one of a second.  So the coefficients
+minimise Σ (Σ_j w_j x_ij / y_i − 1)² subject to w ≥ 0.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+# With more resources than this, products of all of them are left out.
+_MOST_PRODUCTS = 3
+
+
+def fit_terms(columns: Floats, target: Floats) -> Floats:
+    """Coefficients of the terms, (d,), none of them negative.
+
+    Parameters
+    ----------
+    columns : ndarray, (n, d)
+        Not negative.
+    target : ndarray, (n,)
+        Positive.
+    """
+    from scipy.optimize import nnls
+
+    relative = columns / target[:, None]
+    size = relative.max(axis=0)
+    some = size > 0
+    scaled = relative[:, some] / size[some]
+    weight, _ = nnls(scaled, np.ones(len(target)), maxiter=30 * max(scaled.shape[1], 10))
+    found = np.zeros(columns.shape[1])
+    found[some] = weight / size[some]
+    return found
+
+
+def slowness(configurations: Floats) -> Floats:
+    """How much longer things take, in every configuration, (m, d): 1, 1/r and their products."""
+    inverse = 1.0 / np.maximum(configurations, 1e-300)
+    n_resources = configurations.shape[1]
+    most = n_resources if n_resources <= _MOST_PRODUCTS else 1
+    columns = [np.ones(len(configurations))]
+    for size in range(1, most + 1):
+        for chosen in combinations(range(n_resources), size):
+            columns.append(inverse[:, chosen].prod(axis=1))
+    return np.stack(columns, axis=1)
+
+
+def draws(shares: Floats) -> Floats:
+    """What power grows with, (m, d): 1, and r and r³ of every clock as a share of its highest.
+
+    A chip draws a constant, and V²·f, where the voltage V rises with the clock f.
+    """
+    columns = [np.ones(len(shares))]
+    for clock in shares.T:
+        columns += [clock, clock**3]
+    return np.stack(columns, axis=1)
+
+
+def crossed(a: Floats, b: Floats) -> Floats:
+    """Products of all columns of two tables with as many rows, (n, d_a·d_b)."""
+    return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
