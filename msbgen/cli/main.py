@@ -27,7 +27,7 @@ GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("measure", "import", "platform"),
     "deciding": ("phases", "allocate", "taskset", "simulate", "queue"),
-    "predictors": ("runtime", "relative", "kernels"),
+    "predictors": ("runtime", "relative", "kernels", "graph"),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else

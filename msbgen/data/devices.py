@@ -52,7 +52,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import same_level
-from msbgen.data.shipped import shipped_file
+from msbgen.data.shipped import shipped_folder
 from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
 from msbgen.errors import ArgumentError, ProfileError
 
@@ -448,7 +448,12 @@ def shipped_device(sheet: str) -> Device:
     >>> [(cluster.name, cluster.cores) for cluster in shipped_device("tx2").clusters]
     [('denver', 2), ('a57', 4)]
     """
-    return read_device(shipped_file(f"devices/{sheet}.toml"))
+    names = sorted(path.stem for path in (shipped_folder() / "devices").glob("*.toml"))
+    if sheet not in names:
+        raise ArgumentError(
+            f"device is '{sheet}'; one of {', '.join(names)}, or a sheet of your own, is wanted."
+        )
+    return read_device(shipped_folder() / "devices" / f"{sheet}.toml")
 
 
 def _cluster(table: dict[str, Any], where: str) -> Cluster:

@@ -182,6 +182,16 @@ READING = {
         *("kernels", "import", "measured.nc", "--columns", "X", "-o", "o.nc")
     ],
     "kernels measure spec": ["kernels", "measure", "X", "-o", "o.nc"],
+    "graph check graph": ["graph", "check", "X"],
+    "graph check tasks": ["graph", "check", "measured.nc", "--tasks", "X"],
+    "graph simulate graph": [
+        *("graph", "simulate", "X", "--device", "tx2", "--profiles", "."),
+        *("--contexts", "all", "-o", "o.nc"),
+    ],
+    "graph simulate contexts": [
+        *("graph", "simulate", "measured.nc", "--device", "tx2", "--profiles", "."),
+        *("--contexts", "X", "-o", "o.nc"),
+    ],
     "measure spec": ["measure", "X", "-o", "o.nc"],
     "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
     "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],

@@ -1,0 +1,280 @@
+"""``msbgen graph``: task graphs on small computers, how long they take and what they draw."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import UsageError, Verbs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from numpy.typing import NDArray
+
+    from msbgen.data.devices import Device
+
+# Parts that stand in files of their own beside this one, each with `add` and `run`.
+PARTS: tuple[str, ...] = ()
+
+_GRAPH = "GRAPH|FAMILY:SIZE"
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb's parts and their options."""
+    text = "check, simulate and predict programs that are graphs of tasks"
+    parts = shared.new_group(verbs, "graph", text)
+
+    verb = shared.new_verb(parts, "check", run_check, "check a graph, or turn it into another file")
+    verb.add_argument(
+        "graph",
+        type=Path,
+        metavar=_GRAPH,
+        help="netCDF, JSON, WfFormat, DOT, a list of parents (.csv, .txt); or a family and its "
+        "size, as cholesky:6",
+    )
+    verb.add_argument(
+        "--tasks",
+        type=Path,
+        metavar="TASKS.csv",
+        help="for a list of parents: a table task,kind,'time [s]' (or work)",
+    )
+    verb.add_argument(
+        "--profiles",
+        type=shared.folder,
+        metavar="DIR",
+        help="folder of profiles, KIND.nc for each kind: adds what tasks take, checks their times",
+    )
+    verb.add_argument(
+        "--kinds",
+        type=kinds,
+        default={},
+        metavar="NAME=PROFILE,…",
+        help="profiles that kinds take, their measured times kept (those of their names)",
+    )
+    shared.add_out(verb, "OUT.nc|.json|.dot", "write the graph here")
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "simulate", run_simulate, "play a graph in contexts of a device")
+    verb.add_argument("graph", type=Path, metavar=_GRAPH)
+    add_device(verb)
+    verb.add_argument(
+        "--profiles",
+        type=shared.folder,
+        required=True,
+        metavar="DIR",
+        help="folder of profiles or phase tables of every context, KIND.nc for each kind of task",
+    )
+    shared.add_contexts(verb, "the device")
+    shared.add_out(verb, "RUNS.nc|RUNS.csv", "time, energy and heat of every run", required=True)
+    verb.add_argument(
+        "--order",
+        choices=("arrival", "heft"),
+        default="arrival",
+        help="which task that is ready starts first: as they get ready, or by what hangs on it "
+        "(%(default)s)",
+    )
+    verb.add_argument(
+        "--runs", type=shared.count, default=1, metavar="N", help="of each context (%(default)s)"
+    )
+    verb.add_argument(
+        "--temperature", type=degrees, metavar="T", help="at the start, in °C (ambient)"
+    )
+    verb.add_argument("--no-noise", action="store_true", help="all runs of a context alike")
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    for name in PARTS:
+        import_module(f"msbgen.cli.{name}").add(parts)
+
+
+def add_device(verb: argparse.ArgumentParser) -> None:
+    """``--device``: the sheet of a computer."""
+    verb.add_argument(
+        "--device",
+        required=True,
+        metavar="NAME|SHEET.toml",
+        help="a sheet that ships (tx2, orin-nx, rubik-pi) or one of your own",
+    )
+
+
+def kinds(text: str) -> dict[str, str]:
+    """Profiles by the name of a kind, as ``mProject=ffmpeg,mAdd=sort``."""
+    parts = [part.partition("=") for part in text.split(",")]
+    found = {name.strip(): profile.strip() for name, _, profile in parts}
+    if len(found) < len(parts) or not all(name and p for name, p in found.items()):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of kinds, as mProject=ffmpeg,mAdd=sort"
+        )
+    return found
+
+
+def degrees(text: str) -> float:
+    """Temperature [°C]."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not -100 <= value <= 300:
+        raise argparse.ArgumentTypeError(f"{text!r} is no temperature from -100 to 300 °C")
+    return value
+
+
+def run_check(options: argparse.Namespace) -> None:
+    """Check a graph, say what it holds, and write it if asked."""
+    shared.check_files(
+        [graph_file(options.graph), options.tasks], [options.out], force=options.force
+    )
+    if options.kinds and not options.profiles:
+        raise UsageError("--kinds needs the profiles that it names; give --profiles DIR.")
+
+    from msbgen.data import graph_writers, graphs
+    from msbgen.errors import ProfileError
+
+    if options.out and options.out.suffix.lower() not in graph_writers.ENDINGS:
+        known = ", ".join(graph_writers.ENDINGS)
+        raise UsageError(f"{options.out}: ends like no graph; one of {known} is wanted.")
+    graph = read(options.graph, tasks=options.tasks, seed=options.seed)
+    if options.profiles:
+        found = graphs.kinds_of(graph)
+        for name in options.kinds:
+            if name not in found:
+                raise UsageError(f"--kinds names '{name}', of which {options.graph} has no task.")
+        wanted = [options.kinds.get(name, name) for name in found]
+        profiles = read_profiles(options.profiles, wanted, options.graph.name, tables=False)
+        with shared.about(str(options.graph.name)):
+            if options.kinds:
+                graph = graphs.with_profiles(graph, profiles, options.kinds)
+            else:
+                timed = graphs.with_times(graph, profiles)
+                limits = timed["bcet"].values, timed["wcet"].values
+                problems = list(graphs.other_time_unit(graph, *limits))
+                if problems:
+                    raise ProfileError(*problems)
+                graph = timed
+    if options.out:
+        graph_writers.write_graph(graph, options.out, overwrite=options.force)
+    shared.show(f"{options.out or options.graph}:\n{graphs.describe_graph(graph)}")
+
+
+def run_simulate(options: argparse.Namespace) -> None:
+    """Play a graph and write its runs."""
+    contexts = shared.contexts_file(options.contexts)
+    inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    from msbgen.data import graph_runs, graphs
+    from msbgen.schedule import soc
+
+    device = read_device(options.device)
+    graph = read(options.graph, seed=options.seed)
+    table = device_contexts(device, options.contexts)
+    names = graphs.kinds_of(graph)
+    profiles = read_profiles(options.profiles, names, options.graph.name)
+    with shared.inside(options.profiles):
+        simulator = soc.Simulator(device, profiles)
+    runs = soc.label_runs(
+        graph,
+        simulator,
+        table,
+        order=options.order,
+        runs=options.runs,
+        temperature=options.temperature,
+        noise=not options.no_noise,
+        rng=options.seed,
+    )
+    graph_runs.write_graph_runs(runs, options.out, overwrite=options.force)
+    shared.show(f"{options.out}: {summary(runs, device)}")
+    beyond = int(runs["extrapolated"].values.sum())
+    if beyond:
+        shared.say(
+            f"warning: {beyond} of {runs.sizes['run']} runs are at clocks beyond those of the "
+            f"profiles, which were stretched."
+        )
+
+
+def summary(runs: xr.Dataset, device: Device) -> str:
+    """The quickest and the thriftiest context, and the heat, in a few lines."""
+    lines = [f"{runs.sizes['run']} runs on {device.name}"]
+    for text, name in (("quickest", "makespan"), ("thriftiest", "energy")):
+        row = runs.isel(run=int(runs[name].values.argmin()))
+        given = ", ".join(f"{column}={float(row[column]):g}" for column in device.columns)
+        seconds, joules = float(row["makespan"]), float(row["energy"])
+        lines.append(f"  {text:<11} {seconds:.4g} s, {joules:.4g} J with {given}")
+    hot = int((runs["throttled"].values > 0).sum())
+    peak = float(runs["peak_temperature"].max())
+    lines.append(f"  heat        {peak:.1f} °C at most, clocks stepped down in {hot} runs")
+    return "\n".join(lines)
+
+
+# --------------------------------------------------------------------------- what parts share
+
+
+def graph_file(path: Path) -> Path | None:
+    """The file that a graph comes from; None where it is drawn from a family."""
+    drawn = ":" in path.name and not path.suffix and not path.exists()
+    return None if drawn else path
+
+
+def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
+    """A graph from a file of any sort, or drawn: ``FAMILY:SIZE``."""
+    from msbgen.data import graph_families, graph_readers
+
+    if graph_file(path):
+        return graph_readers.read_graph(path, tasks=tasks)
+    family, _, size = str(path).partition(":")
+    if tasks is not None:
+        raise UsageError("--tasks is for lists of parents; drop it.")
+    if not size.isascii() or not size.isdigit() or len(size) > 6:
+        raise UsageError(f"'{path}' is no family and size, as cholesky:6, and no file.")
+    return graph_families.family_graph(family, int(size), rng=seed)
+
+
+def sheet_file(device: str) -> Path | None:
+    """The sheet's file; None where it ships."""
+    return Path(device) if device.endswith(".toml") or "/" in device else None
+
+
+def read_device(device: str) -> Device:
+    """A sheet that ships, by its name, or from a file."""
+    from msbgen.data import devices
+
+    path = sheet_file(device)
+    return devices.read_device(path) if path else devices.shipped_device(device)
+
+
+def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
+    """Contexts that a source names, those without a core left out where it lists none itself."""
+    from msbgen.data import devices
+
+    table = shared.contexts(source, device.levels)
+    if shared.is_file(source):
+        with shared.about(Path(source).name):
+            return devices.check_contexts(device, table)
+    return devices.check_contexts(
+        device, table[table[:, : 2 * len(device.clusters) : 2].any(axis=1)]
+    )
+
+
+def read_profiles(
+    folder: Path, names: Iterable[str], graph: str, *, tables: bool = True
+) -> dict[str, xr.Dataset]:
+    """Profiles, or phase tables, of the kinds of a graph, from files of their names in a folder."""
+    from msbgen.data import check, store
+    from msbgen.schedule import phases
+
+    paths = {n: shared.profile_file(folder, n, graph) for n in dict.fromkeys(names)}
+    found = {}
+    with shared.inside(folder):
+        for name, path in paths.items():
+            dataset = store.load_netcdf(path)
+            if tables and dataset.attrs.get("schema") == phases.SCHEMA:
+                found[name] = phases.validate_phases(dataset, source=path.name)
+            else:
+                found[name] = check.validate_profiles(dataset, source=path.name)
+    return found
