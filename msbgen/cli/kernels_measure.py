@@ -27,6 +27,13 @@ def add(verbs: Verbs) -> None:
     )
     verb.add_argument("--resume", action="store_true", help="go on with what was begun")
     verb.add_argument(
+        "--within",
+        type=shared.duration,
+        default=float("inf"),
+        metavar="T",
+        help="begin no session after this time; what there is, is written (exit code 5)",
+    )
+    verb.add_argument(
         "--dry-run", action="store_true", help="print what would be measured, changed and put back"
     )
     shared.add_force(verb)
@@ -50,7 +57,12 @@ def run(options: argparse.Namespace) -> None:
         return
     with Progress("measuring") as step:
         measured = measure.measure_kernels(
-            given, out, resume=options.resume, overwrite=options.force, progress=step
+            given,
+            out,
+            resume=options.resume,
+            overwrite=options.force,
+            within=options.within,
+            progress=step,
         )
     shared.show(f"{out}:\n{kernels.describe_kernels(measured.kernels)}")
     shared.show(f"{measure.workloads_beside(out)}: {measured.workloads.sizes['launch']} launches")

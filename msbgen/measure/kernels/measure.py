@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +21,11 @@ from msbgen.measure.kernels.harvest import harvest, workloads_of
 from msbgen.measure.kernels.plan import make_plan
 from msbgen.measure.kernels.recorder import SessionRecorder
 from msbgen.measure.sweep.harvest import IncompleteError, left_out
+from msbgen.measure.sweep.journal import Record
 from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.rehearse import rehearse
+from msbgen.measure.sweep.spec import Spec
 from msbgen.measure.sweep.sweep import Places, sweep
 
 
@@ -60,6 +64,7 @@ def measure_kernels(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    within: float = math.inf,
     files: KernelFiles | None = None,
     progress: OnProgress | None = None,
 ) -> Measured:
@@ -75,6 +80,9 @@ def measure_kernels(
         Go on with what was begun.
     overwrite : bool
         Whether what is there may be replaced.
+    within : float
+        After this time no further session is begun [s]; those that there are, are written, and
+        the others can be made later, with `resume` and `overwrite`.
     files : KernelFiles, optional
         Of the kernel that runs, where none are given.
     progress : callback
@@ -107,6 +115,7 @@ def measure_kernels(
         overwrite=overwrite,
         files=files,
         recorder=SessionRecorder(spec, plan),
+        within=within,
         progress=progress,
     )
     runs = [record for record in records if record["event"] == "run"]
@@ -115,7 +124,14 @@ def measure_kernels(
     workloads = workloads_of(plan)
     write_workload(workloads, workloads_beside(out), overwrite=overwrite)
     write_kernels(kernels, out, overwrite=overwrite)
-    return Measured(kernels, workloads, left_out(spec, runs))
+    return Measured(kernels, workloads, [*left_out(spec, runs), *_not_begun(spec, runs)])
+
+
+def _not_begun(spec: Spec, runs: Sequence[Record]) -> Iterator[str]:
+    """A sentence where the time did not suffice for all sessions."""
+    wanted, begun = len(order_of(spec).slots), len({record["slot"] for record in runs})
+    if begun < wanted:
+        yield f"{wanted - begun} of {wanted} sessions were not begun; go on with --resume --force."
 
 
 def rehearse_kernels(campaign: Campaign, files: KernelFiles | None = None) -> Iterator[str]:

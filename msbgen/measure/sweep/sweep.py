@@ -8,8 +8,10 @@ the run that was going on is lost.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,7 @@ def sweep(
     overwrite: bool = False,
     files: KernelFiles | None = None,
     recorder: Recorder | None = None,
+    within: float = math.inf,
     progress: OnProgress | None = None,
 ) -> list[Record]:
     """Make the runs of a spec; the machine is as it was when this returns or raises.
@@ -89,6 +92,8 @@ def sweep(
         Of the kernel that runs, where none are given.
     recorder : Recorder, optional
         perf, where none is given.
+    within : float
+        After this time no further run is begun [s].
     progress : callback
 
     Returns
@@ -109,6 +114,7 @@ def sweep(
     """
     files = files or SystemFiles()
     recorder = recorder or PerfRecorder(spec)
+    until = time.monotonic() + within
     order = order_of(spec)
     places = Places.beside(out)
     tag = secrets.token_hex(8)
@@ -129,7 +135,7 @@ def sweep(
             places.recordings.mkdir(exist_ok=True)
             with Machine(spec, places.recordings, tag, settings, actuators, recorder) as machine:
                 machine.warm_up(order.contexts)
-                _make_runs(machine, journal, order, waiting, progress)
+                _make_runs(machine, journal, order, waiting, until, progress)
         return journal.records
     except BaseException:
         if not resume:
@@ -248,10 +254,14 @@ def _make_runs(
     journal: Journal,
     order: Order,
     waiting: Sequence[tuple[Slot, int]],
+    until: float,
     progress: OnProgress | None,
 ) -> None:
     made = len(order.slots) - len(waiting)
     for slot, attempts in waiting:
+        if time.monotonic() >= until:
+            _log.warning("time is up: %d of %d runs are made", made, len(order.slots))
+            return
         for attempt in range(attempts, machine.spec.retries + 1):
             record = machine.run(slot, attempt)
             journal.append(record)

@@ -136,6 +136,25 @@ def test_one_session_of_several_that_fails_is_missing(campaign, stand_in, tmp_pa
     assert read_kernels(tmp_path / "k.nc").sizes["measurement"] == 3 * 2 + 2 * 2
 
 
+def test_when_time_is_up_what_there_is_is_written_and_the_rest_made_later(
+    campaign, stand_in, tmp_path, monkeypatch
+):
+    stand_in()
+    seen = []
+
+    def late(done, total):
+        seen.append(done)
+        if done == 2:
+            monkeypatch.setattr("msbgen.measure.sweep.sweep.time.monotonic", lambda: 1e12)
+
+    measured = measure_kernels(campaign, tmp_path / "k.nc", within=1e9, progress=late)
+    monkeypatch.undo()
+    assert seen == [1, 2]
+    assert measured.missing == ["1 of 3 sessions were not begun; go on with --resume --force."]
+    assert sorted(np.unique(measured.kernels["run"].values))[-1] < 3
+    assert measured.kernels.sizes["measurement"] == 3 * 2 + 2 * 2
+
+
 def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_path):
     kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
     before = tree(kernel)
