@@ -1,8 +1,8 @@
 """How many simulations of task graphs a second one core does: ``python benchmarks/bench_soc.py``.
 
 Graphs of about 100 tasks of every family, on every device, their tasks running as six programs, in
-contexts of all cores and clocks.  Prints, and stores in ``results/soc.json``, the 99th percentile over
-graphs and devices of the time a simulation takes, noise drawn included, and that of a first call.
+contexts of all cores and clocks.  Prints, and stores in ``results/soc.json``, the 99th percentile
+over graphs and devices of the time a simulation takes, noise drawn included, and a first call's.
 """
 
 from __future__ import annotations

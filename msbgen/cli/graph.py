@@ -83,7 +83,7 @@ def add(verbs: Verbs) -> None:
         "--runs", type=shared.count, default=1, metavar="N", help="of each context (%(default)s)"
     )
     verb.add_argument(
-        "--temperature", type=degrees, metavar="T", help="at the start, in °C (ambient)"
+        "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
     )
     verb.add_argument("--no-noise", action="store_true", help="all runs of a context alike")
     shared.add_seed(verb)
@@ -112,17 +112,6 @@ def kinds(text: str) -> dict[str, str]:
             f"{text!r} is no list of kinds, as mProject=ffmpeg,mAdd=sort"
         )
     return found
-
-
-def degrees(text: str) -> float:
-    """Temperature [°C]."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not -100 <= value <= 300:
-        raise argparse.ArgumentTypeError(f"{text!r} is no temperature from -100 to 300 °C")
-    return value
 
 
 def run_check(options: argparse.Namespace) -> None:

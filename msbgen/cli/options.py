@@ -186,6 +186,14 @@ def number(text: str) -> float:
     return value
 
 
+def degrees(text: str) -> float:
+    """Temperature [°C]."""
+    value = _number(text)
+    if not -100 <= value <= 300:
+        raise argparse.ArgumentTypeError(f"{text!r} is no temperature from -100 to 300 °C")
+    return value
+
+
 def rate(text: str) -> float:
     """Share of cases, between 0 and 1."""
     value = _number(text)

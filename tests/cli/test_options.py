@@ -71,7 +71,9 @@ def test_whole_numbers_rates_and_positive_numbers():
     assert (options.count("7"), options.seed("0"), options.rate("0.05")) == (7, 0, 0.05)
     assert options.seed(str(2**63 - 1)) == 2**63 - 1  # as large as a file's attribute holds
     assert options.number("1e-3") == 1e-3
+    assert (options.degrees("45.5"), options.degrees("-20")) == (45.5, -20)
     for parse, texts in {
+        options.degrees: ("", "hot", "301", "-101", "nan", "45C"),
         options.count: ("0", "-1", "1.5", "²", "", "1_0", "9" * 30),
         options.seed: ("-1", "0.5", "", str(2**63), "9" * 40),
         options.rate: ("0", "1", "1.5", "nan", "5%"),
