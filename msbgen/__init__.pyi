@@ -70,6 +70,11 @@ from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
 from msbgen.predict.kernels.configurations import ConfigurationModel as ConfigurationModel
+from msbgen.predict.kernels.evaluation import evaluate_kernels as evaluate_kernels
+from msbgen.predict.kernels.networks import predict_network as predict_network
+from msbgen.predict.kernels.predictor import KernelPredictor as KernelPredictor
+from msbgen.predict.kernels.storage import load_kernels as load_kernels
+from msbgen.predict.kernels.storage import save_kernels as save_kernels
 from msbgen.predict.relative.boosting import BoostingSettings as BoostingSettings
 from msbgen.predict.relative.evaluation import evaluate_relative as evaluate_relative
 from msbgen.predict.relative.predictor import RelativePredictor as RelativePredictor
@@ -100,6 +105,7 @@ __all__ = [
     "ColumnMap",
     "ConfigurationModel",
     "ElapsedSettings",
+    "KernelPredictor",
     "Kind",
     "MeasurementError",
     "Method",
@@ -121,6 +127,7 @@ __all__ = [
     "cross_predict",
     "dtw_distance",
     "energy_distance",
+    "evaluate_kernels",
     "evaluate_relative",
     "evaluate_runtimes",
     "fit_profiles",
@@ -129,6 +136,7 @@ __all__ = [
     "join_kernels",
     "kernels_from_profiles",
     "leave_contexts_out",
+    "load_kernels",
     "load_predictor",
     "load_relative",
     "make_kernels",
@@ -139,6 +147,7 @@ __all__ = [
     "mean_profiles",
     "normalised_dtw",
     "plan_contexts",
+    "predict_network",
     "read_column_map",
     "read_jetson",
     "read_kernels",
@@ -154,6 +163,7 @@ __all__ = [
     "relative_from_runtimes",
     "relative_times",
     "run_table",
+    "save_kernels",
     "save_predictor",
     "save_relative",
     "score_methods",

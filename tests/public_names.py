@@ -275,6 +275,13 @@ def kernels(folder: Path) -> None:
     assert read.sizes["measurement"] == 18
     model = assert_type(msbgen.ConfigurationModel(noise=1e-4), msbgen.ConfigurationModel)
     assert_type(model.get_params(), dict[str, Any])
+    predictor = msbgen.KernelPredictor().fit(read, progress=step)
+    msbgen.save_kernels(predictor, folder / "kernel-model.nc")
+    predictor = assert_type(msbgen.load_kernels(folder / "kernel-model.nc"), msbgen.KernelPredictor)
+    seconds, joules = msbgen.predict_network(predictor, workload, [[600.0]])
+    assert_type(seconds, Floats)
+    assert_type(joules, Floats)
+    assert_type(msbgen.evaluate_kernels(read, folds=2), list[dict[str, Any]])
 
 
 def main(folder: Path) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Verbs
+from msbgen.cli.options import Progress, Verbs
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
 PARTS: tuple[str, ...] = ("kernels_measure",)
@@ -32,6 +34,39 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
     shared.add_force(verb)
 
+    verb = shared.new_verb(parts, "fit", run_fit, "learn from measurements, calibrate intervals")
+    verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
+    shared.add_out(verb, "MODEL.nc", "model to write", required=True)
+    text = "parts in which whole kernels are left out to calibrate intervals (%(default)s)"
+    verb.add_argument("--folds", type=folds, default=5, metavar="K", help=text)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    text = "predict runtime, power and energy of a network in configurations"
+    verb = shared.new_verb(parts, "predict", run_predict, text)
+    verb.add_argument("model", type=Path, metavar="MODEL.nc")
+    text = "its launches: a table kind,count,… or what 'kernels measure' traced"
+    verb.add_argument("--workload", type=Path, required=True, metavar="W.csv|W.nc", help=text)
+    verb.add_argument("--network", metavar="NAME", help="the workload, where there are several")
+    verb.add_argument(
+        "--contexts",
+        default="all",
+        metavar="all|grid:AxB|FILE",
+        help="configurations: all levels measured, a grid of them, or a table (%(default)s)",
+    )
+    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
+    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_force(verb)
+
+    text = "score predictions of kernels that are held back"
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, text)
+    verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
+    verb.add_argument("--folds", type=folds, default=5, metavar="K", help="parts (%(default)s)")
+    text = "write a row for each method, kind and quantity here, as CSV"
+    shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
 
 def run_import(options: argparse.Namespace) -> None:
     """Read measurements of kernels and write them as one dataset."""
@@ -43,3 +78,100 @@ def run_import(options: argparse.Namespace) -> None:
     runs = kernels_readers.read_kernels_table(options.source, columns)
     kernels.write_kernels(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}:\n{kernels.describe_kernels(runs)}")
+
+
+def run_fit(options: argparse.Namespace) -> None:
+    """Fit and calibrate a predictor."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.data import kernels
+    from msbgen.predict.kernels import predictor as kernel
+    from msbgen.predict.kernels import storage
+
+    runs = kernels.read_kernels(options.runs)
+    found = kernel.KernelPredictor(random_state=options.seed)
+    with Progress("fitting") as step, shared.about(options.runs.name):
+        found.fit(runs)
+        found.calibrate(runs, folds=options.folds, progress=step)
+    storage.save_kernels(found, options.out, overwrite=options.force)
+    of = "runtime and power" if any(k.powers for k in found.kinds_.values()) else "runtime"
+    shared.show(
+        f"{options.out}: {of} of {', '.join(found.kinds_)} over {', '.join(found.resources_)}"
+    )
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict runtime, power and energy of a workload in configurations."""
+    given = shared.contexts_file(options.contexts)
+    inputs = [options.model, options.workload, given]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    from msbgen.data import tables, workloads
+    from msbgen.predict.kernels import networks, storage
+
+    predictor = storage.load_kernels(options.model)
+    workload = workloads.read_workload(options.workload)
+    names = workloads.workload_names(workload)
+    if options.network is None and len(names) > 1:
+        raise shared.UsageError(f"--network is missing; one of {', '.join(names)} is wanted.")
+    name = names[0] if options.network is None else options.network
+    table = shared.contexts(options.contexts, predictor.levels_)
+    with shared.about(options.workload.name):
+        own = workloads.one_workload(workload, name)
+        outside = predictor.extrapolates(own)
+        seconds, joules = networks.predict_network(predictor, own, table)
+    count = workloads.counts_of(own)
+    share = count[outside].sum() / count.sum()
+    if share:
+        shared.say(
+            f"warning: {share:.1%} of the launches lie outside of the kernels that were measured; "
+            f"measure some like them."
+        )
+    far = predictor.beyond(table) | bool(share)
+
+    def rows() -> Iterator[list[Any]]:
+        head = [f"{n} [{predictor.units_.get(n, '1')}]" for n in predictor.resources_]
+        yield ["kind", *head, "runtime [s]", "power [W]", "energy [J]", "extrapolated"]
+        for context, t, e, out in zip(table, seconds, joules, far):
+            watts = [f"{e / t:.6g}", f"{e:.6g}"] if e == e else ["", ""]
+            yield [name, *(f"{level:.15g}" for level in context), f"{t:.6g}", *watts, int(out)]
+
+    if not options.out:
+        shared.show_table(rows())
+        return
+    tables.write_table(rows(), options.out, overwrite=options.force)
+    shared.show(f"{options.out}: {len(table)} configurations")
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """Score predictions of kernels that were held back."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.data import kernels, tables
+    from msbgen.predict.kernels import evaluation
+    from msbgen.predict.kernels import predictor as kernel
+
+    runs = kernels.read_kernels(options.runs)
+    with Progress("evaluating") as step, shared.about(options.runs.name):
+        found = evaluation.evaluate_kernels(
+            runs,
+            folds=options.folds,
+            predictor=kernel.KernelPredictor(random_state=options.seed),
+            progress=step,
+        )
+    table = [list(found[0]), *([_shown(v) for v in row.values()] for row in found)]
+    if options.out:
+        tables.write_table(table, options.out, overwrite=options.force)
+    else:
+        shared.show_table(table)
+
+
+def folds(text: str) -> int:
+    """Whole number from 2 on."""
+    if shared.count(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
+    return int(text)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -165,6 +165,7 @@ def digest(arrays: Mapping[str, NDArray[Any]], *texts: str) -> str:
 
 
 _TYPES: dict[type, tuple[type, ...]] = {
+    bool: (bool,),
     int: (int,),
     float: (int, float),
     str: (str,),
@@ -175,6 +176,8 @@ _TYPES: dict[type, tuple[type, ...]] = {
 def _words(types: tuple[type, ...]) -> str:
     if str in types:
         return "text"
+    if bool in types:
+        return "true or false"
     return "a number" if float in types else "a whole number"
 
 

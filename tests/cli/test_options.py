@@ -180,6 +180,13 @@ READING = {
     "kernels import source": [
         *("kernels", "import", "X", "--columns", "measured.nc", "-o", "o.nc")
     ],
+    "kernels fit runs": ["kernels", "fit", "X", "-o", "o.nc"],
+    "kernels predict model": ["kernels", "predict", "X", "--workload", "measured.nc"],
+    "kernels predict workload": ["kernels", "predict", "measured.nc", "--workload", "X"],
+    "kernels predict contexts": [
+        *("kernels", "predict", "measured.nc", "--workload", "truth.nc", "--contexts", "X")
+    ],
+    "kernels evaluate runs": ["kernels", "evaluate", "X"],
     "kernels import columns": [
         *("kernels", "import", "measured.nc", "--columns", "X", "-o", "o.nc")
     ],

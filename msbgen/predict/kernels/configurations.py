@@ -226,8 +226,8 @@ class ConfigurationModel:
         errors = []
         for noise in NOISES:
             self.noise_ = noise
-            pairs = [np.unique([n - 1, j]) for j in range(n - 1)]
-            errors.append(float(np.mean([self._left_out_error(pair) for pair in pairs or [[0]]])))
+            pairs = [np.unique([n - 1, j]) for j in range(max(n - 1, 1))]
+            errors.append(float(np.mean([self._left_out_error(pair) for pair in pairs])))
         enough = np.array(errors) <= (1.0 + _NEXT_TO_NOTHING) * min(errors)
         return NOISES[int(np.flatnonzero(enough)[-1])]
 

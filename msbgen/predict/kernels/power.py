@@ -57,6 +57,28 @@ class PowerModel:
         terms, smooth, rough = _columns(shapes, shares, busy, runtime)
         return np.exp(self.structured.predict(terms, smooth[:, self.logs], rough))
 
+    def predict_product(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
+        """Power [W] of every kernel in every configuration, (n, m), given their runtimes [s]."""
+        n, m = runtime.shape
+        model, shares = self.structured, configurations / self.highest
+        if model.share > 0 or not len(model.weights):
+            said = [
+                self.predict(shapes.some(np.full(m, i)), configurations, runtime[i])
+                for i in range(n)
+            ]
+            return np.stack(said)
+        always, active = draws(shares), _active(shares)
+        constant = model.weights[: always.shape[1]]
+        watts = np.broadcast_to(always @ constant, (n, m)).copy()
+        own = model.weights[always.shape[1] :].reshape(2, -1)
+        for work, most, weights in zip((shapes.flops, shapes.touched), self.most, own):
+            if weights.any():
+                watts += (work[:, None] / most) / runtime * (active @ weights)
+        kernel = _kernel(shapes.logs())
+        rows = kernel[:, self.logs[self.logs < kernel.shape[1]]]
+        others = shares[:, self.logs[self.logs >= kernel.shape[1]] - kernel.shape[1]]
+        return watts * np.exp(model.process.predict_product(rows, others))
+
 
 def fit_power(
     shapes: Shapes,
@@ -86,12 +108,19 @@ def _columns(
     shapes: Shapes, shares: Floats, busy: Floats, runtime: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Terms, and what process and trees see, of every row."""
-    # rates rise with the clock themselves: what they add beyond lies below or above that
-    active = np.hstack([np.ones((len(shares), 1)), *(shares**power for power in _POWERS)])
-    terms = np.hstack([draws(shares), crossed(busy, active)])
+    terms = np.hstack([draws(shares), crossed(busy, _active(shares))])
     every = shapes.logs()
     rates = np.log(np.maximum(busy, 1e-300))
-    kernel = every[:, [0, 3]] if every.shape[1] > 3 else every[:, :2]
-    smooth = np.hstack([kernel, shares])
+    smooth = np.hstack([_kernel(every), shares])
     rough = np.hstack([every, shapes.raw, rates, np.log(runtime)[:, None], np.log(shares)])
     return terms, smooth, rough
+
+
+def _active(shares: Floats) -> Floats:
+    """What rates are multiplied with: they rise with the clock themselves, power beyond that."""
+    return np.hstack([np.ones((len(shares), 1)), *(shares**power for power in _POWERS)])
+
+
+def _kernel(logs: Floats) -> Floats:
+    """What power depends on of a kernel's logarithms: operations, and the share of whole tiles."""
+    return logs[:, [0, 3]] if logs.shape[1] > 3 else logs[:, :2]

@@ -78,7 +78,7 @@ class Process:
         for table, own in ((rows, slice(0, d)), (others, slice(d, None))):
             placed = (table - self.centre[own]) / self.scale[own]
             parts.append(_likeness(placed, self.points[:, own]))
-        return self.variance * (parts[0] * self.weights) @ parts[1].T
+        return (self.variance * parts[0] * self.weights) @ parts[1].T
 
     def _placed(self, columns: Floats) -> Floats:
         return (columns - self.centre) / self.scale
