@@ -116,13 +116,13 @@ class Runs:
         return Runs(self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at])
 
     def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
-        """Logarithms of time and energy by a schedule of profiles, (n, 2)."""
-        found = np.empty((len(self.graph), 2))
+        """Logarithms of time and energy by a schedule, and the last temperature, (n, 3)."""
+        found = np.empty((len(self.graph), 3))
         for g in np.unique(self.graph):
             own = np.flatnonzero(self.graph == g)
             rows, start = self.rows[own], self.temperature[own]
-            said = estimate(self.graphs[g], arrays, rows, start, ranked=ranked)
-            found[own] = np.log(said[:, :2])
+            found[own] = estimate(self.graphs[g], arrays, rows, start, ranked=ranked)
+        found[:, :2] = np.log(found[:, :2])
         return found
 
 
@@ -145,7 +145,7 @@ def fit_factors(runs: Runs, board: Board, prior: Factors, *, ranked: bool = Fals
     tightness = (_NOISE / _PRIOR) ** 2
 
     def said(values: Floats) -> Floats:
-        return runs.estimates(Factors(values).applied(board), ranked=ranked).ravel()
+        return runs.estimates(Factors(values).applied(board), ranked=ranked)[:, :2].ravel()
 
     wanted = runs.log.ravel()
     now = said(values)

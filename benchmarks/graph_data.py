@@ -1,0 +1,145 @@
+"""Data of the study of task graphs: profiles of kinds, graphs of families, runs on three devices.
+
+Truth is simulated (`msbgen.schedule.soc`): its tasks run at the rates of replayed traces, without
+noise but for the sheets'.  Predictors see profiles that were *generated* from 125 contexts measured
+with noise, three runs each, and runs of graphs.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import msbgen
+from msbgen.data.devices import Device, device_contexts, shipped_device
+from msbgen.data.graph_families import FAMILIES, family_graph
+from msbgen.data.graph_runs import join_graph_runs
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.generate.model import fit_profiles
+from msbgen.platform.config import PlatformConfig
+from msbgen.platform.replay import replay
+from msbgen.platform.trace import read_trace
+from msbgen.schedule.phases import phase_table
+from msbgen.schedule.soc import Simulator, label_runs
+
+DEVICES = ("tx2", "orin-nx", "rubik-pi")
+KINDS = (
+    *("bc", "bzip2", "cg", "ffmpeg", "gcc", "gzip", "openssl", "python", "sort", "sqlite"),
+    "zstd",
+)
+# What shares of the devices come to, and their clocks times their speeds.
+FINE = (
+    (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 20.0),
+    (130.0, 175.0, 262.0, 350.0, 525.0, 1050.0, 2100.0, 8400.0),
+    (0.16, 0.25, 0.4, 0.7, 1.2, 2.0, 3.1),
+)
+COARSE = (
+    (2.0, 4.0, 8.0, 12.0, 20.0),
+    (130.0, 350.0, 1050.0, 2800.0, 8400.0),
+    (0.16, 0.35, 0.8, 1.6, 3.1),
+)
+INTERVAL = 0.02  # [s]
+MEASURED_RUNS = 3
+# Contexts of each graph on each device.
+CONTEXTS = 12
+
+Floats = NDArray[np.float64]
+
+
+def grid(levels: tuple[tuple[float, ...], ...]) -> Floats:
+    return np.stack(np.meshgrid(*levels, indexing="ij"), axis=-1).reshape(-1, len(levels))
+
+
+def kind_data(kind: str, folder: Path) -> None:
+    """Make the truth's phase table and the generated profiles of one kind, once."""
+    truth, generated = folder / f"{kind}-truth.nc", folder / f"{kind}.nc"
+    if truth.exists() and generated.exists():
+        return
+    trace = read_trace(msbgen.shipped_file(f"traces/{kind}.nc"))
+    both = tuple(tuple(sorted({*a, *b})) for a, b in zip(FINE, COARSE))
+    platform = PlatformConfig(cache_ways=both[0], bandwidths=both[1], frequencies=both[2])
+    seed = KINDS.index(kind)
+    exact = replay(trace, grid(FINE), 2, INTERVAL, seed, platform.without_noise(), threads=1)
+    save_netcdf(phase_table(exact, resolution=0.05), truth, overwrite=True)
+    measured = replay(trace, grid(COARSE), MEASURED_RUNS, INTERVAL, 100 + seed, platform, threads=1)
+    profiles = fit_profiles(measured).generate(grid(FINE))
+    save_netcdf(profiles, generated, overwrite=True)
+
+
+def all_kinds(folder: Path) -> tuple[dict[str, xr.Dataset], dict[str, xr.Dataset]]:
+    """Truth's phase tables and generated profiles by kind, made where they are missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(2) as pool:
+        list(pool.map(kind_data, KINDS, [folder] * len(KINDS)))
+    truth = {kind: load_netcdf(folder / f"{kind}-truth.nc") for kind in KINDS}
+    return truth, {kind: load_netcdf(folder / f"{kind}.nc") for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Study:
+    """What predictors may see, and who tells the truth.
+
+    Attributes
+    ----------
+    devices : dict of str to Device
+    graphs : dict of str to xarray.Dataset
+        By name, three sizes of every family.
+    profiles : dict of str to xarray.Dataset
+        Generated, by kind.
+    runs : dict of str to xarray.Dataset
+        By device.
+    simulators : dict of str to Simulator
+    """
+
+    devices: dict[str, Device]
+    graphs: dict[str, xr.Dataset]
+    profiles: dict[str, xr.Dataset]
+    runs: dict[str, xr.Dataset]
+    simulators: dict[str, Simulator]
+
+
+def all_graphs() -> dict[str, xr.Dataset]:
+    """Three sizes of every family, by name."""
+    found = {}
+    for family, shape in sorted(FAMILIES.items()):
+        sizes = shape.sizes
+        for size in sorted({sizes[0], sizes[len(sizes) // 2], sizes[-1]}):
+            graph = family_graph(family, size, rng=size)
+            name = f"{family}-{size}"
+            found[name] = graph.assign_attrs(name=name)
+    return found
+
+
+def study(folder: Path, seed: int = 0) -> Study:
+    """Everything, the same for equal seeds."""
+    truth, profiles = all_kinds(folder)
+    devices = {name: shipped_device(name) for name in DEVICES}
+    simulators = {name: Simulator(device, truth) for name, device in devices.items()}
+    graphs = all_graphs()
+    runs = {
+        name: draw_runs(simulators[name], graphs, CONTEXTS, np.random.default_rng([seed, i]))
+        for i, name in enumerate(DEVICES)
+    }
+    return Study(devices, graphs, profiles, runs, simulators)
+
+
+def draw_runs(
+    simulator: Simulator,
+    graphs: dict[str, xr.Dataset],
+    n: int,
+    rng: np.random.Generator,
+) -> xr.Dataset:
+    """One run of each graph in each of `n` contexts of its own, from temperatures of its own."""
+    device = simulator.device
+    contexts = device_contexts(device)
+    parts = []
+    for graph in graphs.values():
+        own = contexts[rng.choice(len(contexts), n, replace=False)]
+        start = rng.uniform(device.ambient, device.cap - 2.0, n)
+        parts.append(label_runs(graph, simulator, own, temperature=start, rng=rng))
+    return join_graph_runs(parts)

@@ -1,0 +1,133 @@
+"""Conformal intervals of graphs: from errors on families left out, in units of a learned width.
+
+Exchangeable are families, with their runs nested in them (:mod:`msbgen.conformal`): a hundred runs
+of one family say less than one run of a hundred.  A score is the distance between the logarithms
+predicted and measured of a run whose family no fit saw, over a width that boosting learned of other
+families' distances; the quantile of the scores, families weighing alike, times the width of a new
+run is half its interval.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.conformal import check_rate
+from msbgen.contexts import weighted_quantile
+from msbgen.errors import MeasurementError
+from msbgen.predict.graph.residual import leave_families_out
+from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boosting
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+SETTINGS = BoostingSettings(rounds=60, depth=3, rate=0.08, least=20.0)
+# Distances of logarithms below this are all alike.
+_LEAST = 0.01
+# Runs of a new device count as much as this many when it is asked how far it is off.
+_BELIEF = 20.0
+# Share of the scores that two devices are compared at.
+_COMPARED = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Scores of runs whose families were left out, and widths for others.
+
+    Attributes
+    ----------
+    score : ndarray, (n, 2)
+        Distances of the logarithms of time and energy, in units of the widths.
+    family : ndarray of int, (n,)
+        What is exchangeable.
+    widths : Boosting
+        Of the logarithm of the width, from aggregates.
+    """
+
+    score: Floats
+    family: Indices
+    widths: Boosting
+
+    def half_width(self, features: Floats, miscoverage: float) -> Floats:
+        """Half widths of the intervals of the logarithms, (m, 2).
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            A rate that is none, or that needs more families.
+        """
+        check_families(miscoverage, self.family)
+        unit = np.unique(self.family, return_inverse=True)[1].reshape(-1)
+        n = int(unit.max()) + 1
+        share = (1.0 / np.bincount(unit))[unit][None]
+        level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
+        quantiles = [weighted_quantile(s, share, level)[0, 0] for s in self.score.T]
+        return np.array(quantiles) * self.width(features)
+
+    def width(self, features: Floats) -> Floats:
+        """Widths learned, (m, 2)."""
+        return np.exp(self.widths.predict(features))
+
+    def inflation(self, features: Floats, error: Floats) -> Floats:
+        """By what intervals of a device are wider than those of the others, (2,).
+
+        Parameters
+        ----------
+        features : ndarray, (m, d)
+            Of runs on it.
+        error : ndarray, (m, 2)
+            What they were predicted wrong by, by fits that did not see them.
+        """
+        score = np.abs(error) / self.width(features)
+        theirs = np.quantile(self.score, _COMPARED, axis=0)
+        own = np.quantile(score, _COMPARED, axis=0)
+        # few runs tell little: they are averaged with as many more that are like the others
+        trust = len(score) / (len(score) + _BELIEF)
+        return np.maximum((own / theirs) ** trust, 1.0)
+
+
+def check_families(miscoverage: float, family: Indices) -> None:
+    """Refuse a rate that so many families do not support.
+
+    Raises
+    ------
+    ArgumentError, MeasurementError
+        No rate, or one that needs more families: 19 for 5 %.
+    """
+    check_rate(miscoverage, len(np.unique(family)), len(family), "families")
+
+
+def calibrate(
+    features: Floats, error: Floats, family: Indices, folds: int, seed: int
+) -> Calibration:
+    """Learn widths, and keep the scores.
+
+    Parameters
+    ----------
+    features : ndarray, (n, d)
+    error : ndarray, (n, 2)
+        Of logarithms, by fits that did not see the families.
+    family : ndarray of int, (n,)
+    folds : int
+        Parts in which families are left out of the widths that scores are in units of.
+    seed : int
+
+    Raises
+    ------
+    MeasurementError
+        Fewer families than folds, or an error that is none.
+    """
+    if not np.isfinite(error).all():
+        raise MeasurementError("errors are not finite; finite ones are wanted.")
+    distance = np.log(np.abs(error) + _LEAST)
+
+    def honest(shown: Indices, left: Indices) -> Floats:
+        return fit_boosting(features[shown], distance[shown], SETTINGS, seed).predict(
+            features[left]
+        )
+
+    log_width, _ = leave_families_out(family, folds, seed, honest)
+    widths = fit_boosting(features, distance, SETTINGS, seed)
+    return Calibration(np.abs(error) / np.exp(log_width), family, widths)

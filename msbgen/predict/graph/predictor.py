@@ -1,0 +1,583 @@
+"""How long a graph of tasks takes in a context of a device, with which energy, and how sure.
+
+The logarithms of time and energy are those of a list schedule of the kinds' profiles
+(:mod:`.boards`), with a few factors fitted to runs of the device (:mod:`.factors`), and what
+boosting says of the rest, as far as it helps on families of graphs never seen (:mod:`.residual`).
+Intervals are conformal: how far predictions of families left out fall (:mod:`.intervals`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.data.devices import Device
+from msbgen.data.graph_runs import run_contexts, validate_graph_runs
+from msbgen.data.graphs import graph_name
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.machine import OnProgress
+from msbgen.predict.graph.boards import Arrays, Board, Indices, Prepared, prepare_graph
+from msbgen.predict.graph.factors import Factors, Runs, estimate, fit_factors, mean_factors
+from msbgen.predict.graph.features import Shape, columns, plain_features, scheduled_features
+from msbgen.predict.graph.intervals import Calibration, calibrate, check_families
+from msbgen.predict.graph.kinds import Kind, read_kinds
+from msbgen.predict.graph.residual import (
+    SETTINGS,
+    Residual,
+    choose_weight,
+    fit_residual,
+    leave_families_out,
+)
+from msbgen.predict.relative.boosting import BoostingSettings
+
+Floats = NDArray[np.float64]
+Order = Literal["arrival", "heft"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A device that runs were seen of.
+
+    Attributes
+    ----------
+    board : Board
+    factors : Factors
+    inflation : ndarray, (2,)
+        How much wider its intervals are than those of the devices that were fitted together.
+    """
+
+    board: Board
+    factors: Factors
+    inflation: Floats
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """The board's arrays, with its factors."""
+        return self.factors.applied(self.board)
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """What fits said of runs whose families they did not see.
+
+    Attributes
+    ----------
+    left : ndarray, (n, 2)
+        What schedules left of the logarithms of time and energy.
+    said : ndarray, (n, 2)
+        What boosting said of that.
+    features : ndarray, (n, d)
+    family : ndarray of int, (n,)
+    """
+
+    left: Floats
+    said: Floats
+    features: Floats
+    family: Indices
+
+
+class GraphPredictor:
+    """Predicts time and energy of graphs in contexts of devices.
+
+    ``fit → calibrate → predict, predict_interval``; :meth:`adapt` for a device that came later.
+
+    Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
+    ``_``.  The residual and intervals need the extra ``[ml]``, schedules do not.
+
+    Parameters
+    ----------
+    residual : bool
+        Whether boosting corrects schedules.
+    order : {"arrival", "heft"}
+        Which ready task starts first.
+    factor_runs : int
+        Runs of a device, at most, that its factors are fitted to.
+    folds : int
+        Parts in which families are left out.
+    boosting : BoostingSettings or None
+        Of the residual.
+    random_state : int
+
+    Attributes
+    ----------
+    kinds_ : tuple of Kind
+    measured_ : dict of str to Measured
+        Devices by name.
+    residual_ : list of Residual
+        One, or none without.
+    held_ : Held
+    calibration_ : list of Calibration
+        One once calibrated, none before.
+    """
+
+    def __init__(
+        self,
+        *,
+        residual: bool = True,
+        order: Order = "arrival",
+        factor_runs: int = 100,
+        folds: int = 8,
+        boosting: BoostingSettings | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.residual = residual
+        self.order = order
+        self.factor_runs = factor_runs
+        self.folds = folds
+        self.boosting = boosting
+        self.random_state = random_state
+
+    # --------------------------------------------------------------- conventions of scikit-learn
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters."""
+        known = self.get_params()
+        for name, value in parameters.items():
+            if name not in known:
+                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
+            setattr(self, name, value)
+        return self
+
+    # --------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        runs: Sequence[xr.Dataset],
+        *,
+        devices: Sequence[Device],
+        graphs: Mapping[str, xr.Dataset],
+        profiles: Mapping[str, xr.Dataset],
+        progress: OnProgress | None = None,
+    ) -> Self:
+        """Learn from runs of graphs on devices.
+
+        Parameters
+        ----------
+        runs : sequence of xarray.Dataset
+            ``msbgen-graph-runs/1``, of a device each.
+        devices : sequence of Device
+            Their sheets.
+        graphs : mapping of str to xarray.Dataset
+            The graphs that ran, by name.
+        profiles : mapping of str to xarray.Dataset
+            Of every kind of task: any profile dataset over a grid of cache ways, bandwidth and
+            frequency.
+        progress : callable
+            Called with (done, total) folds.
+
+        Raises
+        ------
+        ArgumentError
+            Parameters out of range; no runs; the extra ``[ml]`` is not installed.
+        ProfileError
+            Datasets that break their contracts; a graph or a sheet that is not given.
+        MeasurementError
+            Fewer families than folds, where there is a residual.
+        """
+        self._check_parameters()
+        if not runs:
+            raise ArgumentError("runs are none; those of one device or more are wanted.")
+        self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
+        self.measured_: dict[str, Measured] = {}
+        self.calibration_: list[Calibration] = []
+        self.residual_: list[Residual] = []
+        parts = []
+        for dataset in runs:
+            device = _device_of(dataset, devices)
+            board = Board(device, self.kinds_)
+            parts.append((board, *self._packed(dataset, board, graphs)))
+        pool = _Pool.of(parts)
+        every = np.arange(len(pool.family))
+        steps = progress or (lambda done, total: None)
+        folds, done = self.folds if self.residual else 0, 0
+        steps(0, folds + 1)
+        if self.residual:
+
+            def answer(shown: Indices, left: Indices) -> Floats:
+                nonlocal done
+                found, features = self._left(pool, self._all_factors(pool, shown))
+                booster = fit_residual(
+                    features[shown], found[shown], self.boosting or SETTINGS, self.random_state
+                )
+                done += 1
+                steps(done, folds + 1)
+                rest = features[left]
+                return np.hstack([found[left], booster.predict(rest), rest])
+
+            told, _ = leave_families_out(pool.family, folds, self.random_state, answer)
+            held = Held(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
+            weight = choose_weight(held.left, held.said, held.family)
+        factors = self._all_factors(pool, every)
+        for board, own in zip(pool.boards, factors):
+            self.measured_[board.device.name] = Measured(board, own, np.ones(2))
+        left, features = self._left(pool, factors)
+        if self.residual:
+            settings = self.boosting or SETTINGS
+            booster = fit_residual(features, left, settings, self.random_state)
+            self.residual_ = [Residual(booster, weight)]
+            self.held_ = held
+        else:
+            self.held_ = Held(left, np.zeros_like(left), features, pool.family)
+        self.families_ = pool.families
+        steps(folds + 1, folds + 1)
+        return self
+
+    def _all_factors(self, pool: _Pool, shown: Indices) -> list[Factors]:
+        """Factors of each device from some of the runs shown."""
+        found = []
+        for k, (board, runs) in enumerate(zip(pool.boards, pool.runs)):
+            own = shown[pool.device[shown] == k] - pool.first[k]
+            rng = np.random.default_rng([1, self.random_state, k])
+            some = rng.permutation(own)[: self.factor_runs]
+            prior = Factors.none(len(board.device.clusters))
+            found.append(fit_factors(runs.some(some), board, prior, ranked=self._ranked))
+        return found
+
+    def _left(self, pool: _Pool, factors: Sequence[Factors]) -> tuple[Floats, Floats]:
+        """What schedules leave of all runs, (n, 2), and their aggregates."""
+        left, features = [], []
+        for k, (runs, own) in enumerate(zip(pool.runs, factors)):
+            arrays = own.applied(pool.boards[k])
+            said = runs.estimates(arrays, ranked=self._ranked)
+            left.append(runs.log - said[:, :2])
+            features.append(scheduled_features(pool.plain[k], pool.names, said))
+        return np.concatenate(left), np.concatenate(features)
+
+    def _packed(
+        self, dataset: xr.Dataset, board: Board, graphs: Mapping[str, xr.Dataset]
+    ) -> tuple[Runs, Floats, list[str]]:
+        """Runs as fits take them, their plain aggregates, and their families."""
+        validate_graph_runs(dataset, board.device)
+        called = [str(name) for name in dataset["graph"].values]
+        names = list(dict.fromkeys(called))
+        for name in names:
+            if name not in graphs:
+                near = difflib.get_close_matches(name, graphs, 1)
+                hint = f"did you mean '{near[0]}'?" if near else "give it among the graphs."
+                raise ProfileError(f"runs of graph '{name}', which is not given; {hint}")
+        prepared = [prepare_graph(graphs[name], self.kinds_) for name in names]
+        which = np.array([names.index(name) for name in called])
+        rows = board.rows(run_contexts(dataset, board.device))
+        start = dataset["start_temperature"].values.astype(float)
+        log = np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], axis=1))
+        runs = Runs(prepared, which, rows, start, log)
+        plain = [np.empty(0)] * len(called)
+        for g, graph in enumerate(prepared):
+            own = np.flatnonzero(which == g)
+            found = plain_features(Shape(graph, board), rows[own], start[own])
+            for i, row in zip(own.tolist(), found):
+                plain[i] = row
+        family = [_family_of(graphs[name]) for name in called]
+        return runs, np.array(plain), family
+
+    # --------------------------------------------------------------- calibration
+
+    def calibrate(self) -> Self:
+        """Learn how far predictions of unseen families fall from the truth.
+
+        From what the fits that left them out said: nothing is fitted again but widths.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted, or without a residual; the extra ``[ml]`` is not installed.
+        """
+        self._check_fitted()
+        if not self.residual_:
+            raise ArgumentError("residual is False; intervals need the folds of one with it.")
+        held = self.held_
+        error = held.left - self.residual_[0].weight * held.said
+        folds = min(self.folds, len(self.families_))
+        found = calibrate(held.features, error, held.family, folds, self.random_state)
+        self.calibration_ = [found]
+        return self
+
+    def adapt(self, runs: xr.Dataset, *, device: Device, graphs: Mapping[str, xr.Dataset]) -> Self:
+        """Fit the factors of one more device to some runs on it; fifty do.
+
+        Intervals become wider where its runs are predicted worse than those of other devices.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            ``msbgen-graph-runs/1``.
+        device : Device
+            Its sheet.
+        graphs : mapping of str to xarray.Dataset
+
+        Raises
+        ------
+        ArgumentError, ProfileError
+            As :meth:`fit`.
+        """
+        self._check_fitted()
+        board = Board(device, self.kinds_)
+        packed, plain, _ = self._packed(runs, board, graphs)
+        prior = self._prior(len(device.clusters))
+        rng = np.random.default_rng([3, self.random_state])
+        some = rng.permutation(len(packed.graph))[: self.factor_runs]
+        packed, plain = packed.some(some), plain[some]
+        factors = fit_factors(packed, board, prior, ranked=self._ranked)
+        inflation = np.ones(2)
+        if self.calibration_ and len(some) >= self.folds:
+            part, names = np.arange(len(some)) % self.folds, columns(self.kinds_)
+            error, features = np.empty((len(some), 2)), []
+            for k in range(self.folds):
+                own = np.flatnonzero(part == k)
+                others = packed.some(np.flatnonzero(part != k))
+                fold = fit_factors(others, board, prior, ranked=self._ranked).applied(board)
+                said = packed.some(own).estimates(fold, ranked=self._ranked)
+                table = scheduled_features(plain[own], names, said)
+                error[own] = packed.log[own] - said[:, :2] - self._correction(table)
+                features.append((own, table))
+            order = np.concatenate([own for own, _ in features])
+            table = np.concatenate([t for _, t in features])[np.argsort(order)]
+            inflation = self.calibration_[0].inflation(table, error)
+        self.measured_[device.name] = Measured(board, factors, inflation)
+        return self
+
+    # --------------------------------------------------------------- answers
+
+    def on(self, graph: xr.Dataset, device: Device) -> Question:
+        """The graph on the device, ready to be asked about many contexts.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; a sheet that contradicts that of the runs of the device.
+        ProfileError
+            A kind of tasks without profile.
+        """
+        self._check_fitted()
+        known = self.measured_.get(device.name)
+        if known is not None and known.board.device != device:
+            raise ArgumentError(
+                f"the sheet of '{device.name}' is not that which was fitted; the same is wanted, or "
+                f"another name."
+            )
+        if known is None:
+            board = Board(device, self.kinds_)
+            known = Measured(board, self._prior(len(device.clusters)), np.ones(2))
+        prepared = prepare_graph(graph, self.kinds_)
+        return Question(self, prepared, known, graph_name(graph))
+
+    def predict(
+        self,
+        graph: xr.Dataset,
+        device: Device,
+        contexts: ArrayLike,
+        *,
+        temperature: ArrayLike | None = None,
+    ) -> Floats:
+        """Time [s] and energy [J] of a graph in contexts, (m, 2).
+
+        Parameters
+        ----------
+        graph : xarray.Dataset
+            ``msbgen-graph/1``.
+        device : Device
+            One that was not measured is thought to be as its sheet says, and like the others.
+        contexts : array_like, (m, n_columns)
+            Columns as ``device.columns``.
+        temperature : array_like, () or (m,)
+            At the start [°C]; ambient where not given.
+
+        Raises
+        ------
+        ArgumentError, ProfileError
+            As :meth:`on`; what is no context of the device.
+        """
+        asked = self.on(graph, device)
+        return asked.predict(asked.rows(contexts), temperature)
+
+    def predict_interval(
+        self,
+        graph: xr.Dataset,
+        device: Device,
+        contexts: ArrayLike,
+        miscoverage: float = 0.05,
+        *,
+        temperature: ArrayLike | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Intervals of time [s] and energy [J], lower and upper ends, (m, 2) each.
+
+        Each holds for a run of a graph of a new family with probability at least
+        1 − `miscoverage`.
+
+        Raises
+        ------
+        ArgumentError, ProfileError
+            As :meth:`predict`; not calibrated.
+        MeasurementError
+            A device without runs; a rate that needs more families.
+        """
+        asked = self.on(graph, device)
+        return asked.interval(asked.rows(contexts), miscoverage, temperature)[1:]
+
+    def extrapolated(
+        self, graph: xr.Dataset, device: Device, contexts: ArrayLike
+    ) -> NDArray[np.bool_]:
+        """Whether tasks may be given what their profiles say nothing of, (m,)."""
+        asked = self.on(graph, device)
+        return asked.known.board.outside(asked.graph, asked.rows(contexts))
+
+    def check_interval(self, device: Device, miscoverage: float) -> None:
+        """Raise what :meth:`predict_interval` would raise for the device and the rate."""
+        self._check_fitted()
+        if device.name not in self.measured_:
+            raise MeasurementError(
+                f"no run is of the device '{device.name}', so that nobody knows how far its sheet "
+                f"is off; fifty runs are wanted for an interval (adapt, or fit with them)."
+            )
+        if not self.calibration_:
+            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
+        check_families(miscoverage, self.calibration_[0].family)
+
+    @property
+    def _ranked(self) -> bool:
+        return self.order == "heft"
+
+    def _prior(self, n_clusters: int) -> Factors:
+        """What to think of a device that no run is of."""
+        fitted = [(len(one.board.device.clusters), one.factors) for one in self.measured_.values()]
+        return mean_factors(fitted, n_clusters)
+
+    def _correction(self, features: Floats) -> Floats:
+        """What the residual adds to the logarithms, (m, 2)."""
+        if not self.residual_:
+            return np.zeros((len(features), 2))
+        return self.residual_[0](features)
+
+    def _check_parameters(self) -> None:
+        if self.order not in ("arrival", "heft"):
+            raise ArgumentError(f"order is {self.order!r}; arrival or heft is wanted.")
+        for name, least in (("factor_runs", 1), ("folds", 2)):
+            value = getattr(self, name)
+            if value != int(value) or value < least:
+                raise ArgumentError(f"{name} is {value}; a whole number ≥ {least} is wanted.")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "measured_"):
+            raise ArgumentError("the predictor is not fitted; call fit first.")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A graph on a device, ready to be asked about many contexts.
+
+    Attributes
+    ----------
+    predictor : GraphPredictor
+    graph : Prepared
+    known : Measured
+    name : str
+        Of the graph.
+    """
+
+    predictor: GraphPredictor
+    graph: Prepared
+    known: Measured
+    name: str
+
+    def rows(self, contexts: ArrayLike) -> Indices:
+        """Contexts as the schedule takes them: numbers of levels, checked."""
+        return self.known.board.rows(contexts)
+
+    def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
+        """Time [s], energy [J] and last temperature [°C] by the schedule alone, (m, 3)."""
+        ranked = self.predictor.order == "heft"
+        return estimate(
+            self.graph, self.known.arrays, rows, self._start(rows, temperature), ranked=ranked
+        )
+
+    def predict(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
+        """Time [s] and energy [J], (m, 2)."""
+        said = self.scheduled(rows, temperature)
+        if not any(residual.weight.any() for residual in self.predictor.residual_):
+            return said[:, :2]
+        features = self._features(rows, temperature, said)
+        return said[:, :2] * np.exp(self.predictor._correction(features))
+
+    def interval(
+        self, rows: Indices, miscoverage: float = 0.05, temperature: ArrayLike | None = None
+    ) -> tuple[Floats, Floats, Floats]:
+        """Prediction, lower and upper end of time [s] and energy [J], (m, 2) each."""
+        predictor = self.predictor
+        predictor.check_interval(self.known.board.device, miscoverage)
+        said = self.scheduled(rows, temperature)
+        features = self._features(rows, temperature, said)
+        middle = said[:, :2] * np.exp(predictor._correction(features))
+        half = predictor.calibration_[0].half_width(features, miscoverage)
+        spread = np.exp(half * self.known.inflation)
+        return middle, middle / spread, middle * spread
+
+    def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
+        start = self.known.board.device.ambient if temperature is None else temperature
+        return np.broadcast_to(np.asarray(start, dtype=float), (len(rows),))
+
+    def _features(self, rows: Indices, temperature: ArrayLike | None, said: Floats) -> Floats:
+        said = np.column_stack([np.log(said[:, :2]), said[:, 2]])
+        plain = plain_features(self._shape, rows, self._start(rows, temperature))
+        return scheduled_features(plain, columns(self.known.board.kinds), said)
+
+    @cached_property
+    def _shape(self) -> Shape:
+        return Shape(self.graph, self.known.board)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Runs of several devices one after another."""
+
+    boards: list[Board]
+    runs: list[Runs]
+    plain: list[Floats]
+    first: Indices
+    device: Indices
+    family: Indices
+    families: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Board, Runs, Floats, list[str]]]) -> _Pool:
+        families = tuple(sorted({name for *_, own in parts for name in own}))
+        sizes = [len(own) for *_, own in parts]
+        return cls(
+            boards=[board for board, *_ in parts],
+            runs=[runs for _, runs, *_ in parts],
+            plain=[plain for *_, plain, _ in parts],
+            first=np.concatenate([[0], np.cumsum(sizes)[:-1]]),
+            device=np.repeat(np.arange(len(parts)), sizes),
+            family=np.array([families.index(name) for *_, own in parts for name in own]),
+            families=families,
+            names=columns(parts[0][0].kinds),
+        )
+
+
+def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
+    name = str(runs.attrs.get("device"))
+    for device in devices:
+        if device.name == name:
+            return device
+    known = ", ".join(device.name for device in devices) or "none"
+    raise ProfileError(
+        f"runs are of the device '{name}', whose sheet is not among {known}; give it."
+    )
+
+
+def _family_of(graph: xr.Dataset) -> str:
+    """The family of a graph, or its name: a family of its own."""
+    return str(graph.attrs.get("family") or graph.attrs.get("name"))
