@@ -1,14 +1,15 @@
 """Data of the study of task graphs: profiles of kinds, graphs of families, runs on three devices.
 
 Truth is simulated (`msbgen.schedule.soc`): its tasks run at the rates of replayed traces, without
-noise but for the sheets'.  Predictors see profiles that were *generated* from 125 contexts measured
-with noise, three runs each, and runs of graphs.
+noise but for the sheets', on devices that are not quite what their sheets say: speeds and powers
+are drawn off by a tenth, dispatches by a half.  Predictors see the sheets, profiles that were
+*generated* from 125 contexts measured with noise, three runs each, and runs of graphs.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,8 @@ INTERVAL = 0.02  # [s]
 MEASURED_RUNS = 3
 # Contexts of each graph on each device.
 CONTEXTS = 12
+# Standard deviations of the logarithms of what devices are off their sheets by.
+SPEEDS, POWERS, DISPATCHES = 0.1, 0.1, 0.5
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +90,7 @@ class Study:
     Attributes
     ----------
     devices : dict of str to Device
+        As their sheets say.
     graphs : dict of str to xarray.Dataset
         By name, three sizes of every family.
     profiles : dict of str to xarray.Dataset
@@ -115,11 +119,39 @@ def all_graphs() -> dict[str, xr.Dataset]:
     return found
 
 
+def true_device(sheet: Device, seed: int) -> Device:
+    """A device as it is, which its sheet does not quite know."""
+    rng = np.random.default_rng([seed, *map(ord, sheet.name)])
+
+    def off(deviation: float) -> float:
+        return float(np.exp(deviation * rng.normal()))
+
+    clusters = tuple(
+        replace(
+            cluster,
+            speed=cluster.speed * off(SPEEDS),
+            dispatch=cluster.dispatch * off(DISPATCHES),
+            power=cluster.power * off(POWERS),
+            on_power=cluster.on_power * off(POWERS),
+            idle_power=cluster.idle_power * off(POWERS),
+        )
+        for cluster in sheet.clusters
+    )
+    return replace(
+        sheet,
+        clusters=clusters,
+        base_power=sheet.base_power * off(POWERS),
+        miss_energy=sheet.miss_energy * off(POWERS),
+    )
+
+
 def study(folder: Path, seed: int = 0) -> Study:
     """Everything, the same for equal seeds."""
     truth, profiles = all_kinds(folder)
     devices = {name: shipped_device(name) for name in DEVICES}
-    simulators = {name: Simulator(device, truth) for name, device in devices.items()}
+    simulators = {
+        name: Simulator(true_device(sheet, seed), truth) for name, sheet in devices.items()
+    }
     graphs = all_graphs()
     runs = {
         name: draw_runs(simulators[name], graphs, CONTEXTS, np.random.default_rng([seed, i]))

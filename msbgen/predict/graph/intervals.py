@@ -5,6 +5,13 @@ of one family say less than one run of a hundred.  A score is the distance betwe
 predicted and measured of a run whose family no fit saw, over a width that boosting learned of other
 families' distances; the quantile of the scores, families weighing alike, times the width of a new
 run is half its interval.
+
+A new family is one of n + 1, and if its runs all fell outside together, only a level of
+(1 − α)(1 + 1/n) would cover it for certain: with 35 families that is .977 for 95 %.  Runs of a
+family hardly fall outside together, so that n is instead the number of independent runs that all
+of them are worth: N / (1 + (m − 1) ρ), with N runs in all, m a family, and ρ the correlation within
+families of falling outside; never fewer than the families.  Intervals hold on average over
+families, about as often as asked, not at least as often.
 """
 
 from __future__ import annotations
@@ -60,10 +67,13 @@ class Calibration:
         """
         check_families(miscoverage, self.family)
         unit = np.unique(self.family, return_inverse=True)[1].reshape(-1)
-        n = int(unit.max()) + 1
         share = (1.0 / np.bincount(unit))[unit][None]
-        level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
-        quantiles = [weighted_quantile(s, share, level)[0, 0] for s in self.score.T]
+        quantiles = []
+        for score in self.score.T:
+            plain = weighted_quantile(score, share, 1.0 - miscoverage)[0, 0]
+            n = independent_runs(score > plain, unit)
+            level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
+            quantiles.append(weighted_quantile(score, share, level)[0, 0])
         return np.array(quantiles) * self.width(features)
 
     def width(self, features: Floats) -> Floats:
@@ -86,6 +96,29 @@ class Calibration:
         # few runs tell little: they are averaged with as many more that are like the others
         trust = len(score) / (len(score) + _BELIEF)
         return np.maximum((own / theirs) ** trust, 1.0)
+
+
+def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:
+    """How many independent runs the runs of families are worth, from the families up to all.
+
+    Parameters
+    ----------
+    outside : ndarray of bool, (n,)
+    family : ndarray of int, (n,)
+        Counted from 0.
+    """
+    n, count = len(outside), np.bincount(family).astype(float)
+    families = len(count)
+    if families == n or families < 2:
+        return float(families)
+    own = np.bincount(family, weights=outside) / count
+    # one-way analysis of variance: mean squares between families and within
+    between = (count * (own - outside.mean()) ** 2).sum() / (families - 1)
+    within = ((outside - own[family]) ** 2).sum() / (n - families)
+    size = (n - (count**2).sum() / n) / (families - 1)
+    total = between + (size - 1.0) * within
+    correlation = np.clip((between - within) / total, 0.0, 1.0) if total > 0 else 1.0
+    return float(np.clip(n / (1.0 + (n / families - 1.0) * correlation), families, n))
 
 
 def check_families(miscoverage: float, family: Indices) -> None:

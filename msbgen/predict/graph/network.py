@@ -158,17 +158,17 @@ def joined(batches: list[Batch]) -> Batch:
 
 def on_tensors(batch: Batch, dtype: Any = None) -> Batch:
     """The batch with tensors in place of arrays; numbers as float32 unless said otherwise."""
-    import torch
+    torch = _torch()
 
-    dtype = dtype or torch.float32
+    def tensors(arrays: Mapping[str, Any], dtype: Any) -> dict[str, Tensor]:
+        return {k: torch.as_tensor(np.ascontiguousarray(v), dtype=dtype) for k, v in arrays.items()}
+
     return replace(
         batch,
-        features={
-            k: torch.as_tensor(np.asarray(v), dtype=dtype) for k, v in batch.features.items()
-        },
-        weights={k: torch.as_tensor(np.asarray(v), dtype=dtype) for k, v in batch.weights.items()},
-        member={k: torch.as_tensor(np.asarray(v)) for k, v in batch.member.items()},
-        edges={k: torch.as_tensor(np.asarray(v)) for k, v in batch.edges.items()},
+        features=tensors(batch.features, dtype or torch.float32),
+        weights=tensors(batch.weights, dtype or torch.float32),
+        member=tensors(batch.member, torch.int64),
+        edges=tensors(batch.edges, torch.int64),
     )
 
 

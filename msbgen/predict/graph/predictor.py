@@ -365,8 +365,8 @@ class GraphPredictor:
         known = self.measured_.get(device.name)
         if known is not None and known.board.device != device:
             raise ArgumentError(
-                f"the sheet of '{device.name}' is not that which was fitted; the same is wanted, or "
-                f"another name."
+                f"the sheet of '{device.name}' is not that which was fitted; the same, or another "
+                f"name, is wanted."
             )
         if known is None:
             board = Board(device, self.kinds_)

@@ -20,7 +20,8 @@ from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boo
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-SETTINGS = BoostingSettings(rounds=200, depth=4, rate=0.06, least=10.0)
+# Chosen on devices and runs drawn by another seed than any that benchmarks score.
+SETTINGS = BoostingSettings(rounds=400, depth=4, rate=0.05, least=8.0)
 WEIGHTS = np.linspace(0.0, 1.0, 11)
 
 
