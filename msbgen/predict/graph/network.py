@@ -193,7 +193,7 @@ def new_network(
     ArgumentError
         torch is not installed.
     """
-    draw = _Initial(seed)
+    draw = Initial(seed)
     width, heads = settings.width, settings.heads
     for name in TYPES:
         draw.linear(f"encode {name} 0", sizes[name], width)
@@ -216,7 +216,7 @@ def pooled_width(settings: NetworkSettings) -> int:
     return settings.width * (4 if settings.memories else 3)
 
 
-class _Initial:
+class Initial:
     """Draws parameters from a generator of its own."""
 
     def __init__(self, seed: int) -> None:

@@ -1,0 +1,182 @@
+"""Fitted predictors of graphs as netCDF files: arrays by name, labels as JSON, nothing pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.arrays import NOT_NEGATIVE, POSITIVE, StoredArrays, digest
+from msbgen.data.devices import Cache, Cluster, Device
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.predict.graph.boards import Board
+from msbgen.predict.graph.factors import OTHERS, Factors
+from msbgen.predict.graph.intervals import Calibration
+from msbgen.predict.graph.kinds import Kind
+from msbgen.predict.graph.predictor import GraphPredictor, Measured
+from msbgen.predict.graph.residual import Residual
+from msbgen.predict.relative.boosting import Boosting, BoostingSettings
+
+GRAPH_MODEL_SCHEMA = "msbgen-graph-model/1"
+
+_OUTPUTS = 2
+_LEVELS = ("ways", "bandwidth", "clock")
+
+
+def save_graph_model(
+    predictor: GraphPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a fitted predictor to one netCDF file.
+
+    What held-out runs were predicted is not kept: calibrate before, not after.
+
+    Raises
+    ------
+    ArgumentError
+        It is not fitted.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    if not hasattr(predictor, "measured_"):
+        raise ArgumentError("the predictor is not fitted; call fit first.")
+    arrays: dict[str, NDArray[Any]] = {}
+    for k, kind in enumerate(predictor.kinds_):
+        for name, levels in zip(_LEVELS, kind.levels):
+            arrays[f"kind{k}_{name}"] = levels
+        arrays[f"kind{k}_seconds"], arrays[f"kind{k}_misses"] = kind.seconds, kind.misses
+    for d, known in enumerate(predictor.measured_.values()):
+        arrays[f"device{d}_factors"] = known.factors.values
+        arrays[f"device{d}_inflation"] = known.inflation
+    for residual in predictor.residual_:
+        arrays["residual_weight"] = residual.weight
+        arrays |= _boosters("residual", residual.boosting)
+    for calibration in predictor.calibration_:
+        arrays["calibration_score"] = calibration.score
+        arrays["calibration_family"] = calibration.family
+        arrays |= _boosters("width", calibration.widths)
+    parameters = predictor.get_params()
+    parameters["boosting"] = parameters["boosting"] and asdict(parameters["boosting"])
+    labels = json.dumps(
+        {
+            "parameters": parameters,
+            "kinds": [kind.name for kind in predictor.kinds_],
+            "devices": [asdict(known.board.device) for known in predictor.measured_.values()],
+            "families": predictor.families_,
+            "residual": len(predictor.residual_),
+            "calibrated": len(predictor.calibration_),
+        }
+    )
+    variables = {
+        name: ([f"{name}_{axis}" for axis in range(array.ndim)], array)
+        for name, array in arrays.items()
+    }
+    attrs = {
+        "schema": GRAPH_MODEL_SCHEMA,
+        "labels": labels,
+        "digest": digest({name: array for name, (_, array) in variables.items()}, labels),
+    }
+    packed = {"zlib": True, "complevel": 4, "shuffle": True}
+    encoding = {name: packed for name in variables}
+    save_netcdf(xr.Dataset(variables, attrs=attrs), path, overwrite=overwrite, encoding=encoding)
+
+
+def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
+    """Read a predictor that :func:`save_graph_model` wrote.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, is no such model, or was changed since it was saved.
+    """
+    dataset, source = load_netcdf(path), Path(path).name
+    schema = dataset.attrs.get("schema")
+    if not isinstance(schema, str) or schema != GRAPH_MODEL_SCHEMA:
+        raise ProfileError(
+            f"{source}: attribute 'schema' is {schema!r}; a model of graphs says "
+            f"'{GRAPH_MODEL_SCHEMA}'."
+        )
+    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
+    text = str(dataset.attrs.get("labels"))
+    if str(dataset.attrs.get("digest")) != digest(arrays, text):
+        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
+    stored = StoredArrays(source, arrays)
+    try:
+        labels = json.loads(text)
+        parameters = dict(labels["parameters"])
+        given = parameters["boosting"]
+        parameters["boosting"] = given and stored.record(BoostingSettings, given, "'boosting'")
+        predictor = GraphPredictor(**parameters)
+        names = tuple(map(str, labels["kinds"]))
+        devices = [_device(one) for one in labels["devices"]]
+        families = tuple(map(str, labels["families"]))
+        corrected, calibrated = int(labels["residual"]), int(labels["calibrated"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProfileError(
+            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
+        ) from None
+    predictor.kinds_ = tuple(_kind(stored, k, name) for k, name in enumerate(names))
+    predictor.families_ = families
+    predictor.measured_ = {}
+    for d, device in enumerate(devices):
+        own = stored.part(f"device{d}_")
+        n = len(device.clusters) + len(OTHERS)
+        factors = Factors(own.numbers("factors", (n,), within=(-20.0, 20.0)))
+        inflation = own.numbers("inflation", (_OUTPUTS,), within=POSITIVE)
+        board = Board(device, predictor.kinds_)
+        predictor.measured_[device.name] = Measured(board, factors, inflation)
+    predictor.residual_ = []
+    if corrected:
+        weight = stored.numbers("residual_weight", (_OUTPUTS,), within=(0.0, 1.0))
+        predictor.residual_ = [Residual(_boosting(stored, "residual"), weight)]
+    predictor.calibration_ = []
+    if calibrated:
+        score = stored.numbers("calibration_score", (None, _OUTPUTS), within=NOT_NEGATIVE)
+        family = stored.indices("calibration_family", (len(score),), below=len(families))
+        widths = _boosting(stored, "width")
+        predictor.calibration_ = [Calibration(score, family, widths)]
+    return predictor
+
+
+def _kind(stored: StoredArrays, k: int, name: str) -> Kind:
+    own = stored.part(f"kind{k}_")
+    ways, bandwidth, clock = (own.numbers(n, (None,), within=POSITIVE) for n in _LEVELS)
+    for what, levels in zip(_LEVELS, (ways, bandwidth, clock)):
+        rising = len(levels) > 0 and bool(np.all(np.diff(levels) > 0))
+        own.want(rising, f"order of {own.named(what)}", "another", "an ascending one")
+    shape = (len(ways), len(bandwidth), len(clock))
+    seconds = own.numbers("seconds", shape, within=POSITIVE)
+    return Kind(
+        name, (ways, bandwidth, clock), seconds, own.numbers("misses", shape, within=NOT_NEGATIVE)
+    )
+
+
+def _device(table: Mapping[str, Any]) -> Device:
+    """A sheet from what JSON held of it: lists in place of tuples."""
+    clusters = []
+    for cluster in table["clusters"]:
+        caches = tuple(Cache(**cache) for cache in cluster["caches"])
+        given = {**cluster, "caches": caches}
+        given |= {name: tuple(given[name]) for name in ("clocks", "voltage")}
+        clusters.append(Cluster(**given))
+    given = {**table, "clusters": tuple(clusters)}
+    return Device(**given | {name: tuple(given[name]) for name in ("cache_ways", "bandwidth")})
+
+
+def _boosters(name: str, boosting: Boosting) -> dict[str, NDArray[Any]]:
+    return {
+        f"{name}_booster{k}": np.frombuffer(model, dtype=np.uint8)
+        for k, model in enumerate(boosting.models)
+    }
+
+
+def _boosting(stored: StoredArrays, name: str) -> Boosting:
+    models = (stored.indices(f"{name}_booster{k}", (None,), below=256) for k in range(_OUTPUTS))
+    return Boosting(tuple(model.astype(np.uint8).tobytes() for model in models))
