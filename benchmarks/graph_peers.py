@@ -60,7 +60,7 @@ def ridge(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
 def forest(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
-    model = RandomForestRegressor(100, max_features=0.5, n_jobs=1, random_state=seed)
+    model = RandomForestRegressor(100, max_features=0.33, n_jobs=1, random_state=seed)
     return model.fit(shown, log).predict(asked)
 
 
@@ -77,7 +77,7 @@ def perceptron(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
     layers = MLPRegressor(
         hidden_layer_sizes=(128, 128, 128),
         early_stopping=True,
-        max_iter=150,
+        max_iter=60,
         learning_rate_init=1e-3,
         random_state=seed,
     )

@@ -124,7 +124,7 @@ class GraphPredictor:
         residual: bool = True,
         order: Order = "arrival",
         factor_runs: int = 100,
-        folds: int = 8,
+        folds: int = 5,
         boosting: BoostingSettings | None = None,
         random_state: int = 0,
     ) -> None:
