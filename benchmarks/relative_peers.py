@@ -14,10 +14,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.relative import machines_of, relative_times, runtimes_of
+from msbgen.predict.gaussian import conditional_gain, residual_covariance
 from msbgen.predict.relative.boosting import BoostingSettings, fit_boosting
 from msbgen.predict.relative.evaluation import constant_times
 from msbgen.predict.relative.features import FeatureMap, learn_features
-from msbgen.predict.gaussian import conditional_gain, residual_covariance
 from msbgen.predict.relative.randomised import TreesSettings, fit_trees
 
 Floats = NDArray[np.float64]

@@ -2,9 +2,13 @@
 
 import numpy as np
 
-from msbgen.data.devices import Cluster, Device
+from msbgen.data.devices import Cluster, Device, device_contexts
+from msbgen.data.graph_runs import make_graph_runs
 from msbgen.data.graphs import make_graph
 from msbgen.data.schema import make_profiles
+from msbgen.predict.graph.boards import Board, prepare_graph
+from msbgen.predict.graph.factors import Factors, estimate
+from msbgen.predict.relative.boosting import BoostingSettings
 
 WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 200.0, 400.0, 800.0), (0.5, 1.0, 2.0)
 CYCLES = {"busy": 1.0, "mixed": 0.5, "stream": 0.1}  # [1e9]
@@ -74,3 +78,39 @@ def layered(family, seed, size=4):
     n = int(first[-1])
     kind = rng.choice(list(CYCLES), n)
     return make_graph(kind, rng.lognormal(-2, 0.7, n), edges, name=f"{family}{seed}", family=family)
+
+
+FAMILIES = [f"family{i}" for i in range(20)]
+GRAPHS = {
+    str(g.attrs["name"]): g for name in FAMILIES for g in (layered(name, 1), layered(name, 2, 6))
+}
+FEW = BoostingSettings(rounds=30, depth=3, rate=0.15, least=5.0)
+TRUE = Factors(np.array([0.25, -0.2, 0.3, 0.1, 0.2, 0.0, 0.0]))
+
+
+def runs_of(device, kinds, n=300, seed=0, factors=TRUE, names=tuple(GRAPHS), law=None):
+    """Runs as a schedule with other factors has them, with noise and a law of their own."""
+    rng = np.random.default_rng([seed, *map(ord, device.name)])
+    board = Board(device, kinds)
+    arrays = factors.applied(board)
+    contexts = device_contexts(device)
+    given = contexts[rng.integers(len(contexts), size=n)]
+    which = rng.choice(names, n)
+    start = rng.uniform(25, 45, n)
+    times = np.empty((n, 2))
+    for name in np.unique(which):
+        own = np.flatnonzero(which == name)
+        prepared = prepare_graph(GRAPHS[name], kinds)
+        said = estimate(prepared, arrays, board.rows(given[own]), start[own])
+        off = law(prepared, given[own]) if law else 0.0
+        times[own] = said[:, :2] * np.exp(np.column_stack([np.broadcast_to(off, len(own))] * 2))
+    times *= np.exp(0.02 * rng.normal(size=(n, 2)))
+    return make_graph_runs(
+        device,
+        given,
+        graph=which.tolist(),
+        family=[str(GRAPHS[name].attrs["family"]) for name in which],
+        makespan=times[:, 0],
+        energy=times[:, 1],
+        start_temperature=start,
+    )

@@ -191,7 +191,7 @@ class Board:
 
     def outside(self, graph: Prepared, rows: Indices) -> NDArray[np.bool_]:
         """Whether a kind of the graph may be given what its profiles say nothing of, (m,)."""
-        own = self._tables[4][..., np.unique(graph.kind)].any(axis=-1)
+        own = np.asarray(self._tables[4][..., np.unique(graph.kind)].any(axis=-1))
         found = np.zeros(len(rows), dtype=bool)
         cores = rows[:, 1::2]
         for i, (gift, given) in enumerate(zip(rows[:, 0], cores)):

@@ -97,7 +97,8 @@ def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> t
         return 1.0, 0.0
     rank = rankdata(np.abs(difference[difference != 0]))
     sign = np.sign(difference[difference != 0])
-    return float(wilcoxon(first, second).pvalue), float((rank * sign).sum() / rank.sum())
+    p = float(wilcoxon(first, second)[1])  # type: ignore[arg-type]
+    return p, float((rank * sign).sum() / rank.sum())
 
 
 def holm(p: Mapping[str, float]) -> dict[str, float]:

@@ -200,40 +200,39 @@ class GraphPredictor:
             board = Board(device, self.kinds_)
             parts.append((board, *self._packed(dataset, board, graphs)))
         pool = _Pool.of(parts)
-        every = np.arange(len(pool.family))
         steps = progress or (lambda done, total: None)
-        folds, done = self.folds if self.residual else 0, 0
-        steps(0, folds + 1)
-        if self.residual:
-
-            def answer(shown: Indices, left: Indices) -> Floats:
-                nonlocal done
-                found, features = self._left(pool, self._all_factors(pool, shown))
-                booster = fit_residual(
-                    features[shown], found[shown], self.boosting or SETTINGS, self.random_state
-                )
-                done += 1
-                steps(done, folds + 1)
-                rest = features[left]
-                return np.hstack([found[left], booster.predict(rest), rest])
-
-            told, _ = leave_families_out(pool.family, folds, self.random_state, answer)
-            held = Held(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
-            weight = choose_weight(held.left, held.said, held.family)
-        factors = self._all_factors(pool, every)
+        last = self.folds + 1 if self.residual else 1
+        steps(0, last)
+        factors = self._all_factors(pool, np.arange(len(pool.family)))
         for board, own in zip(pool.boards, factors):
             self.measured_[board.device.name] = Measured(board, own, np.ones(2))
         left, features = self._left(pool, factors)
         if self.residual:
+            self.held_ = held = self._hold_out(pool, steps)
             settings = self.boosting or SETTINGS
             booster = fit_residual(features, left, settings, self.random_state)
+            weight = choose_weight(held.left, held.said, held.family)
             self.residual_ = [Residual(booster, weight)]
-            self.held_ = held
         else:
             self.held_ = Held(left, np.zeros_like(left), features, pool.family)
         self.families_ = pool.families
-        steps(folds + 1, folds + 1)
+        steps(last, last)
         return self
+
+    def _hold_out(self, pool: _Pool, steps: OnProgress) -> Held:
+        """What fits that did not see their families say of all runs."""
+        done, settings = 0, self.boosting or SETTINGS
+
+        def answer(shown: Indices, left: Indices) -> Floats:
+            nonlocal done
+            found, features = self._left(pool, self._all_factors(pool, shown))
+            booster = fit_residual(features[shown], found[shown], settings, self.random_state)
+            done += 1
+            steps(done, self.folds + 1)
+            return np.hstack([found[left], booster.predict(features[left]), features[left]])
+
+        told, _ = leave_families_out(pool.family, self.folds, self.random_state, answer)
+        return Held(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
 
     def _all_factors(self, pool: _Pool, shown: Indices) -> list[Factors]:
         """Factors of each device from some of the runs shown."""

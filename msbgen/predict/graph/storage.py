@@ -163,11 +163,14 @@ def _device(table: Mapping[str, Any]) -> Device:
     clusters = []
     for cluster in table["clusters"]:
         caches = tuple(Cache(**cache) for cache in cluster["caches"])
-        given = {**cluster, "caches": caches}
-        given |= {name: tuple(given[name]) for name in ("clocks", "voltage")}
+        given: dict[str, Any] = {**cluster, "caches": caches}
+        for name in ("clocks", "voltage"):
+            given[name] = tuple(given[name])
         clusters.append(Cluster(**given))
-    given = {**table, "clusters": tuple(clusters)}
-    return Device(**given | {name: tuple(given[name]) for name in ("cache_ways", "bandwidth")})
+    sheet: dict[str, Any] = {**table, "clusters": tuple(clusters)}
+    for name in ("cache_ways", "bandwidth"):
+        sheet[name] = tuple(sheet[name])
+    return Device(**sheet)
 
 
 def _boosters(name: str, boosting: Boosting) -> dict[str, NDArray[Any]]:

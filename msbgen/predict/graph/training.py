@@ -242,7 +242,7 @@ def fit_network(
             f"are wanted."
         )
     shown, scored = np.flatnonzero(~held), np.flatnonzero(held)
-    scaling = Scaling.of([batches[i] for i in shown], outputs[shown])
+    scaling = Scaling.of([batches[i] for i in shown.tolist()], outputs[shown])
     scaled = [scaling.scaled(batch) for batch in batches]
     wanted = (outputs - scaling.shift["output"]) / scaling.unit["output"]
     parameters = start(settings, scaled[0].sizes, outputs.shape[1], seed)
