@@ -221,8 +221,13 @@ class Device:
             levels = getattr(self, what)
             if not levels or levels[0] <= 0 or np.any(np.diff(levels) <= 0):
                 raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
-        for what in ("resistance", "time_constant", "hysteresis"):
-            _check_amount(getattr(self, what), what, positive=True)
+        _check_amount(self.resistance, "resistance", positive=True)
+        # clocks that step up and down a million times a second would never let a run end
+        for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
+            if not least <= getattr(self, what) < float("inf"):
+                raise ArgumentError(
+                    f"{what} is {getattr(self, what)} {units}; {least:g} {units} or more is wanted."
+                )
         for what in ("base_power", "miss_energy", "run_noise", "task_noise"):
             _check_amount(getattr(self, what), what, positive=False)
         if not -100 < self.ambient < self.cap - self.hysteresis < 300:

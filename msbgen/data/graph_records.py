@@ -135,7 +135,7 @@ class Records:
             found[key] = np.array([task.numbers[key] for task in self.tasks])
             least = {"work": 1e-12, **{k: v[2] for k, v in TASK_NUMBERS.items()}}[key]
             for task, value in zip(self.tasks, found[key]):
-                if not value >= least:
+                if not least <= value < float("inf"):
                     wanted = "a positive number" if least > 0 else "a number from 0 on"
                     raise self.error(
                         f"{task.place}: '{key}' of task '{shown(task.name)}' is {value:g}; "
@@ -172,8 +172,8 @@ class Records:
 
 
 def shown(value: Any) -> str:
-    """A value of a file as a sentence shows it: short."""
-    text = str(value)
+    """A value of a file as a sentence shows it: short, in one line."""
+    text = " ".join(str(value).split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
 
 

@@ -57,6 +57,8 @@ TASK_NUMBERS = {
     "bytes": ("B", "bytes moved between memory and caches", 0.0, _MOST),
     "branch_entropy": ("bit", "how little branches can be foretold", 0.0, 1.0),
 }
+# What follows from edges, works and times.
+_DERIVED = ("depth", "distance_to_sink", "critical", "hops")
 # Paths whose lengths differ by this share are equally long.
 _ROUNDING = 1e-9
 # Times this many times above or below what the profiles say are in another unit.
@@ -396,7 +398,7 @@ def validate_graph(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
     if not problems:
         names = [str(name) for name in graph["task"].values]
         problems = list(_structure_problems(names, edges_of(graph)))
-    problems = problems or list(_value_problems(graph))
+    problems = problems or list(_value_problems(graph)) or list(_derived_problems(graph))
     if problems:
         raise ProfileError(*(f"{source}: {problem}" for problem in problems))
     return graph
@@ -417,7 +419,10 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
     ):
         yield "coordinate 'task' is missing or no text; a name for each task is wanted."
         return
-    words, whole = ("kind", "type"), ("source", "target", "critical", "hops")
+    for name in ("name", "family"):
+        if not isinstance(ds.attrs.get(name, ""), str):
+            yield f"attribute '{name}' is {ds.attrs[name]!r}; a text is wanted."
+    words, whole = ("kind", "type"), ("source", "target", *_DERIVED)
     of_task = ("kind", "work", "depth", "distance_to_sink")
     of_edge = ("source", "target", "type", "critical", "hops")
     optional = [name for name in (*TASK_NUMBERS, "edge_bytes") if name in ds]
@@ -500,6 +505,17 @@ def _value_problems(ds: xr.Dataset) -> Iterator[str]:
         bad = ds["bcet"].values > ds["wcet"].values
         if bad.any():
             yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; mend one."
+    yield from _edge_problems(ds, names)
+
+
+def _derived_problems(ds: xr.Dataset) -> Iterator[str]:
+    own = _with_paths(ds)
+    for name in _DERIVED:
+        if not np.array_equal(ds[name].values, own[name].values):
+            yield f"variable '{name}' is not what the edges say; make the graph with make_graph."
+
+
+def _edge_problems(ds: xr.Dataset, names: NDArray[np.str_]) -> Iterator[str]:
     types = ds["type"].values.astype(str)
     unknown = ~np.isin(types, EDGE_TYPES)
     pairs = edges_of(ds)

@@ -103,6 +103,8 @@ def test_power_rises_with_the_clock_faster_than_it():
         ("ways = [8, 12, 16]", "ways = []", "cache_ways is ()"),
         ("run = 0.02", "run = -1", "run_noise is -1"),
         ("speed = 0.8", "speed = 0", "speed is 0"),
+        ("hysteresis = 2", "hysteresis = 1e-9", "hysteresis is 1e-09 K; 0.1 K or more"),
+        ("time_constant = 18", "time_constant = 0", "time_constant is 0.0 s; 0.01 s or more"),
         ("[thermal]", "[[thermal]]", "a table is wanted"),
         ("level = 1, size = 32", "levels = 1, size = 32", "did you mean 'level'?"),
     ],

@@ -40,6 +40,7 @@ def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
         ([("a", "x", {"work": 1}), ("b", "x", {"time": 1})], [], "line 1: task 'b' has no 'work'"),
         ([("a", "x", {"time": 0.0})], [], "line 0: 'time' of task 'a' is 0; a positive number"),
         ([("a", "x", {"work": float("nan")})], [], "'work' of task 'a' is nan"),
+        ([("a", "x", {"time": float("inf")})], [], "'time' of task 'a' is inf"),
         ([("a", "x", {"work": 1})], [Edge("a", "b", "line 7")], "line 7: the edge 'a' → 'b' leads"),
         ([("a", "x", {"work": 1})], [Edge("a", "a", "line 7")], "in a circle: a → a"),
     ],
@@ -65,3 +66,4 @@ def test_numbers_types_and_keys():
     with pytest.raises(ProfileError, match="task 0 is missing; an object is wanted"):
         checked(None, dict, "an object", "task 0", r.error)
     assert len(shown("x" * 500)) <= 60
+    assert shown("a\n  b") == "a b"

@@ -40,6 +40,8 @@ Order = str | ArrayLike
 
 # Names of orders; an array of keys, the least first, is one of its own.
 ORDERS = ("arrival", "heft")
+# Longer programs are a mistake of units, and take long to play [s].
+_LONGEST = 2.6e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,6 +274,12 @@ class Simulator:
         kind = np.empty(len(program.work), dtype=np.int64)
         kind[program.order] = of[program.kind]
         problems = list(other_time_unit(graph, work * least[kind], work * most[kind]))
+        total = float((work * most[kind]).sum())
+        if total > _LONGEST:
+            problems.append(
+                f"{graph_name(graph)}: its tasks take up to {total:.3g} s on {self.device.name}; "
+                f"at most {_LONGEST:g} s, a month, is wanted: 'work' 1 is a whole run of a kind."
+            )
         if problems:
             raise ProfileError(*problems)
         return program

@@ -109,6 +109,8 @@ def test_kinds_without_profile_and_times_in_milliseconds_are_refused():
     slow = make_graph(["a", "a"], [1.0, 1.0], [], time=[1000.0, 1100.0])
     with pytest.raises(ProfileError, match=r"'time' of task 't0' is 1000 s"):
         SIMULATOR.run(slow, CONTEXTS)
+    with pytest.raises(ProfileError, match=r"take up to .*; at most 2\.6e\+06 s"):
+        SIMULATOR.run(make_graph(["a"], [1e9], []), CONTEXTS)
 
 
 def test_stretched_clocks_are_told():
