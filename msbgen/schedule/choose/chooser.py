@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.conformal import contexts_needed
 from msbgen.data.belief import Belief, Fitted, Predictor
 from msbgen.data.costs import Costs
-from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.data.schema import ENERGY_BOUND, same_level
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.schedule.choose.decide import (
     NO_LIMITS,
     Choice,
@@ -40,7 +42,7 @@ class Chooser:
     predictor : Predictor
         Learns from them, and from whatever else it knows.
     miscoverage : float
-        Share of programs that may exceed the bound of a context, α.
+        Share of families of programs that may exceed the bound of a context, α.
     work : str
         A resource that says how much a run does, as a batch size: energy counts by it.  Empty
         where all runs do the same.
@@ -156,6 +158,29 @@ class Chooser:
             )  # fmt: skip
         return int(regret.argmin()) if np.isfinite(regret).any() else int(np.argmin(done))
 
+    def next_probes(
+        self,
+        known: Costs,
+        count: int,
+        *,
+        objective: Objective = "energy",
+        limits: Limits = NO_LIMITS,
+    ) -> list[int]:
+        """Several contexts to measure before deciding again, the most promising first.
+
+        Each is chosen as if those before it had turned out as expected; to measure one at a time
+        and ask again is better.  Fewer where no more are left; parameters and errors as
+        :meth:`next_probe`.
+        """
+        if count < 1 or count != int(count):
+            raise ArgumentError(f"count is {count}; a whole number ≥ 1 is wanted.")
+        chosen: list[int] = []
+        while not chosen or (len(chosen) < count and not known.measured.all()):
+            chosen.append(self.next_probe(known, objective=objective, limits=limits))
+            time, energy = np.exp(self.believe(known).logs[:2, chosen[-1]])
+            known = known.told(chosen[-1], time, energy)
+        return chosen
+
     def _thought(self, margins: Margins, done: NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Logarithms that were thought of left-out programs, expected and at most."""
         width = margins.likely_widths(self.miscoverage, ~done)
@@ -206,6 +231,51 @@ class Chooser:
             )
         time, energy = (np.where(done, x[0], np.nan) for x in (known.time, known.energy))
         return time, energy, done
+
+
+def bounded_outlook(known: Costs, bounds: xr.Dataset, work: Floats) -> Outlook:
+    """Outlook of a program whose contexts are all known, with bounds on its runs.
+
+    Parameters
+    ----------
+    known : Costs
+        One program, measured or generated in every context.
+    bounds : xarray.Dataset
+        As ``msbgen bound`` writes them: ``duration_bound`` [s] and, of energy, ``energy_bound``
+        [J], over the same contexts in any order.
+    work : ndarray, (n,)
+
+    Raises
+    ------
+    ProfileError
+        No bounds, or none for a context.
+    MeasurementError
+        A context of which nothing is known.
+    """
+    if "duration_bound" not in bounds or any(n not in bounds.coords for n in known.resources):
+        raise ProfileError(
+            f"bounds hold {', '.join(map(str, bounds.variables))}; duration_bound over the "
+            f"resources {', '.join(known.resources)}, as 'msbgen bound' writes them, is wanted."
+        )
+    if not known.measured[0].all():
+        at = int(np.argmin(known.measured[0]))
+        raise MeasurementError(
+            f"nothing is known of '{known.programs[0]}' in {known.describe(at)}; with bounds every "
+            f"context, generated with --contexts all, say, is wanted."
+        )
+    table = np.stack([bounds[n].values.astype(float) for n in known.resources], axis=1)
+    rows = []
+    for i, context in enumerate(known.contexts):
+        same = np.flatnonzero(same_level(table, context).all(axis=1))
+        if not len(same):
+            raise ProfileError(f"bounds have none for {known.describe(i)}; bound it, too.")
+        rows.append(int(same[0]))
+    time, energy = known.time[0], known.energy[0]
+    late = np.maximum(bounds["duration_bound"].values.astype(float)[rows], time)
+    dear = energy
+    if ENERGY_BOUND in bounds:
+        dear = np.maximum(bounds[ENERGY_BOUND].values.astype(float)[rows], energy)
+    return Outlook(time, energy, late, dear, dear / time, work)
 
 
 def work_of(costs: Costs, resource: str) -> Floats:

@@ -2,22 +2,25 @@
 
 A program is predicted from those of other families, by what was measured of it in the contexts in
 which the new one was measured; its score in a context is by how many deviations the logarithm of
-its time, energy or power exceeds what was thought.  If the new program is drawn like the left-out
-ones their scores in that context are exchangeable, and the conformal quantile of n of them is
-exceeded with probability at most α (Vovk et al.; finite samples: :mod:`msbgen.conformal`).
-Whole programs are left out: configurations of one program say little of another, and small
-kernels little of applications, whose scores are other ones.
+its time, energy or power exceeds what was thought.  Exchangeable are families, with their programs
+nested in them: if the new program's family is drawn like the left-out ones, it exceeds the
+conformal quantile of their scores in that context with probability at most α
+(:mod:`msbgen.conformal`, where families are called contexts and programs runs).
+Whole programs are left out: configurations of one program say little of another, variants of one
+network little of another network, and small kernels little of applications.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.conformal import check_rate
+from msbgen.conformal import check_rate, contexts_needed
+from msbgen.contexts import weighted_quantile
 from msbgen.data.belief import Belief, Fitted
 from msbgen.data.costs import Costs
 from msbgen.errors import MeasurementError
@@ -53,26 +56,34 @@ class Margins:
         ArgumentError
             A rate that is none.
         MeasurementError
-            Fewer programs were measured in a context than the rate needs.
+            Programs of fewer families were measured in a context than the rate needs.
         """
-        found, count = self._quantiles(miscoverage)
-        least = int(count[wanted].min(initial=len(self.others.programs)))
-        if wanted.any():
-            check_rate(miscoverage, least, least, "programs")
-        return np.where(wanted, found, 0.0)
+        contexts_needed(miscoverage)  # refuses what is no rate
+        for context in np.flatnonzero(wanted):
+            there = np.isfinite(self.scores[0, :, context])
+            families = len(set(self._family[there]))
+            check_rate(miscoverage, families, int(there.sum()), "families of programs")
+        return self.likely_widths(miscoverage, wanted)
 
     def likely_widths(self, miscoverage: float, wanted: NDArray[np.bool_]) -> Floats:
-        """The same for a trial: the largest score where programs are too few for the rate."""
-        found, count = self._quantiles(miscoverage)
-        return np.where(wanted & (count > 0), found, 0.0)
+        """The same for a trial: the largest score where families are too few for the rate."""
+        found = np.zeros(self.scores[:, 0].shape)
+        for context in np.flatnonzero(wanted):
+            there = np.isfinite(self.scores[0, :, context])
+            if not there.any():
+                continue
+            _, own, size = np.unique(self._family[there], return_inverse=True, return_counts=True)
+            # the new family is one of all, at infinity
+            level = min((1.0 - miscoverage) * (1.0 + 1.0 / len(size)), 1.0)
+            share = 1.0 / size[own.reshape(-1)]
+            for row in range(len(found)):
+                values = self.scores[row, there, context]
+                found[row, context] = weighted_quantile(values, share[None], level)[0, 0]
+        return found
 
-    def _quantiles(self, miscoverage: float) -> tuple[Floats, NDArray[np.int64]]:
-        """Conformal quantiles in each context, (3, n), and how many programs they are from."""
-        ranked = np.sort(self.scores, axis=1)  # NaN last
-        count = np.isfinite(self.scores[0]).sum(axis=0)
-        place = np.ceil((1.0 - miscoverage) * (count + 1) - 1e-9).astype(np.int64) - 1
-        place = np.clip(place, 0, np.maximum(count - 1, 0))
-        return np.take_along_axis(ranked, place[None, None, :], axis=1)[:, 0], count
+    @cached_property
+    def _family(self) -> NDArray[np.int64]:
+        return np.unique(self.others.families, return_inverse=True)[1].reshape(-1)
 
 
 def leave_out(others: Costs, fitted: Callable[[str], Fitted], known: NDArray[np.bool_]) -> Margins:

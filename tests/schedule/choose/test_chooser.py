@@ -141,7 +141,7 @@ def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser):
         chooser.next_probe(one.only([TOP]), objective="power")
     with pytest.raises(MeasurementError, match=r"fastest \(clock=2 GHz\)"):
         chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
-    with pytest.raises(MeasurementError, match="at least 99 runs of as many different programs"):
+    with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
         Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
     with pytest.raises(ArgumentError, match="miscoverage is 0"):
         Chooser(drawn, Gaussian(), miscoverage=0.0)

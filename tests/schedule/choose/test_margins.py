@@ -1,5 +1,6 @@
 """Margins from left-out programs: they hold, and grow as the rate falls."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -47,7 +48,7 @@ def test_the_smallest_rate_is_the_largest_score():
     margins = margins_of(programs(9))
     width = margins.widths(0.1, ~KNOWN)
     np.testing.assert_array_equal(width[:, ~KNOWN], margins.scores.max(axis=1)[:, ~KNOWN])
-    with pytest.raises(MeasurementError, match="at least 19 runs of as many different programs"):
+    with pytest.raises(MeasurementError, match="at least 19 runs of as many different families"):
         margins.widths(0.05, ~KNOWN)
     with pytest.raises(ArgumentError, match="miscoverage is 1"):
         margins.widths(1.0, ~KNOWN)
@@ -64,3 +65,24 @@ def test_programs_without_the_known_contexts_do_not_count():
     assert count.tolist() == [10, 11, 11, 11, 11, 11]
     with pytest.raises(MeasurementError, match="no other program was measured in all"):
         margins_of(others.only([0, 1]))
+
+
+def test_variants_of_one_family_count_as_much_as_one_program():
+    """Five copies of a program beside seven others: the quantile of eight families."""
+    drawn = programs(8)
+    at = [*range(8), 7, 7, 7, 7]
+    many = replace(
+        drawn,
+        programs=(*drawn.programs, "a", "b", "c", "d"),
+        families=(*drawn.families, *["p7"] * 4),
+        time=drawn.time[at],
+        energy=drawn.energy[at],
+    )
+    single, several = margins_of(drawn), margins_of(many)
+    # each family predicted by the same fit, so that scores are comparable
+    scores = np.hstack([single.scores, *[single.scores[:, 7:]] * 4])
+    several = replace(several, scores=scores)
+    for rate in (0.5, 0.3, 0.2, 1 / 9):
+        np.testing.assert_array_equal(several.widths(rate, ~KNOWN), single.widths(rate, ~KNOWN))
+    with pytest.raises(MeasurementError, match="there are 12 runs of 8 families of programs"):
+        several.widths(0.1, ~KNOWN)
