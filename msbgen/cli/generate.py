@@ -10,7 +10,7 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, Verbs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import xarray as xr
 
@@ -45,6 +45,15 @@ def add(verbs: Verbs) -> None:
         help="weight of the entropy, squared units of the scaled coordinates",
     )
     verb.add_argument(
+        "--power-of",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="OTHER.nc",
+        help="other programs that were measured on this platform: their power at the contexts "
+        "wanted says what energy, a counter in joules, adds up to",
+    )
+    verb.add_argument(
         "--model", type=shared.output, metavar="MODEL.nc", help="also save the fitted model here"
     )
     shared.add_seed(verb)
@@ -53,7 +62,7 @@ def add(verbs: Verbs) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Fit a model to what was measured and write what it generates."""
-    inputs = [options.measured, shared.contexts_file(options.contexts)]
+    inputs = [options.measured, shared.contexts_file(options.contexts), *options.power_of]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
     import dataclasses
@@ -64,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
 
     measured = store.read_profiles(options.measured)
+    mended = _mender(measured, options.power_of)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
     size = generate.expected_size(
         measured,
@@ -98,9 +108,25 @@ def run(options: argparse.Namespace) -> None:
             nonlocal beyond
             for block in blocks:
                 beyond += int(block["extrapolated"].sum())
-                yield block.assign_attrs(preset=options.preset, seed=options.seed)
+                yield mended(block).assign_attrs(preset=options.preset, seed=options.seed)
 
         store.write_blocks(labelled(), options.out, overwrite=options.force)
     if options.model:
         model.save(options.model, overwrite=options.force)
     shared.show(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
+
+
+def _mender(measured: xr.Dataset, paths: list[Path]) -> Callable[[xr.Dataset], xr.Dataset]:
+    """What mends the energy of generated profiles by other programs; nothing where none is named.
+
+    That it can be done is seen before the work.
+    """
+    if not paths:
+        return lambda block: block
+
+    from msbgen.data import store
+    from msbgen.predict.kernels import energy
+
+    with shared.about(", ".join(path.name for path in paths)):
+        mender = energy.EnergyMender(measured, [store.read_profiles(path) for path in paths])
+    return mender.mend

@@ -26,7 +26,7 @@ INTERRUPTED, TERMINATED = 130, 143
 GROUPS = {
     "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
     "measuring": ("measure", "import", "platform"),
-    "deciding": ("phases", "allocate", "taskset", "simulate", "queue"),
+    "deciding": ("phases", "allocate", "taskset", "simulate", "queue", "choose"),
     "predictors": ("runtime", "relative", "kernels", "graph"),
 }
 

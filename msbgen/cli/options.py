@@ -275,6 +275,14 @@ def shares(text: str) -> list[float]:
     return values
 
 
+def names(text: str) -> list[str]:
+    """Names between commas."""
+    found = [part.strip() for part in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as old,new")
+    return found
+
+
 def amounts(text: str) -> dict[str, float]:
     """Positive amounts by name, as ``cache_ways=20,bandwidth=1400``."""
     parts = [part.partition("=") for part in text.split(",")]

@@ -53,7 +53,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument("--runs", type=Path, required=True, metavar="NEW.csv|NEW.nc")
     verb.add_argument(
         "--source",
-        type=names,
+        type=shared.names,
         required=True,
         metavar="NAME[,NAME]",
         help="the machine that the runs were measured on, or several",
@@ -82,14 +82,6 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
     shared.add_seed(verb)
     shared.add_force(verb)
-
-
-def names(text: str) -> list[str]:
-    """Names between commas."""
-    found = [part.strip() for part in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as old,new")
-    return found
 
 
 def folds(text: str) -> int:

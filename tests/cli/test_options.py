@@ -145,6 +145,9 @@ READING = {
     "check": ["check", "X"],
     "generate": ["generate", "X", "-o", "o.nc", "--contexts", "all"],
     "generate contexts": ["generate", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "generate power_of": [
+        *("generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--power-of", "X")
+    ],
     "bound": ["bound", "X", "--contexts", "all"],
     "bound contexts": ["bound", "measured.nc", "--contexts", "X"],
     "evaluate": ["evaluate", "X", "--leave-out", "2"],
@@ -161,6 +164,8 @@ READING = {
     "taskset": ["taskset", "X", "-o", "s", "--capacity", "cache_ways=5", "--utilisation", "1"],
     "simulate": ["simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
     "queue": ["queue", "X", "-o", "out"],
+    "choose table": ["choose", "X"],
+    "choose bounds": ["choose", "measured.nc", "--bounds", "X"],
     "runtime import source": ["runtime", "import", "X", "-o", "o.nc"],
     "runtime fit runs": ["runtime", "fit", "X", "-o", "o.nc"],
     "runtime predict model": ["runtime", "predict", "X", "--wanted", "measured.nc"],

@@ -24,6 +24,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.data.belief import Belief
 from msbgen.data.costs import Costs
 from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, MeasurementError
@@ -302,6 +303,10 @@ class ConfigurationModel:
         covariance[own] = 0.0
         covariance[:, own] = 0.0
         return mean[:size], 0.5 * (covariance + covariance.T)
+
+    def believe(self, time: Floats, power: Floats) -> Belief:
+        """The same as :meth:`condition`, as :mod:`msbgen.schedule.choose` takes it."""
+        return Belief(*self.condition(time, power))
 
     def predict(
         self, time: Floats, power: Floats, counters: Floats | None = None

@@ -233,7 +233,9 @@ class Chooser:
         return time, energy, done
 
 
-def bounded_outlook(known: Costs, bounds: xr.Dataset, work: Floats) -> Outlook:
+def bounded_outlook(
+    known: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
+) -> Outlook:
     """Outlook of a program whose contexts are all known, with bounds on its runs.
 
     Parameters
@@ -244,6 +246,8 @@ def bounded_outlook(known: Costs, bounds: xr.Dataset, work: Floats) -> Outlook:
         As ``msbgen bound`` writes them: ``duration_bound`` [s] and, of energy, ``energy_bound``
         [J], over the same contexts in any order.
     work : ndarray, (n,)
+    source : str
+        What messages call the bounds: the name of their file.
 
     Raises
     ------
@@ -254,7 +258,7 @@ def bounded_outlook(known: Costs, bounds: xr.Dataset, work: Floats) -> Outlook:
     """
     if "duration_bound" not in bounds or any(n not in bounds.coords for n in known.resources):
         raise ProfileError(
-            f"bounds hold {', '.join(map(str, bounds.variables))}; duration_bound over the "
+            f"{source}: holds {', '.join(map(str, bounds.variables))}; duration_bound over the "
             f"resources {', '.join(known.resources)}, as 'msbgen bound' writes them, is wanted."
         )
     if not known.measured[0].all():
@@ -268,7 +272,7 @@ def bounded_outlook(known: Costs, bounds: xr.Dataset, work: Floats) -> Outlook:
     for i, context in enumerate(known.contexts):
         same = np.flatnonzero(same_level(table, context).all(axis=1))
         if not len(same):
-            raise ProfileError(f"bounds have none for {known.describe(i)}; bound it, too.")
+            raise ProfileError(f"{source}: has none for {known.describe(i)}; bound it, too.")
         rows.append(int(same[0]))
     time, energy = known.time[0], known.energy[0]
     late = np.maximum(bounds["duration_bound"].values.astype(float)[rows], time)

@@ -185,3 +185,13 @@ def test_families_count_the_same_however_many_they_are():
     likely = learn(rows, family, 2)
     np.testing.assert_allclose(likely.mean[2], (np.log(5) + np.log(9)) / 2)
     np.testing.assert_allclose(likely.mean[1] - likely.mean[0], (np.log(2) + np.log(4)) / 2)
+
+
+def test_what_is_believed_is_what_is_predicted():
+    others, _ = programs(20, noise=0.01)
+    model = ConfigurationModel().fit(others)
+    given = asked(others, 0, [1, 4])
+    belief = model.believe(*given)
+    np.testing.assert_allclose(np.exp(belief.logs[[0, 2]]), model.predict(*given))
+    low, high = model.predict_interval(*given, deviations=1.0)
+    np.testing.assert_allclose(np.log(high / low)[0, [0, 5]], 2 * belief.deviations[0, [0, 5]])

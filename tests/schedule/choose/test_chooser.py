@@ -5,12 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from choosing import Gaussian, programs
 from msbgen.data.costs import Costs
-from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.schedule.choose import Chooser, Limits
-from msbgen.schedule.choose.chooser import highest, work_of
+from msbgen.schedule.choose.chooser import bounded_outlook, highest, work_of
 
 TOP = 5
 
@@ -145,3 +146,39 @@ def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser):
         Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
     with pytest.raises(ArgumentError, match="miscoverage is 0"):
         Chooser(drawn, Gaussian(), miscoverage=0.0)
+
+
+def bounds_of(costs, time, energy=None):
+    made = {"duration_bound": ("context", time)}
+    if energy is not None:
+        made["energy_bound"] = ("context", energy)
+    return xr.Dataset(made, {"clock": ("context", costs.contexts[:, 0])})
+
+
+def test_bounds_on_runs_take_the_place_of_margins(drawn):
+    one = drawn.take([44])
+    late, dear = 1.5 * one.time[0], 2.0 * one.energy[0]
+    order = [3, 1, 0, 5, 4, 2]
+    view = bounded_outlook(one, bounds_of(one, late, dear).isel(context=order), np.ones(6))
+    np.testing.assert_array_equal(view.time_bound, late)
+    np.testing.assert_array_equal(view.energy_bound, dear)
+    np.testing.assert_array_equal(view.time, one.time[0])
+    below = bounded_outlook(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
+    np.testing.assert_array_equal(below.time_bound, one.time[0])  # no bound is below the mean
+    np.testing.assert_array_equal(below.energy_bound, one.energy[0])
+    with pytest.raises(ProfileError, match=r"b.nc: has none for clock=2 GHz"):
+        bounded_outlook(one, bounds_of(one, late).isel(context=range(5)), np.ones(6), source="b.nc")
+    with pytest.raises(ProfileError, match="duration_bound over the resources clock"):
+        bounded_outlook(one, xr.Dataset(), np.ones(6))
+    with pytest.raises(MeasurementError, match=r"nothing is known of 'p44' in clock=0.5 GHz"):
+        bounded_outlook(one.only([TOP]), bounds_of(one, late), np.ones(6))
+
+
+def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):
+    known = drawn.take([50]).only([TOP])
+    probes = chooser.next_probes(known, 3)
+    assert probes[0] == chooser.next_probe(known)
+    assert len({*probes, TOP}) == 4
+    assert len(chooser.next_probes(known, 99)) == 5
+    with pytest.raises(ArgumentError, match="count is 0"):
+        chooser.next_probes(known, 0)
