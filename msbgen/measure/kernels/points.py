@@ -10,7 +10,7 @@ network has).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def _draw(kind: str, own: Sequence[Point], wanted: int, rng: np.random.Generator
         for name in sizes
         if (values := [point.parameters[name] for point in own])
     }
-    works = [work_of(point) for point in own]
+    like_these, known = _reach([work_of(point) for point in own]), set(own)
     found: dict[Point, None] = {}
     for _ in range(_DRAWS * wanted):
         if len(found) == wanted:
@@ -75,7 +75,7 @@ def _draw(kind: str, own: Sequence[Point], wanted: int, rng: np.random.Generator
         like = dict(own[int(rng.integers(len(own)))].parameters)
         drawn = {name: _log_uniform(*bounds, rng) for name, bounds in ranges.items()}
         point = Point.of(kind, **_completed(kind, like, drawn))
-        if point not in own and _makes_sense(point) and _is_like(work_of(point), works):
+        if point not in known and _makes_sense(point) and _is_like(work_of(point), like_these):
             found[point] = None
     return list(found)
 
@@ -110,13 +110,15 @@ def _makes_sense(point: Point) -> bool:
     return "stride" not in p or min(out_sides(point)) >= 1
 
 
-def _is_like(work: Work, seen: Iterable[Work]) -> bool:
-    """Whether a kernel does about as much as those seen."""
-    seen = list(seen)
-    return all(
-        min(values) / MARGIN <= mine <= max(values) * MARGIN
-        for mine, values in (
-            (work.flops, [other.flops for other in seen]),
-            (work.touched, [other.touched for other in seen]),
-        )
+def _reach(works: Sequence[Work]) -> tuple[Work, Work]:
+    """The least and the most that kernels may do to be like these."""
+    flops, touched = [work.flops for work in works], [work.touched for work in works]
+    return (
+        Work(min(flops) / MARGIN, min(touched) / MARGIN),
+        Work(max(flops) * MARGIN, max(touched) * MARGIN),
     )
+
+
+def _is_like(work: Work, reach: tuple[Work, Work]) -> bool:
+    least, most = reach
+    return least.flops <= work.flops <= most.flops and least.touched <= work.touched <= most.touched

@@ -1,0 +1,310 @@
+"""Networks never seen, on a CPU: from kernels of other networks, and kernels drawn at random.
+
+Called by ``reproduce.py kernels``; on the measurements that ship (``profiles/kernels``), which a
+quiet machine made.  A network is left out with every kernel that it launches, whoever else launches
+it; what remains is learned from.  Its predicted sum is compared with the sum of its measured
+kernels (what is lost by not measuring them), and, with an overhead of launches from the other
+networks, with its own time (what is lost besides by taking it for a sum).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import msbgen
+from msbgen.data.kernels import (
+    configurations_of,
+    kernels_of,
+    make_kernels,
+    parameter_names,
+    parameter_table,
+)
+from msbgen.data.variability import compare_groups
+from msbgen.data.workloads import counts_of, workload_names
+from msbgen.predict.kernels.predictor import KernelPredictor
+from msbgen.predict.kernels.structured import RestSettings
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+# Learns from kernels, and gives the times of others [s].
+Method = Callable[[xr.Dataset, xr.Dataset], Floats]
+
+NETWORK = "network/"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What ships, put in order.
+
+    Attributes
+    ----------
+    kernels : xarray.Dataset
+        A row for each kernel in each configuration: the median over sessions.
+    sessions : ndarray, (n_rows, n_sessions)
+        Of each row [s]; NaN where a session is missing.
+    whole : dict of (workload, configuration) to list of ndarray
+        Times of a network's passes in each session [s].
+    workloads : xarray.Dataset
+    rows : dict of configuration to ndarray of int, (n_launches,)
+        Where each launch is among the rows.
+    """
+
+    kernels: xr.Dataset
+    sessions: Floats
+    whole: dict[tuple[str, float], list[Floats]]
+    workloads: xr.Dataset
+    rows: dict[float, Indices]
+
+    def time(self, name: str, threads: float) -> float:
+        """Time of a network: the median of its sessions' medians [s]."""
+        return float(np.median([np.median(passes) for passes in self.whole[name, threads]]))
+
+
+def load(kernels: str = "kernels/cpu.nc", workloads: str = "kernels/cpu.workloads.nc") -> Measured:
+    every = msbgen.read_kernels(msbgen.shipped_file(kernels))
+    launched = msbgen.read_workload(msbgen.shipped_file(workloads))
+    return arrange(every, launched)
+
+
+def arrange(every: xr.Dataset, workloads: xr.Dataset) -> Measured:
+    """Medians over sessions, and where the launches of networks are among them."""
+    words = every["kind"].values.astype(str)
+    nets = np.char.startswith(words, NETWORK)
+    threads = every["threads"].values.astype(float)
+    run, time = every["run"].values, every["runtime"].values.astype(float)
+    whole: dict[tuple[str, float], list[Floats]] = {}
+    for name in np.unique(words[nets]):
+        for level in np.unique(threads):
+            own = (words == name) & (threads == level)
+            sessions = [time[own & (run == r)] for r in np.unique(run[own])]
+            whole[str(name).removeprefix(NETWORK), float(level)] = sessions
+
+    parts = every.isel(measurement=np.flatnonzero(~nets))
+    kernels, (levels, at) = kernels_of(parts), configurations_of(parts)
+    cell = kernels.of * len(levels) + at
+    many = len(kernels.kind) * len(levels)
+    table = np.full((many, int(run.max()) + 1), np.nan)
+    table[cell, parts["run"].values] = parts["runtime"].values
+    names = parameter_names(parts)
+    repeated = np.repeat(np.arange(len(kernels.kind)), len(levels))
+    medians = make_kernels(
+        kernels.kind[repeated],
+        np.nanmedian(table, axis=1),
+        resources={"threads": np.tile(levels[:, 0], len(kernels.kind))},
+        parameters={name: kernels.parameters[repeated, j] for j, name in enumerate(names)},
+        units={"threads": str(every["threads"].attrs["units"])},
+    )
+    place = {key: i for i, key in enumerate(_keys(kernels.kind, kernels.parameters))}
+    asked = _keys(workloads["kind"].values.astype(str), parameter_table(workloads))
+    first = np.array([place[key] * len(levels) for key in asked])
+    rows = {float(level): first + j for j, level in enumerate(levels[:, 0])}
+    return Measured(medians, table, whole, workloads, rows)
+
+
+def _keys(kinds: NDArray[np.str_], table: Floats) -> list[tuple[object, ...]]:
+    return [(str(kind), *row) for kind, row in zip(kinds, np.nan_to_num(table, nan=-1.0).tolist())]
+
+
+def network_of(workload: str) -> str:
+    """``resnet18-1x224`` → ``resnet18``."""
+    return workload.rpartition("-")[0]
+
+
+# ----------------------------------------------------------------------------- methods
+
+
+def default(known: xr.Dataset, asked: xr.Dataset) -> Floats:
+    return KernelPredictor().fit(known).predict(asked)
+
+
+def without(**parts: bool) -> Method:
+    def method(known: xr.Dataset, asked: xr.Dataset) -> Floats:
+        return KernelPredictor(rest=RestSettings(**parts)).fit(known).predict(asked)
+
+    return method
+
+
+def boosting(known: xr.Dataset, asked: xr.Dataset) -> Floats:
+    """The paper's model of each kind: xgboost on raw parameters, logarithms of times.
+
+    Parameters in the middle of the paper's Table 2, on a logarithmic scale where it has one.
+    """
+    from xgboost import XGBRegressor
+
+    said = np.empty(asked.sizes["measurement"])
+    names = parameter_names(known)
+    for kind in np.unique(asked["kind"].values):
+        columns = []
+        for dataset in (known, asked):
+            own = dataset.isel(measurement=np.flatnonzero(dataset["kind"].values == kind))
+            table = np.column_stack([own[name].values for name in (*names, "threads")])
+            columns.append((table, own["runtime"].values))
+        model = XGBRegressor(
+            n_estimators=1000, max_depth=8, min_child_weight=6, subsample=0.9,
+            colsample_bytree=0.9, learning_rate=0.02, reg_alpha=1e-3, reg_lambda=1e-3,
+            n_jobs=1, random_state=0,
+        )  # fmt: skip
+        model.fit(columns[0][0], np.log(columns[0][1]))
+        said[asked["kind"].values == kind] = np.exp(model.predict(columns[1][0]))
+    return said
+
+
+METHODS: dict[str, Method] = {
+    "default": default,
+    "paper's boosting": boosting,
+    "terms alone": without(process=False, trees=False),
+    "without terms": without(terms=False),
+    "without process": without(process=False),
+    "without trees": without(trees=False),
+}
+
+
+# ----------------------------------------------------------------------------- studies
+
+
+def leave_networks_out(
+    measured: Measured, method: Method, drawn: str = "all"
+) -> dict[tuple[str, float], tuple[float, float, float]]:
+    """Predicted sum, measured sum and whole time of each network left out [s].
+
+    Parameters
+    ----------
+    measured : Measured
+    method : callable
+    drawn : {"all", "drawn", "networks"}
+        Which kernels are learned from: all, those drawn at random, those of other networks.
+
+    Returns
+    -------
+    dict of (workload, threads) to (predicted, sum, time)
+        Predicted with the overhead of the other networks is `with_overhead`'s work.
+    """
+    names = np.array([str(word) for word in measured.workloads["workload"].values])
+    owner = np.array([network_of(name) for name in names])
+    kernel = {level: rows // len(measured.rows) for level, rows in measured.rows.items()}
+    of_networks = np.unique(np.concatenate(list(kernel.values())))
+    n_levels = len(measured.rows)
+    every = np.arange(measured.kernels.sizes["measurement"] // n_levels)
+    some = {
+        "all": every,
+        "drawn": np.setdiff1d(every, of_networks),
+        "networks": of_networks,
+    }[drawn]
+    count = counts_of(measured.workloads).astype(float)
+    truth = measured.kernels["runtime"].values
+    found = {}
+    for network in dict.fromkeys(owner.tolist()):
+        rows = np.flatnonzero(owner == network)
+        own = np.unique(next(iter(kernel.values()))[rows])
+        known, asked = (
+            measured.kernels.isel(measurement=_rows(kernels, n_levels))
+            for kernels in (np.setdiff1d(some, own), own)
+        )
+        said = np.full(len(truth), np.nan)
+        said[_rows(own, n_levels)] = method(known, asked)
+        for name in dict.fromkeys(names[rows].tolist()):
+            launches = np.flatnonzero(names == name)
+            for level, where in measured.rows.items():
+                sums = [values[where[launches]] @ count[launches] for values in (said, truth)]
+                found[name, level] = (*map(float, sums), measured.time(name, level))
+    return found
+
+
+def _rows(kernels: Indices, n_levels: int) -> Indices:
+    return (kernels[:, None] * n_levels + np.arange(n_levels)).ravel()
+
+
+def with_overhead(
+    measured: Measured, found: Mapping[tuple[str, float], tuple[float, float, float]]
+) -> dict[tuple[str, float], tuple[float, float]]:
+    """Time of each network from its predicted and its measured sum, with what launches cost.
+
+    The cost of a launch is the median of other networks': of their time beyond their measured sum.
+    """
+    launches = {
+        name: counts_of(
+            measured.workloads.isel(
+                launch=np.flatnonzero(measured.workloads["workload"].values == name)
+            )
+        ).sum()
+        for name in workload_names(measured.workloads)
+    }
+    said = {}
+    for (name, level), (predicted, total, _) in found.items():
+        others = [
+            (time - own) / launches[other]
+            for (other, at), (_, own, time) in found.items()
+            if at == level and network_of(other) != network_of(name)
+        ]
+        extra = launches[name] * float(np.median(others))
+        said[name, level] = (predicted + extra, total + extra)
+    return said
+
+
+def summarise(measured: Measured, method: Method, drawn: str = "all") -> dict[str, float]:
+    """Mean errors over networks and configurations."""
+    found = leave_networks_out(measured, method, drawn)
+    said = with_overhead(measured, found)
+    of_sum = [abs(predicted / total - 1) for predicted, total, _ in found.values()]
+    plain = [abs(total / time - 1) for _, total, time in found.values()]
+    of_time = [abs(said[key][0] / found[key][2] - 1) for key in found]
+    sum_of_time = [abs(said[key][1] / found[key][2] - 1) for key in found]
+    return {
+        "against the sum": float(np.mean(of_sum)),
+        "against the time": float(np.mean(of_time)),
+        "sum against the time": float(np.mean(sum_of_time)),
+        "plain sum against the time": float(np.mean(plain)),
+        "worst against the time": float(np.max(of_time)),
+    }
+
+
+def repeatability(measured: Measured) -> dict[str, float]:
+    """How far sessions differ: of networks, of kernels, and of sums of kernels.
+
+    Relative differences of sessions' medians to the median of medians, as means of absolute
+    values; the share of networks whose sessions are of different laws (Anderson-Darling,
+    Kolmogorov-Smirnov at 1 %).
+    """
+    networks, different, apart = [], [], []
+    for sessions in measured.whole.values():
+        several = [passes for passes in sessions if len(passes) >= 2]
+        if len(several) < 2:
+            continue
+        told = compare_groups(several)
+        networks.append(np.abs(told.medians).mean())
+        different.append(told.anderson_p <= 0.01)
+        apart.append(told.kolmogorov_p <= 0.01)
+    middle = np.nanmedian(measured.sessions, axis=1)
+    kernels = np.nanmean(np.abs(measured.sessions / middle[:, None] - 1), axis=1)
+    count = counts_of(measured.workloads).astype(float)
+    names = measured.workloads["workload"].values.astype(str)
+    sums = []
+    for name in workload_names(measured.workloads):
+        launches = np.flatnonzero(names == name)
+        for where in measured.rows.values():
+            told = count[launches] @ measured.sessions[where[launches]]
+            told = told[np.isfinite(told)]
+            sums.append(np.abs(told / np.median(told) - 1).mean())
+    return {
+        "networks": float(np.mean(networks)),
+        "kernels": float(np.mean(kernels)),
+        "sums of kernels": float(np.mean(sums)),
+        "networks whose sessions differ, Anderson-Darling": float(np.mean(different)),
+        "networks whose sessions differ, Kolmogorov-Smirnov": float(np.mean(apart)),
+    }
+
+
+def cpu(methods: Mapping[str, Method] = METHODS) -> dict[str, dict[str, float]]:
+    """All figures of the table; the first row is what sessions differ by."""
+    measured = load()
+    found = {"repeatability": repeatability(measured)}
+    for name, method in methods.items():
+        found[name] = summarise(measured, method)
+    for drawn, title in (("drawn", "drawn kernels alone"), ("networks", "networks' kernels alone")):
+        found[title] = summarise(measured, default, drawn)
+    return found
