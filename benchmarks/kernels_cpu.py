@@ -168,7 +168,7 @@ METHODS: dict[str, Method] = {
 
 
 def leave_networks_out(
-    measured: Measured, method: Method, drawn: str = "all"
+    measured: Measured, method: Method, drawn: str = "all", together: int = 1
 ) -> dict[tuple[str, float], tuple[float, float, float]]:
     """Predicted sum, measured sum and whole time of each network left out [s].
 
@@ -178,6 +178,8 @@ def leave_networks_out(
     method : callable
     drawn : {"all", "drawn", "networks"}
         Which kernels are learned from: all, those drawn at random, those of other networks.
+    together : int
+        Networks that are left out at once: fewer fits, which know less.
 
     Returns
     -------
@@ -198,8 +200,10 @@ def leave_networks_out(
     count = counts_of(measured.workloads).astype(float)
     truth = measured.kernels["runtime"].values
     found = {}
-    for network in dict.fromkeys(owner.tolist()):
-        rows = np.flatnonzero(owner == network)
+    networks = list(dict.fromkeys(owner.tolist()))
+    parts = -(-len(networks) // together)
+    for part in range(parts):
+        rows = np.flatnonzero(np.isin(owner, networks[part::parts]))
         own = np.unique(next(iter(kernel.values()))[rows])
         known, asked = (
             measured.kernels.isel(measurement=_rows(kernels, n_levels))
@@ -246,9 +250,11 @@ def with_overhead(
     return said
 
 
-def summarise(measured: Measured, method: Method, drawn: str = "all") -> dict[str, float]:
+def summarise(
+    measured: Measured, method: Method, drawn: str = "all", together: int = 1
+) -> dict[str, float]:
     """Mean errors over networks and configurations."""
-    found = leave_networks_out(measured, method, drawn)
+    found = leave_networks_out(measured, method, drawn, together)
     said = with_overhead(measured, found)
     of_sum = [abs(predicted / total - 1) for predicted, total, _ in found.values()]
     plain = [abs(total / time - 1) for _, total, time in found.values()]

@@ -1,0 +1,93 @@
+"""The study of networks on a CPU: what is left out, summed and compared, by hand."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msbgen.data.kernels import make_kernels
+from msbgen.data.workloads import make_workload
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import kernels_cpu
+
+# Kernels 1 to 4 are of networks a (1, 2) and b (2, 3); 4 was drawn.  Time = size × threads × 1 ms.
+SIZES = {1.0: 1e-3, 2.0: 2e-3, 3.0: 3e-3, 4.0: 4e-3}
+LAUNCHES = [("a-1x9", 1.0, 5), ("a-1x9", 2.0, 1), ("b-1x9", 2.0, 2), ("b-1x9", 3.0, 1)]
+SPENT = {"a-1x9": 7e-3, "b-1x9": 7e-3}
+
+
+@pytest.fixture
+def measured():
+    rows = []
+    for threads in (1.0, 2.0):
+        for session, slow in enumerate((0.9, 1.0, 1.1)):
+            rows += [("relu", m, t * threads * slow, threads, session) for m, t in SIZES.items()]
+            for name, t in SPENT.items():
+                extra = 6e-4 * (6 if name == "a-1x9" else 3)  # 0.6 ms for each launch
+                rows += [
+                    (
+                        f"network/{name}",
+                        np.nan,
+                        (t + extra) * threads * slow * part,
+                        threads,
+                        session,
+                    )
+                    for part in (0.99, 1.0, 1.01)
+                ]
+    kind, m, time, threads, run = zip(*rows)
+    every = make_kernels(
+        kind, time, resources={"threads": threads}, parameters={"m": m}, run=np.array(run)
+    )
+    names, sizes, counts = zip(*LAUNCHES)
+    work = make_workload(["relu"] * 4, counts, parameters={"m": sizes}, workload=names)
+    return kernels_cpu.arrange(every, work)
+
+
+def test_medians_are_over_sessions_and_launches_find_their_rows(measured):
+    assert measured.kernels.sizes["measurement"] == 4 * 2
+    assert measured.sessions.shape == (8, 3)
+    for threads, rows in measured.rows.items():
+        own = measured.kernels.isel(measurement=rows)
+        assert own["m"].values.tolist() == [1, 2, 2, 3]
+        np.testing.assert_allclose(own["runtime"], np.array([1, 2, 2, 3]) * 1e-3 * threads)
+    assert measured.time("a-1x9", 2.0) == pytest.approx(2 * (7e-3 + 36e-4))
+
+
+def test_a_network_is_left_out_with_every_kernel_of_its_own(measured):
+    shown = []
+
+    def method(known, asked):
+        shown.append((sorted(set(known["m"].values)), sorted(set(asked["m"].values))))
+        return 1.1 * asked["m"].values * 1e-3 * asked["threads"].values
+
+    found = kernels_cpu.leave_networks_out(measured, method)
+    assert shown == [([3.0, 4.0], [1.0, 2.0]), ([1.0, 4.0], [2.0, 3.0])]
+    assert found["a-1x9", 2.0] == pytest.approx((1.1 * 14e-3, 14e-3, 2 * (7e-3 + 36e-4)))
+    kernels_cpu.leave_networks_out(measured, method, "drawn")
+    assert shown[2:] == [([4.0], [1.0, 2.0]), ([4.0], [2.0, 3.0])]
+    kernels_cpu.leave_networks_out(measured, method, "networks")
+    assert shown[4:] == [([3.0], [1.0, 2.0]), ([1.0], [2.0, 3.0])]
+    kernels_cpu.leave_networks_out(measured, method, together=2)
+    assert shown[6:] == [([4.0], [1.0, 2.0, 3.0])]
+
+
+def test_errors_against_sum_and_time_with_the_overhead_of_other_networks(measured):
+    def tenth(known, asked):
+        return 1.1 * asked["m"].values * 1e-3 * asked["threads"].values
+
+    told = kernels_cpu.summarise(measured, tenth)
+    assert told["against the sum"] == pytest.approx(0.1)
+    assert told["sum against the time"] == pytest.approx(0.0, abs=1e-9)
+    expected = np.mean([0.7e-3 / (7e-3 + 36e-4), 0.7e-3 / (7e-3 + 18e-4)])
+    assert told["against the time"] == pytest.approx(expected)
+    plain = np.mean([36e-4 / (7e-3 + 36e-4), 18e-4 / (7e-3 + 18e-4)])
+    assert told["plain sum against the time"] == pytest.approx(plain)
+
+
+def test_sessions_differ_by_what_was_put_in(measured):
+    told = kernels_cpu.repeatability(measured)
+    for name in ("networks", "kernels", "sums of kernels"):
+        assert told[name] == pytest.approx(0.2 / 3)
