@@ -18,6 +18,17 @@ _MODULES = {
         "solve_bridge",
     ),
     "data.check": ("validate_profiles",),
+    "data.devices": ("Device", "device_contexts", "read_device", "shipped_device"),
+    "data.graph_families": ("family_graph",),
+    "data.graph_readers": ("read_graph",),
+    "data.graph_runs": (
+        "join_graph_runs",
+        "make_graph_runs",
+        "read_graph_runs",
+        "write_graph_runs",
+    ),
+    "data.graph_writers": ("write_graph",),
+    "data.graphs": ("make_graph", "with_profiles", "with_times"),
     "data.kernels": ("join_kernels", "make_kernels", "read_kernels", "write_kernels"),
     "data.kernels_readers": (
         "ColumnMap",

@@ -11,6 +11,20 @@ from msbgen.bridge.solve import SolverConfig as SolverConfig
 from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.devices import Device as Device
+from msbgen.data.devices import device_contexts as device_contexts
+from msbgen.data.devices import read_device as read_device
+from msbgen.data.devices import shipped_device as shipped_device
+from msbgen.data.graph_families import family_graph as family_graph
+from msbgen.data.graph_readers import read_graph as read_graph
+from msbgen.data.graph_runs import join_graph_runs as join_graph_runs
+from msbgen.data.graph_runs import make_graph_runs as make_graph_runs
+from msbgen.data.graph_runs import read_graph_runs as read_graph_runs
+from msbgen.data.graph_runs import write_graph_runs as write_graph_runs
+from msbgen.data.graph_writers import write_graph as write_graph
+from msbgen.data.graphs import make_graph as make_graph
+from msbgen.data.graphs import with_profiles as with_profiles
+from msbgen.data.graphs import with_times as with_times
 from msbgen.data.kernels import join_kernels as join_kernels
 from msbgen.data.kernels import make_kernels as make_kernels
 from msbgen.data.kernels import read_kernels as read_kernels
@@ -104,6 +118,7 @@ __all__ = [
     "Cloud",
     "ColumnMap",
     "ConfigurationModel",
+    "Device",
     "ElapsedSettings",
     "KernelPredictor",
     "Kind",
@@ -125,20 +140,25 @@ __all__ = [
     "calibrate_model",
     "context_table",
     "cross_predict",
+    "device_contexts",
     "dtw_distance",
     "energy_distance",
     "evaluate_kernels",
     "evaluate_relative",
     "evaluate_runtimes",
+    "family_graph",
     "fit_profiles",
     "fit_runtimes",
     "improvement",
+    "join_graph_runs",
     "join_kernels",
     "kernels_from_profiles",
     "leave_contexts_out",
     "load_kernels",
     "load_predictor",
     "load_relative",
+    "make_graph",
+    "make_graph_runs",
     "make_kernels",
     "make_profiles",
     "make_relative",
@@ -149,6 +169,9 @@ __all__ = [
     "plan_contexts",
     "predict_network",
     "read_column_map",
+    "read_device",
+    "read_graph",
+    "read_graph_runs",
     "read_jetson",
     "read_kernels",
     "read_kernels_table",
@@ -167,12 +190,17 @@ __all__ = [
     "save_predictor",
     "save_relative",
     "score_methods",
+    "shipped_device",
     "shipped_file",
     "solve_bridge",
     "summarise",
     "validate_profiles",
     "wasserstein_distance",
+    "with_profiles",
+    "with_times",
     "write_blocks",
+    "write_graph",
+    "write_graph_runs",
     "write_kernels",
     "write_profiles",
     "write_relative",

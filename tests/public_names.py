@@ -284,6 +284,32 @@ def kernels(folder: Path) -> None:
     assert_type(msbgen.evaluate_kernels(read, folds=2), list[dict[str, Any]])
 
 
+def graphs(folder: Path) -> None:
+    """Draw, write and read task graphs; a device, and runs on it."""
+    drawn = assert_type(msbgen.family_graph("cholesky", 3), xr.Dataset)
+    msbgen.write_graph(drawn, folder / "graph.json")
+    assert_type(msbgen.read_graph(folder / "graph.json"), xr.Dataset)
+    small = msbgen.make_graph(["slow", "slow"], [0.1, 0.2], [(0, 1)], name="small")
+    profiles = {"slow": ways_and_clock()}
+    timed = assert_type(msbgen.with_times(small, profiles), xr.Dataset)
+    assert_type(msbgen.with_profiles(timed, profiles), xr.Dataset)
+    device = assert_type(msbgen.shipped_device("tx2"), msbgen.Device)
+    assert_type(msbgen.read_device(msbgen.shipped_file("devices/tx2.toml")), msbgen.Device)
+    contexts = assert_type(msbgen.device_contexts(device, clocks=1, cache_ways=16), Floats)
+    n = len(contexts)
+    runs = msbgen.make_graph_runs(
+        device,
+        contexts,
+        graph=["small"] * n,
+        family=["toy"] * n,
+        makespan=np.ones(n),
+        energy=np.full(n, 8.0),
+    )
+    msbgen.write_graph_runs(runs, folder / "runs.csv")
+    again = assert_type(msbgen.read_graph_runs(folder / "runs.csv", device), xr.Dataset)
+    assert_type(msbgen.join_graph_runs([runs, again]), xr.Dataset)
+
+
 def main(folder: Path) -> list[str]:
     """Everything; what failures said."""
     measured = files(folder)
@@ -295,6 +321,7 @@ def main(folder: Path) -> list[str]:
     runtimes(folder)
     relative(folder)
     kernels(folder)
+    graphs(folder)
     return fail(folder, model)
 
 
