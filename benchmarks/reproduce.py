@@ -21,6 +21,8 @@ measured on this machine, contexts planned, profiles scored against quotas never
 shares; sweeps killed at random moments.  On an idle machine, as root, with perf.
 ``python benchmarks/reproduce.py queue [--data FOLDER] [--only programs graphs widths]``: queues of
 50,000 jobs placed on several machines; `bench_queue.py` times them.
+``python benchmarks/reproduce.py kernels [--data FOLDER] [--work FOLDER] [--only gemm …]``: runtime
+and power at clocks never measured; the folder holds public sets, absent ones are left out.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -43,6 +45,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
 import allocation
+import kernels
 import numpy as np
 import queue_study
 import relative
@@ -421,12 +424,18 @@ def main() -> None:
     part = parts.add_parser("queue", help="queues of jobs placed on several machines")
     part.add_argument("--data", type=Path, help="folder of the log and the task graphs")
     part.add_argument("--only", nargs="+", choices=queue_study.PARTS, default=[*queue_study.PARTS])
+    part = parts.add_parser("kernels", help="kernels and programs at clocks never measured")
+    part.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
+    part.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
+    part.add_argument("--only", nargs="+", choices=kernels.PARTS, default=[*kernels.PARTS])
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
         allocation.run(arguments.work, arguments.only)
     elif arguments.part == "runtime":
         runtime.run(arguments.data, arguments.work, fit=not arguments.no_fit)
+    elif arguments.part == "kernels":
+        kernels.run(arguments.only, arguments.data, arguments.work)
     elif arguments.part == "queue":
         queue_study.run(arguments.data, arguments.only)
     elif arguments.part == "relative":

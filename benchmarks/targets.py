@@ -130,3 +130,40 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure(what, start["later_start_seconds"], 1.3, False, "s")
         what = "`msbgen demo` of a fresh install, all contexts generated"
         yield Figure(what, start["demo_seconds"], 40.0, False, "s")
+
+
+def kernel_figures(found: Mapping[str, Any]) -> Iterator[Figure]:
+    """What is asked of the models of kernels, networks and programs at other clocks."""
+
+    def figure(what: str, value: float, target: float, *, at_least: bool = False) -> Figure:
+        return Figure(what, 100 * value, target, at_least, "%")
+
+    if "gemm" in found:
+        shapes, sizes = (found["gemm"][f"AGX, {n}"]["methods"] for n in ("shapes", "sizes"))
+        for quantity, one, other in (("runtime", 98.0, 92.0), ("power", 97.0, 74.0)):
+            within = shapes["default"][quantity]["within_5"]
+            yield figure(f"AGX, unseen shapes: {quantity} within 5 %", within, one, at_least=True)
+            within = sizes["default"][quantity]["within_5"]
+            yield figure(f"AGX, unseen sizes: {quantity} within 5 %", within, other, at_least=True)
+        yield figure("AGX, unseen sizes: energy regret", sizes["default"]["regret"], 0.7)
+    for device, result in found.get("mobilenet", {}).items():
+        row = result["methods"]["default"]
+        for name, target in (("runtime", 3.5), ("power", 3.1), ("regret", 1.0), ("late", 7.0)):
+            yield figure(f"MobileNet, {device}, 6 measured: {name}", row[name], target)
+    for gpu, runtime, power in (("V100", 5.7, 3.0), ("RTX 8000", 1.3, 2.2)):
+        if "gpus" in found:
+            methods = {n: m["default"] for n, m in found["gpus"][gpu]["measured"].items()}
+            for name, target in (("runtime", runtime), ("power", power), ("regret", 0.7)):
+                yield figure(f"{gpu}, one more clock: {name}", methods["2"][name], target)
+            for name in ("runtime", "power"):
+                yield figure(f"{gpu}, two more than that: {name}", methods["4"][name], 1.4)
+    if "zeus" in found:
+        regrets = {g: r["methods"]["default"]["regret"] for g, r in found["zeus"].items()}
+        for gpu, regret in regrets.items():
+            yield figure(f"{gpu}, two extra limits: energy regret", regret, 2.0)
+        yield figure("mean of the GPUs", sum(regrets.values()) / len(regrets), 1.2)
+    if "cpu" in found:
+        yield figure("CPU, unseen network: error of the sum", found["cpu"]["mean"]["sum"], 7.0)
+    if "speed" in found:
+        what = f"{found['speed']['configurations']} configurations of 580 launches"
+        yield Figure(what, found["speed"]["seconds"], 1.0, False, "s")

@@ -1,0 +1,186 @@
+"""Peers of the models of kernels: the paper's boosting, tuned, and simpler ones.
+
+All see raw parameters and clocks, and logarithms of runtimes and powers, as the paper has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+# From rows known (features, targets, group) to what is said of others (features).
+Peer = Callable[[Floats, Floats, NDArray[np.int64], Floats], Floats]
+
+# Table 2 of the paper.
+TREES, DEPTH, CHILD = (100, 3000), (5, 11), (5, 8)
+SHARE, RATE, PENALTY = (0.8, 1.0), (0.005, 0.1), (1e-4, 1e-2)
+# Trials of a study, the rows that it looks at, and the parts left out.
+TRIALS, MOST_ROWS, PARTS = 30, 4000, 4
+
+
+def boosting(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+    from xgboost import XGBRegressor
+
+    model = XGBRegressor(n_estimators=500, max_depth=6, learning_rate=0.05, n_jobs=1)
+    return np.exp(model.fit(known, np.log(target)).predict(asked).astype(float))
+
+
+def forest(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+    from sklearn.ensemble import RandomForestRegressor
+
+    model = RandomForestRegressor(200, random_state=0, n_jobs=1)
+    return np.exp(model.fit(known, np.log(target)).predict(asked))
+
+
+def mean_curve(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+    """The mean logarithm of all kernels at the clock, the last column; between clocks a line."""
+    clocks = np.unique(known[:, -1])
+    means = [np.log(target[known[:, -1] == clock]).mean() for clock in clocks]
+    return np.exp(np.interp(asked[:, -1], clocks, means))
+
+
+PEERS: dict[str, Peer] = {"boosting": boosting, "forest": forest, "mean curve": mean_curve}
+
+
+def tuned_boosting(
+    known: Floats,
+    target: Floats,
+    group: NDArray[np.int64],
+    asked: Floats,
+    *,
+    journal: Path,
+    name: str,
+    trials: int = TRIALS,
+    seed: int = 0,
+) -> Floats:
+    """The paper's model: xgboost, searched by TPE with Hyperband over its Table 2.
+
+    The study is kept in a journal: killed, it goes on where it was.  Equal seeds and names give
+    equal trials.
+    """
+    best = tune(known, target, group, journal=journal, name=name, trials=trials, seed=seed)
+    import xgboost
+
+    rounds = int(best.pop("n_estimators"))
+    matrix = xgboost.DMatrix(known, np.log(target))
+    model = xgboost.train({**best, "nthread": 1, "seed": seed}, matrix, rounds)
+    return np.exp(model.predict(xgboost.DMatrix(asked)).astype(float))
+
+
+def tune(
+    known: Floats,
+    target: Floats,
+    group: NDArray[np.int64],
+    *,
+    journal: Path,
+    name: str,
+    trials: int = TRIALS,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Hyper-parameters under which groups that were left out are met best."""
+    import optuna
+    import xgboost
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rng = np.random.default_rng(seed)
+    few = np.sort(rng.permutation(len(target))[:MOST_ROWS])
+    table, log, unit = known[few], np.log(target[few]), group[few]
+    part = rng.permutation(int(unit.max()) + 1)[unit] % PARTS
+    folds = [
+        (xgboost.DMatrix(table[part != k], log[part != k]), table[part == k], log[part == k])
+        for k in range(PARTS)
+    ]
+    steps = (100, 300, 1000, 3000)
+
+    def trial_error(trial: optuna.Trial) -> float:
+        parameters = {
+            "max_depth": trial.suggest_int("max_depth", *DEPTH),
+            "min_child_weight": trial.suggest_int("min_child_weight", *CHILD),
+            "subsample": trial.suggest_float("subsample", *SHARE),
+            "colsample_bytree": trial.suggest_float("colsample_bytree", *SHARE),
+            "learning_rate": trial.suggest_float("learning_rate", *RATE, log=True),
+            "reg_alpha": trial.suggest_float("reg_alpha", *PENALTY, log=True),
+            "reg_lambda": trial.suggest_float("reg_lambda", *PENALTY, log=True),
+            "nthread": 1,
+            "seed": seed,
+        }
+        most = trial.suggest_int("n_estimators", *TREES)
+        models: list[xgboost.Booster | None] = [None] * PARTS
+        grown, error = 0, np.inf
+        for step in [s for s in steps if s < most] + [most]:
+            off = []
+            for k, (matrix, held, truth) in enumerate(folds):
+                models[k] = xgboost.train(parameters, matrix, step - grown, xgb_model=models[k])
+                off.append(np.abs(models[k].predict(xgboost.DMatrix(held)) - truth).mean())
+            grown, error = step, float(np.mean(off))
+            trial.report(error, step)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        return error
+
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        study_name=name,  # brackets of Hyperband are drawn from the name and the trial's number
+        storage=JournalStorage(JournalFileBackend(str(journal))),
+        sampler=optuna.samplers.TPESampler(seed=seed, multivariate=True),
+        pruner=optuna.pruners.HyperbandPruner(100, 3000, 3),
+        load_if_exists=True,
+    )
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    while (done := len(study.get_trials(states=states))) < trials:
+        # seeded by how far the study is: what goes on draws what it would have drawn
+        study.sampler = optuna.samplers.TPESampler(seed=seed + done, multivariate=True)
+        study.optimize(trial_error, n_trials=1)
+    return dict(study.best_params)
+
+
+# --------------------------------------------------------------- programs over configurations
+
+
+def curve_of_others(
+    others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
+) -> Floats:
+    """The mean curve of the others, moved to what was measured, (n,)."""
+    mean = np.nanmean(np.log(others), axis=0)
+    return np.exp(mean + np.mean(np.log(known[given]) - mean[given]))
+
+
+def line_in_clock(
+    others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
+) -> Floats:
+    """a + b/f through what was measured, neither negative; (n,)."""
+    from scipy.optimize import nnls
+
+    columns = np.stack([np.ones(len(contexts)), 1.0 / contexts[:, 0]], axis=1)
+    weight, _ = nnls(columns[given] / known[given, None], np.ones(len(given)))
+    return np.maximum(columns @ weight, 1e-300)
+
+
+def boosted_ratio(
+    others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
+) -> Floats:
+    """Boosting of log ratios to the first measured, from those of the other measured, (n,)."""
+    from xgboost import XGBRegressor
+
+    log, own = np.log(others), np.log(known)
+    complete = np.isfinite(log).all(axis=1)
+    log = log[complete]
+
+    def rows(table: Floats) -> Floats:
+        n, m = len(table), len(contexts)
+        ratios = table[:, given[1:]] - table[:, given[:1]]
+        return np.hstack([np.repeat(ratios, m, axis=0), np.tile(contexts, (n, 1))])
+
+    target = (log - log[:, given[:1]]).ravel()
+    model = XGBRegressor(n_estimators=300, max_depth=6, learning_rate=0.05, n_jobs=1)
+    said = model.fit(rows(log), target).predict(rows(own[None]))
+    return np.exp(own[given[0]] + said.astype(float))
+
+
+CURVES = {"mean curve": curve_of_others, "a + b/f": line_in_clock, "boosting": boosted_ratio}
