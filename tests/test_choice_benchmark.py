@@ -1,0 +1,107 @@
+"""The benchmark of decisions, on made-up programs."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import choice
+import tables
+
+from choosing import CLOCKS, programs
+from msbgen.data.kernels import make_kernels, write_kernels
+
+
+@pytest.fixture
+def few(monkeypatch):
+    monkeypatch.setattr(choice, "SLACKS", (0.2, 0.4))
+    monkeypatch.setattr(choice, "PROBES", 2)
+    monkeypatch.setattr(choice, "LATENCIES", 5)
+
+
+def test_decisions_within_a_slack_are_counted_against_the_truth(few):
+    found = choice.within_slack(programs(12, prefix="m"), programs(10, seed=1))
+    assert found["decisions"] == 20
+    assert found["late"]["highest clock"] == 0
+    assert found["regret"]["margins"] < 0.05 < found["regret"]["highest clock"]
+    assert found["late"]["margins"] <= found["late"]["expected"] + 0.05
+    assert sum(found["second_clock"].values()) == 20
+
+
+def test_bounds_from_programs_that_are_too_alike_do_not_hold(few):
+    """Microbenchmarks without noise promise what applications with noise do not keep."""
+    alike = programs(12, prefix="m", noise=1e-3)
+    found = choice.energy_bounds(alike, programs(20, seed=1, noise=0.05))
+    for bounds in found.values():
+        assert bounds["microbenchmarks"]["covered"] < 0.85 < bounds["applications"]["covered"]
+        assert bounds["applications"]["at_the_worst_clock"] <= bounds["applications"]["covered"]
+
+
+def write_board(folder, device, drawn):
+    """A CSV as the public set has it, out of made-up programs."""
+    rows = ["device,design,rows,columns,gpu_clock_mhz,runtime_s,power_mean_w"]
+    for p in range(len(drawn.programs)):
+        for c, clock in enumerate(CLOCKS):
+            cells = device, "sq", p + 1, p + 1, 1e3 * clock, drawn.time[p, c], drawn.power[p, c]
+            rows.append(",".join(map(str, cells)))
+    (folder / "gemm.csv").write_text("\n".join(rows) + "\n")
+    rows = ["device,batch,gpu_clock_mhz,power_mean_w,latency_p50_ms"]
+    for batch in (1, 4, 16):
+        for c, clock in enumerate(CLOCKS):
+            cells = device, batch, 1e3 * clock, drawn.power[0, c], 1e3 * batch * drawn.time[0, c]
+            rows.append(",".join(map(str, cells)))
+    (folder / "mobilenet.csv").write_text("\n".join(rows) + "\n")
+
+
+def test_a_network_is_scheduled_by_batch_and_clock(few, tmp_path):
+    pytest.importorskip("xgboost", reason="the peer wants pip install msbgen[ml]")
+    write_board(tmp_path, "AGX", programs(8))
+    found = choice.one_board(tmp_path, "AGX")
+    assert (found["configurations"], len(found["known"])) == (18, 6)
+    assert found["expected"]["regret"] < 0.05
+    assert len(found["fronts"]["measured"]) > 1
+
+
+def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, capsys):
+    drawn = programs(9)
+    rows = [(p, c) for p in range(9) for c in range(6)]
+    dataset = make_kernels(
+        [f"net{p % 3}/{p}" for p, _ in rows],
+        [drawn.time[i] for i in rows],
+        power=[drawn.power[i] for i in rows],
+        resources={"power_limit": [CLOCKS[c] for _, c in rows]},
+        units={"power_limit": "W"},
+    )
+    write_kernels(dataset, tmp_path / "z.nc")
+    monkeypatch.setattr(
+        choice.msbgen, "shipped_file", lambda name: tmp_path / "z.nc", raising=False
+    )
+    found = choice.run(None, results=tmp_path)
+    assert "nv-dvfs: no such folder" in capsys.readouterr().out
+    assert json.loads((tmp_path / "choice.json").read_text()) == found
+    assert (tmp_path / "choice.png").stat().st_size > 1000
+    for result in found["zeus"].values():
+        paid = result["regret_by_probes"]
+        assert len(paid) == 3
+        assert paid[2] < result["highest_limit"]
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- results: choice -->\n<!-- end -->\n")
+    for name, text in choice.tables(found).items():
+        tables.put_into_readme(name, text, readme)
+    assert "| mean of the four |" in readme.read_text()
+
+
+def test_power_apart_is_a_mean_over_common_intervals():
+    from msbgen.data.schema import make_profiles
+
+    def one(joules):
+        return make_profiles(
+            np.array(joules)[None, None, :, None], [[len(joules) * 1.0]], [[1.0]], interval=1.0,
+            resources={"clock": {"units": "GHz"}}, counters={"energy": {"units": "J"}},
+        )  # fmt: skip
+
+    assert choice.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0])) == pytest.approx(0.25)
