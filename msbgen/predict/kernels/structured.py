@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.kernels.process import Process, fit_process, no_process
+from msbgen.predict.kernels.process import Process, fit_process, no_process, tell_process
 from msbgen.predict.kernels.terms import fit_terms
 from msbgen.predict.relative.randomised import Trees, TreesSettings, fit_trees
 
@@ -120,7 +120,7 @@ def fit_structured(
     share = 1.0
     if settings.process:
         unseen = trees.predict_without(rough, seen)[:, 0]
-        share = _share(smooth, rest, unseen, kernel, seed)
+        share = _share(process, smooth, rest, unseen, kernel, seed)
     return Structured(weights, level, process, trees if share > 0 else bare.trees, share)
 
 
@@ -131,8 +131,13 @@ def no_trees() -> Trees:
     return Trees(none, value[:, 0], none, none, value, none)
 
 
-def _share(smooth: Floats, rest: Floats, unseen: Floats, kernel: Indices, seed: int) -> float:
-    """Share of the trees under which kernels that were left out are met best."""
+def _share(
+    process: Process, smooth: Floats, rest: Floats, unseen: Floats, kernel: Indices, seed: int
+) -> float:
+    """Share of the trees under which kernels that were left out are met best.
+
+    The process keeps the lengths of all rows: a few numbers, which remember no kernel.
+    """
     rng = np.random.default_rng([5, seed])
     part = rng.permutation(int(kernel.max()) + 1)[kernel] % _PARTS
     said = np.full(len(rest), np.nan)
@@ -140,7 +145,8 @@ def _share(smooth: Floats, rest: Floats, unseen: Floats, kernel: Indices, seed: 
         asked = np.flatnonzero(part == one)
         known = np.flatnonzero(part != one)
         known = rng.permutation(known)[:_MOST_CHOOSING]
-        said[asked] = fit_process(smooth[known], rest[known], seed).predict(smooth[asked])
+        told = tell_process(process, smooth[known], rest[known], seed)
+        said[asked] = told.predict(smooth[asked])
     told = np.isfinite(unseen)
     errors = [np.abs((1 - s) * said[told] + s * unseen[told] - rest[told]).mean() for s in _SHARES]
     return _SHARES[int(np.argmin(errors))]

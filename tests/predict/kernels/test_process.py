@@ -3,7 +3,7 @@
 import numpy as np
 
 from msbgen.predict.kernels import process as module
-from msbgen.predict.kernels.process import fit_process, no_process
+from msbgen.predict.kernels.process import fit_process, no_process, tell_process
 
 
 def wave(n=120, noise=0.01, seed=0):
@@ -79,3 +79,16 @@ def test_nothing_to_learn_from_says_nothing():
 def test_equal_calls_give_equal_answers():
     x, y = wave(60)
     np.testing.assert_array_equal(fit_process(x, y, 3).weights, fit_process(x, y, 3).weights)
+
+
+def test_the_same_rows_told_again_say_the_same_and_others_what_they_hold():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-2, 2, (80, 2))
+    y = np.sin(2 * x[:, 0]) + 0.3 * x[:, 1]
+    found = fit_process(x, y)
+    again = tell_process(found, x, y)
+    np.testing.assert_allclose(again.predict(x), found.predict(x), rtol=1e-10)
+    np.testing.assert_allclose(again.deviation(x), found.deviation(x), rtol=1e-8)
+    other = tell_process(found, x[:60], -y[:60])
+    assert np.abs(other.predict(x[60:]) + y[60:]).mean() < 0.1
+    assert not len(tell_process(no_process(2), x, y).weights)
