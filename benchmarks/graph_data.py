@@ -1,9 +1,9 @@
 """Data of the study of task graphs: profiles of kinds, graphs of families, runs on three devices.
 
-Truth is simulated (`msbgen.schedule.soc`): its tasks run at the rates of replayed traces, without
-noise but for the sheets', on devices that are not quite what their sheets say: speeds and powers
-are drawn off by a tenth, dispatches by a half.  Predictors see the sheets, profiles that were
-*generated* from 125 contexts measured with noise, three runs each, and runs of graphs.
+Truth is simulated (`msbgen.schedule.soc`): its tasks run at the rates of replayed traces, with
+noise of whole runs and of tasks, on devices that are not quite what their sheets say: speeds and
+powers are drawn off by a tenth, dispatches by a half.  Predictors see the sheets, profiles that
+were *generated* from 125 contexts measured with noise, three runs each, and runs of graphs.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ MEASURED_RUNS = 3
 CONTEXTS = 12
 # Standard deviations of the logarithms of what devices are off their sheets by.
 SPEEDS, POWERS, DISPATCHES = 0.1, 0.1, 0.5
+# Standard deviations of the logarithms of all times of a run, and of each task.
+RUN_NOISE, TASK_NOISE = 0.02, 0.06
 
 Floats = NDArray[np.float64]
 
@@ -142,6 +144,8 @@ def true_device(sheet: Device, seed: int) -> Device:
         clusters=clusters,
         base_power=sheet.base_power * off(POWERS),
         miss_energy=sheet.miss_energy * off(POWERS),
+        run_noise=RUN_NOISE,
+        task_noise=TASK_NOISE,
     )
 
 

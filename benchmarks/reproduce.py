@@ -23,6 +23,9 @@ shares; sweeps killed at random moments.  On an idle machine, as root, with perf
 50,000 jobs placed on several machines; `bench_queue.py` times them.
 ``python benchmarks/reproduce.py kernels [--data FOLDER] [--work FOLDER] [--only gemm …]``: runtime
 and power at clocks never measured; the folder holds public sets, absent ones are left out.
+``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
+task graphs, beside every peer; the folder keeps what was said of each run, so that a study that was
+stopped goes on where it was.  `bench_graph.py` times the answers.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -45,6 +48,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
 import allocation
+import graph as graph_study
 import kernels
 import numpy as np
 import queue_study
@@ -428,6 +432,10 @@ def main() -> None:
     part.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
     part.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
     part.add_argument("--only", nargs="+", choices=kernels.PARTS, default=[*kernels.PARTS])
+    part = parts.add_parser("graph", help="time and energy of task graphs, beside every peer")
+    part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
+    part.add_argument("--seeds", type=int, default=len(graph_study.SEEDS), help="of how many draws")
+    part.add_argument("--no-run", action="store_true", help="report what the folder holds")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -445,6 +453,10 @@ def main() -> None:
 
         for name in arguments.only:
             bench_sweep.run(name, arguments.work, quick=arguments.quick)
+    elif arguments.part == "graph":
+        seeds = range(arguments.seeds)
+        todo = graph_study.report if arguments.no_run else graph_study.run
+        todo(arguments.work, seeds)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

@@ -72,6 +72,8 @@ _MODULES = {
     "generate.progress_law": ("ProgressSettings",),
     "machine": ("OnProgress",),
     "plan.plan": ("Plan", "plan_contexts"),
+    "predict.graph.predictor": ("GraphPredictor",),
+    "predict.graph.storage": ("load_graph_model", "save_graph_model"),
     "predict.kernels.configurations": ("ConfigurationModel",),
     "predict.kernels.predictor": ("KernelPredictor",),
     "predict.kernels.storage": ("load_kernels", "save_kernels"),

@@ -83,6 +83,9 @@ from msbgen.generate.progress_law import ProgressSettings as ProgressSettings
 from msbgen.machine import OnProgress as OnProgress
 from msbgen.plan.plan import Plan as Plan
 from msbgen.plan.plan import plan_contexts as plan_contexts
+from msbgen.predict.graph.predictor import GraphPredictor as GraphPredictor
+from msbgen.predict.graph.storage import load_graph_model as load_graph_model
+from msbgen.predict.graph.storage import save_graph_model as save_graph_model
 from msbgen.predict.kernels.configurations import ConfigurationModel as ConfigurationModel
 from msbgen.predict.kernels.evaluation import evaluate_kernels as evaluate_kernels
 from msbgen.predict.kernels.networks import predict_network as predict_network
@@ -120,6 +123,7 @@ __all__ = [
     "ConfigurationModel",
     "Device",
     "ElapsedSettings",
+    "GraphPredictor",
     "KernelPredictor",
     "Kind",
     "MeasurementError",
@@ -154,6 +158,7 @@ __all__ = [
     "join_kernels",
     "kernels_from_profiles",
     "leave_contexts_out",
+    "load_graph_model",
     "load_kernels",
     "load_predictor",
     "load_relative",
@@ -186,6 +191,7 @@ __all__ = [
     "relative_from_runtimes",
     "relative_times",
     "run_table",
+    "save_graph_model",
     "save_kernels",
     "save_predictor",
     "save_relative",

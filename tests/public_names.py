@@ -246,6 +246,29 @@ def relative(folder: Path) -> None:
     assert_type(msbgen.load_relative(folder / "relative-model.nc"), msbgen.RelativePredictor)
 
 
+def graphs(folder: Path) -> None:
+    from msbgen.data.devices import device_contexts, shipped_device
+    from msbgen.data.graph_runs import make_graph_runs
+    from msbgen.data.graphs import make_graph
+
+    profiles = {"gzip": msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))}
+    graph = make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f")
+    tx2 = shipped_device("tx2")
+    some = device_contexts(tx2)[::99]
+    seconds = np.linspace(1.0, 2.0, len(some))
+    names = ["g"] * len(some)
+    runs = make_graph_runs(
+        tx2, some, graph=names, family=["f"] * len(some), makespan=seconds, energy=8 * seconds
+    )
+    model = msbgen.GraphPredictor(residual=False)
+    fitted = model.fit([runs], devices=[tx2], graphs={"g": graph}, profiles=profiles, progress=step)
+    assert_type(fitted, msbgen.GraphPredictor)
+    assert_type(model.predict(graph, tx2, some, temperature=30.0), Floats)
+    assert_type(model.extrapolated(graph, tx2, some), NDArray[np.bool_])
+    msbgen.save_graph_model(model, folder / "graph-model.nc")
+    assert_type(msbgen.load_graph_model(folder / "graph-model.nc"), msbgen.GraphPredictor)
+
+
 def kernels(folder: Path) -> None:
     """Kernels at several clocks."""
     clock = np.repeat([500.0, 800.0, 1000.0], 6)
@@ -320,6 +343,7 @@ def main(folder: Path) -> list[str]:
     solve()
     runtimes(folder)
     relative(folder)
+    graphs(folder)
     kernels(folder)
     graphs(folder)
     return fail(folder, model)

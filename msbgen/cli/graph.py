@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from msbgen.data.devices import Device
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = ("graph_predict",)
 
 _GRAPH = "GRAPH|FAMILY:SIZE"
 

@@ -206,6 +206,20 @@ READING = {
         *("graph", "simulate", "measured.nc", "--device", "tx2", "--profiles", "."),
         *("--contexts", "X", "-o", "o.nc"),
     ],
+    "graph fit runs": [
+        *("graph", "fit", "X", "--device", "tx2", "--graphs", ".", "--profiles", "."),
+        *("-o", "o.nc"),
+    ],
+    "graph predict model": [
+        *("graph", "predict", "X", "measured.nc", "--device", "tx2", "--contexts", "all")
+    ],
+    "graph predict graph": [
+        *("graph", "predict", "measured.nc", "X", "--device", "tx2", "--contexts", "all")
+    ],
+    "graph predict contexts": [
+        *("graph", "predict", "measured.nc", "measured.nc", "--device", "tx2"),
+        *("--contexts", "X"),
+    ],
     "measure spec": ["measure", "X", "-o", "o.nc"],
     "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
     "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],

@@ -1,0 +1,182 @@
+"""``msbgen graph fit | predict``: time and energy of graphs in contexts that nobody tried."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import graph as whole
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def add(verbs: Verbs) -> None:
+    """Add the parts and their options."""
+    verb = shared.new_verb(verbs, "fit", run_fit, "learn from runs of graphs on devices")
+    verb.add_argument("runs", type=Path, nargs="+", metavar="RUNS.nc|RUNS.csv")
+    verb.add_argument(
+        "--device",
+        action="append",
+        required=True,
+        metavar="NAME|SHEET.toml",
+        help="the sheet of each file of runs, in their order: give it as often",
+    )
+    verb.add_argument(
+        "--graphs",
+        type=shared.folder,
+        required=True,
+        metavar="DIR",
+        help="folder of the graphs that ran, a file each, named as the runs name them",
+    )
+    verb.add_argument(
+        "--profiles",
+        type=shared.folder,
+        required=True,
+        metavar="DIR",
+        help="folder of profiles of every context of a grid, KIND.nc for each kind of task",
+    )
+    shared.add_out(verb, "MODEL.nc", "model to write", required=True)
+    verb.add_argument(
+        "--schedule-only",
+        action="store_true",
+        help="no boosting of what schedules leave, and no intervals: a few runs do",
+    )
+    verb.add_argument(
+        "--folds",
+        type=folds,
+        default=5,
+        metavar="K",
+        help="parts in which whole families of graphs are left out (%(default)s)",
+    )
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    verb = shared.new_verb(verbs, "predict", run_predict, "predict a graph in contexts")
+    verb.add_argument("model", type=Path, metavar="MODEL.nc")
+    verb.add_argument("graph", type=Path, metavar="GRAPH|FAMILY:SIZE")
+    whole.add_device(verb)
+    shared.add_contexts(verb, "the device")
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        metavar="A",
+        help="add intervals that miss this share of runs of graphs of new families",
+    )
+    verb.add_argument(
+        "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
+    )
+    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
+    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def folds(text: str) -> int:
+    """Whole number from 2 on."""
+    if shared.count(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
+    return int(text)
+
+
+def run_fit(options: argparse.Namespace) -> None:
+    """Fit, and calibrate unless only a schedule is wanted."""
+    sheets = [whole.sheet_file(name) for name in options.device]
+    shared.check_files([*options.runs, *sheets], [options.out], force=options.force)
+    if len(options.device) != len(options.runs):
+        raise UsageError(
+            f"{len(options.runs)} files of runs and {len(options.device)} --device are given; one "
+            f"each is wanted."
+        )
+
+    from msbgen.data import graph_runs
+    from msbgen.predict import extras
+    from msbgen.predict.graph import predictor as graphs
+    from msbgen.predict.graph import storage
+
+    if not options.schedule_only:
+        extras.check_libraries()
+    devices = [whole.read_device(name) for name in options.device]
+    runs = [graph_runs.read_graph_runs(p, device) for p, device in zip(options.runs, devices)]
+    names = dict.fromkeys(str(name) for part in runs for name in part["graph"].values)
+    found = {name: _graph(options.graphs, name) for name in names}
+    profiles: dict[str, xr.Dataset] = {}
+    for name, one in found.items():
+        kinds = {str(kind) for kind in one["kind"].values} - profiles.keys()
+        more = whole.read_profiles(options.profiles, sorted(kinds), name, tables=False)
+        profiles.update(more)
+    predictor = graphs.GraphPredictor(
+        residual=not options.schedule_only, folds=options.folds, random_state=options.seed
+    )
+    with Progress("fitting") as step, shared.about(", ".join(p.name for p in options.runs)):
+        predictor.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
+        if not options.schedule_only:
+            predictor.calibrate()
+    storage.save_graph_model(predictor, options.out, overwrite=options.force)
+    total, many = sum(part.sizes["run"] for part in runs), len(predictor.families_)
+    said = "no intervals" if options.schedule_only else f"intervals from {many} families"
+    shared.show(f"{options.out}: {total} runs on {', '.join(predictor.measured_)}; {said}")
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict time and energy of a graph, a row for each context."""
+    contexts = shared.contexts_file(options.contexts)
+    inputs = [options.model, whole.graph_file(options.graph), contexts]
+    shared.check_files(
+        [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
+    )
+
+    from msbgen.data import tables
+    from msbgen.predict.graph import storage
+
+    predictor = storage.load_graph_model(options.model)
+    device = whole.read_device(options.device)
+    if options.miscoverage is not None:
+        predictor.check_interval(device, options.miscoverage)
+    graph = whole.read(options.graph, seed=options.seed)
+    table = whole.device_contexts(device, options.contexts)
+    asked = predictor.on(graph, device)
+    rows = asked.rows(table)
+    said = asked.predict(rows, options.temperature)
+    ends = (
+        asked.interval(rows, options.miscoverage, options.temperature)[1:]
+        if options.miscoverage is not None
+        else ()
+    )
+    beyond = asked.known.board.outside(asked.graph, rows)
+
+    def answers() -> Iterator[list[Any]]:
+        limits = ("time low [s]", "time high [s]", "energy low [J]", "energy high [J]")
+        more = limits if ends else ()
+        yield [*device.columns, "time [s]", "energy [J]", *more, "extrapolated"]
+        for k, context in enumerate(table):
+            interval = [ends[end][k, output] for output in (0, 1) for end in (0, 1)] if ends else []
+            numbers = [f"{value:.6g}" for value in (*said[k], *interval)]
+            yield [*(f"{value:.15g}" for value in context), *numbers, int(beyond[k])]
+
+    if options.out:
+        tables.write_table(answers(), options.out, overwrite=options.force)
+        shared.show(f"{options.out}: {len(table)} contexts of {device.name}")
+    else:
+        shared.show_table(answers())
+    if device.name not in predictor.measured_:
+        shared.say(f"warning: no run is of {device.name}: its sheet is taken at its word.")
+
+
+def _graph(folder: Path, name: str) -> xr.Dataset:
+    """The graph that runs call so: a file of a folder with or without its ending."""
+    from msbgen.data import graph_readers
+    from msbgen.errors import ProfileError
+
+    ends = ("", *graph_readers.ENDINGS)
+    for path in (folder / f"{name}{end}" for end in ends):
+        if path.is_file():
+            with shared.inside(folder):
+                return graph_readers.read_graph(path)
+    raise ProfileError(
+        f"{folder}: has no graph '{name}', of which there are runs; {name}.nc is wanted."
+    )

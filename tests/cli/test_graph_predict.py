@@ -1,0 +1,109 @@
+"""``msbgen graph fit`` and ``predict``: files in, a model and a table out, or a sentence."""
+
+import csv
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from msbgen.data.devices import shipped_device
+from msbgen.data.graph_runs import write_graph_runs
+from msbgen.data.graph_writers import write_graph
+from msbgen.data.store import write_profiles
+from msbgen.predict.graph.kinds import read_kinds
+from msbgen.predict.graph.storage import load_graph_model
+from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
+
+TX2 = shipped_device("tx2")
+SOME = [name for name in GRAPHS if name.endswith("1") and len(name) == 8][:6]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Runs on a TX2, their graphs, the profiles of their kinds, and a model of both."""
+    path = tmp_path_factory.mktemp("graphs")
+    for part in ("graphs", "profiles"):
+        (path / part).mkdir()
+    profiles = {kind: profiles_of(kind, runs=1) for kind in CYCLES}
+    for kind, dataset in profiles.items():
+        write_profiles(dataset, path / "profiles" / f"{kind}.nc")
+    for name in SOME:
+        write_graph(GRAPHS[name], path / "graphs" / f"{name}.json")
+    runs = runs_of(TX2, read_kinds(profiles), 120, names=tuple(SOME))
+    write_graph_runs(runs, path / "runs.csv")
+    write_graph_runs(runs, path / "runs.nc")
+    return path
+
+
+FIT = ("--graphs", "graphs", "--profiles", "profiles", "--device", "tx2")
+
+
+@pytest.fixture
+def here(folder, tmp_path):
+    """A copy of it, where the command works."""
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def test_a_model_answers_in_every_context(msbgen, here):
+    done = msbgen("graph", "fit", "runs.csv", *FIT, "-o", "m.nc", "--folds", "3")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "m.nc: 120 runs on tx2; intervals from 6 families\n"
+    graph = f"graphs/{SOME[0]}.json"
+    asked = ("m.nc", graph, "--device", "tx2", "--contexts", "grid:2x2x2x2x2x2")
+    done = msbgen("graph", "predict", *asked, "--miscoverage", "0.2")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert len(rows) == 48  # of 64 those with a core
+    predictor = load_graph_model(here / "m.nc")
+    contexts = [[float(row[c]) for c in TX2.columns] for row in rows]
+    said = predictor.predict(GRAPHS[SOME[0]], TX2, contexts)
+    for k, output in enumerate(("time", "energy")):
+        unit = "[s]" if output == "time" else "[J]"
+        told, low, high = (
+            np.array([float(row[f"{output}{end} {unit}"]) for row in rows])
+            for end in ("", " low", " high")
+        )
+        assert told == pytest.approx(said[:, k], rel=1e-5)
+        assert np.all((low < told) & (told < high))
+    assert {row["extrapolated"] for row in rows} <= {"0", "1"}
+    done = msbgen("graph", "predict", *asked, "-o", "out.csv", "--temperature", "45")
+    assert done.stdout == "out.csv: 48 contexts of tx2\n"
+    assert len((here / "out.csv").read_text().splitlines()) == 49
+
+
+def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
+    done = msbgen("graph", "fit", "runs.nc", *FIT, "-o", "s.nc", "--schedule-only")
+    assert done.stdout == "s.nc: 120 runs on tx2; no intervals\n"
+    graph = f"graphs/{SOME[0]}.json"
+    asked = ("graph", "predict", "s.nc", graph, "--contexts", "grid:2x2x2x2x2x2")
+    refused(2, "not calibrated", *asked, "--device", "tx2", "--miscoverage", "0.1")
+    other = (*asked[:4], "--contexts", "grid:2x2x1x1", "--device", "orin-nx")
+    refused(3, "no run is of the device 'orin-nx'", *other, "--miscoverage", "0.1")
+    done = msbgen(*other)
+    assert done.returncode == 0
+    assert done.stderr == (
+        "msbgen: warning: no run is of orin-nx: its sheet is taken at its word.\n"
+    )
+    (here / "few").mkdir()
+    fit = ("graph", "fit", "runs.nc", "--profiles", "profiles", "-o", "x.nc")
+    refused(3, "few: has no graph", *fit, "--graphs", "few", "--device", "tx2")
+    sheets = ("--device", "tx2", "--device", "tx2")
+    refused(2, "1 files of runs and 2 --device", *fit, "--graphs", "graphs", *sheets)
+    refused(3, "runs are of the device 'tx2'", *fit, "--graphs", "graphs", "--device", "rubik-pi")
+    refused(3, "6 families for 9 folds", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "9")
+    refused(2, "is not a whole number", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "1")
+
+
+def test_predict_needs_no_torch(here, msbgen):
+    assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "t.nc", "--folds", "3").returncode == 0
+    code = (
+        "import sys\nfrom msbgen.cli.main import main\n"
+        f"code = main(['graph', 'predict', 't.nc', 'graphs/{SOME[0]}.json', '--device', 'tx2', "
+        "'--contexts', 'grid:2x2x2x2x2x2', '--miscoverage', '0.2'])\n"
+        "assert code == 0\nassert 'torch' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
