@@ -246,18 +246,14 @@ def relative(folder: Path) -> None:
     assert_type(msbgen.load_relative(folder / "relative-model.nc"), msbgen.RelativePredictor)
 
 
-def graphs(folder: Path) -> None:
-    from msbgen.data.devices import device_contexts, shipped_device
-    from msbgen.data.graph_runs import make_graph_runs
-    from msbgen.data.graphs import make_graph
-
+def graph_predictions(folder: Path) -> None:
     profiles = {"gzip": msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))}
-    graph = make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f")
-    tx2 = shipped_device("tx2")
-    some = device_contexts(tx2)[::99]
+    graph = msbgen.make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f")
+    tx2 = msbgen.shipped_device("tx2")
+    some = msbgen.device_contexts(tx2)[::99]
     seconds = np.linspace(1.0, 2.0, len(some))
     names = ["g"] * len(some)
-    runs = make_graph_runs(
+    runs = msbgen.make_graph_runs(
         tx2, some, graph=names, family=["f"] * len(some), makespan=seconds, energy=8 * seconds
     )
     model = msbgen.GraphPredictor(residual=False)
@@ -343,7 +339,7 @@ def main(folder: Path) -> list[str]:
     solve()
     runtimes(folder)
     relative(folder)
-    graphs(folder)
+    graph_predictions(folder)
     kernels(folder)
     graphs(folder)
     return fail(folder, model)
