@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kernels_cpu
 import numpy as np
 import xarray as xr
 from kernels_peers import CURVES, PEERS, TRIALS, tuned_boosting
@@ -34,15 +35,11 @@ from msbgen.data.kernels import (
 from msbgen.data.kernels_readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
 from msbgen.data.shipped import shipped_folder
 from msbgen.data.workloads import (
-    counts_of,
     make_workload,
-    one_workload,
-    read_workload,
-    workload_names,
 )
 from msbgen.predict.kernels.configurations import ConfigurationModel
 from msbgen.predict.kernels.evaluation import choice_regret, scores
-from msbgen.predict.kernels.networks import fit_overhead, predict_network, sum_kernels
+from msbgen.predict.kernels.networks import predict_network
 from msbgen.predict.kernels.predictor import KernelPredictor
 from msbgen.predict.kernels.structured import RestSettings
 
@@ -279,64 +276,7 @@ def cpu(data: Path, work: Path) -> dict[str, Any]:
     lacking = [path.name for path in files if not path.is_file()]
     if lacking:
         raise Absent(f"{', '.join(lacking)} does not ship yet")
-    from msbgen.data.kernels import read_kernels
-
-    return networks_held_out(read_kernels(files[0]), read_workload(files[1]))
-
-
-def networks_held_out(runs: xr.Dataset, workloads: xr.Dataset) -> dict[str, Any]:
-    """Each network from the kernels of the others, against the sum of its own and its time."""
-    names = [n for n in workload_names(workloads) if n in set(runs["kind"].values.astype(str))]
-    words = runs["kind"].values.astype(str)
-    single = runs.isel(measurement=np.flatnonzero(~np.isin(words, names)))
-    kernels, columns = kernels_of(single), list(map(str, names_of(single, "parameter")))
-    from msbgen.data.kernels import configurations_of
-
-    contexts, _ = configurations_of(single)
-    table = measured_table(single, runtimes_of(single))
-    place = {_key(k, row): i for i, (k, row) in enumerate(zip(kernels.kind, kernels.parameters))}
-    found: dict[str, Any] = {}
-    for name in names:
-        own = one_workload(workloads, name)
-        given = _aligned(own, columns)
-        keys = [_key(k, row) for k, row in zip(own["kind"].values.astype(str), given)]
-        there = [place[key] for key in keys if key in place]
-        if len(there) < len(keys):
-            continue
-        count = counts_of(own).astype(float)
-        truth = count @ table[there]
-        others = np.flatnonzero(~np.isin(kernels.of, there))
-        predictor = KernelPredictor().fit(single.isel(measurement=others))
-        said, _ = sum_kernels(predictor, own, contexts)
-        whole = _whole(runs, name, contexts)
-        times = {n: _whole(runs, n, contexts) for n in names if n != name}
-        overhead = fit_overhead(predictor, workloads, times, contexts)
-        all_in, _ = predict_network(predictor, own, contexts, overhead)
-        rows = [
-            np.column_stack([parameter_table(d), *_resources(d)])
-            for d in (single.isel(measurement=others),)
-        ]
-        kinds = single["kind"].values.astype(str)[others]
-        codes = {kind: i for i, kind in enumerate(np.unique(single["kind"].values.astype(str)))}
-        known = np.column_stack([[codes[k] for k in kinds], np.nan_to_num(rows[0], nan=-1.0)])
-        ask = np.column_stack(
-            [
-                np.repeat([codes[k] for k in own["kind"].values.astype(str)], len(contexts)),
-                np.nan_to_num(np.repeat(given, len(contexts), axis=0), nan=-1.0),
-                np.tile(contexts, (len(given), 1)),
-            ]
-        )
-        target = runtimes_of(single)[others]
-        boosted = PEERS["boosting"](known, target, kernels.of[others], ask)
-        theirs = count @ boosted.reshape(len(given), -1)
-        found[name] = {
-            "sum": _off(said, truth),
-            "boosting": _off(theirs, truth),
-            "network": _off(all_in, whole),
-            "measured sum": _off(truth, whole),
-        }
-        _say("cpu", name, found[name])
-    return {"networks": found, "mean": _mean(list(found.values()))}
+    return kernels_cpu.cpu(kernels_cpu.load())
 
 
 # ------------------------------------------------------------------------------------------ speed

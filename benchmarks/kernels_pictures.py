@@ -77,7 +77,14 @@ def _cpu(found: dict[str, Any]) -> str:
         [network, *(_percent(row[name]) for name in names)]
         for network, row in {**found["networks"], "mean": found["mean"]}.items()
     ]
-    return markdown(["network never seen", *names], rows)
+    rows += [
+        [part, *(_percent(row[name]) if name in row else "" for name in names)]
+        for part, row in found["parts"].items()
+    ]
+    differ = ", ".join(
+        f"{name} {_percent(value)}" for name, value in found["repeatability"].items()
+    )
+    return f"{markdown(['network never seen', *names], rows)}\n\nsessions differ by: {differ}"
 
 
 def draw(results: dict[str, Any]) -> None:

@@ -7,17 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernelling import made_kernels
-from msbgen.data.workloads import make_workload
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import kernels
 import kernels_peers
 import tables
 import targets
-
-from msbgen.data.kernels import join_kernels, make_kernels
 
 
 def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
@@ -30,26 +25,6 @@ def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
         assert f"there is no folder '{name}'" in said
     assert "cpu: left out, as cpu.nc, cpu.workloads.nc does not ship yet" in said
     assert not (tmp_path / "kernels.json").exists()
-
-
-def test_networks_are_predicted_from_kernels_of_others():
-    sizes = (48, 64, 80, 96, 128, 160, 192, 256, 320)
-    single = made_kernels(sizes, clocks=np.array([500.0, 1000.0]), noise=0.01).drop_vars("power")
-    names = ["one"] * 2 + ["two"] * 2 + ["three"] * 2
-    sides = [80.0, 192, 64, 160, 96, 256]
-    launches = make_workload(
-        ["matmul"] * 6, [1, 2, 3, 1, 2, 2], workload=names, parameters=dict.fromkeys("mkn", sides)
-    )
-    whole = make_kernels(
-        ["one", "two", "three"] * 2,
-        [1e-3] * 6,
-        resources={"clock": [500.0] * 3 + [1000.0] * 3},
-        units={"clock": "MHz"},
-    )
-    found = kernels.networks_held_out(join_kernels([single, whole]), launches)
-    assert set(found["networks"]) == {"one", "two", "three"}
-    assert found["mean"]["sum"] < 0.1
-    assert found["mean"]["sum"] < found["mean"]["boosting"]
 
 
 def test_a_choice_that_is_late_counts_and_one_in_time_regrets():

@@ -12,6 +12,8 @@ from msbgen.data.workloads import make_workload
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import kernels_cpu
+import kernels_pictures
+import targets
 
 # Kernels 1 to 4 are of networks a (1, 2) and b (2, 3); 4 was drawn.  Time = size × threads × 1 ms.
 SIZES = {1.0: 1e-3, 2.0: 2e-3, 3.0: 3e-3, 4.0: 4e-3}
@@ -78,16 +80,34 @@ def test_errors_against_sum_and_time_with_the_overhead_of_other_networks(measure
     def tenth(known, asked):
         return 1.1 * asked["m"].values * 1e-3 * asked["threads"].values
 
-    told = kernels_cpu.summarise(measured, tenth)
-    assert told["against the sum"] == pytest.approx(0.1)
-    assert told["sum against the time"] == pytest.approx(0.0, abs=1e-9)
-    expected = np.mean([0.7e-3 / (7e-3 + 36e-4), 0.7e-3 / (7e-3 + 18e-4)])
-    assert told["against the time"] == pytest.approx(expected)
-    plain = np.mean([36e-4 / (7e-3 + 36e-4), 18e-4 / (7e-3 + 18e-4)])
-    assert told["plain sum against the time"] == pytest.approx(plain)
+    told = kernels_cpu.errors(measured, tenth)
+    times = {"a": 7e-3 + 36e-4, "b": 7e-3 + 18e-4}
+    for name, time in times.items():
+        assert told[name]["sum"] == pytest.approx(0.1)
+        assert told[name]["time"] == pytest.approx(0.7e-3 / time)
+        assert told[name]["time from measured kernels"] == pytest.approx(0.0, abs=1e-9)
+        assert told[name]["time as their plain sum"] == pytest.approx(1 - 7e-3 / time)
+    assert told["mean"]["time"] == pytest.approx(np.mean([0.7e-3 / t for t in times.values()]))
 
 
 def test_sessions_differ_by_what_was_put_in(measured):
     told = kernels_cpu.repeatability(measured)
     for name in ("networks", "kernels", "sums of kernels"):
         assert told[name] == pytest.approx(0.2 / 3)
+
+
+def test_all_figures_are_there_for_tables_and_targets(measured, monkeypatch):
+    def exact(known, asked):
+        return asked["m"].values * 1e-3 * asked["threads"].values
+
+    for name in ("default", "boosting"):
+        monkeypatch.setattr(kernels_cpu, name, exact)
+    found = kernels_cpu.cpu(measured, {"exact": lambda known, asked: exact(known, asked)})
+    assert found["mean"]["sum"] == found["parts"]["exact"]["sum"] == pytest.approx(0)
+    figures = list(targets.kernel_figures({"cpu": found}))
+    assert [figure.target for figure in figures] == [7.0, 3.0, 15.4]
+    ((name, text),) = kernels_pictures.tables({"cpu": found})
+    assert name == "kernels-cpu"
+    assert "| a | 0.0 %" in text
+    assert "| exact | 0.0 %" in text
+    assert "sessions differ by: networks 6.7 %" in text
