@@ -1,10 +1,14 @@
-"""What this process may use of the machine: cores and memory."""
+"""What this process may use of the machine: cores, memory, libraries of extras."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Any
+
+from msbgen.errors import ArgumentError
 
 # Where control groups of both versions say what their processes may use.
 _MEMORY_LIMITS = (
@@ -31,3 +35,26 @@ def physical_memory() -> int:
         except (OSError, ValueError):  # no container of this kind, or one that says "max"
             continue
     return min(limits)
+
+
+def load_library(name: str, extra: str = "ml", purpose: str = "relative performance") -> Any:
+    """Import a module of a library that only an extra brings.
+
+    Parameters
+    ----------
+    name : str
+    extra, purpose : str
+        What the error names.
+
+    Raises
+    ------
+    ArgumentError
+        It is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        library = name.partition(".")[0].replace("sklearn", "scikit-learn")
+        raise ArgumentError(
+            f"{library} is not installed; 'pip install msbgen[{extra}]' is wanted for {purpose}."
+        ) from None

@@ -2,33 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from msbgen.machine import load_library
 
-from msbgen.errors import ArgumentError
-
-
-def load_library(name: str, extra: str = "ml", purpose: str = "relative performance") -> Any:
-    """Import a module of a library that only an extra brings.
-
-    Parameters
-    ----------
-    name : str
-    extra, purpose : str
-        What the error names.
-
-    Raises
-    ------
-    ArgumentError
-        It is not installed.
-    """
-    try:
-        return import_module(name)
-    except ModuleNotFoundError:
-        library = name.partition(".")[0].replace("sklearn", "scikit-learn")
-        raise ArgumentError(
-            f"{library} is not installed; 'pip install msbgen[{extra}]' is wanted for {purpose}."
-        ) from None
+__all__ = ["check_libraries", "load_library"]
 
 
 def check_libraries() -> None:
