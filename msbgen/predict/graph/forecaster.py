@@ -1,0 +1,65 @@
+"""A fitted predictor as who chooses contexts takes it: what is thought of a graph on one device.
+
+The temperature at the end is that of the schedule, moved by what the power predicted differs from
+the schedule's; at most, by what the energy may be above what is expected, all of it as heat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.data.devices import Device
+from msbgen.data.forecast import Forecast
+from msbgen.predict.graph.predictor import GraphPredictor, Question
+
+Floats = NDArray[np.float64]
+
+
+class GraphForecaster:
+    """Forecasts of graphs on a device, each prepared once.
+
+    Parameters
+    ----------
+    predictor : GraphPredictor
+        Fitted, and calibrated where bounds are wanted.
+    device : Device
+    miscoverage : float or None
+        Share of runs outside the intervals; None for no bounds but what is expected, in half the
+        time.
+
+    Raises
+    ------
+    ArgumentError, MeasurementError
+        Bounds that the predictor does not have.
+    """
+
+    def __init__(self, predictor: GraphPredictor, device: Device, miscoverage: float | None = 0.05):
+        if miscoverage is not None:
+            predictor.check_interval(device, miscoverage)
+        self.predictor, self.device, self.miscoverage = predictor, device, miscoverage
+        # a graph is kept beside what was prepared of it, so that its id stays its own
+        self._asked: dict[int, tuple[xr.Dataset, Question]] = {}
+        self._rows: tuple[Floats, NDArray[np.int64]] | None = None
+
+    def forecast(self, graph: xr.Dataset, contexts: ArrayLike, temperature: ArrayLike) -> Forecast:
+        """What is thought of a graph; see :class:`msbgen.data.forecast.Forecaster`."""
+        if id(graph) not in self._asked:
+            self._asked[id(graph)] = graph, self.predictor.on(graph, self.device)
+        question = self._asked[id(graph)][1]
+        table = np.asarray(contexts, dtype=float)
+        if self._rows is None or self._rows[0] is not table:
+            self._rows = table, question.rows(table)
+        rows = self._rows[1]
+        planned = question.scheduled(rows, temperature)
+        if self.miscoverage is None:
+            middle = upper = question.predict(rows, temperature)
+        else:
+            middle, _, upper = question.interval(rows, self.miscoverage, temperature)
+        time, energy = middle.T
+        # kelvins that a watt more, from start to end, comes to
+        warms = self.device.resistance * -np.expm1(-time / self.device.time_constant)
+        last = planned[:, 2] + warms * (energy / time - planned[:, 1] / planned[:, 0])
+        most = last + warms * (upper[:, 1] - energy) / time
+        return Forecast(time, energy, last, upper[:, 0], upper[:, 1], most)
