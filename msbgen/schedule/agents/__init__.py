@@ -1,0 +1,1 @@
+"""Contexts for graphs that run one after another: search, rules, and agents that learn."""

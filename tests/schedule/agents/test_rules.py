@@ -1,0 +1,44 @@
+"""Rules: all cores, at the clocks that they are meant to have."""
+
+import numpy as np
+import pytest
+
+import episodes
+from msbgen.errors import ArgumentError
+from msbgen.schedule.agents.rules import Rule, StepDown, all_fast, heft, powersave
+from msbgen.schedule.agents.worlds import State, play_episodes
+
+WORLD = episodes.world(clocks=3)
+COOL = State(0, 30.0, 2)
+
+
+def clocks(policy, state=COOL):
+    row = WORLD.contexts[policy.act(state)]
+    assert row[0] == 2  # denver
+    assert row[2] == 4  # a57
+    return row[[1, 3]].tolist()
+
+
+def test_rules_give_all_cores():
+    levels = [c.clocks for c in episodes.TX2.clusters]
+    assert clocks(all_fast(WORLD)) == clocks(heft(WORLD)) == [own[-1] for own in levels]
+    assert clocks(powersave(WORLD)) == [own[0] for own in levels]
+    middle = clocks(Rule(WORLD, 0.5))
+    assert levels[0][0] < middle[0] < levels[0][-1]
+    with pytest.raises(ArgumentError, match="share is 2"):
+        Rule(WORLD, 2.0)
+
+
+def test_clocks_fall_with_the_temperature():
+    rule = StepDown(WORLD, 4.0)
+    course = [sum(clocks(rule, State(0, heat, 1))) for heat in np.linspace(38, 48, 30)]
+    assert np.all(np.diff(course) <= 0)
+    assert clocks(rule, State(0, 40.9, 1)) == clocks(all_fast(WORLD))
+    assert clocks(rule, State(0, 45.1, 1)) == clocks(powersave(WORLD))
+    with pytest.raises(ArgumentError, match="width is 0"):
+        StepDown(WORLD, 0)
+
+
+def test_heft_is_played_in_its_order():
+    ranked, arrival = (play_episodes(WORLD, rule, 2) for rule in (heft(WORLD), all_fast(WORLD)))
+    assert not np.array_equal(ranked.time, arrival.time)
