@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import choice
 import kernels_cpu
 import numpy as np
 import xarray as xr
@@ -331,6 +332,8 @@ class Absent(Exception):
     """A set that is not there."""
 
 
+# Decisions are scored by themselves, into files and tables of their own.
+CHOICE = "choice"
 PARTS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "gemm": gemm,
     "mobilenet": mobilenet,
@@ -345,6 +348,9 @@ def run(only: list[str], data: Path | None, work: Path | None) -> None:
     """Measure the parts, keep what was measured of others, and show all."""
     results = json.loads(FILE.read_text()) if FILE.exists() else {}
     for name in only:
+        if name == CHOICE:
+            choice.report(choice.run(data))
+            continue
         try:
             results[name] = PARTS[name](data or Path(), work or RESULTS / "kernels-studies")
         except Absent as reason:

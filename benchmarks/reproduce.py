@@ -428,10 +428,11 @@ def main() -> None:
     part = parts.add_parser("queue", help="queues of jobs placed on several machines")
     part.add_argument("--data", type=Path, help="folder of the log and the task graphs")
     part.add_argument("--only", nargs="+", choices=queue_study.PARTS, default=[*queue_study.PARTS])
+    of_kernels = [*kernels.PARTS, kernels.CHOICE]
     part = parts.add_parser("kernels", help="kernels and programs at clocks never measured")
     part.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
     part.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
-    part.add_argument("--only", nargs="+", choices=kernels.PARTS, default=[*kernels.PARTS])
+    part.add_argument("--only", nargs="+", choices=of_kernels, default=of_kernels)
     part = parts.add_parser("graph", help="time and energy of task graphs, beside every peer")
     part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
     part.add_argument("--seeds", type=int, default=len(graph_study.SEEDS), help="of how many draws")
