@@ -11,10 +11,16 @@ from msbgen.bridge.solve import SolverConfig as SolverConfig
 from msbgen.bridge.solve import Status as Status
 from msbgen.bridge.solve import solve_bridge as solve_bridge
 from msbgen.data.check import validate_profiles as validate_profiles
+from msbgen.data.costs import Costs as Costs
+from msbgen.data.costs import costs_of as costs_of
 from msbgen.data.devices import Device as Device
 from msbgen.data.devices import device_contexts as device_contexts
 from msbgen.data.devices import read_device as read_device
 from msbgen.data.devices import shipped_device as shipped_device
+from msbgen.data.energy import add_energy as add_energy
+from msbgen.data.energy import power_over_time as power_over_time
+from msbgen.data.energy import scale_energy as scale_energy
+from msbgen.data.energy import total_energy as total_energy
 from msbgen.data.graph_families import family_graph as family_graph
 from msbgen.data.graph_readers import read_graph as read_graph
 from msbgen.data.graph_runs import join_graph_runs as join_graph_runs
@@ -54,6 +60,9 @@ from msbgen.data.shipped import shipped_file as shipped_file
 from msbgen.data.store import read_profiles as read_profiles
 from msbgen.data.store import write_blocks as write_blocks
 from msbgen.data.store import write_profiles as write_profiles
+from msbgen.data.variability import Variability as Variability
+from msbgen.data.variability import compare_groups as compare_groups
+from msbgen.data.variability import variability_rows as variability_rows
 from msbgen.data.workloads import make_workload as make_workload
 from msbgen.data.workloads import read_workload as read_workload
 from msbgen.data.workloads import write_workload as write_workload
@@ -87,6 +96,7 @@ from msbgen.predict.graph.predictor import GraphPredictor as GraphPredictor
 from msbgen.predict.graph.storage import load_graph_model as load_graph_model
 from msbgen.predict.graph.storage import save_graph_model as save_graph_model
 from msbgen.predict.kernels.configurations import ConfigurationModel as ConfigurationModel
+from msbgen.predict.kernels.energy import EnergyMender as EnergyMender
 from msbgen.predict.kernels.evaluation import evaluate_kernels as evaluate_kernels
 from msbgen.predict.kernels.networks import predict_network as predict_network
 from msbgen.predict.kernels.predictor import KernelPredictor as KernelPredictor
@@ -121,8 +131,10 @@ __all__ = [
     "Cloud",
     "ColumnMap",
     "ConfigurationModel",
+    "Costs",
     "Device",
     "ElapsedSettings",
+    "EnergyMender",
     "GraphPredictor",
     "KernelPredictor",
     "Kind",
@@ -140,9 +152,13 @@ __all__ = [
     "Status",
     "TowerSettings",
     "TreesSettings",
+    "Variability",
+    "add_energy",
     "all_contexts",
     "calibrate_model",
+    "compare_groups",
     "context_table",
+    "costs_of",
     "cross_predict",
     "device_contexts",
     "dtw_distance",
@@ -172,6 +188,7 @@ __all__ = [
     "mean_profiles",
     "normalised_dtw",
     "plan_contexts",
+    "power_over_time",
     "predict_network",
     "read_column_map",
     "read_device",
@@ -195,12 +212,15 @@ __all__ = [
     "save_kernels",
     "save_predictor",
     "save_relative",
+    "scale_energy",
     "score_methods",
     "shipped_device",
     "shipped_file",
     "solve_bridge",
     "summarise",
+    "total_energy",
     "validate_profiles",
+    "variability_rows",
     "wasserstein_distance",
     "with_profiles",
     "with_times",

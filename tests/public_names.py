@@ -329,6 +329,25 @@ def graphs(folder: Path) -> None:
     assert_type(msbgen.join_graph_runs([runs, again]), xr.Dataset)
 
 
+def energy() -> None:
+    """Energy in profiles, and what programs cost."""
+    task = ways_and_clock()
+    watts = (1 + task["frequency"] ** 3) * (task["instructions"] >= 0)
+    watts = watts.where(watts > 0).transpose(*task["instructions"].dims)
+    metered = msbgen.add_energy(task.assign(power=watts.assign_attrs(units="W")), "power")
+    assert_type(msbgen.total_energy(metered), Floats)
+    assert_type(msbgen.power_over_time(metered), xr.DataArray)
+    assert_type(msbgen.scale_energy(metered, np.ones(12)), xr.Dataset)
+    costs = assert_type(msbgen.costs_of(metered), msbgen.Costs)
+    assert_type(costs.time, Floats)
+    others = [metered.assign_attrs(task=name) for name in ("a", "b")]
+    mender = msbgen.EnergyMender(metered, others)
+    assert_type(mender.mend(metered), xr.Dataset)
+    found = assert_type(msbgen.compare_groups([[1.0, 1.1], [1.2, 1.4]]), msbgen.Variability)
+    assert_type(found.between, float)
+    assert not list(msbgen.variability_rows(msbgen.kernels_from_profiles([task])))
+
+
 def main(folder: Path) -> list[str]:
     """Everything; what failures said."""
     measured = files(folder)
@@ -341,6 +360,7 @@ def main(folder: Path) -> list[str]:
     relative(folder)
     graph_predictions(folder)
     kernels(folder)
+    energy()
     graphs(folder)
     return fail(folder, model)
 
