@@ -5,11 +5,11 @@
     python benchmarks/mutate.py --of trace.nc plan.csv   # only what spoils these originals
 
 Profile files, model files (both laws, calibrated), traces, CSV tables, runs on several machines and
-what is learned from them, queues and their workloads are spoilt in values, types, shapes, names,
-attributes and bytes, and given to the verb or call that reads them, in a process of its own.  A
-failure is a traceback, a crash, a hang, an exit code that blames somebody else, a warning with a
-source line, or a figure that is negative or no number.  Exits with 1 if there was one, after its
-recipe.
+what is learned from them, queues and their workloads, task graphs, device sheets and runs on them
+are spoilt in values, types, shapes, names, attributes and bytes, and given to the verb or call that
+reads them, in a process of its own.  A failure is a traceback, a crash, a hang, an exit code that
+blames somebody else, a warning with a source line, or a figure that is negative or no number.
+Exits with 1 if there was one, after its recipe.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import mutate_graphs
 import mutate_machines
 import numpy as np
 import xarray as xr
@@ -93,6 +94,7 @@ def make_originals(folder: Path) -> None:
         "2,70,1.2,2,0.1,0.1,0.3\n4,700,2.3,1,0.1,0.2,0.2\n3,1400,1.9,3,0.1,0.3,0.1\n"
     )
     mutate_machines.make_originals(folder)
+    mutate_graphs.make_originals(folder)
 
 
 def small_task(contexts: np.ndarray) -> xr.Dataset:
@@ -132,7 +134,7 @@ def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
             data, how = spoil_bytes(data, rng)
         target.write_bytes(data)
         return how
-    if path.suffix in (".toml", ".swf") and rng.random() < 0.8:
+    if path.suffix in (".toml", ".swf", ".json", ".dot") and rng.random() < 0.8:
         text, how = spoil_words(path.read_text(), rng)
         target.write_bytes(text.encode("utf-8", "surrogatepass"))
         return how
@@ -419,6 +421,9 @@ READERS = [
     Reader("sim.toml", ("queue", "IN", *TO_QUEUE), None, QUEUE),
     Reader("jobs.csv", ("queue", "spoilt-jobs.toml", *TO_QUEUE), None, QUEUE),
     Reader("log.swf", ("queue", "spoilt-log.toml", *TO_QUEUE), None, QUEUE),
+    *(Reader(name, call=mutate_graphs.play) for name in mutate_graphs.GRAPHS),
+    *(Reader(name, call=mutate_graphs.read_runs) for name in mutate_graphs.RUNS),
+    Reader(mutate_graphs.SHEET, call=mutate_graphs.try_sheet),
 ]  # fmt: skip
 
 
@@ -522,7 +527,7 @@ def one_sentence(said: str) -> bool:
     """Whether every line could stand in a terminal, and ends as sentences do."""
     lines = said.splitlines()
     return bool(lines) and all(
-        line.isprintable() and line.endswith((".", ")")) and len(line) < 1000 for line in lines
+        line.isprintable() and line.endswith((".", ")", "?")) and len(line) < 1000 for line in lines
     )
 
 

@@ -168,12 +168,12 @@ class Records:
 
     def error(self, sentence: str) -> ProfileError:
         """An error with the file in front."""
-        return ProfileError(f"{self.source}: {sentence}.")
+        return ProfileError(f"{self.source}: {sentence}{'' if sentence.endswith('?') else '.'}")
 
 
 def shown(value: Any) -> str:
     """A value of a file as a sentence shows it: short, in one line."""
-    text = " ".join(str(value).split())
+    text = "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
 
 

@@ -299,11 +299,20 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
         elif ds[name].dtype.kind not in kinds:
             wanted = "words" if kinds == "OUT" else "numbers"
             yield f"variable '{name}' holds {ds[name].dtype}; {wanted} are wanted."
-        elif name in NUMBERS and ds[name].attrs.get("units") != NUMBERS[name][0]:
+        elif name in NUMBERS and not _is_text(ds[name].attrs.get("units"), NUMBERS[name][0]):
             got, wanted = ds[name].attrs.get("units"), NUMBERS[name][0]
             yield f"variable '{name}' has units {got!r}; units '{wanted}' are wanted."
-    if not any(coord.attrs.get("role") == "resource" for coord in ds.coords.values()):
+    given = [str(n) for n, c in ds.coords.items() if _is_text(c.attrs.get("role"), "resource")]
+    if not given:
         yield "no resource found; coordinates with what each run was given are wanted."
+    for name in given:
+        if ds[name].dims != ("run",) or ds[name].dtype.kind not in "fiu":
+            yield f"coordinate '{name}' holds {ds[name].dtype}; a number for each run is wanted."
+
+
+def _is_text(attribute: Any, text: str) -> bool:
+    """Whether an attribute, which may be of any type, is this text."""
+    return isinstance(attribute, str) and attribute == text
 
 
 def _value_problems(ds: xr.Dataset) -> Iterator[str]:
@@ -336,7 +345,7 @@ def _device_problems(runs: xr.Dataset, device: Device) -> Iterator[str]:
         yield f"runs are of the device '{other}'; those of '{device.name}' are wanted."
         return
     for name in device.columns:
-        if name not in runs.coords:
+        if name not in runs.coords or runs[name].dims != ("run",):
             yield f"runs do not say '{name}'; what each was given of it is wanted."
             return
     try:

@@ -73,6 +73,10 @@ def test_what_is_wrong_is_said_with_its_place(given, said):
         (lambda r: r.drop_vars("clock_a57"), "runs do not say 'clock_a57'"),
         (lambda r: r.assign(makespan=("run", r["makespan"].values, {"units": "ms"})), "units 'ms'"),
         (lambda r: r.isel(run=slice(0)), "'run' is missing or empty"),
+        (
+            lambda r: r.assign_coords(cache_ways=("x", [16.0], r["cache_ways"].attrs)),
+            "coordinate 'cache_ways' holds float64; a number for each run",
+        ),
         (lambda r: r.assign_coords(cache_ways=r["cache_ways"] * 2), "cache_ways is 32"),
     ],
 )
