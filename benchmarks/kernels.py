@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +63,14 @@ ABLATIONS = {
 # ------------------------------------------------------------------------------------------- gemm
 
 
-def gemm(data: Path, work: Path) -> dict[str, Any]:
+def gemm(data: Path, work: Path, device: str = "AGX") -> dict[str, Any]:
     """Matrix products: shapes never measured; sizes never measured, at five clocks known."""
     folder = _folder(data, "jetson")
-    found: dict[str, Any] = {}
-    for device in DEVICES:
-        runs = read_jetson(folder, "rectangular", device)
-        found[f"{device}, shapes"] = _held_out(runs, FOLDS, None, work, f"shapes-{device}")
-        runs = read_jetson(folder, "square", device)
-        known = grid_contexts({"clock": runs["gpu_clock"].attrs["levels"]}, [CLOCKS])[:, 0]
-        found[f"{device}, sizes"] = _held_out(runs, SQUARE_FOLDS, known, work, f"sizes-{device}")
+    runs = read_jetson(folder, "rectangular", device)
+    found = {f"{device}, shapes": _held_out(runs, FOLDS, None, work, f"shapes-{device}")}
+    runs = read_jetson(folder, "square", device)
+    known = grid_contexts({"clock": runs["gpu_clock"].attrs["levels"]}, [CLOCKS])[:, 0]
+    found[f"{device}, sizes"] = _held_out(runs, SQUARE_FOLDS, known, work, f"sizes-{device}")
     return found
 
 
@@ -336,6 +335,7 @@ class Absent(Exception):
 CHOICE = "choice"
 PARTS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
     "gemm": gemm,
+    "gemm-nano": partial(gemm, device="Nano"),
     "mobilenet": mobilenet,
     "gpus": gpus,
     "zeus": zeus,

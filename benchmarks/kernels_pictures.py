@@ -16,7 +16,8 @@ def tables(results: dict[str, Any]) -> Iterator[tuple[str, str]]:
     }  # fmt: skip
     for name, make in makers.items():
         if name in results:
-            yield f"kernels-{name}", make(results[name])
+            both = {**results[name], **results.get(f"{name}-nano", {})}
+            yield f"kernels-{name}", make(both)
 
 
 def _percent(value: float) -> str:
@@ -119,7 +120,7 @@ def draw(results: dict[str, Any]) -> None:
     if "gemm" in results or "cpu" in results:
         figure, axes = pyplot.subplots(1, 2, figsize=(12, 4), layout="constrained")
         for axis, quantity in zip(axes, ("runtime", "power")):
-            cases = results.get("gemm", {})
+            cases = {**results.get("gemm", {}), **results.get("gemm-nano", {})}
             for shift, method in enumerate(("default", "boosting", "paper", "forest")):
                 heights = [100 * r["methods"][method][quantity]["within_5"] for r in cases.values()]
                 axis.bar(np.arange(len(cases)) + 0.2 * shift - 0.3, heights, 0.2, label=method)

@@ -24,8 +24,8 @@ Indices = NDArray[np.int64]
 FEWEST_FOR_TREES = 100
 # Shares of the trees that left-out kernels choose among, and the parts these are left out in.
 _SHARES, _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0), 4
-# More trees than for programs: each tells of one number alone.
-_TREES = TreesSettings(trees=100, columns=1.0, leaf=1, groups=0.9)
+# Every split looks at all features: few of them tell where an algorithm changes.
+_TREES = TreesSettings(columns=1.0)
 # Rows that a share is chosen by, at most: the process is fitted again for each part.
 _MOST_CHOOSING = 2000
 

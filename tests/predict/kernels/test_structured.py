@@ -27,7 +27,7 @@ def test_of_a_law_alone_nothing_is_left():
 
 def test_steps_are_for_trees_and_waves_for_the_process():
     pytest.importorskip("sklearn")
-    rough = data(lambda x: 0.5 * (np.floor(7.3 * x[:, 0]) % 2), n=600)
+    rough = data(lambda x: 0.5 * (np.floor(7.3 * x[:, 0]) % 2), n=400)
     smooth = data(lambda x: 0.3 * np.sin(x[:, 0]))
     assert fitted(*rough).share > 0.5
     assert fitted(*smooth).share == 0
