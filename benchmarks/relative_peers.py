@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from msbgen.data.relative import machines_of, relative_times, runtimes_of
 from msbgen.predict.gaussian import conditional_gain, residual_covariance
+from msbgen.predict.relative.answers import WEIGHTS
 from msbgen.predict.relative.boosting import BoostingSettings, fit_boosting
 from msbgen.predict.relative.evaluation import constant_times
 from msbgen.predict.relative.features import FeatureMap, learn_features
+from msbgen.predict.relative.kriging import KrigingSettings, fit_kriging
 from msbgen.predict.relative.randomised import TreesSettings, fit_trees
 
 Floats = NDArray[np.float64]
@@ -100,7 +102,7 @@ PAPER: dict[str, Peer] = {"boosting (paper)": boosting}
 
 
 def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
-    """Both halves without logarithms: ratios, and times per instruction, as they are."""
+    """All parts without logarithms: ratios, and times per instruction, as they are."""
     features, machines = learn_features(known), machines_of(known)
     times, asked = runtimes_of(known), runtimes_of(new)
     table, target = (features.program(runs, machines[0]) for runs in (known, new))
@@ -124,9 +126,20 @@ def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
             features.timed(known, source, np.log(times[:, s])), ratio, BoostingSettings(), 0
         )
         said = model.predict(features.timed(new, source, np.log(asked[:, s])))
-        both = (by_trees + np.insert(said, s, 1.0, axis=1)) / 2
-        both[:, s] = 1.0
-        found[:, s] = asked[:, [s]] * np.maximum(both, LEAST)
+        here, then = (
+            features.seen(runs, source, np.log(of[:, s]))
+            for runs, of in ((known, times), (new, asked))
+        )
+        words = len(features.configurations)
+        kriging = fit_kriging(here, ratio, program, words, KrigingSettings(), 0)
+        parts = {
+            "boosting": np.insert(said, s, 1.0, axis=1),
+            "kriging": np.insert(kriging.predict(then), s, 1.0, axis=1),
+            "trees": by_trees,
+        }
+        mean = sum(WEIGHTS[name] * part for name, part in parts.items())
+        mean[:, s] = 1.0
+        found[:, s] = asked[:, [s]] * np.maximum(mean, LEAST)
     return found
 
 

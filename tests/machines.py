@@ -4,11 +4,16 @@ import numpy as np
 
 from msbgen.data.relative import make_relative
 from msbgen.predict.relative.boosting import BoostingSettings
+from msbgen.predict.relative.kriging import KrigingSettings
 from msbgen.predict.relative.randomised import TreesSettings
 
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}
-QUICK = {"boosting": BoostingSettings(rounds=30), "trees": TreesSettings(trees=30)}
+QUICK = {
+    "boosting": BoostingSettings(rounds=30),
+    "kriging": KrigingSettings(tuned=40, steps=10),
+    "trees": TreesSettings(trees=30),
+}
 
 
 def made_runs(programs=24, scales=("small", "large"), noise=0.0, seed=0, per_machine=False):

@@ -26,6 +26,8 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(predictor, "TreesSettings", lambda: QUICK["trees"])
     monkeypatch.setattr(relative_peers, "BoostingSettings", lambda: QUICK["boosting"])
     monkeypatch.setattr(relative_peers, "TreesSettings", lambda: QUICK["trees"])
+    monkeypatch.setattr(predictor, "KrigingSettings", lambda: QUICK["kriging"])
+    monkeypatch.setattr(relative_peers, "KrigingSettings", lambda: QUICK["kriging"])
     monkeypatch.setattr(relative_peers, "TREES", 5)
     monkeypatch.setattr(relative, "RESULTS", tmp_path)
     monkeypatch.setattr(relative, "FILE", tmp_path / "relative.json")

@@ -1,4 +1,4 @@
-"""What the two halves say of runs, and the times that follow once machines are measured."""
+"""What the parts of a prediction say of runs, and the times that follow from machines measured."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from msbgen.predict.gaussian import conditional_gain
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# What boosting counts beside the trees.  Chosen on four machines (Jaguar, Silvermont, Zen 1,
-# Cortex-A55), runs and programs held back, of which benchmarks score none.
-_BOOSTING_WEIGHT = 0.7
+# What each part counts beside the others.  Chosen on two times four machines of which benchmarks
+# score none (Jaguar, Silvermont, Zen 1, Cortex-A55; a Cortex-A55 and three Cortex-A53), runs and
+# programs held back.
+WEIGHTS = {"boosting": 0.3, "kriging": 0.6, "trees": 0.1}
+_OF_RUNS = ("seconds", "ratio", "kriged", "prior", "spread", "context")
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What the halves say, before it is chosen which machines count as measured.
+    """What the parts say, before it is chosen which machines count as measured.
 
     Attributes
     ----------
@@ -29,6 +31,8 @@ class Answers:
         Time as measured [s], NaN where it was not.
     ratio : ndarray, (n, n_sources, n_machines)
         Log ratio of the times on a machine and on the source, by boosting.
+    kriged : ndarray, (n, n_sources, n_machines)
+        The same by kriging.
     prior : ndarray, (n, n_sources, n_machines)
         Log time by the trees, which know the counters of the source but no time.
     spread : ndarray, (n, n_sources, n_machines)
@@ -39,24 +43,26 @@ class Answers:
         Of what the trees leave.
     fit : ndarray of int, (n,)
         Which of the fits speaks of a run.
-    halves : {"both", "boosting", "trees"}
+    parts : tuple of str
+        Those that there are, of boosting, kriging and trees.
     source_time : bool
-        Whether the trees' half looks at the source's time.
+        Whether the trees look at the source's time.
     """
 
     seconds: Floats
     ratio: Floats
+    kriged: Floats
     prior: Floats
     spread: Floats
     context: Floats
     covariance: Floats
     fit: Indices
-    halves: str
+    parts: tuple[str, ...]
     source_time: bool
 
     def some(self, rows: NDArray) -> Answers:
         """Those of some runs."""
-        names = ("seconds", "ratio", "prior", "spread", "context", "fit")
+        names = (*_OF_RUNS, "fit")
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     @cached_property
@@ -72,20 +78,22 @@ class Answers:
 
     def log_times(self, sources: Sequence[int]) -> Floats:
         """Log time on every machine (n, n_machines), as measured on the sources."""
-        both = self.by_half(sources)
-        weights = (_BOOSTING_WEIGHT, 1.0 - _BOOSTING_WEIGHT) if len(both) == 2 else None
-        found = np.average(both, axis=0, weights=weights)
+        said = self.by_part(sources)
+        weights = [WEIGHTS[name] for name in said]
+        found = np.average(list(said.values()), axis=0, weights=weights)
         found[:, list(sources)] = self.log[:, list(sources)]
         return found
 
-    def by_half(self, sources: Sequence[int]) -> list[Floats]:
-        """Log time on every machine by each of the halves, (n, n_machines) each."""
-        there, said = list(sources), []
-        if self.halves != "trees":
-            said.append((self.log[:, there, None] + self.ratio[:, there]).mean(axis=1))
-        if self.halves != "boosting":
-            said.append(self._by_trees(there))
-        return said
+    def by_part(self, sources: Sequence[int]) -> dict[str, Floats]:
+        """Log time on every machine by each of the parts, (n, n_machines) each."""
+        there = list(sources)
+        ratios = {"boosting": self.ratio, "kriging": self.kriged}
+        said = {
+            name: (self.log[:, there, None] + ratio[:, there]).mean(axis=1)
+            for name, ratio in ratios.items()
+            if name in self.parts
+        }
+        return {**said, "trees": self._by_trees(there)} if "trees" in self.parts else said
 
     def _by_trees(self, there: list[int]) -> Floats:
         prior = self.prior[:, there].mean(axis=1)
@@ -103,11 +111,10 @@ class Answers:
 def joined(parts: Sequence[Answers]) -> Answers:
     """Answers of several fits as one, their runs one after another."""
     first = parts[0]
-    names = ("seconds", "ratio", "prior", "spread", "context")
     return Answers(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in names),
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in _OF_RUNS),
         covariance=np.concatenate([part.covariance for part in parts]),
         fit=np.repeat(np.arange(len(parts)), [len(part.seconds) for part in parts]),
-        halves=first.halves,
+        parts=first.parts,
         source_time=first.source_time,
     )

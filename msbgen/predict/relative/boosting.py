@@ -43,7 +43,7 @@ class BoostingSettings:
         ``reg:squarederror``, or ``reg:absoluteerror`` as in the paper.
     """
 
-    rounds: int = 600
+    rounds: int = 300
     depth: int = 6
     rate: float = 0.08
     subsample: float = 0.7

@@ -3,6 +3,7 @@
 After Table III of the paper: shares of the instructions by kind (branches, loads, …), other
 counters per instruction, nodes, the configuration and the machine counted on, one column each.
 Beyond it: logarithms, and the time that the run took there, as such and per instruction.
+Trees take all columns alike; for kriging they are kept apart by kind.
 """
 
 from __future__ import annotations
@@ -24,6 +25,31 @@ from msbgen.data.relative import (
 from msbgen.errors import MeasurementError
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is known of runs from one machine, kept apart by kind.
+
+    Attributes
+    ----------
+    counters : ndarray, (n, d)
+        Shares, counters and nodes.
+    work, time : ndarray, (n,)
+        Log work, and log time per unit of it on the source; 0 where it is not looked at.
+    configuration : ndarray of int, (n,)
+        -1 for one that was never seen.
+    """
+
+    counters: NDArray[np.floating[Any]]
+    work: Floats
+    time: Floats
+    configuration: NDArray[np.int64]
+
+    def some(self, rows: NDArray[np.int64] | slice) -> Seen:
+        """Those of some runs."""
+        return Seen(self.counters[rows], self.work[rows], self.time[rows], self.configuration[rows])
+
 
 # Counters are told per so many units of work: rare events count from one in a million on.
 _PER = 1e6
@@ -84,6 +110,20 @@ class FeatureMap:
         time = log[:, None]
         per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
         return np.hstack([self.program(runs, source), time, *per_work])
+
+    def seen(self, runs: xr.Dataset, source: str, log: Floats | None) -> Seen:
+        """The same kept apart by kind, with the log time on `source` where it is given."""
+        first = len(self.groups) + len(self.counters)
+        word = np.zeros(len(self.kept), dtype=bool)
+        word[first : first + len(self.configurations)] = True
+        words, work = self.words(runs), self.log_work(runs, source)
+        found = np.where(words.any(axis=1), words.argmax(axis=1), -1)
+        return Seen(
+            counters=self.program(runs, source)[:, ~word[self.kept]],
+            work=work,
+            time=np.zeros(len(work)) if log is None else log - work,
+            configuration=found,
+        )
 
     def words(self, runs: xr.Dataset) -> Floats:
         """One column for each configuration, 1 where it is the run's, (n, n_configurations)."""

@@ -1,10 +1,12 @@
 """Which machine runs this best: times on every machine from one run on one of them.
 
-Log times are the weighted mean of two halves, boosting counting more:
+Log times are the weighted mean of three parts that err differently, kriging counting most:
 
 - *boosting* (:mod:`~msbgen.predict.relative.boosting`) of the log ratio of the times on two
   machines, for each pair of them, which also sees the time on the source, as such and per
   instruction;
+- *kriging* (:mod:`~msbgen.predict.relative.kriging`) of the same ratios, which learns what runs of
+  like programs in like configurations share;
 - *randomised trees* (:mod:`~msbgen.predict.relative.randomised`) of log time per instruction on all
   machines from the counters alone; what they leave on all machines is jointly Gaussian
   (:mod:`~msbgen.predict.gaussian`) and conditioned on the machines measured, one or
@@ -41,12 +43,14 @@ from msbgen.predict.gaussian import residual_covariance
 from msbgen.predict.relative.answers import Answers, joined
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.predict.relative.bounds import Calibration, calibrate_answers
-from msbgen.predict.relative.features import learn_features
+from msbgen.predict.relative.features import Seen, learn_features
+from msbgen.predict.relative.kriging import Kriging, KrigingSettings, fit_kriging
 from msbgen.predict.relative.randomised import Trees, TreesSettings, fit_trees
 from msbgen.predict.relative.splits import folds_of, held_rows
 
 Floats = NDArray[np.float64]
-Halves = Literal["both", "boosting", "trees"]
+Parts = Literal["all", "boosting", "kriging", "trees"]
+PARTS: tuple[str, ...] = ("boosting", "kriging", "trees")
 
 
 class RelativePredictor:
@@ -59,9 +63,10 @@ class RelativePredictor:
 
     Parameters
     ----------
-    halves : {"both", "boosting", "trees"}
+    parts : {"all", "boosting", "kriging", "trees"}
         What the prediction is the weighted mean of.
     boosting : BoostingSettings
+    kriging : KrigingSettings
     trees : TreesSettings
     source_time : bool
         Whether predictions look at the source's time; without, at its counters alone.
@@ -72,7 +77,7 @@ class RelativePredictor:
     ----------
     machines_ : tuple of str
     features_ : FeatureMap
-    boosting_, trees_, covariance_
+    boosting_, kriging_, trees_, covariance_
         Parts of the fitted model.
     calibration_ : list of Calibration
         One once calibrated, none before.
@@ -98,14 +103,16 @@ class RelativePredictor:
     def __init__(
         self,
         *,
-        halves: Halves = "both",
+        parts: Parts = "all",
         boosting: BoostingSettings | None = None,
+        kriging: KrigingSettings | None = None,
         trees: TreesSettings | None = None,
         source_time: bool = True,
         random_state: int = 0,
     ) -> None:
-        self.halves = halves
+        self.parts = parts
         self.boosting = boosting
+        self.kriging = kriging
         self.trees = trees
         self.source_time = source_time
         self.random_state = random_state
@@ -155,8 +162,10 @@ class RelativePredictor:
         MeasurementError
             Fewer than two machines or programs; machines that share no run.
         """
-        if self.halves not in ("both", "boosting", "trees"):
-            raise ArgumentError(f"halves is {self.halves!r}; both, boosting or trees is wanted.")
+        if self.parts not in ("all", *PARTS):
+            raise ArgumentError(
+                f"parts is {self.parts!r}; all, boosting, kriging or trees is wanted."
+            )
         validate_relative(runs)
         _check_shared(runs)
         self.machines_ = tuple(machines_of(runs))
@@ -164,17 +173,19 @@ class RelativePredictor:
         ran = np.isfinite(runtimes_of(runs))
         rows = ran if rows is None else ran & rows
         steps = progress or (lambda done, total: None)
-        steps(0, 2)
+        steps(0, 3)
         self.boosting_ = self._fit_boosting(runs, rows)
-        steps(1, 2)
+        steps(1, 3)
+        self.kriging_ = self._fit_kriging(runs, rows)
+        steps(2, 3)
         self.trees_, self.covariance_ = self._fit_trees(runs, rows)
-        steps(2, 2)
+        steps(3, 3)
         self.calibration_: list[Calibration] = []
         return self
 
     def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
         """For each source, boosters of the ratios to the other machines."""
-        if self.halves == "trees":
+        if not self._has("boosting"):
             return []
         log, found = np.log(runtimes_of(runs)), []
         for s, source in enumerate(self.machines_):
@@ -185,9 +196,23 @@ class RelativePredictor:
             found.append(fit_boosting(table, ratio, settings, self.random_state))
         return found
 
+    def _fit_kriging(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Kriging]:
+        """For each source, the ratios to the other machines."""
+        if not self._has("kriging"):
+            return []
+        log, found = np.log(runtimes_of(runs)), []
+        settings, words = self.kriging or KrigingSettings(), len(self.features_.configurations)
+        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
+        for s, source in enumerate(self.machines_):
+            own = np.flatnonzero(rows[:, s])
+            seen = self._seen(runs.isel(run=own), source, log[own, s])
+            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
+            found.append(fit_kriging(seen, ratio, program[own], words, settings, self.random_state))
+        return found
+
     def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
         n_machines = len(self.machines_)
-        if self.halves == "boosting":
+        if not self._has("trees"):
             none = np.empty(0, dtype=np.int32)
             value = np.empty((0, n_machines), dtype=np.float32)
             return Trees(none, value[:, 0], none, none, value, none), np.eye(n_machines)
@@ -311,41 +336,45 @@ class RelativePredictor:
         return names
 
     def answers(self, runs: xr.Dataset, source: Sequence[str] | None = None) -> Answers:
-        """What the halves say of runs from the times on each machine, or on some."""
+        """What the parts say of runs from the times on each machine, or on some."""
         self._check_fitted()
         runs = self._aligned(runs)
         seconds = runtimes_of(runs)
         log = np.log(seconds)
         shape = (*log.shape, log.shape[1])
-        ratio, prior, spread = (np.full(shape, np.nan) for _ in range(3))
+        ratio, kriged, prior, spread = (np.full(shape, np.nan) for _ in range(4))
         for s, name in enumerate(self.machines_):
             own = np.flatnonzero(np.isfinite(log[:, s]))
             if not len(own) or (source is not None and name not in source):
                 continue
             part = runs.isel(run=own)
-            if self.halves != "trees":
+            if self._has("boosting"):
                 others = self.boosting_[s].predict(self._timed(part, name, log[own, s]))
                 ratio[own, s] = np.insert(others, s, 0.0, axis=1)
-            if self.halves != "boosting":
+            if self._has("kriging"):
+                others = self.kriging_[s].predict(self._seen(part, name, log[own, s]))
+                kriged[own, s] = np.insert(others, s, 0.0, axis=1)
+            if self._has("trees"):
                 mean, deviation = self.trees_.predict(self._counts(part, name))
                 prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
                 spread[own, s] = deviation
         return Answers(
             seconds=seconds,
             ratio=ratio,
+            kriged=kriged,
             prior=prior,
             spread=spread,
             context=self.features_.words(runs),
             covariance=self.covariance_[None],
             fit=np.zeros(len(log), dtype=np.int64),
-            halves=self.halves,
+            parts=PARTS if self.parts == "all" else (self.parts,),
             source_time=self.source_time,
         )
 
     # --------------------------------------------------------------- parts
 
     def _asked(self, runs: xr.Dataset, source: str | Sequence[str]) -> tuple[list[int], Answers]:
-        """Indices of the sources, and what the halves say from there."""
+        """Indices of the sources, and what the parts say from there."""
         names = self.check_source(source)
         answers = self.answers(runs, names)
         sources = [self.machines_.index(name) for name in names]
@@ -371,6 +400,13 @@ class RelativePredictor:
             return self.features_.timed(runs, source, log)
         return self.features_.program(runs, source)
 
+    def _seen(self, runs: xr.Dataset, source: str, log: Floats) -> Seen:
+        """What kriging sees."""
+        return self.features_.seen(runs, source, log if self.source_time else None)
+
+    def _has(self, part: str) -> bool:
+        return self.parts in ("all", part)
+
     def _counts(self, runs: xr.Dataset, source: str) -> Floats:
         """Features of the trees: where counters differ, with the machine that counted."""
         table = self.features_.program(runs, source)
@@ -391,8 +427,8 @@ class RelativePredictor:
             Not fitted, or without boosting.
         """
         self._check_fitted()
-        if self.halves == "trees":
-            raise ArgumentError("halves is 'trees'; importances are of boosting.")
+        if not self._has("boosting"):
+            raise ArgumentError(f"parts is '{self.parts}'; importances are of boosting.")
         names = self.features_.timed_names if self.source_time else self.features_.names
         gains = np.mean([b.importances(len(names)) for b in self.boosting_], axis=0)
         return dict(zip(names, gains.tolist()))

@@ -15,21 +15,25 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import StoredArrays, digest
+from msbgen.data.arrays import LOGARITHMS, StoredArrays, digest
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.predict.relative.answers import Answers
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings
 from msbgen.predict.relative.bounds import Calibration
-from msbgen.predict.relative.features import FeatureMap
-from msbgen.predict.relative.predictor import RelativePredictor
+from msbgen.predict.relative.features import FeatureMap, Seen
+from msbgen.predict.relative.kriging import PARAMETERS, Field, Kriging, KrigingSettings
+from msbgen.predict.relative.predictor import PARTS, RelativePredictor
 from msbgen.predict.relative.randomised import Trees, TreesSettings
-from msbgen.predict.relative.widths import Widths
+from msbgen.predict.relative.widths import Widths, known_columns
 
 RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/1"
 
 _TREE_PARTS = ("feature", "threshold", "left", "right", "value", "root")
-_ANSWER_PARTS = ("seconds", "ratio", "prior", "spread", "context", "covariance")
+_ANSWER_PARTS = ("seconds", "ratio", "kriged", "prior", "spread", "context", "covariance")
+_FIELD_PARTS = ("outputs", "middle", "spread", "parameters", "places", "weights", "level", "scale")
+_SEEN_PARTS = ("counters", "work", "time", "configuration")
+_SETTINGS = {"boosting": BoostingSettings, "kriging": KrigingSettings, "trees": TreesSettings}
 _MAP_WORDS = ("counters", "groups", "group_of", "configurations")
 
 
@@ -57,6 +61,9 @@ def save_relative(
     for s, boosting in enumerate(predictor.boosting_):
         for m, model in enumerate(boosting.models):
             arrays[f"booster{s}_{m}"] = np.frombuffer(model, dtype=np.uint8)
+    for s, kriging in enumerate(predictor.kriging_):
+        for f, field in enumerate(kriging.fields):
+            arrays |= _field_arrays(f"kriging{s}_{f}", field)
     for calibration in predictor.calibration_:
         answers = {name: getattr(calibration.answers, name) for name in _ANSWER_PARTS}
         arrays |= {f"calibration_{name}": array for name, array in answers.items()}
@@ -65,7 +72,7 @@ def save_relative(
         arrays["calibration_log_width"] = calibration.log_width
         arrays |= _tree_arrays("widths", calibration.widths.trees)
     parameters = predictor.get_params()
-    for name in ("boosting", "trees"):
+    for name in _SETTINGS:
         parameters[name] = parameters[name] and asdict(parameters[name])
     labels = json.dumps(
         {
@@ -74,6 +81,7 @@ def save_relative(
             "work": features.work,
             "per_machine": features.per_machine,
             "calibrated": len(predictor.calibration_),
+            "fields": [len(kriging.fields) for kriging in predictor.kriging_],
             **{name: getattr(features, name) for name in _MAP_WORDS},
         }
     )
@@ -119,13 +127,13 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
     try:
         labels = json.loads(text)
         parameters = dict(labels["parameters"])
-        for name, kind in (("boosting", BoostingSettings), ("trees", TreesSettings)):
+        for name, kind in _SETTINGS.items():
             given = parameters[name]
             parameters[name] = given and stored.record(kind, given, f"'{name}'")
         predictor = RelativePredictor(**parameters)
         machines = tuple(map(str, labels["machines"]))
         words = {name: tuple(map(str, labels[name])) for name in _MAP_WORDS}
-        calibrated = int(labels["calibrated"])
+        calibrated, fields = int(labels["calibrated"]), list(map(int, labels["fields"]))
         work, per_machine = str(labels["work"]), bool(labels["per_machine"])
     except (KeyError, TypeError, ValueError) as error:
         raise ProfileError(
@@ -141,14 +149,33 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
         machines=machines, work=work, per_machine=per_machine, fill=fill, kept=kept > 0, **words
     )
     seen = int(kept.sum()) + n * per_machine
-    predictor.trees_ = (
-        _trees(stored, "trees", n, seen) if predictor.halves != "boosting" else _no_trees(n)
-    )
+    there = PARTS if predictor.parts == "all" else (predictor.parts,)
+    predictor.trees_ = _trees(stored, "trees", n, seen) if "trees" in there else _no_trees(n)
     predictor.covariance_ = stored.numbers("covariance", (n, n))
     predictor.boosting_ = [
         Boosting(tuple(_bytes(stored, f"booster{s}_{m}") for m in range(n - 1)))
-        for s in range(n if predictor.halves != "trees" else 0)
+        for s in range(n if "boosting" in there else 0)
     ]
+    configurations = len(words["configurations"])
+    counters = int(kept[:columns].sum() + kept[-1])
+    predictor.kriging_ = [
+        Kriging(
+            tuple(
+                _field(stored, f"kriging{s}_{f}", counters, configurations, n - 1)
+                for f in range(many)
+            )
+        )
+        for s, many in enumerate(fields)
+    ]
+    for s, kriging in enumerate(predictor.kriging_):
+        outputs = sorted(int(m) for field in kriging.fields for m in field.outputs)
+        stored.want(
+            outputs == list(range(n - 1)), f"'kriging{s}'", f"of {outputs}", "every machine once"
+        )
+    stored.want(
+        len(fields) == (n if "kriging" in there else 0),
+        "'fields'", f"{fields}", "one for each machine that is kriged from",
+    )  # fmt: skip
     predictor.calibration_ = [_calibration(stored, predictor, words)] if calibrated else []
     return predictor
 
@@ -163,7 +190,7 @@ def _calibration(
     covariance = own.numbers("covariance", (None, n, n))
     told = {
         name: own.numbers(name, pairs, missing=True)
-        for name in ("ratio", "prior", "spread", "log_width")
+        for name in ("ratio", "kriged", "prior", "spread", "log_width")
     }
     log_width = told.pop("log_width")
     answers = Answers(
@@ -171,12 +198,11 @@ def _calibration(
         context=own.numbers("context", (rows, c)),
         covariance=covariance,
         fit=own.indices("fit", (rows,), below=len(covariance)),
-        halves=predictor.halves,
+        parts=PARTS if predictor.parts == "all" else (predictor.parts,),
         source_time=predictor.source_time,
         **told,
     )
-    seen = (4 if predictor.halves == "boosting" else 6) + 2 * n + c
-    widths = Widths(_trees(stored, "widths", 1, seen))
+    widths = Widths(_trees(stored, "widths", 1, known_columns(answers.parts, n, c)))
     return Calibration(answers, own.indices("program", (rows,), below=rows), widths, log_width)
 
 
@@ -186,6 +212,34 @@ def _bytes(stored: StoredArrays, name: str) -> bytes:
 
 def _tree_arrays(prefix: str, trees: Trees) -> dict[str, NDArray[Any]]:
     return {f"{prefix}_{name}": getattr(trees, name) for name in _TREE_PARTS}
+
+
+def _field_arrays(prefix: str, field: Field) -> dict[str, NDArray[Any]]:
+    own = {name: getattr(field, name) for name in _FIELD_PARTS}
+    own |= {f"seen_{name}": getattr(field.seen, name) for name in _SEEN_PARTS}
+    return {f"{prefix}_{name}": array for name, array in own.items()}
+
+
+def _field(stored: StoredArrays, prefix: str, counters: int, words: int, outputs: int) -> Field:
+    own = stored.part(f"{prefix}_")
+    which = own.indices("outputs", (None,), below=outputs)
+    m = len(which)
+    work = own.numbers("seen_work", (None,))
+    n = len(work)
+    table = own.numbers("seen_counters", (n, counters)) if counters else np.empty((n, 0))
+    places = own.numbers("places", (words, None))
+    configuration = own.indices("seen_configuration", (n,), below=words)
+    return Field(
+        outputs=which,
+        seen=Seen(table.astype(np.float32), work, own.numbers("seen_time", (n,)), configuration),
+        middle=own.numbers("middle", (counters,)) if counters else np.empty(0),
+        spread=own.numbers("spread", (counters,)) if counters else np.empty(0),
+        parameters=own.numbers("parameters", (PARAMETERS,), within=LOGARITHMS),
+        places=places,
+        weights=own.numbers("weights", (n, m)),
+        level=own.numbers("level", (m,)),
+        scale=own.numbers("scale", (m,)),
+    )
 
 
 def _no_trees(n_outputs: int) -> Trees:

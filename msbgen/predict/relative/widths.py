@@ -1,14 +1,17 @@
 """How wide an interval of a run should be before it is known how wide intervals are.
 
 Randomised trees learn log distances between what was predicted of programs left out and their
-times, from what is known before: how far the halves and the trees disagree, how unusual the
-time on the source is, the ratio predicted, the pair of machines, the configuration.
+times, from what is known before: how far the parts of the prediction and the trees among
+themselves disagree, how unusual the time on the source is, the ratio predicted, the pair of
+machines, the configuration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,20 +81,25 @@ def fit_widths(answers: Answers, program: Indices, seed: int) -> tuple[Widths, F
     return Widths(trees), honest
 
 
+def known_columns(parts: Sequence[str], n_machines: int, n_words: int) -> int:
+    """How many numbers widths are learned from."""
+    return 2 + 2 * comb(len(parts), 2) + 2 * ("trees" in parts) + 2 * n_machines + n_words
+
+
 def _known(answers: Answers, s: int, m: int) -> Floats:
     """What is known of runs from a source before the time on a machine is, (n, d)."""
     log, n_machines = answers.log, answers.seconds.shape[1]
-    said = answers.by_half([s])
-    apart = np.log(np.abs(said[0] - said[-1]) + _LEAST)
+    said = answers.by_part([s])
     pair = np.zeros((len(log), 2 * n_machines))
     pair[:, [s, n_machines + m]] = 1.0
     columns = [
         log[:, s],
         answers.log_times([s])[:, m] - log[:, s],
-        apart[:, m],
-        apart.mean(axis=1),
     ]
-    if answers.halves != "boosting":
+    for one, other in combinations(said.values(), 2):
+        apart = np.log(np.abs(one - other) + _LEAST)
+        columns += [apart[:, m], apart.mean(axis=1)]
+    if "trees" in said:
         spread = np.log(answers.spread[:, s] + _LEAST)
         columns += [spread[:, m], log[:, s] - answers.prior[:, s, s]]
     return np.column_stack([*columns, pair, answers.context])

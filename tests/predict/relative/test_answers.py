@@ -1,4 +1,4 @@
-"""Times that follow from what the halves say."""
+"""Times that follow from what the parts say."""
 
 from dataclasses import replace
 
@@ -6,20 +6,22 @@ import numpy as np
 import pytest
 
 from msbgen.predict.relative.answers import Answers, joined
+from msbgen.predict.relative.predictor import PARTS
 
 
-def answers(halves="both", source_time=True, n=3, seed=0):
+def answers(*parts, source_time=True, n=3, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(2, 3, 3))
     return Answers(
         seconds=np.exp(rng.normal(size=(n, 3))),
         ratio=rng.normal(size=(n, 3, 3)),
+        kriged=rng.normal(size=(n, 3, 3)),
         prior=rng.normal(size=(n, 3, 3)),
         spread=np.ones((n, 3, 3)),
         context=np.empty((n, 0)),
         covariance=root @ root.transpose(0, 2, 1),
         fit=np.arange(n) % 2,
-        halves=halves,
+        parts=parts or PARTS,
         source_time=source_time,
     )
 
@@ -29,6 +31,12 @@ def test_by_boosting_the_time_is_the_sources_times_the_ratio():
     got = a.log_times([1])
     np.testing.assert_allclose(got[:, 0], a.log[:, 1] + a.ratio[:, 1, 0])
     np.testing.assert_array_equal(got[:, 1], a.log[:, 1])
+
+
+def test_by_kriging_it_is_the_mean_over_the_sources_of_the_same():
+    a = answers("kriging")
+    want = (a.log[:, [0, 1]] + a.kriged[:, [0, 1], 2]).mean(axis=1)
+    np.testing.assert_allclose(a.log_times([0, 1])[:, 2], want)
 
 
 def test_by_the_trees_it_is_the_conditional_expectation():
@@ -53,9 +61,10 @@ def test_several_machines_measured_in_any_order(sources):
     np.testing.assert_array_equal(got[:, [0, 2]], a.log[:, [0, 2]])
 
 
-def test_both_is_the_weighted_mean_in_log():
-    both, one, other = (answers(halves).log_times([0]) for halves in ("both", "boosting", "trees"))
-    np.testing.assert_allclose(both, 0.7 * one + 0.3 * other)
+def test_all_is_the_weighted_mean_in_log():
+    boosting, kriging, trees = (answers(part).log_times([0]) for part in PARTS)
+    want = 0.3 * boosting + 0.6 * kriging + 0.1 * trees
+    np.testing.assert_allclose(answers().log_times([0]), want)
 
 
 def test_without_the_sources_time_the_trees_keep_their_ratios():

@@ -17,12 +17,13 @@ def calibration(n=99, each=1, seed=0, scale=1.0):
     answers = Answers(
         seconds=seconds,
         ratio=ratio,
+        kriged=np.zeros_like(ratio),
         prior=np.zeros_like(ratio),
         spread=np.ones_like(ratio),
         context=np.empty((n * each, 0)),
         covariance=np.eye(2)[None],
         fit=np.zeros(n * each, dtype=int),
-        halves="boosting",
+        parts=("boosting",),
         source_time=True,
     )
     # trees of one leaf: all widths are one

@@ -95,7 +95,8 @@ def test_runs_that_were_not_run_everywhere_are_learned_from(per_machine):
 
 
 @pytest.mark.parametrize(
-    "ablated", [{"halves": "boosting"}, {"halves": "trees"}, {"source_time": False}]
+    "ablated",
+    [{"parts": "boosting"}, {"parts": "kriging"}, {"parts": "trees"}, {"source_time": False}],
 )
 def test_each_part_predicts_alone(ablated):
     predictor = RelativePredictor(**QUICK, **ablated).fit(made_runs(30))
@@ -117,8 +118,8 @@ def test_importances_are_shares_of_the_gain(fitted):
     assert sum(gains.values()) == pytest.approx(1.0)
     # seconds an instruction are a function of the loads, and so is the ratio
     assert gains["loads"] + gains["time per instructions"] > 0.8
-    with pytest.raises(ArgumentError, match="halves is 'trees'"):
-        RelativePredictor(**QUICK, halves="trees").fit(made_runs(4)).importances()
+    with pytest.raises(ArgumentError, match="parts is 'trees'"):
+        RelativePredictor(**QUICK, parts="trees").fit(made_runs(4)).importances()
 
 
 def test_predictions_crosswise_know_nothing_of_the_program():
@@ -155,7 +156,7 @@ def test_what_does_not_support_predictions_is_refused(fitted):
         RelativePredictor(**QUICK).fit(runs).predict_interval(NEW, "old")
     with pytest.raises(MeasurementError, match="at least 99 runs of as many different programs"):
         fitted.predict_interval(NEW, "old", 0.01)
-    with pytest.raises(ArgumentError, match="halves is 'third'"):
-        RelativePredictor(halves="third").fit(runs)
+    with pytest.raises(ArgumentError, match="parts is 'third'"):
+        RelativePredictor(parts="third").fit(runs)
     with pytest.raises(ArgumentError, match="'rounds'"):
         RelativePredictor().set_params(rounds=3)

@@ -13,7 +13,8 @@ NEW = made_runs(5, seed=9)
 
 
 @pytest.mark.parametrize(
-    "variant", [{}, {"halves": "trees"}, {"halves": "boosting"}, {"source_time": False}]
+    "variant",
+    [{}, {"parts": "trees"}, {"parts": "boosting"}, {"parts": "kriging"}, {"source_time": False}],
 )
 @pytest.mark.parametrize("per_machine", [False, True])
 def test_a_saved_predictor_answers_alike_to_the_bit(tmp_path, variant, per_machine):

@@ -15,12 +15,13 @@ def answers(programs=60, each=5, seed=0):
     made = Answers(
         seconds=np.ones((n, 2)),
         ratio=ratio,
+        kriged=np.zeros_like(ratio),
         prior=np.zeros_like(ratio),
         spread=np.ones_like(ratio),
         context=context,
         covariance=np.eye(2)[None],
         fit=np.zeros(n, dtype=int),
-        halves="boosting",
+        parts=("boosting",),
         source_time=True,
     )
     return made, np.repeat(np.arange(programs), each)
