@@ -84,6 +84,7 @@ _MODULES = {
     "predict.kernels.networks": ("predict_network",),
     "predict.kernels.evaluation": ("evaluate_kernels",),
     "predict.relative.boosting": ("BoostingSettings",),
+    "predict.relative.kriging": ("KrigingSettings",),
     "predict.runtimes.completion": ("RuntimePredictor",),
     "predict.runtimes.evaluation": ("evaluate_runtimes", "fit_runtimes"),
     "predict.relative.randomised": ("TreesSettings",),

@@ -104,6 +104,7 @@ from msbgen.predict.kernels.storage import load_kernels as load_kernels
 from msbgen.predict.kernels.storage import save_kernels as save_kernels
 from msbgen.predict.relative.boosting import BoostingSettings as BoostingSettings
 from msbgen.predict.relative.evaluation import evaluate_relative as evaluate_relative
+from msbgen.predict.relative.kriging import KrigingSettings as KrigingSettings
 from msbgen.predict.relative.predictor import RelativePredictor as RelativePredictor
 from msbgen.predict.relative.predictor import cross_predict as cross_predict
 from msbgen.predict.relative.randomised import TreesSettings as TreesSettings
@@ -138,6 +139,7 @@ __all__ = [
     "GraphPredictor",
     "KernelPredictor",
     "Kind",
+    "KrigingSettings",
     "MeasurementError",
     "Method",
     "NotConvergedError",

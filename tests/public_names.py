@@ -233,7 +233,11 @@ def relative(folder: Path) -> None:
     assert_type(runs, xr.Dataset)
     assert_type(msbgen.relative_from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
     boosting = msbgen.BoostingSettings(rounds=5)
-    model = msbgen.RelativePredictor(boosting=boosting, trees=msbgen.TreesSettings(trees=5))
+    model = msbgen.RelativePredictor(
+        boosting=boosting,
+        kriging=msbgen.KrigingSettings(steps=2),
+        trees=msbgen.TreesSettings(trees=5),
+    )
     model = assert_type(model.fit(read, progress=step), msbgen.RelativePredictor)
     assert_type(model.predict(read, "old"), Floats)
     low, high = model.calibrate(read, folds=2).predict_interval(read, ["old"], 0.2)

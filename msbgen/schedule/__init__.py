@@ -1,5 +1,6 @@
 """Decisions on profiles: phases, allocators, task sets, and the scheduler that judges them."""
 
+from msbgen.schedule import queue
 from msbgen.schedule.allocate import Allocator
 from msbgen.schedule.clocks import reference_slack, simulated_slack
 from msbgen.schedule.edf import play
@@ -22,6 +23,7 @@ __all__ = [
     "draw_task_set",
     "phase_table",
     "play",
+    "queue",
     "read_phases",
     "read_task_set",
     "reference_slack",

@@ -22,10 +22,9 @@ Source: Nichols et al., *Predicting cross-architecture performance of parallel p
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -39,7 +38,7 @@ from msbgen.data.relative import (
 )
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
-from msbgen.predict.gaussian import residual_covariance
+from msbgen.predict.parameters import Parameters
 from msbgen.predict.relative.answers import Answers, joined
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.predict.relative.bounds import Calibration, calibrate_answers
@@ -53,7 +52,7 @@ Parts = Literal["all", "boosting", "kriging", "trees"]
 PARTS: tuple[str, ...] = ("boosting", "kriging", "trees")
 
 
-class RelativePredictor:
+class RelativePredictor(Parameters):
     """Predicts times on every machine from runs on one.
 
     ``fit → calibrate → predict, predict_interval``.
@@ -116,22 +115,6 @@ class RelativePredictor:
         self.trees = trees
         self.source_time = source_time
         self.random_state = random_state
-
-    # --------------------------------------------------------------- conventions of scikit-learn
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters."""
-        known = self.get_params()
-        for name, value in parameters.items():
-            if name not in known:
-                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
-            setattr(self, name, value)
-        return self
 
     # --------------------------------------------------------------- fitting
 

@@ -202,7 +202,7 @@ def _calibration(
         source_time=predictor.source_time,
         **told,
     )
-    widths = Widths(_trees(stored, "widths", 1, known_columns(answers.parts, n, c)))
+    widths = Widths(_trees(stored, "widths", 2, known_columns(answers.parts, n, c)))
     return Calibration(answers, own.indices("program", (rows,), below=rows), widths, log_width)
 
 

@@ -13,7 +13,6 @@ completion*, MLSys 2025 (Pitot).  ``preset="paper"`` is its Appendix B.3.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from msbgen.conformal import check_rate, contexts_needed, rungs
 from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress, available_cores
+from msbgen.predict.parameters import Parameters
 from msbgen.predict.runtimes.doubt import calmed, second_opinion
 from msbgen.predict.runtimes.embeddings import Embeddings, Products, many
 from msbgen.predict.runtimes.kriging import fit_fields, no_fields
@@ -113,7 +113,7 @@ class Pool:
         return float(weighted_quantile(score, share, level)[0, 0])
 
 
-class RuntimePredictor:
+class RuntimePredictor(Parameters):
     """Predicts runtimes from those that exist; fit → calibrate → predict, predict_bound.
 
     Follows the conventions of scikit-learn without needing it: parameters are only stored, what
@@ -176,20 +176,6 @@ class RuntimePredictor:
         self.random_state = random_state
 
     # --------------------------------------------------------------- conventions of scikit-learn
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters."""
-        known = self.get_params()
-        for name, value in parameters.items():
-            if name not in known:
-                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
-            setattr(self, name, value)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; nobody else calls this."""
