@@ -270,7 +270,11 @@ def originals(tmp_path_factory):
 
 
 def test_inputs_spoilt_at_random_are_refused_in_a_sentence_or_answered(originals, monkeypatch):
-    quick = [reader for reader in mutate.READERS if {"check", "replay"} & set(reader.verb)]
+    quick = [
+        reader
+        for reader in mutate.READERS
+        if {"check", "replay", "predict", "import"} & set(reader.verb)
+    ]
     monkeypatch.setattr(mutate, "READERS", quick)
     verdicts = [mutate.try_one(originals, 0, index) for index in range(-len(quick), 150)]
     assert [why for verdict, why in verdicts if verdict == mutate.FAILED] == []

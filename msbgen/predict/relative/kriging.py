@@ -123,10 +123,26 @@ class Kriging:
 
     def predict(self, seen: Seen) -> Floats:
         """Outputs of every run, (n, n_outputs)."""
-        found = np.empty((len(seen.work), sum(len(field.outputs) for field in self.fields)))
+        found = np.empty((len(seen.work), self._outputs))
         for field in self.fields:
             found[:, field.outputs] = field.predict(seen)
         return found
+
+    def beyond(self, seen: Seen) -> NDArray[np.bool_]:
+        """Where runs do more, or less, work than any that was learned from, (n, n_outputs).
+
+        A smooth process goes on along its slopes there, and overshoots.
+        """
+        found = np.empty((len(seen.work), self._outputs), dtype=bool)
+        for field in self.fields:
+            known = field.seen.work
+            outside = (seen.work < known.min()) | (seen.work > known.max())
+            found[:, field.outputs] = outside[:, None]
+        return found
+
+    @property
+    def _outputs(self) -> int:
+        return sum(len(field.outputs) for field in self.fields)
 
 
 def fit_kriging(

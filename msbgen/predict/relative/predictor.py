@@ -6,7 +6,8 @@ Log times are the weighted mean of three parts that err differently, kriging cou
   machines, for each pair of them, which also sees the time on the source, as such and per
   instruction;
 - *kriging* (:mod:`~msbgen.predict.relative.kriging`) of the same ratios, which learns what runs of
-  like programs in like configurations share;
+  like programs in like configurations share; of runs with more or less work than any that it
+  learned from it says what boosting says;
 - *randomised trees* (:mod:`~msbgen.predict.relative.randomised`) of log time per instruction on all
   machines from the counters alone; what they leave on all machines is jointly Gaussian
   (:mod:`~msbgen.predict.gaussian`) and conditioned on the machines measured, one or
@@ -335,7 +336,11 @@ class RelativePredictor(Parameters):
                 others = self.boosting_[s].predict(self._timed(part, name, log[own, s]))
                 ratio[own, s] = np.insert(others, s, 0.0, axis=1)
             if self._has("kriging"):
-                others = self.kriging_[s].predict(self._seen(part, name, log[own, s]))
+                seen, kriging = self._seen(part, name, log[own, s]), self.kriging_[s]
+                others = kriging.predict(seen)
+                if self._has("boosting"):
+                    boosted = np.delete(ratio[own, s], s, axis=1)
+                    others = np.where(kriging.beyond(seen), boosted, others)
                 kriged[own, s] = np.insert(others, s, 0.0, axis=1)
             if self._has("trees"):
                 mean, deviation = self.trees_.predict(self._counts(part, name))

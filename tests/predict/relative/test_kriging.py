@@ -148,6 +148,17 @@ def test_runs_that_do_not_differ_are_predicted_as_they_are(counters):
     np.testing.assert_allclose(model.predict(same), 0.7)
 
 
+def test_runs_with_more_or_less_work_than_any_are_beyond():
+    seen = runs(30)
+    wanted = ratios(seen)
+    wanted[seen.work.argmax(), 0] = np.nan  # of the first output the greatest is not known
+    model = fit_kriging(seen, wanted, np.arange(30), 3, QUICK, 0)
+    work = np.array([seen.work.min() - 0.1, seen.work.min(), seen.work.max(), seen.work.max() + 1])
+    new = Seen(seen.counters[:4], work, seen.time[:4], seen.configuration[:4])
+    want = [[True, True], [False, False], [True, False], [True, True]]
+    np.testing.assert_array_equal(model.beyond(new), want)
+
+
 def test_equal_seeds_give_equal_bits():
     seen = runs(60)
     one, two, other = (

@@ -104,6 +104,16 @@ def test_each_part_predicts_alone(ablated):
     assert predictor.get_params()["random_state"] == 0
 
 
+def test_beyond_the_work_that_was_learned_from_kriging_says_what_boosting_says(fitted):
+    far = NEW.copy(deep=True)
+    far["counters"][{"counter": 0, "run": slice(4)}] *= 1e6
+    told = fitted.answers(far)
+    np.testing.assert_array_equal(told.kriged[:4], told.ratio[:4])
+    assert not np.allclose(told.kriged[4:], told.ratio[4:])
+    alone = RelativePredictor(**QUICK, parts="kriging").fit(made_runs(10))
+    assert np.isfinite(alone.predict(far, "old")).all()
+
+
 def test_times_alone_are_learned_from():
     names = ["counters", "counter", "units", "group"]
     runs, new = (of.drop_vars(names) for of in (made_runs(30), NEW))
