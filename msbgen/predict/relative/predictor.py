@@ -47,6 +47,7 @@ from msbgen.predict.relative.features import Seen, learn_features
 from msbgen.predict.relative.kriging import Kriging, KrigingSettings, fit_kriging
 from msbgen.predict.relative.randomised import Trees, TreesSettings, fit_trees
 from msbgen.predict.relative.splits import folds_of, held_rows
+from msbgen.predict.relative.widths import fit_widths
 
 Floats = NDArray[np.float64]
 Parts = Literal["all", "boosting", "kriging", "trees"]
@@ -432,9 +433,12 @@ def cross_predict(
     *,
     split: str = "programs",
     folds: int = 10,
+    caution: float = 0.0,
     progress: OnProgress | None = None,
 ) -> Floats:
     """Times predicted of every run by a fit that it was held back from [s].
+
+    What a scheduler's simulation should be fed.
 
     Parameters
     ----------
@@ -446,6 +450,11 @@ def cross_predict(
         What is held back as a whole (:mod:`msbgen.predict.relative.splits`); by programs, nothing
         of a run's program is learned from.
     folds : int
+    caution : float
+        How many times a run's typical distance is added to its log time elsewhere, the distance
+        learned from other programs (or whatever is held back): 2 is near the upper end of an
+        interval that misses a tenth.  Jobs that take many times longer than thought are dearer to
+        a scheduler than those that take less.
     progress : callable
         Called with (done, total) folds.
 
@@ -458,9 +467,13 @@ def cross_predict(
     ------
     ArgumentError, MeasurementError
         As :meth:`RelativePredictor.fit` and
-        :func:`msbgen.predict.relative.splits.folds_of`.
+        :func:`msbgen.predict.relative.splits.folds_of`; caution that is negative, or by rows.
     """
-    machines = machines_of(runs)
+    if not 0.0 <= caution < np.inf:
+        raise ArgumentError(f"caution is {caution}; a number from 0 on is wanted.")
+    if caution and split == "rows":
+        raise ArgumentError("caution is of programs, runs or scales; rows hold nothing back whole.")
+    machines, said = machines_of(runs), []
     parts = held_rows(runs, split, folds, predictor.random_state)
     found = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
     for k, held in enumerate(parts):
@@ -470,8 +483,19 @@ def cross_predict(
         answers = other.answers(runs.isel(run=asked))
         for s in range(len(machines)):
             found[held[:, s], s] = answers.times([s])[held[asked, s]]
+        said.append((asked, answers))
         if progress:
             progress(k + 1, len(parts))
+    if not caution:
+        return found
+    asked = np.concatenate([rows for rows, _ in said])
+    names = {"runs": np.arange(runs.sizes["run"]), "programs": words_of(runs, "program")}
+    unit = names.get(split, words_of(runs, "scale"))[asked]
+    number = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    _, log_width = fit_widths(
+        joined([answers for _, answers in said]), number, predictor.random_state
+    )
+    found[asked] *= np.exp(caution * np.nan_to_num(np.exp(log_width)))
     return found
 
 

@@ -145,6 +145,33 @@ def test_predictions_crosswise_know_nothing_of_the_program():
     np.testing.assert_array_equal(again[:2, 0], found[:2, 0])
 
 
+def test_caution_adds_more_where_predictions_miss_more():
+    runs = made_runs(40, noise=0.02).copy(deep=True)
+    rng = np.random.default_rng(3)
+    runs["runtime"][:, 2] *= np.exp(0.5 * rng.standard_normal(80))  # nobody can tell
+    plain, careful, more = (
+        cross_predict(runs, RelativePredictor(**QUICK), folds=4, caution=c) for c in (0, 1, 2)
+    )
+    added = np.log(careful / plain)
+    np.testing.assert_array_equal(added[:, [0, 1, 2], [0, 1, 2]], 0.0)
+    assert added[:, 0, 2].mean() > 4 * added[:, 0, 1].mean() > 0
+    np.testing.assert_allclose(np.log(more / plain), 2 * added, atol=1e-12)
+    truth = runtimes_of(runs)
+    assert (truth[:, 2] > plain[:, 0, 2]).mean() - (truth[:, 2] > more[:, 0, 2]).mean() > 0.25
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"caution": -1.0}, "caution is -1"),
+        ({"caution": 1.0, "split": "rows"}, "by rows|rows hold"),
+    ],
+)
+def test_caution_out_of_range_is_refused(asked, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        cross_predict(made_runs(4), RelativePredictor(**QUICK), **asked)
+
+
 def test_what_does_not_support_predictions_is_refused(fitted):
     runs = made_runs(6)
     alone = runs.copy(deep=True)
