@@ -12,6 +12,7 @@ import numpy as np
 
 from msbgen.data.relative import make_relative, read_relative, runtimes_of, write_relative
 from msbgen.predict.relative.boosting import BoostingSettings
+from msbgen.predict.relative.kriging import KrigingSettings
 from msbgen.predict.relative.predictor import RelativePredictor
 from msbgen.predict.relative.randomised import TreesSettings
 from msbgen.predict.relative.storage import save_relative
@@ -19,7 +20,11 @@ from msbgen.predict.relative.storage import save_relative
 MACHINES = ("old", "new", "odd")
 # Columns that hold no figures, and the load, which is infinite where jobs come all at once.
 _WORDS = ("program", "input", "scale", "configuration", "machine", "load")
-QUICK = {"boosting": BoostingSettings(rounds=3), "trees": TreesSettings(trees=5)}
+QUICK = {
+    "boosting": BoostingSettings(rounds=3),
+    "kriging": KrigingSettings(tuned=20, steps=3),
+    "trees": TreesSettings(trees=5),
+}
 
 
 class DoubtError(Exception):
