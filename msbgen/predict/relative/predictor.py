@@ -39,6 +39,7 @@ from msbgen.data.relative import (
 )
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
+from msbgen.predict.gaussian import residual_covariance
 from msbgen.predict.parameters import Parameters
 from msbgen.predict.relative.answers import Answers, joined
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings, fit_boosting
