@@ -28,6 +28,8 @@ from msbgen.schedule.choose.probes import improvement, mean_regret
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+# What is thought of a program is a matrix over its contexts, a gigabyte at this many or a few more.
+_MOST_CONTEXTS = 2_000
 # Logarithms of times and energies that do not overflow.
 _MOST_LOG = 600.0
 
@@ -208,6 +210,11 @@ class Chooser:
 
     def _fitted(self, families: tuple[str, ...]) -> Fitted:
         """The predictor, fitted to all but some families."""
+        if len(self.work) > _MOST_CONTEXTS:
+            raise MeasurementError(
+                f"there are {len(self.work)} contexts to predict a program in; at most "
+                f"{_MOST_CONTEXTS} are wanted: leave levels out, or measure or generate them all."
+            )
         key = tuple(sorted(set(families) & set(self.others.families)))
         if key not in self._fits:
             self._fits[key] = self._predictor.fit(self.others.without(key))

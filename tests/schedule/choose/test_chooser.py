@@ -128,7 +128,7 @@ def test_work_is_a_resource_and_the_highest_clock_is_that_of_the_same_work():
         work_of(costs, "batches")
 
 
-def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser):
+def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser, monkeypatch):
     one = drawn.take([50])
     with pytest.raises(MeasurementError, match="nothing was measured of 'p50'"):
         chooser.choose(one.only([]))
@@ -144,6 +144,10 @@ def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser):
         chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
     with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
         Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
+    monkeypatch.setattr("msbgen.schedule.choose.chooser._MOST_CONTEXTS", 5)
+    with pytest.raises(MeasurementError, match="6 contexts to predict a program in; at most 5"):
+        chooser.choose(one.only([TOP]))
+    assert chooser.choose(one).energy == one.energy.min()
     with pytest.raises(ArgumentError, match="miscoverage is 0"):
         Chooser(drawn, Gaussian(), miscoverage=0.0)
 
