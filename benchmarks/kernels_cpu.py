@@ -198,6 +198,7 @@ def leave_networks_out(
         "drawn": np.setdiff1d(every, of_networks),
         "networks": of_networks,
     }[drawn]
+    kinds = measured.kernels["kind"].values[::n_levels].astype(str)
     count = counts_of(measured.workloads).astype(float)
     truth = measured.kernels["runtime"].values
     found = {}
@@ -206,9 +207,12 @@ def leave_networks_out(
     for part in range(parts):
         rows = np.flatnonzero(np.isin(owner, networks[part::parts]))
         own = np.unique(next(iter(kernel.values()))[rows])
+        left = np.setdiff1d(some, own)
+        # kinds that no other network launches are learned from kernels drawn at random
+        only = np.setdiff1d(kinds[own], kinds[left])
+        left = np.union1d(left, np.setdiff1d(np.flatnonzero(np.isin(kinds, only)), of_networks))
         known, asked = (
-            measured.kernels.isel(measurement=_rows(kernels, n_levels))
-            for kernels in (np.setdiff1d(some, own), own)
+            measured.kernels.isel(measurement=_rows(kernels, n_levels)) for kernels in (left, own)
         )
         said = np.full(len(truth), np.nan)
         said[_rows(own, n_levels)] = method(known, asked)
