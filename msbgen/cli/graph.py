@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from msbgen.data.devices import Device
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
-PARTS: tuple[str, ...] = ("graph_predict",)
+PARTS: tuple[str, ...] = ("graph_predict", "graph_choose")
 
 _GRAPH = "GRAPH|FAMILY:SIZE"
 
 
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
-    text = "check, simulate and predict programs that are graphs of tasks"
+    text = "check, simulate, predict and place programs that are graphs of tasks"
     parts = shared.new_group(verbs, "graph", text)
 
     verb = shared.new_verb(parts, "check", run_check, "check a graph, or turn it into another file")

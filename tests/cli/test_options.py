@@ -220,6 +220,16 @@ READING = {
         *("graph", "predict", "measured.nc", "measured.nc", "--device", "tx2"),
         *("--contexts", "X"),
     ],
+    "graph choose model": [
+        *("graph", "choose", "X", "measured.nc", "--device", "tx2", "--contexts", "all")
+    ],
+    "graph choose graph": [
+        *("graph", "choose", "measured.nc", "X", "--device", "tx2", "--contexts", "all")
+    ],
+    "graph choose contexts": [
+        *("graph", "choose", "measured.nc", "measured.nc", "--device", "tx2"),
+        *("--contexts", "X"),
+    ],
     "measure spec": ["measure", "X", "-o", "o.nc"],
     "measure contexts": ["measure", "measured.nc", "-o", "o.nc", "--contexts", "X"],
     "measure onto": ["measure", "measured.nc", "-o", "o.nc", "--with", "X"],

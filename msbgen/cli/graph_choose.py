@@ -1,0 +1,116 @@
+"""``msbgen graph choose``: the context to run a graph in, within limits that hold."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msbgen.cli import graph as whole
+from msbgen.cli import options as shared
+from msbgen.cli.options import Verbs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from msbgen.data.forecast import Forecast
+
+
+def add(verbs: Verbs) -> None:
+    """Add the part and its options."""
+    verb = shared.new_verb(verbs, "choose", run, "choose a context for a graph, within limits")
+    verb.add_argument("model", type=Path, metavar="MODEL.nc", help="of 'msbgen graph fit'")
+    verb.add_argument("graph", type=Path, metavar="GRAPH|FAMILY:SIZE")
+    whole.add_device(verb)
+    shared.add_contexts(verb, "the device")
+    verb.add_argument(
+        "--objective",
+        choices=("energy", "edp", "time", "cost"),
+        default="energy",
+        help="what is made small: energy, energy-delay product, time; or what agents are charged, "
+        "time and half the energy, each over that in the largest context, and heat (%(default)s)",
+    )
+    verb.add_argument(
+        "--latency", type=shared.duration, metavar="TIME", help="deadline of a run, as 500ms"
+    )
+    verb.add_argument(
+        "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
+    )
+    verb.add_argument(
+        "--cap", type=shared.degrees, metavar="T", help="highest temperature at the end, in °C"
+    )
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        default=0.05,
+        metavar="A",
+        help="share of runs of graphs of new families outside their intervals (%(default)s)",
+    )
+    verb.add_argument(
+        "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
+    )
+    text = "write the row here; without it, or with '-', it goes to stdout as CSV"
+    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Choose, and say what is thought of the choice."""
+    contexts = shared.contexts_file(options.contexts)
+    inputs = [options.model, whole.graph_file(options.graph), contexts]
+    shared.check_files(
+        [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
+    )
+
+    from msbgen.data import tables
+    from msbgen.predict.graph import storage
+    from msbgen.predict.graph.forecaster import GraphForecaster
+    from msbgen.schedule.agents import search, worlds
+    from msbgen.schedule.choose.decide import Limits
+
+    predictor = storage.load_graph_model(options.model)
+    device = whole.read_device(options.device)
+    forecaster = GraphForecaster(predictor, device, options.miscoverage)
+    graph = whole.read(options.graph, seed=options.seed)
+    table = whole.device_contexts(device, options.contexts)
+    start = device.ambient if options.temperature is None else options.temperature
+    said = forecaster.forecast(graph, table, start)
+    objective = options.objective
+    if objective == "cost":
+        reference = search.reference_of(forecaster, device, graph)
+        bounds = said.time_bound, said.energy_bound, said.temperature_bound
+        costs = worlds.Cost().of(*bounds, reference)
+        objective = lambda _: costs  # noqa: E731 - the choice takes a function
+    given = {"latency": options.latency, "power": options.power}
+    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+
+    def describe(context: int) -> str:
+        return ", ".join(f"{c}={v:g}" for c, v in zip(device.columns, table[context]))
+
+    with shared.about(str(options.graph.name)):
+        found = search.choose_context(
+            said, objective=objective, limits=limits, cap=options.cap, name=describe
+        )
+    rows = [_header(device.columns), _row(table[found.context], said, found.context)]
+    if options.out:
+        tables.write_table(rows, options.out, overwrite=options.force)
+        shared.show(f"{options.out}: {describe(found.context)}")
+    else:
+        shared.show_table(rows)
+
+
+def _header(columns: tuple[str, ...]) -> list[str]:
+    units = {"time": "s", "energy": "J", "temperature": "degC"}
+    return [*columns, *(f"{n}{end} [{u}]" for n, u in units.items() for end in ("", " at most"))]
+
+
+def _row(context: NDArray[np.float64], said: Forecast, at: int) -> list[str]:
+    numbers = (
+        (said.time, said.time_bound),
+        (said.energy, said.energy_bound),
+        (said.temperature, said.temperature_bound),
+    )
+    told = [f"{values[at]:.6g}" for pair in numbers for values in pair]
+    return [*(f"{value:.15g}" for value in context), *told]

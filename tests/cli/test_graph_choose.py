@@ -1,0 +1,80 @@
+"""``msbgen graph choose``: a model and a graph in, one context out, or what is within reach."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from msbgen.data.devices import shipped_device
+from msbgen.data.graph_writers import write_graph
+from msbgen.predict.graph.forecaster import GraphForecaster
+from msbgen.predict.graph.kinds import read_kinds
+from msbgen.predict.graph.predictor import GraphPredictor
+from msbgen.predict.graph.storage import load_graph_model, save_graph_model
+from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
+
+TX2 = shipped_device("tx2")
+SOME = [name for name in GRAPHS if name.endswith("1") and len(name) == 8][:6]
+ASKED = ("m.nc", "g.json", "--device", "tx2", "--contexts", "grid:2x2x2x2x2x2")
+CHOOSE = ("graph", "choose", *ASKED, "--miscoverage", "0.2")
+
+
+@pytest.fixture(scope="module")
+def model():
+    profiles = {kind: profiles_of(kind, runs=1) for kind in CYCLES}
+    runs = runs_of(TX2, read_kinds(profiles), 120, names=tuple(SOME))
+    predictor = GraphPredictor(boosting=FEW, folds=3)
+    return predictor.fit([runs], devices=[TX2], graphs=GRAPHS, profiles=profiles).calibrate()
+
+
+@pytest.fixture
+def here(model, tmp_path):
+    save_graph_model(model, tmp_path / "m.nc")
+    write_graph(GRAPHS[SOME[0]], tmp_path / "g.json")
+    return tmp_path
+
+
+def rows_of(text):
+    return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(text.splitlines())]
+
+
+def every(here, msbgen):
+    """All contexts, and what a forecaster says of them."""
+    done = msbgen("graph", "predict", *ASKED)
+    table = np.array([[row[c] for c in TX2.columns] for row in rows_of(done.stdout)])
+    forecaster = GraphForecaster(load_graph_model(here / "m.nc"), TX2, 0.2)
+    return table, forecaster.forecast(GRAPHS[SOME[0]], table, 40.0)
+
+
+def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
+    table, said = every(here, msbgen)
+    deadline, cap = np.median(said.time_bound), np.median(said.temperature_bound)
+    limits = ("--latency", f"{deadline:.9g}s", "--cap", f"{cap:.9g}", "--temperature", "40")
+    done = msbgen(*CHOOSE, *limits)
+    assert (done.returncode, done.stderr) == (0, "")
+    (row,) = rows_of(done.stdout)
+    kept = (said.time_bound <= deadline * (1 + 1e-8)) & (said.temperature_bound <= cap)
+    best = int(np.where(kept, said.energy, np.inf).argmin())
+    assert [row[c] for c in TX2.columns] == table[best].tolist()
+    assert row["energy [J]"] == pytest.approx(said.energy[best], rel=1e-5)
+    assert row["time at most [s]"] == pytest.approx(said.time_bound[best], rel=1e-5)
+    assert row["temperature at most [degC]"] == pytest.approx(said.temperature_bound[best])
+    by_time = msbgen(*CHOOSE, "--objective", "time", "--temperature", "40", "-o", "o.csv")
+    assert by_time.stdout.startswith("o.csv: cores_denver=")
+    (row,) = rows_of((here / "o.csv").read_text())
+    assert row["time [s]"] == pytest.approx(said.time.min(), rel=1e-5)
+    (cost,) = rows_of(msbgen(*CHOOSE, "--objective", "cost", "--temperature", "60").stdout)
+    assert cost["temperature at most [degC]"] < 60
+
+
+def test_what_is_out_of_reach_is_said_with_what_is_not(msbgen, refused, here):
+    table, said = every(here, msbgen)
+    cores = table[said.time_bound.argmin(), 0]
+    fastest = f"{said.time_bound.min():.4g} s or more is wanted, what the fastest "
+    fastest += f"(cores_denver={cores:g}, "
+    refused(3, fastest, *CHOOSE, "--latency", "1us", "--temperature", "40")
+    refused(3, "the coolest (cores_denver=", *CHOOSE, "--power", "0.5")
+    refused(3, "which no context keeps", *CHOOSE, "--cap", "20")
+    refused(3, "families", *CHOOSE[:-1], "0.01")
+    other = ("graph", "choose", "m.nc", "g.json", "--contexts", "grid:2x2x1x1")
+    refused(3, "no run is of the device 'orin-nx'", *other, "--device", "orin-nx")
