@@ -4,7 +4,10 @@ A seed draws a device that its sheet does not quite know, a quarter of the famil
 and episodes of 20 graphs of those, from a device that idles up to one at the soft limit of 45 °C.
 Predictors are fitted to runs of the other families, agents are trained on episodes of them.
 
-    python benchmarks/graph_choice.py --data FOLDER -o choice.json [--seeds 5] [--long 1]
+    python benchmarks/graph_choice.py --work FOLDER [--seeds 5] [--long 1] [--no-run]
+
+The folder keeps what each part found, so that a study that was stopped goes on where it was; seeds
+below `--long` are trained in 1,000 episodes, too.
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,7 @@ import numpy as np
 import xarray as xr
 from graph_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
+from tables import RESULTS, markdown, put_into_readme, store
 
 from msbgen.data.devices import Device, shipped_device
 from msbgen.predict.graph.forecaster import GraphForecaster
@@ -99,7 +104,7 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
     )  # fmt: skip
     truth, bounded = play.Truthful(world), at.forecaster
     policies: dict[str, play.worlds.Policy] = {
-        "one-step oracle": play.Search(world, truth),
+        ORACLE: play.Search(world, truth),
         "search": play.Search(world, at.quick),
         "search, cautious": play.Search(world, bounded, cautious=True, cap=soft),
         "search, heat valued": play.Search(world, at.quick, heat=heat),
@@ -141,8 +146,8 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
     return found
 
 
+ORACLE, TABLE, SEARCHES = "one-step oracle", "tabular Q", "searches"
 AGENTS = {
-    "tabular Q": 0,
     "D3QN": 0,
     "D3QN per core": 0,
     "D3QN per core, gated": 0,
@@ -151,7 +156,7 @@ AGENTS = {
     "Dyna 20": 20,
     "Dyna 20 per core": 20,
 }
-LONG_AGENTS = {"tabular Q": 0, "D3QN": 0, "D3QN per core": 0, "Dyna 20": 20, "Dyna 20 per core": 20}
+LONG_AGENTS = {TABLE: 0, "D3QN": 0, "D3QN per core": 0, "Dyna 20": 20, "Dyna 20 per core": 20}
 
 
 def deadlines(at: Setting) -> dict[str, float]:
@@ -181,8 +186,7 @@ def deadlines(at: Setting) -> dict[str, float]:
                 totals[name] += step.time > deadline, step.energy
     best = totals["oracle"][1]
     return {f"{name}: missed": float(miss / n) for name, (miss, _) in totals.items()} | {
-        f"{name}: energy above the oracle's": float(spent / best - 1)
-        for name, (_, spent) in totals.items()
+        f"{name}: energy above": float(spent / best - 1) for name, (_, spent) in totals.items()
     }
 
 
@@ -202,55 +206,99 @@ def orders(at: Setting) -> dict[str, float]:
     return {"mean": float(np.expm1(np.mean(change))), "largest": float(np.expm1(np.min(change)))}
 
 
-def choice(folder: Path, seeds: int = 5, long: int = 1, save: Callable[[Any], None] = print) -> Any:
-    """Everything, seed by seed; `long` seeds are trained in 1,000 episodes, too."""
-    truth, profiles = all_kinds(folder)
-    found = []
+def parts(seeds: int, long: int) -> list[tuple[int, str, int]]:
+    """What there is to do: seed, part and its episodes; what is cheap comes first."""
+    return [
+        *((seed, SEARCHES, SHORT) for seed in range(seeds)),
+        *((seed, name, SHORT) for seed in range(seeds) for name in AGENTS),
+        *((seed, name, LONG) for seed in range(long) for name in LONG_AGENTS),
+    ]
+
+
+def kept(work: Path, seed: int, part: str, episodes: int) -> Path:
+    return work / "choice" / f"{seed}-{part.replace(' ', '_')}-{episodes}.json"
+
+
+@cache
+def setting_of(work: Path, seed: int) -> Setting:
+    return setting(seed, *all_kinds(work))
+
+
+def job(work: Path, seed: int, part: str, episodes: int) -> str:
+    """Do a part that was not done yet."""
+    path = kept(work, seed, part, episodes)
+    if not path.exists():
+        import torch
+
+        torch.set_num_threads(1)
+        at = setting_of(work, seed)
+        if part == SEARCHES:
+            found: Any = {"policies": searches(at), "deadlines": deadlines(at)}
+            found["orders"] = orders(at)
+            found["policies"] |= {
+                f"{TABLE}, {SHORT} episodes": learned(at, SHORT, {TABLE: 0})[TABLE]
+            }
+        else:
+            imagined = {**AGENTS, **LONG_AGENTS}[part]
+            row = learned(at, episodes, {part: imagined})[part]
+            found = {"policies": {f"{part}, {episodes} episodes": row}}
+        store(path, found)
+    return path.name
+
+
+def run(work: Path, seeds: int = 5, long: int = 1) -> None:
+    """All parts that are not done yet, two at a time, and the report."""
+    all_kinds(work)  # profiles of the kinds, once for all
+    todo = parts(seeds, long)
+    with ProcessPoolExecutor(2) as pool:
+        for done in pool.map(job, [work] * len(todo), *zip(*todo)):
+            print(done, flush=True)
+    report(work, seeds, long)
+
+
+def report(work: Path, seeds: int = 5, long: int = 1) -> None:
+    """JSON, table and picture of the parts that were done."""
+    found: list[dict[str, Any]] = []
     for seed in range(seeds):
-        at = setting(seed, truth, profiles)
-        one = {
-            "policies": searches(at),
-            "deadlines": deadlines(at),
-            "orders": orders(at),
-            "agents": {str(SHORT): learned(at, SHORT, AGENTS)},
-        }
-        found.append(one)
-        save(summary(found))
-    for seed in range(long):
-        at = setting(seed, truth, profiles)
-        found[seed]["agents"][str(LONG)] = learned(at, LONG, LONG_AGENTS)
-        save(summary(found))
-    return summary(found)
+        own: dict[str, Any] = {"policies": {}}
+        for at, part, episodes in parts(seeds, long):
+            path = kept(work, at, part, episodes)
+            if at == seed and path.exists():
+                more = json.loads(path.read_text(encoding="utf-8"))
+                own = {**more, **own, "policies": own["policies"] | more["policies"]}
+        if ORACLE in own["policies"]:
+            found.append(own)
+    results = summary(found)
+    store(RESULTS / "graph-choice.json", results)
+    put_into_readme("graph-choice", table(results))
+    put_into_readme("graph-deadlines", deadline_table(results))
+    draw(results)
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds, each policy beside the oracle and tabular Q of its seed."""
     rows: dict[str, list[dict[str, float]]] = {}
     for one in found:
-        oracle = one["policies"]["one-step oracle"]
-        table = one["agents"][str(SHORT)]["tabular Q"]
-        named = dict(one["policies"])
-        for episodes, agents in one["agents"].items():
-            named |= {f"{name}, {episodes} episodes": row for name, row in agents.items()}
-        for name, row in named.items():
+        oracle, by_table = (one["policies"][n] for n in (ORACLE, f"{TABLE}, {SHORT} episodes"))
+        for name, row in one["policies"].items():
             ratios = {
                 "cost above the oracle's": row["cost"] / oracle["cost"] - 1,
-                "time against tabular Q": row["time"] / table["time"] - 1,
-                "energy against tabular Q": row["energy"] / table["energy"] - 1,
+                "time against tabular Q": row["time"] / by_table["time"] - 1,
+                "energy against tabular Q": row["energy"] / by_table["energy"] - 1,
             }
             rows.setdefault(name, []).append(row | ratios)
 
-    def mean(parts: list[dict[str, float]]) -> dict[str, float]:
-        return {key: float(np.mean([part[key] for part in parts])) for key in parts[0]}
+    def mean(own: list[dict[str, float]]) -> dict[str, float]:
+        return {key: float(np.mean([one[key] for one in own])) for key in own[0]}
 
     return {
         "policies": {
-            name: mean(parts)
+            name: mean(own)
             | {
-                "seeds": len(parts),
-                "worst cost above the oracle's": max(p["cost above the oracle's"] for p in parts),
+                "seeds": len(own),
+                "worst cost above the oracle's": max(p["cost above the oracle's"] for p in own),
             }
-            for name, parts in rows.items()
+            for name, own in rows.items()
         },
         "deadlines": mean([one["deadlines"] for one in found]),
         "orders": mean([one["orders"] for one in found]),
@@ -258,40 +306,63 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> str:
-    """The policies as a table in Markdown."""
-    lines = [
-        "| policy | cost above the oracle's | time [s] | energy [J] | above 45 °C "
-        "| against tabular Q: time, energy |",
-        "|---|---|---|---|---|---|",
+    """The policies."""
+    header = [
+        *("policy", "cost above the oracle's (worst seed)", "time [s]", "energy [J]"),
+        *("above 45 °C", "in training", "time, energy against tabular Q", "seeds"),
     ]
+    rows = []
     for name, row in found["policies"].items():
-        above = row["cost above the oracle's"]
-        lines.append(
-            f"| {name} | {above:+.1%} | {row['time']:.3f} | "
-            f"{row['energy']:.2f} | {row['above']:.1%} | {row['time against tabular Q']:+.0%}, "
-            f"{row['energy against tabular Q']:+.0%} |"
+        training = f"{row['training above']:.1%}" if "training above" in row else ""
+        against = f"{row['time against tabular Q']:+.0%}, {row['energy against tabular Q']:+.0%}"
+        above, worst = row["cost above the oracle's"], row["worst cost above the oracle's"]
+        rows.append(
+            [
+                *(name, f"{above:+.1%} ({worst:+.1%})", f"{row['time']:.3f}"),
+                *(f"{row['energy']:.2f}", f"{row['above']:.1%}", training, against),
+                str(row["seeds"]),
+            ]
         )
-    return "\n".join(lines)
+    return markdown(header, rows)
+
+
+def deadline_table(found: dict[str, Any]) -> str:
+    """Least energy within deadlines, and HEFT against the order of arrival."""
+    rows = [
+        [name, f"{own[f'{name}: missed']:.2%}", f"{own[f'{name}: energy above']:+.2%}"]
+        for own in [found["deadlines"]]
+        for name in ("oracle", "bounds", "no bounds")
+    ]
+    heft = f"HEFT against arrival order: {found['orders']['mean']:+.1%} of the time"
+    return markdown(["by", "deadlines missed", "energy above the oracle's"], rows) + f"\n\n{heft}"
+
+
+def draw(found: dict[str, Any]) -> None:
+    """Cost above the oracle's of each policy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = [name for name in found["policies"] if name != ORACLE]
+    heights = [100 * found["policies"][name]["cost above the oracle's"] for name in names]
+    figure, axes = pyplot.subplots(figsize=(8, 0.3 * len(names) + 1), layout="constrained")
+    axes.barh(range(len(names))[::-1], heights)
+    axes.set_yticks(range(len(names))[::-1], labels=names, fontsize="small")
+    axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlabel("cost above the one-step oracle's [%]")
+    axes.axvline(0, color="black", linewidth=0.8)
+    figure.savefig(RESULTS / "graph-choice.png", dpi=90)
+    pyplot.close(figure)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--long", type=int, default=1)
+    parser.add_argument("--no-run", action="store_true", help="report what was done")
     given = parser.parse_args()
-    try:
-        import torch
-
-        torch.set_num_threads(1)
-    except ModuleNotFoundError:
-        raise SystemExit("torch is missing; pip install msbgen[graph]") from None
-
-    def keep(found: Any) -> None:
-        given.output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        print(table(found), found["deadlines"], found["orders"], sep="\n", flush=True)
-
-    choice(given.data, given.seeds, given.long, keep)
+    (report if given.no_run else run)(given.work, given.seeds, given.long)
