@@ -33,10 +33,10 @@ Indices = NDArray[np.int64]
 SETTINGS = BoostingSettings(rounds=60, depth=3, rate=0.08, least=20.0)
 # Distances of logarithms below this are all alike.
 _LEAST = 0.01
-# Runs of a new device count as much as this many when it is asked how far it is off.
-_BELIEF = 20.0
-# Share of the scores that two devices are compared at.
-_COMPARED = 0.8
+# As many runs of a new device as this are thought to be like those of the others, beside its own,
+# and the share of the scores that devices are compared at; chosen, like the boosting of residuals,
+# on devices drawn by another seed than any that benchmarks score.
+_BELIEF, _COMPARED = 5.0, 0.8
 
 
 @dataclass(frozen=True, eq=False)

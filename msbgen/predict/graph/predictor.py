@@ -41,6 +41,9 @@ from msbgen.predict.relative.boosting import BoostingSettings
 Floats = NDArray[np.float64]
 Order = Literal["arrival", "heft"]
 
+# Share of the residual, which is of other devices, that counts on one that no run is of.
+_UNSEEN_TRUST = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -50,12 +53,15 @@ class Measured:
     ----------
     board : Board
     factors : Factors
+    trust : ndarray, (2,)
+        Share of the residual that counts on it.
     inflation : ndarray, (2,)
         How much wider its intervals are than those of the devices that were fitted together.
     """
 
     board: Board
     factors: Factors
+    trust: Floats
     inflation: Floats
 
     @cached_property
@@ -205,7 +211,7 @@ class GraphPredictor:
         steps(0, last)
         factors = self._all_factors(pool, np.arange(len(pool.family)))
         for board, own in zip(pool.boards, factors):
-            self.measured_[board.device.name] = Measured(board, own, np.ones(2))
+            self.measured_[board.device.name] = Measured(board, own, np.ones(2), np.ones(2))
         left, features = self._left(pool, factors)
         if self.residual:
             self.held_ = held = self._hold_out(pool, steps)
@@ -307,7 +313,8 @@ class GraphPredictor:
     def adapt(self, runs: xr.Dataset, *, device: Device, graphs: Mapping[str, xr.Dataset]) -> Self:
         """Fit the factors of one more device to some runs on it; fifty do.
 
-        Intervals become wider where its runs are predicted worse than those of other devices.
+        What the residual learned of other devices counts as far as it helps on these runs;
+        intervals become wider where they are predicted worse than those of other devices.
 
         Parameters
         ----------
@@ -330,23 +337,31 @@ class GraphPredictor:
         some = rng.permutation(len(packed.graph))[: self.factor_runs]
         packed, plain = packed.some(some), plain[some]
         factors = fit_factors(packed, board, prior, ranked=self._ranked)
-        inflation = np.ones(2)
-        if self.calibration_ and len(some) >= self.folds:
-            part, names = np.arange(len(some)) % self.folds, columns(self.kinds_)
-            error, features = np.empty((len(some), 2)), []
-            for k in range(self.folds):
-                own = np.flatnonzero(part == k)
-                others = packed.some(np.flatnonzero(part != k))
-                fold = fit_factors(others, board, prior, ranked=self._ranked).applied(board)
-                said = packed.some(own).estimates(fold, ranked=self._ranked)
-                table = scheduled_features(plain[own], names, said)
-                error[own] = packed.log[own] - said[:, :2] - self._correction(table)
-                features.append((own, table))
-            order = np.concatenate([own for own, _ in features])
-            table = np.concatenate([t for _, t in features])[np.argsort(order)]
-            inflation = self.calibration_[0].inflation(table, error)
-        self.measured_[device.name] = Measured(board, factors, inflation)
+        trust, inflation = np.full(2, _UNSEEN_TRUST), np.ones(2)
+        if self.residual_ and len(some) >= self.folds:
+            left, table = self._cross_fit(packed, plain, board, prior)
+            correction = self._correction(table)
+            trust = choose_weight(left, correction, packed.graph)
+            for calibration in self.calibration_:
+                inflation = calibration.inflation(table, left - trust * correction)
+        self.measured_[device.name] = Measured(board, factors, trust, inflation)
         return self
+
+    def _cross_fit(
+        self, runs: Runs, plain: Floats, board: Board, prior: Factors
+    ) -> tuple[Floats, Floats]:
+        """What schedules with factors of other runs leave of each run, and its aggregates."""
+        part, names = np.arange(len(runs.graph)) % self.folds, columns(self.kinds_)
+        left, table = np.empty((len(part), 2)), [np.empty(0)] * len(part)
+        for k in range(self.folds):
+            own = np.flatnonzero(part == k)
+            others = runs.some(np.flatnonzero(part != k))
+            factors = fit_factors(others, board, prior, ranked=self._ranked)
+            said = runs.some(own).estimates(factors.applied(board), ranked=self._ranked)
+            left[own] = runs.log[own] - said[:, :2]
+            for i, row in zip(own.tolist(), scheduled_features(plain[own], names, said)):
+                table[i] = row
+        return left, np.array(table)
 
     # --------------------------------------------------------------- answers
 
@@ -369,7 +384,8 @@ class GraphPredictor:
             )
         if known is None:
             board = Board(device, self.kinds_)
-            known = Measured(board, self._prior(len(device.clusters)), np.ones(2))
+            trust = np.full(2, _UNSEEN_TRUST)
+            known = Measured(board, self._prior(len(device.clusters)), trust, np.ones(2))
         prepared = prepare_graph(graph, self.kinds_)
         return Question(self, prepared, known, graph_name(graph))
 
@@ -508,7 +524,7 @@ class Question:
         if not any(residual.weight.any() for residual in self.predictor.residual_):
             return said[:, :2]
         features = self._features(rows, temperature, said)
-        return said[:, :2] * np.exp(self.predictor._correction(features))
+        return said[:, :2] * np.exp(self.known.trust * self.predictor._correction(features))
 
     def interval(
         self, rows: Indices, miscoverage: float = 0.05, temperature: ArrayLike | None = None
@@ -518,7 +534,7 @@ class Question:
         predictor.check_interval(self.known.board.device, miscoverage)
         said = self.scheduled(rows, temperature)
         features = self._features(rows, temperature, said)
-        middle = said[:, :2] * np.exp(predictor._correction(features))
+        middle = said[:, :2] * np.exp(self.known.trust * predictor._correction(features))
         half = predictor.calibration_[0].half_width(features, miscoverage)
         spread = np.exp(half * self.known.inflation)
         return middle, middle / spread, middle * spread

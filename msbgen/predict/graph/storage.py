@@ -54,6 +54,7 @@ def save_graph_model(
         arrays[f"kind{k}_seconds"], arrays[f"kind{k}_misses"] = kind.seconds, kind.misses
     for d, known in enumerate(predictor.measured_.values()):
         arrays[f"device{d}_factors"] = known.factors.values
+        arrays[f"device{d}_trust"] = known.trust
         arrays[f"device{d}_inflation"] = known.inflation
     for residual in predictor.residual_:
         arrays["residual_weight"] = residual.weight
@@ -130,8 +131,9 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         n = len(device.clusters) + len(OTHERS)
         factors = Factors(own.numbers("factors", (n,), within=(-20.0, 20.0)))
         inflation = own.numbers("inflation", (_OUTPUTS,), within=POSITIVE)
+        trust = own.numbers("trust", (_OUTPUTS,), within=(0.0, 1.0))
         board = Board(device, predictor.kinds_)
-        predictor.measured_[device.name] = Measured(board, factors, inflation)
+        predictor.measured_[device.name] = Measured(board, factors, trust, inflation)
     predictor.residual_ = []
     if corrected:
         weight = stored.numbers("residual_weight", (_OUTPUTS,), within=(0.0, 1.0))
