@@ -9,11 +9,10 @@ Intervals are conformal: how far predictions of families left out fall (:mod:`.i
 from __future__ import annotations
 
 import difflib
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -36,6 +35,7 @@ from msbgen.predict.graph.residual import (
     fit_residual,
     leave_families_out,
 )
+from msbgen.predict.parameters import Parameters
 from msbgen.predict.relative.boosting import BoostingSettings
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,7 @@ class Held:
     family: Indices
 
 
-class GraphPredictor:
+class GraphPredictor(Parameters):
     """Predicts time and energy of graphs in contexts of devices.
 
     ``fit → calibrate → predict, predict_interval``; :meth:`adapt` for a device that came later.
@@ -140,22 +140,6 @@ class GraphPredictor:
         self.folds = folds
         self.boosting = boosting
         self.random_state = random_state
-
-    # --------------------------------------------------------------- conventions of scikit-learn
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters."""
-        known = self.get_params()
-        for name, value in parameters.items():
-            if name not in known:
-                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
-            setattr(self, name, value)
-        return self
 
     # --------------------------------------------------------------- fitting
 
