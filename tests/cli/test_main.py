@@ -15,8 +15,8 @@ import pytest
 
 import msbgen.cli
 from msbgen.bridge.solve import NotConvergedError
+from msbgen.cli import graph, kernels
 from msbgen.cli import main as entry
-from msbgen.cli.kernels import PARTS
 from msbgen.cli.main import CODES, GROUPS
 from msbgen.data.store import read_profiles
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
@@ -31,7 +31,8 @@ VERBS = [verb for verbs in GROUPS.values() for verb in verbs]
 def test_every_file_is_a_verb_and_every_verb_a_file():
     assert {path.stem for path in CLI.glob("*.py")} == {
         *VERBS,
-        *PARTS,
+        *graph.PARTS,
+        *kernels.PARTS,
         "main",
         "options",
         "__init__",
