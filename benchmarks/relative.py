@@ -31,7 +31,8 @@ from tables import RESULTS, ROOT, markdown, put_into_readme, store
 import msbgen
 from msbgen.data.relative import machines_of, make_relative, runtimes_of, words_of
 from msbgen.data.relative_readers import relative_from_runtimes
-from msbgen.predict.relative.answers import Answers
+from msbgen.predict.relative.answers import Answers, joined
+from msbgen.predict.relative.bounds import calibrate_answers
 from msbgen.predict.relative.evaluation import MEASURES, complete_runs, score_rows, scores
 from msbgen.predict.relative.predictor import PARTS as PARTS_OF_DEFAULT
 from msbgen.predict.relative.predictor import RelativePredictor
@@ -219,7 +220,36 @@ def intervals(runs: xr.Dataset) -> dict[str, Any]:
                 low, high = predictor.predict_interval(new, source, rate)
                 inside[rate][out, s] = (low <= truth[out]) & (truth[out] <= high)
                 width[rate][out, s] = np.log(high / low) / 2
-    apart = ~np.eye(m, dtype=bool)
+    return coverage(runs, inside, width)
+
+
+def crosswise(runs: xr.Dataset) -> dict[str, Any]:
+    """The same with ten fits in all: each part's intervals from how far the others were missed."""
+    truth = runtimes_of(runs)
+    n, m = truth.shape
+    said = by_fold(runs, "programs", default_answers())
+    order = np.argsort(np.concatenate([np.flatnonzero(held[:, 0]) for held, _ in said]))
+    answers = joined([answer for _, answer in said]).some(order)
+    program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
+    inside = {rate: np.full((n, m, m), np.nan) for rate in RATES}
+    width = {rate: np.full((n, m, m), np.nan) for rate in RATES}
+    for held, _ in said:
+        out = held[:, 0]
+        known = calibrate_answers(answers.some(np.flatnonzero(~out)), program[~out], 0)
+        new = answers.some(np.flatnonzero(out))
+        for rate in RATES:
+            for s in range(m):
+                half = known.half_widths(new, [s], rate, machines_of(runs))
+                inside[rate][out, s] = np.abs(new.log_times([s]) - new.log) <= half
+                width[rate][out, s] = half
+    return coverage(runs, inside, width)
+
+
+def coverage(
+    runs: xr.Dataset, inside: dict[float, Floats], width: dict[float, Floats]
+) -> dict[str, Any]:
+    """How many times lie in their intervals, and half widths in log, by rate."""
+    apart = ~np.eye(len(machines_of(runs)), dtype=bool)
     program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
     each = 1.0 / np.bincount(program)[program]
     return {
@@ -292,7 +322,17 @@ SPLITS: dict[str, tuple[dict[str, str], str]] = {
     "servers": (SERVERS, "runs"),
     "rows": (MIXED, "rows"),
 }
-PARTS = (*SPLITS, "intervals", "ablations", "importances", "peers", "paper", "graphs", "timing")
+PARTS = (
+    *SPLITS,
+    "intervals",
+    "crosswise",
+    "ablations",
+    "importances",
+    "peers",
+    "paper",
+    "graphs",
+    "timing",
+)
 
 
 def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -311,7 +351,10 @@ def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]
     elif name == "timing":
         yield name, timing()
     else:
-        makers = {"intervals": intervals, "ablations": ablations, "importances": importances}
+        makers = {
+            "intervals": intervals, "crosswise": crosswise, "ablations": ablations,
+            "importances": importances,
+        }  # fmt: skip
         yield name, makers[name](shipped_runs(MIXED))
 
 
@@ -352,6 +395,8 @@ def report(results: dict[str, Any]) -> None:
         put_into_readme("relative-ablations", ablation_table(results))
     if "intervals" in results:
         put_into_readme("relative-intervals", interval_table(results["intervals"]))
+    if "crosswise" in results:
+        put_into_readme("relative-crosswise", interval_table(results["crosswise"]))
     if "timing" in results:
         put_into_readme("relative-timing", timing_table(results["timing"]))
     drawn = {"programs", "runs", "scales", "importances"} <= results.keys()
