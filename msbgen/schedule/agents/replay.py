@@ -72,5 +72,10 @@ class Replay:
     def sample(self, n: int, rng: np.random.Generator) -> Transitions:
         """Some of them, (n,), equally likely."""
         at = rng.integers(self.size, size=n)
-        columns = self._observation, self._action, self._reward, self._following, self._done
-        return Transitions(*(column[at] for column in columns))
+        return Transitions(
+            observation=self._observation[at],
+            action=self._action[at],
+            reward=self._reward[at],
+            following=self._following[at],
+            done=self._done[at],
+        )

@@ -103,4 +103,4 @@ class TabularQ:
             step = max(self.rate, 1.0 / self.visits[s, a])
             off += abs(target - self.table[s, a])
             self.table[s, a] += step * (target - self.table[s, a])
-        return off / len(now)
+        return float(off / len(now))

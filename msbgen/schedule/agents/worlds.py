@@ -205,17 +205,19 @@ class World:
             self.programs[state.graph], self.contexts[context],
             order=order, temperature=state.temperature, rng=rng,
         )  # fmt: skip
-        return Step(*self._numbers(outcome), float(self.costs(state.graph, outcome)[0]))
+        return Step(
+            time=float(outcome.makespan[0, 0]),
+            energy=float(outcome.energy[0, 0]),
+            peak=float(outcome.peak[0, 0]),
+            last=float(outcome.last[0, 0]),
+            throttled=float(outcome.throttled[0, 0]),
+            cost=float(self.costs(state.graph, outcome)[0]),
+        )
 
     def costs(self, graph: int, outcome: Outcome) -> Floats:
         """Costs of runs of a graph, one a context, (n,)."""
         time, energy, last = (x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last))
         return self.cost.of(time, energy, last, self.reference[graph])
-
-    @staticmethod
-    def _numbers(outcome: Outcome) -> tuple[float, ...]:
-        fields = outcome.makespan, outcome.energy, outcome.peak, outcome.last, outcome.throttled
-        return tuple(float(values[0, 0]) for values in fields)
 
 
 @dataclass(frozen=True, eq=False)
