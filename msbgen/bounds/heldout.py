@@ -394,13 +394,19 @@ def leave_out(
         groups, weight = _singles_and_levels(law.contexts)
     else:
         groups, weight = _random_groups(n, int(folds), np.random.default_rng(rng))
+    # a time that was scaled back by what the others say tells nothing of how far they err
+    rows = np.concatenate(groups)
+    weight = np.where(centre.mended[rows], 0.0, weight)
+    weight = weight / weight.sum() if centre.mended.any() else weight
     used, means = np.isfinite(centre.total), law.known_states()
     predicted, state = [], []
     for done, group in enumerate(groups):
         prior = _left_out_prediction(law, means, used, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
         place, run = np.nonzero(used[group])
-        runs = (counts[group[place], run], law.duration[group[place], run], law.interval)
+        mine = group[place], run
+        steps = law.interval / centre.pace[mine] if centre.mended.any() else law.interval
+        runs = (counts[mine], law.duration[mine], steps)
         own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=centre.clock)
         state.append(_in_segments(own.state, centre.segments))
         if progress:
@@ -408,7 +414,7 @@ def leave_out(
     left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
     return HeldOut(
         trend=centre.trend,
-        context=np.concatenate(groups),
+        context=rows,
         left_out=left_out,
         weight=weight,
         doubt=_doubt(centre.trend, groups),
@@ -427,7 +433,7 @@ def _left_out_prediction(
     if len(group) == 1 and not anew:
         return trend.held_out[group]
     kept = np.setdiff1d(np.arange(len(law.contexts)), group)
-    worth = used.sum(axis=1)[kept]
+    worth = trend.weights[kept]
     if anew:
         segments = law.centre.segments
         trend = fit_trend(law.contexts[kept], means[kept], weights=worth, segments=segments)

@@ -36,7 +36,14 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.data.arrays import StoredArrays
-from msbgen.data.schema import ENERGY_BOUND, ENERGY_UNITS, count_array, counter_names
+from msbgen.data.schema import (
+    ENERGY_BOUND,
+    ENERGY_UNITS,
+    context_table,
+    count_array,
+    counter_names,
+    duration_array,
+)
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel
 from msbgen.machine import OnProgress
@@ -47,6 +54,8 @@ BOUNDS_SCHEMA = "msbgen-bounds/1"
 
 # Of the names of its arrays in a file.
 _PREFIX = "calibration_"
+# What a calibrated model takes over from the fitted one.
+_OWN = ("law", "resources", "counters", "attrs", "findings")
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +261,11 @@ def calibrate_model(
     MeasurementError
         The clock is wall time; a single context.
     """
-    counts = count_array(dataset)
-    same = counts.shape[:2] == model.law.duration.shape
+    counts, duration = count_array(dataset), duration_array(dataset)
+    whole = max((max(fault.contexts) for fault in model.findings), default=0) < len(counts)
+    if whole:
+        counts = model.findings.mend(counts, duration, context_table(dataset)).counts
+    same = whole and counts.shape[:2] == model.law.duration.shape
     if not same or counter_names(dataset) != list(model.counters):
         raise ArgumentError(
             f"the dataset holds {counts.shape[0]} contexts × {counts.shape[1]} runs of "
@@ -265,5 +277,5 @@ def calibrate_model(
 def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
     clock, counters = model.law.centre.clock, list(model.counters)
     quantities = ("duration", *counters[: clock - 1], *counters[clock:])
-    own = {name: getattr(model, name) for name in ("law", "resources", "counters", "attrs")}
+    own = {name: getattr(model, name) for name in _OWN}
     return CalibratedModel(**own, calibration=Calibration(held, quantities))

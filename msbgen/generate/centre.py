@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.contexts import gaussian_log_weights, scott_bandwidth
 from msbgen.data.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
@@ -44,6 +44,9 @@ class Centre:
         coordinates of the trend, or of 0.7 times their spacing where that is more.
     total : ndarray, (n_known, n_runs)
         What the clock counted in each run; NaN for runs that are missing or lost counts.
+    pace : ndarray, (n_known, n_runs)
+        How many times longer each run was measured to take than it is taken to; 1 where nothing
+        was wrong.
     trend : Trend
         Amounts per bin at any context; the first quantity is time where it is not the clock.
     total_trend : Trend
@@ -59,6 +62,7 @@ class Centre:
     segments: int
     bandwidth: float
     total: Floats
+    pace: Floats
     trend: Trend
     total_trend: Trend
     departure: Floats
@@ -66,7 +70,14 @@ class Centre:
 
     @classmethod
     def fit(
-        cls, runs: Runs, state: Floats, trend: Trend, *, segments: int, bandwidth: float
+        cls,
+        runs: Runs,
+        state: Floats,
+        trend: Trend,
+        *,
+        segments: int,
+        bandwidth: float,
+        pace: ArrayLike = 1.0,
     ) -> Centre:
         """Fit the trend of the totals, and find what the known contexts depart from the trend.
 
@@ -76,7 +87,7 @@ class Centre:
         state : ndarray, (n, bins, k)
             Amounts per bin of progress of each run, as `trend` was fitted to their means.
         trend : Trend
-        segments, bandwidth
+        segments, bandwidth, pace
             As the attributes.
         """
         total_trend = fit_trend(
@@ -93,14 +104,20 @@ class Centre:
             means = runs.means(runs.state)
             size = np.maximum(means.sum(axis=(0, 1)), 1e-300)
             trust[alone] = confirmed(place, departure, alone[:, None, None] * means / size)
+        paces = np.broadcast_to(np.asarray(pace, dtype=float), runs.total.shape)
         return cls(
-            runs.clock, segments, bandwidth, runs.total, trend, total_trend, departure, trust
+            runs.clock, segments, bandwidth, runs.total, paces, trend, total_trend, departure, trust
         )
 
     @cached_property
     def n_runs(self) -> Indices:
         """Runs of each known context that were learned from, (n_known,)."""
         return np.isfinite(self.total).sum(axis=1)
+
+    @cached_property
+    def mended(self) -> NDArray[np.bool_]:
+        """Known contexts whose time was scaled back, (n_known,)."""
+        return (self.pace != 1.0).any(axis=1)
 
     @cached_property
     def width(self) -> Floats:
@@ -172,6 +189,7 @@ class Centre:
         """Everything but the settings as named arrays with their dimensions."""
         return {
             "total": (("known", "run"), self.total),
+            **({"pace": (("known", "run"), self.pace)} if self.mended.any() else {}),
             "departure": (("known", "bin", "quantity"), self.departure),
             "trust": (("known", "quantity"), self.trust),
             **_with_dims("trend_", self.trend),
@@ -207,6 +225,9 @@ class Centre:
             "a total for measured runs",
         )
         stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run a context")
+        pace = np.ones(duration.shape)
+        if "pace" in stored.arrays:
+            pace = stored.numbers("pace", duration.shape, within=POSITIVE)
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
@@ -215,6 +236,7 @@ class Centre:
             segments,
             bandwidth,
             total,
+            pace,
             trend,
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("departure", (n, bins, k), within=LOGARITHMS),

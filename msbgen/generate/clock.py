@@ -67,7 +67,7 @@ def uniform_knots(n_bins: int) -> Floats:
 def to_progress(
     counts: ArrayLike,
     duration: ArrayLike,
-    interval: float,
+    interval: ArrayLike,
     *,
     knots: ArrayLike,
     clock: int = 1,
@@ -81,8 +81,8 @@ def to_progress(
         and where a counter was not measured.
     duration : array_like, (...)
         Execution time of each run [s]; the last interval of a run ends there.
-    interval : float
-        Sampling interval [s].
+    interval : float or array_like, (...)
+        Sampling interval [s], of all runs or of each.
     knots : array_like, (bins + 1,)
         Edges of the bins of progress, from 0 to 1; a bin without width takes a plateau.
     clock : int
@@ -122,7 +122,7 @@ def to_progress(
 def sharpen(
     counts: ArrayLike,
     duration: ArrayLike,
-    interval: float,
+    interval: ArrayLike,
     prior: ArrayLike,
     *,
     knots: ArrayLike,
@@ -338,14 +338,15 @@ def lost_counts(
 
 
 def _checked_runs(
-    counts: ArrayLike, duration: ArrayLike, interval: float, clock: int
+    counts: ArrayLike, duration: ArrayLike, interval: ArrayLike, clock: int
 ) -> tuple[Floats, Floats]:
     runs, ended = np.asarray(counts, dtype=float), np.asarray(duration, dtype=float)
     if runs.ndim < 2 or 0 in runs.shape[-2:]:
         raise ArgumentError(f"counts has shape {runs.shape}; (..., time, d) is wanted.")
     if ended.shape != runs.shape[:-2]:
         raise ArgumentError(f"duration has shape {ended.shape}; {runs.shape[:-2]} is wanted.")
-    if not interval > 0:
+    steps = np.asarray(interval, dtype=float)
+    if not np.all(steps > 0) or steps.shape not in ((), ended.shape):
         raise ArgumentError(f"interval is {interval} s; a positive one is wanted.")
     if not 0 <= clock <= runs.shape[-1]:
         raise ArgumentError(
@@ -369,7 +370,9 @@ def _checked_knots(knots: ArrayLike) -> Floats:
     return edges
 
 
-def _quantities(runs: Floats, duration: Floats, interval: float) -> tuple[Floats, NDArray[np.intp]]:
+def _quantities(
+    runs: Floats, duration: Floats, interval: ArrayLike
+) -> tuple[Floats, NDArray[np.intp]]:
     """Seconds and counts of every interval (n, time, 1 + d), zero after the end; run lengths.
 
     A missing run is NaN throughout and has length 0.
@@ -378,7 +381,8 @@ def _quantities(runs: Floats, duration: Floats, interval: float) -> tuple[Floats
     measured = np.isfinite(runs).any(axis=2)
     length = np.max(np.where(measured, np.arange(1, n_times + 1), 0), axis=1)
     length = np.where(np.isfinite(duration), length, 0)
-    ends = np.minimum(interval * np.arange(1, n_times + 1.0), duration[:, None])
+    steps = np.reshape(np.asarray(interval, dtype=float), (-1, 1))
+    ends = np.minimum(steps * np.arange(1, n_times + 1.0), duration[:, None])
     column = np.arange(n_times)
     ends = np.where(column >= length[:, None] - 1, duration[:, None], ends)
     quantities = np.concatenate([np.diff(ends, axis=1, prepend=0.0)[:, :, None], runs], axis=2)
@@ -388,7 +392,7 @@ def _quantities(runs: Floats, duration: Floats, interval: float) -> tuple[Floats
 
 
 def _amounts(
-    runs: Floats, duration: Floats, interval: float, clock: int
+    runs: Floats, duration: Floats, interval: ArrayLike, clock: int
 ) -> tuple[Floats, Floats, Floats]:
     """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d)."""
     flat = runs.reshape(-1, *runs.shape[-2:])

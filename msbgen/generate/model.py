@@ -11,7 +11,6 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -41,8 +40,11 @@ from msbgen.data.schema import (
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
+from msbgen.generate.faults import find_faults, name_faults
+from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.machine import OnProgress, physical_memory
@@ -89,12 +91,15 @@ class ProfileModel:
         What was fitted, on arrays.
     resources, counters, attrs : dict
         Labels, as in the measured dataset.
+    findings : Findings
+        What was measured wrongly, and how it was mended before the fit.
     """
 
     law: Law
     resources: dict[str, dict[str, Any]]
     counters: dict[str, dict[str, Any]]
     attrs: dict[str, Any] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
 
     def generate(
         self,
@@ -289,6 +294,7 @@ class ProfileModel:
             "attrs": self.attrs,
             "law": self.law.labels(),
             "kind": self.law.name,
+            **({"findings": self.findings.to_plain()} if self.findings else {}),
         }
         return xr.Dataset(
             {
@@ -299,7 +305,7 @@ class ProfileModel:
             attrs={
                 "schema": MODEL_SCHEMA,
                 "interval": self.law.interval,
-                "labels": json.dumps(labels, default=_plain),
+                "labels": json.dumps(labels, default=plain),
             },
         )
 
@@ -327,7 +333,7 @@ class ProfileModel:
                 f"fit it again."
             )
         stored = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
-        labels = _stored_labels(stored, ds.attrs.get("labels"))
+        labels = stored_labels(stored, ds.attrs.get("labels"), _LAWS)
         interval = ds.attrs.get("interval")
         good = isinstance(interval, (float, np.floating)) and 0 < interval < np.inf
         stored.want(good, "attribute 'interval'", repr(interval), "a positive number")
@@ -345,7 +351,8 @@ class ProfileModel:
         law = _LAWS[labels["kind"]].from_arrays(
             stored, contexts, duration, float(interval or 1), labels["law"]
         )
-        model = cls(law, labels["resources"], labels["counters"], labels["attrs"])
+        findings = stored_findings(stored, labels.get("findings", []))
+        model = cls(law, labels["resources"], labels["counters"], labels["attrs"], findings)
         stored.want(
             law.n_counters == len(model.counters), "number of counters", len(model.counters),
             str(law.n_counters),
@@ -482,14 +489,18 @@ def fit_profiles(
         )
     validate_profiles(dataset, part=True)
     try:
-        law = _FITS[type(settings)](dataset, settings, rng, progress)
+        law, findings = _FITS[type(settings)](dataset, settings, rng, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{_place(dataset)}: {error}") from None
+    attrs = inherited_attrs(dataset)
+    if findings:
+        attrs["faults"] = name_faults(dataset, findings)
     return ProfileModel(
         law=law,
         resources=resource_attrs(dataset),
         counters=counter_attrs(dataset),
-        attrs=inherited_attrs(dataset),
+        attrs=attrs,
+        findings=findings,
     )
 
 
@@ -501,17 +512,25 @@ def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
 
 def _fit_progress(
     dataset: xr.Dataset, settings: ProgressSettings, _: object, progress: OnProgress | None
-) -> ProgressLaw:
+) -> tuple[ProgressLaw, Findings]:
     if dataset.sizes["context"] > _MOST_KNOWN:
         raise MeasurementError(
             f"{dataset.sizes['context']} contexts; fitting takes their number to the third power: "
             f"keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, "
             f"{-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
         )
-    clock = _clock(dataset, settings)
-    law = ProgressLaw.fit(*_measured(dataset), clock, settings, progress=progress)
-    _warn_of_lost_counts(dataset, law)
-    return law
+    clock = progress_clock(dataset, settings)
+    counts, duration, table, interval = _measured(dataset)
+    findings = find_faults(counts, duration, table, interval, clock)
+    for sentence in name_faults(dataset, findings):
+        _log.warning("%s", sentence)
+    own = findings.mend(counts, duration, table)
+    law = ProgressLaw.fit(
+        own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
+        worth=own.worth, progress=progress,
+    )  # fmt: skip
+    _warn_of_lost_counts(dataset, law, own.kept)
+    return law, findings
 
 
 def _fit_elapsed(
@@ -519,11 +538,12 @@ def _fit_elapsed(
     settings: ElapsedSettings,
     rng: np.random.Generator | int,
     progress: OnProgress | None,
-) -> ElapsedLaw:
-    return ElapsedLaw.fit(*_measured(dataset), settings, rng=rng, progress=progress)
+) -> tuple[ElapsedLaw, Findings]:
+    law = ElapsedLaw.fit(*_measured(dataset), settings, rng=rng, progress=progress)
+    return law, Findings()  # the paper's law takes everything as it was measured
 
 
-_FITS: dict[type, Callable[..., Law]] = {
+_FITS: dict[type, Callable[..., tuple[Law, Findings]]] = {
     ProgressSettings: _fit_progress,
     ElapsedSettings: _fit_elapsed,
 }
@@ -540,7 +560,7 @@ def _place(dataset: xr.Dataset) -> str:
     return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
-def _clock(dataset: xr.Dataset, settings: ProgressSettings) -> int:
+def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:
     """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
     names = counter_names(dataset)
     if settings.clock is None and "progress" not in dataset.attrs:
@@ -554,46 +574,10 @@ def _clock(dataset: xr.Dataset, settings: ProgressSettings) -> int:
     return 0 if wanted == "time" else 1 + names.index(wanted)
 
 
-def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw) -> None:
+def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw, kept: NDArray[np.int64]) -> None:
     for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total)):
         _log.warning(
             "run %d of %s lost counts: its total departs from the others'; it is left out.",
             run,
-            describe_context(dataset, int(context)),
+            describe_context(dataset, int(kept[context])),
         )
-
-
-def _stored_labels(stored: StoredArrays, text: object) -> dict[str, Any]:
-    """What a model file says in JSON, of the types wanted."""
-    labels: Any = None
-    if isinstance(text, str):
-        with suppress(json.JSONDecodeError, RecursionError):
-            labels = json.loads(text)
-    stored.want(isinstance(labels, dict), "attribute 'labels'", text, "a JSON object")
-    for name in ("resources", "counters", "attrs", "law", "kind"):
-        wanted, words = (str, "text") if name == "kind" else (dict, "an object")
-        stored.want(
-            isinstance(labels.get(name), wanted), f"label '{name}'", labels.get(name), words
-        )
-    stored.want(labels["kind"] in _LAWS, "label 'kind'", labels["kind"], f"{', '.join(_LAWS)}")
-    tables = {"attrs": labels["attrs"]}
-    for name in ("resources", "counters"):
-        stored.want(len(labels[name]) > 0, f"label '{name}'", "empty", "one or more")
-        tables.update({f"{name}: {key}": own for key, own in labels[name].items()})
-    for name, table in tables.items():
-        stored.want(isinstance(table, dict), f"label '{name}'", table, "an object")
-        for key, value in table.items():
-            parts = value if isinstance(value, list) else [value]
-            kinds = {type(part) for part in parts} - {str, int, float}
-            stored.want(
-                not kinds and len(parts) > 0,
-                f"'{key}' of '{name}'",
-                value,
-                "a number, text or list",
-            )
-    return labels
-
-
-def _plain(value: Any) -> Any:
-    """Attributes as JSON knows them."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

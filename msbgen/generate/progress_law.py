@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bridge.paths import Chain
 from msbgen.data.arrays import StoredArrays
@@ -129,6 +129,8 @@ class ProgressLaw:
         clock: int,
         settings: ProgressSettings,
         *,
+        pace: ArrayLike = 1.0,
+        worth: ArrayLike = 1.0,
         progress: OnProgress | None = None,
     ) -> ProgressLaw:
         """Fit the trend, and measure the runs from it.
@@ -147,6 +149,10 @@ class ProgressLaw:
         clock : int
             0 for wall time, 1 + k for counter k.
         settings : ProgressSettings
+        pace : array_like, broadcastable to (n_known, n_runs)
+            How many times longer each run was measured to take than `duration` says.
+        worth : array_like, broadcastable to (n_known,)
+            What a run of each context counts in a trend, at most 1.
         progress : callable
             Called with (done, total) stages.
 
@@ -162,11 +168,19 @@ class ProgressLaw:
             if progress:
                 progress(next(done), stages)
 
-        runs = Runs.of(counts, duration, contexts, interval, clock, settings.bins)
+        paces = np.broadcast_to(np.asarray(pace, dtype=float), duration.shape)
+        # a run that took f times as long counted in f times as long intervals
+        steps = interval / paces if (paces != 1.0).any() else interval
+        runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth)
         step()
         trend, state = sharpened_trend(runs, settings.segments, settings.sharpenings, step)
         centre = Centre.fit(
-            runs, state, trend, segments=settings.segments, bandwidth=settings.bandwidth
+            runs,
+            state,
+            trend,
+            segments=settings.segments,
+            bandwidth=settings.bandwidth,
+            pace=paces,
         )
         residuals = Residuals.fit(runs, state, centre)
         step()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.errors import MeasurementError
 from msbgen.generate.clock import lost_counts, sharpen, to_progress, uniform_knots
@@ -37,24 +37,27 @@ class Runs:
         Events per interval, NaN once a run has ended.
     duration : ndarray, (n,)
         [s]
-    interval : float
-        [s]
+    interval : ndarray, () or (n,)
+        [s]; shorter than it was where a run's time is scaled back.
     clock : int
         0 for wall time, 1 + k for counter k.
     state : ndarray, (n, bins, k)
         Amounts per bin of progress, spread evenly within the sampling intervals.
     total : ndarray, (n_known, n_runs)
         What the clock counted in each run; NaN for runs that are missing or lost counts.
+    worth : ndarray, (n_known,)
+        What a run of each context counts in a trend, at most 1.
     """
 
     contexts: Floats
     context: Indices
     counts: Floats
     duration: Floats
-    interval: float
+    interval: Floats
     clock: int
     state: Floats
     total: Floats
+    worth: Floats
 
     @classmethod
     def of(
@@ -62,9 +65,10 @@ class Runs:
         counts: Floats,
         duration: Floats,
         contexts: Floats,
-        interval: float,
+        interval: ArrayLike,
         clock: int,
         bins: int,
+        worth: ArrayLike = 1.0,
     ) -> Runs:
         """Runs on their progress clock; those that lost counts are left out.
 
@@ -74,20 +78,22 @@ class Runs:
         duration : ndarray, (n_known, n_runs)
             [s], NaN where a run is missing.
         contexts : ndarray, (n_known, n_resources)
-        interval : float
+        interval : float or array_like, (n_known, n_runs)
             [s]
         clock : int
         bins : int
             Bins of progress.
+        worth : array_like, broadcastable to (n_known,)
+            What a run of each context counts in a trend, at most 1.
 
         Raises
         ------
         MeasurementError
             The clock counted nothing in every run of a context.
         """
-        knots = uniform_knots(bins)
+        knots, steps = uniform_knots(bins), np.asarray(interval, dtype=float)
         measured = to_progress(counts, duration, interval, knots=knots, clock=clock)
-        used = _usable(measured.total, clock)
+        used = usable_runs(measured.total, clock)
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise MeasurementError(
@@ -101,16 +107,22 @@ class Runs:
             context,
             counts[context, run],
             duration[context, run],
-            interval,
+            steps[context, run] if steps.ndim else steps,
             clock,
             measured.state[context, run],
             np.where(used, measured.total, np.nan),
+            np.broadcast_to(np.asarray(worth, dtype=float), (len(contexts),)),
         )
 
     @cached_property
     def n_runs(self) -> Indices:
         """Runs of each known context, (n_known,)."""
         return np.bincount(self.context)
+
+    @property
+    def weight(self) -> Floats:
+        """What each known context counts in a trend, (n_known,)."""
+        return self.n_runs * self.worth
 
     @property
     def run_total(self) -> Floats:
@@ -161,7 +173,7 @@ def sharpened_trend(
     trend = fit_trend(
         runs.contexts,
         runs.means(state),
-        weights=runs.n_runs,
+        weights=runs.weight,
         # a cap is on a counter per time, which is a state only where time is not the clock
         find_caps=runs.clock != 0,
         segments=segments,
@@ -169,13 +181,13 @@ def sharpened_trend(
     done()
     for _ in range(sharpenings):
         state = runs.sharpened(trend)
-        trend = trend.refit(runs.means(state), weights=runs.n_runs)
+        trend = trend.refit(runs.means(state), weights=runs.weight)
         done()
     return trend, state
 
 
-def _usable(total: Floats, clock: int) -> NDArray[np.bool_]:
-    """Runs to learn from: present, and with no counts lost where the clock is a counter.
+def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:
+    """Runs to learn from, (n_known, n_runs): present, and none that lost counts of the clock.
 
     Where all runs of a context depart together it is the context that does, not the counting.
     """

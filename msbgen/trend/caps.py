@@ -40,6 +40,8 @@ _WIDTHS = (0.03, 0.1, 0.3)
 _CAP_GAIN = 0.75
 # Bins that a search looks at, of a few contexts and of many.
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
+# A rate above this share of that of a cap is at it.
+_NEAR_RATE = 0.85
 # How far the search goes: of the width of the knee, the length scales, the nugget.
 _WIDTH_RANGE, _LENGTH_RANGE, _NUGGET_RANGE = (0.02, 1.0), (0.1, 8.0), (1e-5, 0.1)
 
@@ -164,6 +166,26 @@ def find_cap(
     best = fine.descend(best, _widths, singles=False)
     best = fine.descend(best, _smoothnesses, singles=True)
     return (_fitted(problem, contexts, best, gain),)
+
+
+def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
+    """Where bins run at a rate at which bins pile up, whatever caps it, (n, bins).
+
+    Contexts (n, m) as levels; amounts (n, bins, k), time first.
+    """
+    time = amounts[..., 0]
+    near = np.zeros(time.shape, dtype=bool)
+    if not np.all(time > 0):
+        return near
+    for level in contexts.T:
+        if np.ptp(level) == 0 or level.min() <= 0:
+            continue
+        for counter in np.moveaxis(amounts[..., 1:], -1, 0):
+            ratio = counter / time / level[:, None]
+            rate = _pile_up(ratio, time / time.sum())
+            if rate > 0:
+                near |= ratio > _NEAR_RATE * rate
+    return near
 
 
 def refit_cap(problem: Problem, contexts: Floats, cap: Cap) -> Cap:
@@ -381,7 +403,7 @@ def _pile_up(ratio: Floats, weight: Floats) -> float:
     value, passed = ratio.ravel()[order], np.cumsum(weight.ravel()[order])
     for quantile in (0.9, 0.95, 0.98, 0.99, 0.995):
         rate = float(value[min(np.searchsorted(passed, quantile), len(value) - 1)])
-        near, above = weight[ratio > 0.85 * rate].sum(), weight[ratio > 1.1 * rate].sum()
+        near, above = weight[ratio > _NEAR_RATE * rate].sum(), weight[ratio > 1.1 * rate].sum()
         if above <= 0.005:
             return rate if near >= 0.03 and rate > 0 else 0.0
     return 0.0

@@ -1,0 +1,216 @@
+"""Stretches of runs that were slowed down, though the context is all right.
+
+The time of each segment of progress is compared with that of the other runs of the context or, of
+one or two runs, with what the segment's counts and all other contexts say (leave-one-out).  A
+stretch is a window of segments whose mean departure is far out of what windows of that length
+depart in other runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.faults.explained import EVEN, Explained
+from msbgen.faults.process import SILENT, Neighbourhoods, Process, fit_process
+from msbgen.trend.coordinates import Coordinates, default_names
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Runs of a context that tell on one another.
+_SIBLINGS = 3
+# Odds of a stretched run; the least that a stretch is slowed down, and makes of the whole time.
+_ODDS, _LEAST_FACTOR, _LEAST_TIME = 0.002, 1.15, 0.02
+# The longest window of a run without siblings, as a share of its length.
+_LONGEST = 0.5
+_NORMAL = 1.4826
+# Rounds in which runs without siblings are found: those of at least this share of the largest gain
+# first; no more than this share of the runs.
+_ROUNDS, _SURE, _MOST = 6, 0.3, 0.25
+# A window is as slow as a cap makes it where more than this share is at the cap.
+_CAPPED = 0.5
+# Stretched siblings that begin and end within so much of one another, slowed down alike to this
+# factor, are how runs of that context differ.
+_ALIKE, _ALIKE_FACTOR = 0.15, 1.03
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a run that took too long.
+
+    Attributes
+    ----------
+    context, run : int
+    first, last : float
+        Where it begins and ends, as shares of the work.
+    factor : float
+        How many times longer it took.
+    gain : float
+        Log odds that it is no chance.
+    """
+
+    context: int
+    run: int
+    first: float
+    last: float
+    factor: float
+    gain: float
+
+
+def find_stretches(contexts: Floats, amounts: Floats, capped: Floats) -> list[Stretch]:
+    """Find the runs with a stretch that was slowed down, at most one a run.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n, m)
+    amounts : ndarray, (n, runs, segments, 1 + k)
+        Time [s] and counts of every segment of progress; NaN throughout for a missing run.
+    capped : ndarray, (n, segments)
+        Share of each segment in which a context is as slow as a cap makes it; a stretch is slower.
+    """
+    there = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
+    typical = amounts[there][..., 0].mean(axis=0)
+    left = _unexplained(contexts, amounts, there)
+    several = there.sum(axis=1) >= _SIBLINGS
+    found = []
+    if several.any():
+        known = np.where(there[several][..., None], left[several], np.nan)
+        departure = known - np.nanmedian(known, axis=1, keepdims=True)
+        # where runs differ anyway, more is wanted
+        usual = _NORMAL * np.nanmedian(np.abs(departure), axis=1, keepdims=True)
+        usual = np.broadcast_to(usual, departure.shape)[there[several]]
+        places = np.argwhere(there & several[:, None])
+        longest = amounts.shape[2]
+        own = _scan(departure[there[several]], usual, typical, places, longest=longest)
+        found += [s for s in own if not any(_same(s, other) for other in own)]
+    alone = there & ~several[:, None]
+    if (~several).sum() >= 3 * (contexts.shape[1] + 1):
+        own = _alone(contexts, left, alone, typical)
+        found += [s for s in own if not _is_capped(s, capped[s.context])]
+    return found
+
+
+def _alone(contexts: Floats, left: Floats, alone: Bools, typical: Floats) -> list[Stretch]:
+    """Stretches of runs without siblings, the surest first: they spoil what others say."""
+    places, longest = np.argwhere(alone), int(_LONGEST * left.shape[2])
+    found: dict[tuple[int, int], Stretch] = {}
+    for _ in range(_ROUNDS):
+        kept = alone.copy()
+        kept[tuple(np.array(list(found), dtype=int).reshape(-1, 2).T)] = False
+        departure = _from_others(contexts, left, alone, kept)
+        none = np.zeros(departure.shape)
+        new = [
+            s
+            for s in _scan(departure, none, typical, places, longest=longest)
+            if (s.context, s.run) not in found
+        ]
+        if not new or len(found) > _MOST * len(places):
+            break
+        sure = _SURE * max(s.gain for s in new)
+        found |= {(s.context, s.run): s for s in new if s.gain >= sure}
+    return list(found.values())
+
+
+def _is_capped(one: Stretch, capped: Floats) -> bool:
+    window = slice(round(one.first * len(capped)), round(one.last * len(capped)))
+    return bool(capped[window].mean() > _CAPPED)
+
+
+def _same(one: Stretch, other: Stretch) -> bool:
+    """Whether two runs of a context were slow in one place: what runs do again is no fault."""
+    return (
+        one.context == other.context
+        and one.run != other.run
+        and abs(one.first - other.first) < _ALIKE
+        and abs(one.last - other.last) < _ALIKE
+        and 1.0 / _ALIKE_FACTOR < one.factor / other.factor < _ALIKE_FACTOR
+    )
+
+
+def _unexplained(contexts: Floats, amounts: Floats, there: Bools) -> Floats:
+    """Log time of segments that their counts do not explain, (n, runs, segments)."""
+    means = np.where(there[..., None, None], amounts, 0.0).sum(axis=1)
+    means /= there.sum(axis=1)[:, None, None]
+    out = np.zeros(amounts.shape[:3])
+    for s in range(amounts.shape[2]):
+        floor = EVEN * means[:, s, 0].mean()
+        model = Explained.fit(contexts, means[:, s, 0] + floor, means[:, s, 1:])
+        own = np.where(there[..., None], amounts[:, :, s], 1.0)
+        out[..., s] = np.log(own[..., 0] + floor) - np.log(model.of(contexts, own[..., 1:]))
+    return out
+
+
+def _from_others(contexts: Floats, left: Floats, alone: Bools, kept: Bools) -> Floats:
+    """What is left of runs, less what it is in all other contexts, (runs, segments).
+
+    Contexts without a run that is `kept` say nothing of others.
+    """
+    rows = np.flatnonzero(alone.any(axis=1))
+    table = contexts[rows]
+    z = Coordinates.of(default_names(table), table).scaled(table)
+    around, ones = Neighbourhoods.of(z), np.ones(len(rows))
+    weight = alone[rows][..., None]
+    values = (left[rows] * weight).sum(axis=1) / weight.sum(axis=1)
+    out = np.asarray(~kept[rows].any(axis=1))
+    values -= np.median(values[~out], axis=0)
+    whole = np.median(values, axis=1)
+    process = fit_process(around, whole, ones, out)
+    silent = np.where(out, SILENT * process.smooth.diagonal(), 0.0)
+    inverse = Process(process.smooth, process.noise + silent).precision()
+    own = (inverse @ values) / np.diag(inverse)[:, None]
+    own -= np.median(own, axis=1, keepdims=True)  # slow throughout is no stretch
+    return own[np.searchsorted(rows, np.nonzero(alone)[0])]
+
+
+def _scan(
+    departure: Floats,
+    usual: Floats,
+    typical: Floats,
+    places: NDArray[np.int64],
+    *,
+    longest: int,
+) -> list[Stretch]:
+    """The window of each run (runs, segments) that departs most, where it does.
+
+    `usual` (runs, segments) is what runs of that context differ, `typical` (segments,) the time
+    that segments take; `places` (runs, 2) are context and run.
+    """
+    n, segments = departure.shape
+    spread = _NORMAL * np.median(np.abs(departure), axis=0) + EVEN
+    weight = typical / spread**2 / typical.sum()
+    sums, differ = np.zeros((2, n, segments + 1))
+    np.cumsum(departure * weight, axis=1, out=sums[:, 1:])
+    np.cumsum(usual * weight, axis=1, out=differ[:, 1:])
+    size = np.concatenate([[0.0], np.cumsum(weight)])
+    share = np.concatenate([[0.0], np.cumsum(typical)]) / typical.sum()
+    best = np.full(n, -np.inf)
+    window, factor = np.zeros((n, 2), dtype=np.int64), np.ones(n)
+    windows = sum(segments - length + 1 for length in range(1, longest + 1))
+    odds = np.log(_ODDS / windows)
+    for length in range(1, longest + 1):
+        mean = (sums[:, length:] - sums[:, :-length]) / (size[length:] - size[:-length])
+        chance = _NORMAL * np.median(np.abs(mean), axis=0) + EVEN
+        own = (differ[:, length:] - differ[:, :-length]) / (size[length:] - size[:-length])
+        gain = 0.5 * (mean / np.maximum(chance, own)) ** 2 + odds
+        times = np.exp(mean)
+        added = (times - 1.0) * (share[length:] - share[:-length])
+        gain[(times < _LEAST_FACTOR) | (added < _LEAST_TIME)] = -np.inf
+        first = gain.argmax(axis=1)
+        top = gain[np.arange(n), first]
+        better = top > best
+        best[better], factor[better] = top[better], times[np.arange(n), first][better]
+        window[better] = np.column_stack([first, first + length])[better]
+    return [
+        Stretch(
+            int(places[i, 0]),
+            int(places[i, 1]),
+            float(window[i, 0] / segments),
+            float(window[i, 1] / segments),
+            float(factor[i]),
+            float(best[i]),
+        )
+        for i in np.flatnonzero(best > 0)
+    ]

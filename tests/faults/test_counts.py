@@ -1,0 +1,35 @@
+"""Single counts that no run can have."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msbgen.faults.counts import find_wrong_counts
+
+
+def runs(seed=0):
+    rng = np.random.default_rng(seed)
+    counts = rng.gamma(2.0, 1e4, (9, 3, 20, 2))
+    counts[:, :, 15:] = np.nan
+    return counts
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1000))
+def test_counts_of_a_long_tail_are_not_named(seed):
+    assert find_wrong_counts(runs(seed)) == []
+
+
+def test_one_absurd_count_is_named():
+    counts = runs()
+    counts[4, 1, 7, 1] = 2.0**48
+    (found,) = find_wrong_counts(counts)
+    assert (found.context, found.run, found.interval, found.counter) == (4, 1, 7, 1)
+    assert found.factor > 1e8
+
+
+def test_a_counter_that_never_counted_and_a_few_runs_are_passed_over():
+    counts = runs()
+    counts[..., 0] = 0.0
+    assert find_wrong_counts(counts) == []
+    assert find_wrong_counts(runs()[:1]) == []

@@ -1,0 +1,40 @@
+"""Time that counts explain: exact where the law is of the form, and hardly moved by a fault."""
+
+import numpy as np
+import pytest
+
+from msbgen.faults.explained import Explained
+from tests.faulty import machine, task
+
+
+def test_a_law_of_the_form_is_found_exactly():
+    contexts = machine((4, 4, 4))
+    _, counts = task(contexts, noise=0)
+    time = 0.2 + 0.9 / contexts[:, 2] + 3e-8 * counts[:, 1] + 4e-6 * counts[:, 1] / contexts[:, 1]
+    model = Explained.fit(contexts, time, counts)
+    assert model.of(contexts, counts) == pytest.approx(time, rel=1e-6)
+
+
+def test_every_level_holds_the_own_ones():
+    contexts = machine()
+    time, counts = task(contexts)
+    model = Explained.fit(contexts, time, counts)
+    every = model.at_every_level(contexts, counts)
+    assert np.diag(every) == pytest.approx(model.of(contexts, counts))
+    assert every[3, 5] == pytest.approx(model.of(contexts[3:4], counts[5:6])[0])
+
+
+def test_a_slow_context_hardly_moves_the_others():
+    contexts = machine((5, 5, 5))
+    time, counts = task(contexts)
+    clean = Explained.fit(contexts, time, counts).of(contexts, counts)
+    time[60] *= 3.0
+    spoilt = Explained.fit(contexts, time, counts).of(contexts, counts)
+    assert np.abs(np.log(spoilt / clean)).max() < 0.02
+
+
+def test_a_resource_of_one_level_or_with_zero_has_no_reciprocal():
+    contexts = np.column_stack([np.arange(6.0), np.ones(6)])
+    model = Explained.fit(contexts, np.full(6, 2.0), np.ones((6, 1)))
+    assert np.isnan(model.least).all()
+    assert model.of(contexts, np.ones((6, 1))) == pytest.approx(2.0)

@@ -1,0 +1,64 @@
+"""Findings in sentences, and the measurements mended."""
+
+import json
+
+import numpy as np
+import pytest
+
+from msbgen.faults.findings import Fault, Findings
+
+SLOW = Fault("slow", (1,), (), 2.0, 0.5, 30.0)
+BAD = Fault("bad", (2,), (), 1.0, 1.0, 20.0)
+EXCHANGED = Fault("exchanged", (0, 3), (), 1.0, 1.0, 40.0)
+STRETCHED = Fault("stretched", (4,), (1.0, 0.2, 0.4), 1.5, 1.0, 9.0)
+COUNT = Fault("count", (4,), (0.0, 3.0, 1.0), 1e6, 1.0, 14.0)
+ALL = Findings((SLOW, BAD, EXCHANGED, STRETCHED, COUNT))
+
+
+def measured():
+    counts = np.arange(5 * 2 * 6 * 2, dtype=float).reshape(5, 2, 6, 2)
+    return counts, np.full((5, 2), 4.0), np.arange(10.0).reshape(5, 2)
+
+
+def test_nothing_found_changes_nothing():
+    given = measured()
+    mended = Findings().mend(*given)
+    assert all(a is b for a, b in zip((mended.counts, mended.duration, mended.contexts), given))
+    assert not Findings()
+    assert list(Findings()) == []
+
+
+def test_mended_as_the_sentences_say():
+    counts, duration, contexts = measured()
+    before = counts.copy()
+    mended = ALL.mend(counts, duration, contexts)
+    assert mended.kept.tolist() == [0, 1, 3, 4]
+    assert mended.duration.tolist()[:3] == [[4.0, 4.0], [2.0, 2.0], [4.0, 4.0]]
+    assert mended.pace[1].tolist() == [2.0, 2.0]
+    assert mended.worth.tolist() == [1.0, 0.5, 1.0, 1.0]
+    assert mended.contexts[[0, 2]].tolist() == contexts[[3, 0]].tolist()
+    assert np.isnan(mended.duration[3, 1])
+    assert np.isnan(mended.counts[3, 1]).all()
+    assert mended.counts[3, 0, 3, 1] == (before[4, 0, 2, 1] + before[4, 0, 4, 1]) / 2
+    assert np.array_equal(counts, before)  # what was given stays as it is
+
+
+def test_a_context_without_a_run_left_is_left_out():
+    counts, duration, contexts = measured()
+    both = Findings((STRETCHED, Fault("stretched", (4,), (0.0, 0.0, 0.1), 2.0, 1.0, 9.0)))
+    assert both.mend(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("fault", ALL.faults)
+def test_a_sentence_names_the_place_and_a_remedy(fault):
+    text = fault.sentence(lambda i: f"context {i}", ["instructions", "misses"])
+    assert all(f"context {i}" in text for i in fault.contexts)
+    assert "measure" in text
+    assert text.endswith(".")
+    assert text.count("\n") == 0
+
+
+def test_plain_and_back():
+    again = Findings.from_plain(json.loads(json.dumps(ALL.to_plain())))
+    assert again == ALL
+    assert again.contexts == [0, 3, 1, 2, 4]

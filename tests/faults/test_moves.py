@@ -1,0 +1,105 @@
+"""The closed forms of the moves against densities worked out the long way."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import multivariate_normal, norm
+
+from msbgen.faults.moves import _BAD, _ODDS, FAULT, Board, Move, freed_at
+from msbgen.faults.process import Process
+
+
+@pytest.fixture
+def board():
+    rng = np.random.default_rng(3)
+    n = 5
+    processes, tables = [], []
+    for _ in range(2):
+        root = rng.standard_normal((n, n))
+        processes.append(Process(root @ root.T, rng.uniform(0.05, 0.2, n)))
+        tables.append(rng.standard_normal((n, n)))
+    none = np.zeros((n, n), dtype=bool)
+    return Board(tuple(processes), tuple(tables), none, none[0])
+
+
+def density(process, values):
+    return multivariate_normal(cov=process.smooth + np.diag(process.noise)).logpdf(values)
+
+
+def test_slow_gains_what_integration_over_its_slowness_says(board):
+    state = board.start()
+    slow = board.gains(state)[0]
+    process, values = board.processes[0], state.values[0]
+    for i in range(board.n):
+        shift = np.eye(board.n)[i]
+        whole = quad(
+            lambda d, shift=shift: (
+                np.exp(density(process, values - d * shift)) * 2 * norm.pdf(d, 0, FAULT)
+            ),
+            0, 6, epsabs=0, epsrel=1e-10,
+        )[0]  # fmt: skip
+        assert slow[i] - np.log(_ODDS) == pytest.approx(np.log(whole) - density(process, values))
+
+
+def test_bad_gains_the_densities_with_a_free_variance(board):
+    state = board.start()
+    bad = board.gains(state)[1]
+    for i in range(board.n):
+        gains = []
+        for process, values in zip(board.processes, state.values):
+            free = Process(process.smooth, process.noise + FAULT**2 * np.eye(board.n)[i])
+            gains.append(density(free, values) - density(process, values))
+        wanted = gains[0] + min(gains[1], max(gains[0], 0.0))
+        assert bad[i] - np.log(_ODDS * _BAD) == pytest.approx(wanted)
+
+
+def test_exchanged_gains_the_densities_of_exchanged_values(board):
+    state = board.start()
+    exchanged = board.gains(state)[2]
+    for i in range(board.n):
+        for j in range(i + 1, board.n):
+            label = np.arange(board.n)
+            label[[i, j]] = j, i
+            gains = [
+                density(process, table[np.arange(board.n), label]) - density(process, values)
+                for process, table, values in zip(board.processes, board.table, state.values)
+            ]
+            wanted = gains[0] + min(gains[1], max(gains[0], 0.0))
+            odds = np.log(_ODDS / (board.n - 1))
+            assert exchanged[i, j] - odds == pytest.approx(wanted)
+
+
+def test_a_rank_less_is_the_inverse_with_a_free_variance(board):
+    process = board.processes[0]
+    free = Process(process.smooth, process.noise + FAULT**2 * np.eye(board.n)[2])
+    assert freed_at(process.precision(), 2) == pytest.approx(free.precision())
+
+
+def test_moves_in_either_order_come_to_the_same_values(board):
+    one, two = Move("slow", (0,)), Move("exchanged", (1, 3))
+    there = board.after(board.after(board.start(), one, 1.0), two, 2.0)
+    back = board.after(board.after(board.start(), two, 2.0), one, 1.0)
+    assert there.gain == back.gain
+    for a, b in zip((*there.values, *there.precision), (*back.values, *back.precision)):
+        assert a == pytest.approx(b)
+    assert there.label.tolist() == [0, 3, 2, 1, 4]
+
+
+def test_no_context_moves_twice(board):
+    state = board.after(board.start(), Move("exchanged", (1, 3)), 0.0)
+    slow, bad, exchanged = board.gains(state)
+    assert np.isinf(slow[[1, 3]]).all()
+    assert np.isinf(bad[[1, 3]]).all()
+    assert np.isinf(exchanged[[1, 3]]).all()
+    assert np.isinf(exchanged[:, [1, 3]]).all()
+
+
+def test_the_density_of_time_is_that_of_a_normal_law(board):
+    state = board.start()
+    before = board.log_density_of_time(state)
+    constant = 0.5 * board.n * np.log(2 * np.pi)
+    assert before - constant == pytest.approx(density(board.processes[0], state.values[0]))
+    moved = board.after(state, Move("exchanged", (0, 2)), 0.0)
+    odds = np.log(_ODDS / (board.n - 1))
+    after = board.log_density_of_time(moved) - odds
+    assert after - constant == pytest.approx(density(board.processes[0], moved.values[0]))

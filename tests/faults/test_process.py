@@ -1,0 +1,45 @@
+"""The robust process over contexts."""
+
+import numpy as np
+import pytest
+
+from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_noise
+from msbgen.trend.coordinates import Coordinates, default_names
+from tests.faulty import machine
+
+
+def around(contexts):
+    return Neighbourhoods.of(Coordinates.of(default_names(contexts), contexts).scaled(contexts))
+
+
+def test_one_departure_does_not_choose_the_noise():
+    contexts = machine((4, 4, 4))
+    values = np.log(contexts) @ [0.5, -0.2, 0.3]
+    values += 0.01 * np.random.default_rng(1).standard_normal(len(values))
+    values -= np.median(values)
+    one, none = np.ones(len(values)), np.zeros(len(values), dtype=bool)
+    clean = fit_process(around(contexts), values, one, none)
+    values[20] += 1.0
+    spoilt = fit_process(around(contexts), values, one, none)
+    assert np.sqrt(spoilt.noise.max()) < 0.05
+    raised = raise_noise(clean, around(contexts), values, none)
+    assert np.all(raised.noise >= clean.noise)
+    assert np.sqrt(raised.noise[20]) < 0.1  # its own departure does not excuse it
+
+
+def test_neighbours_that_depart_together_raise_the_noise():
+    contexts = machine((5, 5, 5))
+    rng = np.random.default_rng(2)
+    values = 0.005 * rng.standard_normal(len(contexts))
+    corner = contexts[:, 0] == 2
+    values[corner] += 0.3 * rng.standard_normal(corner.sum())
+    process = Process(1e-4 * np.eye(len(values)), np.full(len(values), 1e-4))
+    noise = raise_noise(process, around(contexts), values, np.zeros(len(values), bool)).noise
+    assert np.median(noise[corner]) > 20 * np.median(noise[contexts[:, 0] > 15])
+
+
+@pytest.mark.parametrize("contexts", [np.array([[1.0], [2.0], [3.0], [4.0]]), machine((3, 3, 1))])
+def test_few_contexts_have_neighbours(contexts):
+    for group in around(contexts).groups:
+        assert len(group) == len(contexts)
+        assert not np.any(group == np.arange(len(contexts))[:, None])

@@ -1,0 +1,97 @@
+"""Which contexts are found at fault, and which are not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msbgen.faults.search import _direct_neighbours, find_suspects
+from tests.faulty import machine, task
+
+
+def suspects(contexts, time, counts):
+    return find_suspects(
+        contexts, time, counts, np.zeros((len(time), 3)), np.zeros(len(time), dtype=bool)
+    )
+
+
+def found(contexts, time, counts):
+    return {(move.kind, move.contexts) for move in suspects(contexts, time, counts).moves}
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10_000), st.sampled_from([0.002, 0.01, 0.08]))
+def test_where_nothing_is_wrong_nothing_is_named(seed, noise):
+    contexts = machine()
+    result = suspects(contexts, *task(contexts, noise, seed))
+    assert result.moves == ()
+    assert np.all(result.factor == 1.0)
+    assert np.all(result.worth == 1.0)
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10_000), st.integers(0, 26), st.floats(1.5, 3.0))
+def test_a_slow_context_is_named_and_its_factor_told(seed, slow, factor):
+    contexts = machine()
+    time, counts = task(contexts, seed=seed)
+    time[slow] *= factor
+    result = suspects(contexts, time, counts)
+    assert [(move.kind, move.contexts) for move in result.moves] == [("slow", (slow,))]
+    assert result.factor[slow] == pytest.approx(factor, rel=0.15)
+    assert 0 < result.worth[slow] <= 1
+    assert np.all(np.delete(result.worth, slow) == 1)
+
+
+@pytest.mark.parametrize("pair", [(0, 13), (5, 24), (10, 12)])
+def test_exchanged_labels_are_named(pair):
+    contexts = machine()
+    time, counts = task(contexts)
+    back = list(pair[::-1])
+    time[list(pair)], counts[list(pair)] = time[back], counts[back]
+    assert found(contexts, time, counts) == {("exchanged", pair)}
+
+
+def test_two_slow_neighbours_and_an_exchange_are_told_apart():
+    contexts = machine((5, 5, 4))
+    time, counts = task(contexts)
+    time[[50, 51]] *= 1.7, 2.4
+    time[[12, 87]], counts[[12, 87]] = time[[87, 12]], counts[[87, 12]]
+    assert found(contexts, time, counts) == {
+        ("slow", (50,)), ("slow", (51,)), ("exchanged", (12, 87)),
+    }  # fmt: skip
+
+
+@given(st.permutations(range(27)))
+@settings(max_examples=6)
+def test_the_order_of_the_contexts_does_not_matter(order):
+    contexts = machine()
+    time, counts = task(contexts)
+    time[7] *= 2.0
+    order = np.array(order)
+    moves = found(contexts[order], time[order], counts[order])
+    assert {(kind, tuple(order[list(at)].tolist())) for kind, at in moves} == {("slow", (7,))}
+
+
+def test_a_cliff_along_a_line_is_no_fault():
+    contexts = machine((5, 5, 5))
+    time, counts = task(contexts)
+    line = (contexts[:, 0] == 2) & (contexts[:, 1] == 70)
+    time[line] *= 2.5
+    assert not any(line[list(at)].any() for _, at in found(contexts, time, counts))
+
+
+def test_whoever_is_excused_is_not_slow():
+    contexts = machine()
+    time, counts = task(contexts)
+    time[4] *= 2.0
+    excused = np.arange(27) == 4
+    result = find_suspects(contexts, time, counts, np.zeros((27, 3)), excused)
+    assert not any(move.kind == "slow" and 4 in move.contexts for move in result.moves)
+
+
+def test_direct_neighbours_of_a_grid_stand_along_its_axes():
+    places = machine((3, 3, 3))
+    ranks = np.column_stack([np.unique(c, return_inverse=True)[1] for c in places.T]) / 2
+    beside = _direct_neighbours(ranks)
+    steps = np.abs(ranks[:, None] - ranks[None]).sum(axis=2)
+    assert np.array_equal(beside, np.isclose(steps, 0.5))

@@ -1,0 +1,42 @@
+"""What a model file says in JSON: taken, or refused in a sentence."""
+
+import json
+
+import numpy as np
+import pytest
+
+from msbgen.data.arrays import StoredArrays
+from msbgen.errors import ProfileError
+from msbgen.faults.findings import Fault, Findings
+from msbgen.generate.labels import plain, stored_findings, stored_labels
+
+STORED = StoredArrays("model.nc", {})
+LABELS = {"resources": {"ways": {"units": "1"}}, "counters": {"misses": {}}, "attrs": {"task": "x"}}
+LABELS |= {"law": {}, "kind": "progress"}
+
+
+def test_labels_are_read_as_they_were_written():
+    assert stored_labels(STORED, json.dumps(LABELS), ["progress"]) == LABELS
+
+
+@pytest.mark.parametrize(
+    "change", [{"kind": "other"}, {"counters": {}}, {"attrs": {"task": None}}, {"law": 3}]
+)
+def test_other_labels_are_refused(change):
+    with pytest.raises(ProfileError, match=r"model\.nc"):
+        stored_labels(STORED, json.dumps(LABELS | change), ["progress"])
+    with pytest.raises(ProfileError, match="labels"):
+        stored_labels(STORED, "no JSON", ["progress"])
+
+
+def test_findings_are_read_or_refused():
+    findings = Findings((Fault("slow", (3,), (), 2.0, 0.5, 9.0),))
+    assert stored_findings(STORED, json.loads(json.dumps(findings.to_plain()))) == findings
+    for wrong in ([{}], [3], 7, [{**findings.to_plain()[0], "factor": "much"}]):
+        with pytest.raises(ProfileError, match="findings"):
+            stored_findings(STORED, wrong)
+
+
+def test_numbers_of_numpy_become_plain():
+    assert plain(np.float64(2.5)) == 2.5
+    assert plain(np.arange(2)) == [0, 1]
