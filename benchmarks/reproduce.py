@@ -26,6 +26,8 @@ and power at clocks never measured; the folder holds public sets, absent ones ar
 ``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
 task graphs, beside every peer; the folder keeps what was said of each run, so that a study that was
 stopped goes on where it was.  `bench_graph.py` times the answers.
+``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put into
+the known contexts of the six tasks: what of them is named, and fits beside those on clean data.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -48,6 +50,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the cores as it is
 
 import allocation
+import dirty
 import graph as graph_study
 import kernels
 import numpy as np
@@ -437,6 +440,10 @@ def main() -> None:
     part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
     part.add_argument("--seeds", type=int, default=len(graph_study.SEEDS), help="of how many draws")
     part.add_argument("--no-run", action="store_true", help="report what the folder holds")
+    part = parts.add_parser("dirty", help="faults in the known contexts: named, and fitted")
+    part.add_argument("--only", nargs="+", choices=dirty.PARTS, default=[*dirty.PARTS])
+    part.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
+    part.add_argument("--seeds", type=int, choices=(1, 2, 3), default=3, help="3")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -458,6 +465,8 @@ def main() -> None:
         seeds = range(arguments.seeds)
         todo = graph_study.report if arguments.no_run else graph_study.run
         todo(arguments.work, seeds)
+    elif arguments.part == "dirty":
+        dirty.run(arguments.only, arguments.tasks, arguments.seeds)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

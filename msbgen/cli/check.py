@@ -20,6 +20,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import check, kernels, quality, relative, runtimes, schema, store, workloads
     from msbgen.errors import ProfileError
+    from msbgen.generate import model
     from msbgen.measure import clocks
 
     dataset = store.load_netcdf(options.file)
@@ -46,6 +47,8 @@ def run(options: argparse.Namespace) -> None:
         for line in clocks.describe_clocks(dataset):
             show(line)
         warnings += quality.doubt_measurements(dataset, source=options.file.name)
+        found = model.doubt_contexts(dataset)
+        warnings += [f"{options.file.name}: {sentence}" for sentence in found]
         notes = quality.note_design(dataset, source=options.file.name)
     for sentence in warnings:
         show(f"warning: {sentence}")

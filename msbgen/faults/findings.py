@@ -35,6 +35,8 @@ class Fault:
         What the context counts in a fit, once mended; at most 1.
     gain : float
         Log odds that it is no chance.
+    levels : tuple of tuple of float
+        Levels of the resources of these contexts, as they were labelled.
     """
 
     kind: str
@@ -43,6 +45,7 @@ class Fault:
     factor: float
     worth: float
     gain: float
+    levels: tuple[tuple[float, ...], ...] = ()
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """What is wrong, what is done about it, and what to do; `describe` names a context."""
@@ -121,10 +124,10 @@ class Findings:
         return iter(self.faults)
 
     @property
-    def contexts(self) -> list[int]:
-        """Contexts that are worth measuring again, each once, the surest first."""
+    def again(self) -> list[tuple[float, ...]]:
+        """Levels of the contexts that are worth measuring again, each once, the surest first."""
         order = sorted(self.faults, key=lambda fault: -fault.gain)
-        return list(dict.fromkeys(i for fault in order for i in fault.contexts))
+        return list(dict.fromkeys(level for fault in order for level in fault.levels))
 
     def sentences(self, describe: Callable[[int], str], counters: Sequence[str]) -> list[str]:
         """One a fault; see :meth:`Fault.sentence`."""
@@ -181,6 +184,7 @@ class Findings:
                     float(one["factor"]),
                     float(one["worth"]),
                     float(one["gain"]),
+                    tuple(tuple(float(v) for v in level) for level in one["levels"]),
                 )
                 for one in plain
             )

@@ -55,7 +55,8 @@ class Process:
 
     def precision(self) -> Floats:
         """Inverse covariance, (n, n)."""
-        return np.linalg.inv(self.smooth + np.diag(self.noise))
+        inverse = np.linalg.inv(self.smooth + np.diag(self.noise))
+        return np.asarray(inverse, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,8 @@ too long, fit no other, or changed places (:mod:`msbgen.faults`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
@@ -55,6 +57,14 @@ def find_faults(
     -----
     A fifth of the time of a fit where nothing is wrong, O(n³).
     """
+    faults = _found(counts, duration, contexts, interval, clock)
+    levels = [tuple(row) for row in contexts.tolist()]
+    return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in faults))
+
+
+def _found(
+    counts: Floats, duration: Floats, contexts: Floats, interval: float, clock: int
+) -> list[Fault]:
     faults = [
         Fault(
             "count", (w.context,), (w.run, w.interval, w.counter), w.factor, 1.0, np.log(w.factor)
@@ -65,11 +75,11 @@ def find_faults(
         counts = counts.copy()
         mend_counts(counts, faults)
     if len(contexts) < _CONTEXTS * (contexts.shape[1] + 1):
-        return Findings(tuple(faults))
+        return faults
     measured = to_progress(counts, duration, interval, knots=uniform_knots(_BINS), clock=clock)
     used = usable_runs(measured.total, clock)
     if not used.any(axis=1).all():
-        return Findings(tuple(faults))  # the fit says so
+        return faults  # the fit says so
     excused = np.zeros(len(contexts), dtype=bool)
     stretches = []
     if clock != 0:
@@ -108,7 +118,7 @@ def find_faults(
         faults.append(
             Fault(move.kind, places, (), own_factor if slow else 1.0, worth if slow else 1.0, gain)
         )
-    return Findings(tuple(faults))
+    return faults
 
 
 def _variance(quantities: Floats, used: NDArray[np.bool_], means: Floats) -> Floats:

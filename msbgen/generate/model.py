@@ -504,6 +504,18 @@ def fit_profiles(
     )
 
 
+def doubt_contexts(dataset: xr.Dataset) -> list[str]:
+    """Say what of valid, measured profiles does not belong, a sentence each; nothing is refused.
+
+    What :func:`fit_profiles` would name, and fit without (:mod:`msbgen.generate.faults`).
+    """
+    if "kind" in dataset.attrs or not 1 < dataset.sizes["context"] <= _MOST_KNOWN:
+        return []
+    counts, duration, table, interval = _measured(dataset)
+    clock = progress_clock(dataset)
+    return name_faults(dataset, find_faults(counts, duration, table, interval, clock))
+
+
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
     """Counts, durations, contexts and interval as the laws take them."""
     table, interval = context_table(dataset), sampling_interval(dataset)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,6 +83,8 @@ class Plan:
     calibrated : bool
         Whether the errors are calibrated on held-out known contexts (`msbgen.plan.prior` says how
         well).
+    again : int
+        So many rows, the first ones, measure again what looks wrong.
     """
 
     resources: tuple[str, ...]
@@ -92,6 +94,7 @@ class Plan:
     error: Floats
     noise: float
     calibrated: bool
+    again: int = 0
 
     @property
     def pays(self) -> int:
@@ -117,6 +120,10 @@ class Plan:
         lines = [
             f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s",
         ]
+        if self.again:
+            lines.append(
+                f"the first {self.again} measure again what looks wrong: drop the old runs there"
+            )
         if self.calibrated:
             lines.append(
                 f"expected error of profiles {self.error[0]:.3g} of the largest counts before, "
@@ -231,26 +238,50 @@ def plan_contexts(
         prior = prior_of_levels(axes, run_seconds or 1.0)
     room = np.inf if most_contexts is None else max(most_contexts - prior.n_known, 0)
     allowed = _allowed(axes, candidates, names)
+    again = np.array(_again(source, axes, allowed), dtype=np.int64)
+    seconds = least_runs * prior.cost[again] + overhead
+    fits = (seconds.cumsum() <= limit.seconds) & (np.arange(len(again)) < limit.contexts)
+    again, seconds = again[fits], seconds[fits]
+    allowed[again] = False
     design = greedy_design(
         prior.quantities,
         prior.cost,
         prior.before,
         propose_contexts([len(axis) for axis in axes], prior.cost, allowed),
         window=_WINDOW,
-        seconds=limit.seconds,
-        contexts=min(limit.contexts, room),
+        seconds=limit.seconds - seconds.sum(),
+        contexts=min(limit.contexts - len(again), room),
         overhead=overhead,
         least_runs=least_runs,
         most_runs=most_runs,
     )
-    if len(design.index) == 0:
+    if len(design.index) + len(again) == 0:
         if limit.is_time:
             raise ArgumentError(f"budget is {budget!r}; the first context alone would take longer.")
         raise ArgumentError(
             f"budget is {budget!r}, and no context is left: every allowed one is measured, or "
             f"as many as a model may hold; give a time to repeat runs."
         )
-    return _labelled(design, names, all_points(axes), prior)
+    first = replace(
+        design,
+        index=np.concatenate([again, design.index]),
+        runs=np.concatenate([np.full(len(again), least_runs), design.runs]),
+        seconds=np.concatenate([seconds, design.seconds]),
+        # what they lower is not known: the model does not trust what it has there
+        error=np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
+    )
+    return _labelled(first, names, all_points(axes), prior, len(again))
+
+
+def _again(
+    source: ProfileModel | Mapping[str, ArrayLike], axes: list[Floats], allowed: NDArray[np.bool_]
+) -> list[int]:
+    """Contexts of the platform that were measured wrongly, the surest first."""
+    if not isinstance(source, ProfileModel):
+        return []
+    rows = [np.array(levels) for levels in source.findings.again]
+    places = [int(nearest_index(axes, row)) for row in rows if holds(axes, row)]
+    return [place for place in places if allowed[place]]
 
 
 def parse_budget(budget: str | int) -> Budget:
@@ -382,7 +413,9 @@ def _allowed(
     return allowed
 
 
-def _labelled(design: Design, names: tuple[str, ...], platform: Floats, prior: Prior) -> Plan:
+def _labelled(
+    design: Design, names: tuple[str, ...], platform: Floats, prior: Prior, again: int
+) -> Plan:
     return Plan(
         names,
         platform[design.index],
@@ -391,4 +424,5 @@ def _labelled(design: Design, names: tuple[str, ...], platform: Floats, prior: P
         design.error,
         prior.noise,
         prior.calibrated,
+        again,
     )

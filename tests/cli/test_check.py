@@ -2,9 +2,11 @@
 
 import os
 
+import numpy as np
 import pytest
 
 from broken import BROKEN
+from conftest import synthetic_task
 from msbgen.data.store import write_profiles
 
 
@@ -94,3 +96,16 @@ def test_a_corner_that_was_not_measured_is_no_problem(measured, tmp_path, msbgen
     done = msbgen("check", "task.nc")
     assert "note: task.nc: 1 of" in done.stdout
     assert done.stdout.endswith("no problem found\n")
+
+
+def test_check_names_what_does_not_belong(tmp_path, msbgen):
+    contexts = [(ways, clock) for ways in (2, 3, 4, 6, 8) for clock in (1.0, 1.25, 1.5, 2.0)]
+    task = synthetic_task(np.array(contexts, dtype=float), n_runs=2)
+    swapped = task.copy(deep=True)
+    for name in (*("instructions", "cache_requests", "cache_misses"), "duration"):
+        swapped[name][[2, 17]] = task[name][[17, 2]].values
+    write_profiles(swapped, tmp_path / "task.nc")
+    done = msbgen("check", "task.nc")
+    assert done.returncode == 0
+    assert "context 2 " in done.stdout and "context 17 " in done.stdout
+    assert "look exchanged" in done.stdout and "usable, with warnings" in done.stdout

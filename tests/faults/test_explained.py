@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from faulty import machine, task
 from msbgen.faults.explained import Explained
-from tests.faulty import machine, task
 
 
 def test_a_law_of_the_form_is_found_exactly():

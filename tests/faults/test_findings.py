@@ -7,9 +7,9 @@ import pytest
 
 from msbgen.faults.findings import Fault, Findings
 
-SLOW = Fault("slow", (1,), (), 2.0, 0.5, 30.0)
+SLOW = Fault("slow", (1,), (), 2.0, 0.5, 30.0, ((2.0, 3.0),))
 BAD = Fault("bad", (2,), (), 1.0, 1.0, 20.0)
-EXCHANGED = Fault("exchanged", (0, 3), (), 1.0, 1.0, 40.0)
+EXCHANGED = Fault("exchanged", (0, 3), (), 1.0, 1.0, 40.0, ((0.0, 1.0), (6.0, 7.0)))
 STRETCHED = Fault("stretched", (4,), (1.0, 0.2, 0.4), 1.5, 1.0, 9.0)
 COUNT = Fault("count", (4,), (0.0, 3.0, 1.0), 1e6, 1.0, 14.0)
 ALL = Findings((SLOW, BAD, EXCHANGED, STRETCHED, COUNT))
@@ -61,4 +61,4 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
 def test_plain_and_back():
     again = Findings.from_plain(json.loads(json.dumps(ALL.to_plain())))
     assert again == ALL
-    assert again.contexts == [0, 3, 1, 2, 4]
+    assert again.again == [(0.0, 1.0), (6.0, 7.0), (2.0, 3.0)]

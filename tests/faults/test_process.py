@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from faulty import machine
 from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_noise
 from msbgen.trend.coordinates import Coordinates, default_names
-from tests.faulty import machine
 
 
 def around(contexts):

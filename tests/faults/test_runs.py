@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from faulty import machine, task
 from msbgen.faults.runs import find_stretches
-from tests.faulty import machine, task
 
 
 def amounts(contexts, runs, seed=0):

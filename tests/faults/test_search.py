@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from faulty import machine, task
 from msbgen.faults.search import _direct_neighbours, find_suspects
-from tests.faulty import machine, task
 
 
 def suspects(contexts, time, counts):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import msbgen
+from conftest import synthetic_task
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.generate.clock import resample
 from msbgen.generate.faults import find_faults, name_faults
-from tests.conftest import synthetic_task
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 

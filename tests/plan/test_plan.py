@@ -1,5 +1,6 @@
 """Plans from a model and from nothing, budgets and levels."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_contexts, read_planned_contexts
 from msbgen.errors import ArgumentError
+from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
@@ -176,3 +178,18 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
     given = plan_contexts(model, 3, levels=LEVELS)
     assert given.resources == ("cache_ways", "frequency")
     assert len(given.runs) == 3
+
+
+def test_what_looks_wrong_is_measured_again_first(gzip):
+    model = gzip[1]
+    levels = tuple(model.law.contexts[5].tolist())
+    fault = Fault("slow", (5,), (), 2.0, 0.5, 9.0, (levels,))
+    spoilt = replace(model, findings=Findings((fault,)))
+    plan = plan_contexts(spoilt, 6)
+    assert plan.again == 1
+    assert plan.contexts[0].tolist() == list(levels)
+    assert len(plan.contexts) == len(plan.runs) == len(plan.seconds) == len(plan.error) - 1 == 6
+    assert "measure again" in plan.describe()
+    whole = plan_contexts(model, 5)
+    assert np.array_equal(plan.contexts[1:], whole.contexts) and whole.again == 0
+    assert plan_contexts(spoilt, 1).contexts.tolist() == [list(levels)]
