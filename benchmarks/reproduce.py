@@ -26,8 +26,8 @@ and power at clocks never measured; the folder holds public sets, absent ones ar
 ``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
 task graphs, beside every peer; the folder keeps what was said of each run, so that a study that was
 stopped goes on where it was.  `bench_graph.py` times the answers.
-``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put into
-the known contexts of the six tasks: what of them is named, and fits beside those on clean data.
+``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put
+into the known contexts of the six tasks: what is named, and fits beside those to clean data.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 

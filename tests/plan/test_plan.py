@@ -191,5 +191,6 @@ def test_what_looks_wrong_is_measured_again_first(gzip):
     assert len(plan.contexts) == len(plan.runs) == len(plan.seconds) == len(plan.error) - 1 == 6
     assert "measure again" in plan.describe()
     whole = plan_contexts(model, 5)
-    assert np.array_equal(plan.contexts[1:], whole.contexts) and whole.again == 0
+    assert np.array_equal(plan.contexts[1:], whole.contexts)
+    assert whole.again == 0
     assert plan_contexts(spoilt, 1).contexts.tolist() == [list(levels)]
