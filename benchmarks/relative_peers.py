@@ -137,7 +137,8 @@ def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
             "kriging": np.insert(kriging.predict(then), s, 1.0, axis=1),
             "trees": by_trees,
         }
-        mean = sum(WEIGHTS[name] * part for name, part in parts.items())
+        weights = [WEIGHTS[name] for name in parts]
+        mean = np.average(list(parts.values()), axis=0, weights=weights)
         mean[:, s] = 1.0
         found[:, s] = asked[:, [s]] * np.maximum(mean, LEAST)
     return found
