@@ -19,7 +19,7 @@ from graph_data import study
 from tables import ROOT, markdown
 
 from msbgen.data.devices import device_contexts
-from msbgen.data.graph_writers import write_graph
+from msbgen.data.graphs.writers import write_graph
 from msbgen.predict.graph.boards import Board
 from msbgen.predict.graph.predictor import GraphPredictor
 from msbgen.predict.graph.storage import save_graph_model

@@ -16,7 +16,7 @@ from tables import PROFILES, TASKS
 
 import msbgen
 from msbgen.data.devices import device_contexts, shipped_device
-from msbgen.data.graph_families import FAMILIES, family_graph
+from msbgen.data.graphs.families import FAMILIES, family_graph
 from msbgen.schedule import soc
 from msbgen.schedule.phases import phase_table
 

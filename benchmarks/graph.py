@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
 from msbgen.data.devices import Device
-from msbgen.data.graph_runs import run_contexts
+from msbgen.data.graphs.runs import run_contexts
 from msbgen.predict.graph.boards import Board
 from msbgen.predict.graph.evaluation import (
     compare_over_graphs,

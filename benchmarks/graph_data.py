@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 import msbgen
 from msbgen.data.devices import Device, device_contexts, shipped_device
-from msbgen.data.graph_families import FAMILIES, family_graph
-from msbgen.data.graph_runs import join_graph_runs
+from msbgen.data.graphs.families import FAMILIES, family_graph
+from msbgen.data.graphs.runs import join_graph_runs
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.generate.model import fit_profiles
 from msbgen.platform.config import PlatformConfig

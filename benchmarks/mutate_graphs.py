@@ -12,7 +12,7 @@ import xarray as xr
 from mutate_machines import DoubtError
 
 import msbgen
-from msbgen.data.graphs import describe_graph
+from msbgen.data.graphs.schema import describe_graph
 from msbgen.schedule import soc
 
 GRAPHS = ("graph.nc", "graph.json", "graph.dot", "graph.csv", "workflow.json")

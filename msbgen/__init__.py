@@ -21,16 +21,16 @@ _MODULES = {
     "data.costs": ("Costs", "costs_of"),
     "data.devices": ("Device", "device_contexts", "read_device", "shipped_device"),
     "data.energy": ("add_energy", "power_over_time", "scale_energy", "total_energy"),
-    "data.graph_families": ("family_graph",),
-    "data.graph_readers": ("read_graph",),
-    "data.graph_runs": (
+    "data.graphs.families": ("family_graph",),
+    "data.graphs.readers": ("read_graph",),
+    "data.graphs.runs": (
         "join_graph_runs",
         "make_graph_runs",
         "read_graph_runs",
         "write_graph_runs",
     ),
-    "data.graph_writers": ("write_graph",),
-    "data.graphs": ("make_graph", "with_profiles", "with_times"),
+    "data.graphs.schema": ("make_graph", "with_profiles", "with_times"),
+    "data.graphs.writers": ("write_graph",),
     "data.kernels": ("join_kernels", "make_kernels", "read_kernels", "write_kernels"),
     "data.kernels_readers": (
         "ColumnMap",

@@ -6,7 +6,7 @@ import numpy as np
 
 import soc
 from msbgen.data.devices import shipped_device
-from msbgen.data.graph_families import family_graph
+from msbgen.data.graphs.families import family_graph
 from msbgen.schedule.agents.worlds import World, plain_contexts
 from msbgen.schedule.soc import Simulator
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from msbgen.data.devices import Cluster, Device, device_contexts
-from msbgen.data.graph_runs import make_graph_runs
-from msbgen.data.graphs import make_graph
+from msbgen.data.graphs.runs import make_graph_runs
+from msbgen.data.graphs.schema import make_graph
 from msbgen.data.schema import make_profiles
 from msbgen.predict.graph.boards import Board, prepare_graph
 from msbgen.predict.graph.factors import Factors, estimate

@@ -122,15 +122,15 @@ def run_check(options: argparse.Namespace) -> None:
     if options.kinds and not options.profiles:
         raise UsageError("--kinds needs the profiles that it names; give --profiles DIR.")
 
-    from msbgen.data import graph_writers, graphs
+    from msbgen.data.graphs import schema, writers
     from msbgen.errors import ProfileError
 
-    if options.out and options.out.suffix.lower() not in graph_writers.ENDINGS:
-        known = ", ".join(graph_writers.ENDINGS)
+    if options.out and options.out.suffix.lower() not in writers.ENDINGS:
+        known = ", ".join(writers.ENDINGS)
         raise UsageError(f"{options.out}: ends like no graph; one of {known} is wanted.")
     graph = read(options.graph, tasks=options.tasks, seed=options.seed)
     if options.profiles:
-        found = graphs.kinds_of(graph)
+        found = schema.kinds_of(graph)
         for name in options.kinds:
             if name not in found:
                 raise UsageError(f"--kinds names '{name}', of which {options.graph} has no task.")
@@ -138,17 +138,17 @@ def run_check(options: argparse.Namespace) -> None:
         profiles = read_profiles(options.profiles, wanted, options.graph.name, tables=False)
         with shared.about(str(options.graph.name)):
             if options.kinds:
-                graph = graphs.with_profiles(graph, profiles, options.kinds)
+                graph = schema.with_profiles(graph, profiles, options.kinds)
             else:
-                timed = graphs.with_times(graph, profiles)
+                timed = schema.with_times(graph, profiles)
                 limits = timed["bcet"].values, timed["wcet"].values
-                problems = list(graphs.other_time_unit(graph, *limits))
+                problems = list(schema.other_time_unit(graph, *limits))
                 if problems:
                     raise ProfileError(*problems)
                 graph = timed
     if options.out:
-        graph_writers.write_graph(graph, options.out, overwrite=options.force)
-    shared.show(f"{options.out or options.graph}:\n{graphs.describe_graph(graph)}")
+        writers.write_graph(graph, options.out, overwrite=options.force)
+    shared.show(f"{options.out or options.graph}:\n{schema.describe_graph(graph)}")
 
 
 def run_simulate(options: argparse.Namespace) -> None:
@@ -157,13 +157,14 @@ def run_simulate(options: argparse.Namespace) -> None:
     inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import graph_runs, graphs
+    from msbgen.data.graphs.runs import write_graph_runs
+    from msbgen.data.graphs.schema import kinds_of
     from msbgen.schedule import soc
 
     device = read_device(options.device)
     graph = read(options.graph, seed=options.seed)
     table = device_contexts(device, options.contexts)
-    names = graphs.kinds_of(graph)
+    names = kinds_of(graph)
     profiles = read_profiles(options.profiles, names, options.graph.name)
     with shared.inside(options.profiles):
         simulator = soc.Simulator(device, profiles)
@@ -177,7 +178,7 @@ def run_simulate(options: argparse.Namespace) -> None:
         noise=not options.no_noise,
         rng=options.seed,
     )
-    graph_runs.write_graph_runs(runs, options.out, overwrite=options.force)
+    write_graph_runs(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {summary(runs, device)}")
     beyond = int(runs["extrapolated"].values.sum())
     if beyond:
@@ -212,16 +213,16 @@ def graph_file(path: Path) -> Path | None:
 
 def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     """A graph from a file of any sort, or drawn: ``FAMILY:SIZE``."""
-    from msbgen.data import graph_families, graph_readers
+    from msbgen.data.graphs import families, readers
 
     if graph_file(path):
-        return graph_readers.read_graph(path, tasks=tasks)
+        return readers.read_graph(path, tasks=tasks)
     family, _, size = str(path).partition(":")
     if tasks is not None:
         raise UsageError("--tasks is for lists of parents; drop it.")
     if not size.isascii() or not size.isdigit() or len(size) > 6:
         raise UsageError(f"'{path}' is no family and size, as cholesky:6, and no file.")
-    return graph_families.family_graph(family, int(size), rng=seed)
+    return families.family_graph(family, int(size), rng=seed)
 
 
 def sheet_file(device: str) -> Path | None:

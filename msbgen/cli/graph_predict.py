@@ -93,7 +93,7 @@ def run_fit(options: argparse.Namespace) -> None:
             f"each is wanted."
         )
 
-    from msbgen.data import graph_runs
+    from msbgen.data.graphs.runs import read_graph_runs
     from msbgen.predict import extras
     from msbgen.predict.graph import predictor as graphs
     from msbgen.predict.graph import storage
@@ -101,7 +101,7 @@ def run_fit(options: argparse.Namespace) -> None:
     if not options.schedule_only:
         extras.check_libraries()
     devices = [whole.read_device(name) for name in options.device]
-    runs = [graph_runs.read_graph_runs(p, device) for p, device in zip(options.runs, devices)]
+    runs = [read_graph_runs(p, device) for p, device in zip(options.runs, devices)]
     names = dict.fromkeys(str(name) for part in runs for name in part["graph"].values)
     found = {name: _graph(options.graphs, name) for name in names}
     profiles: dict[str, xr.Dataset] = {}
@@ -169,14 +169,14 @@ def run_predict(options: argparse.Namespace) -> None:
 
 def _graph(folder: Path, name: str) -> xr.Dataset:
     """The graph that runs call so: a file of a folder with or without its ending."""
-    from msbgen.data import graph_readers
+    from msbgen.data.graphs import readers
     from msbgen.errors import ProfileError
 
-    ends = ("", *graph_readers.ENDINGS)
+    ends = ("", *readers.ENDINGS)
     for path in (folder / f"{name}{end}" for end in ends):
         if path.is_file():
             with shared.inside(folder):
-                return graph_readers.read_graph(path)
+                return readers.read_graph(path)
     raise ProfileError(
         f"{folder}: has no graph '{name}', of which there are runs; {name}.nc is wanted."
     )

@@ -9,8 +9,8 @@ import xarray as xr
 import soc
 from msbgen.cli import graph as verb
 from msbgen.data.devices import shipped_device
-from msbgen.data.graph_readers import read_graph
-from msbgen.data.graph_runs import read_graph_runs
+from msbgen.data.graphs.readers import read_graph
+from msbgen.data.graphs.runs import read_graph_runs
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.schedule.phases import write_phases

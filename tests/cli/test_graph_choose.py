@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import shipped_device
-from msbgen.data.graph_writers import write_graph
+from msbgen.data.graphs.writers import write_graph
 from msbgen.predict.graph.forecaster import GraphForecaster
 from msbgen.predict.graph.kinds import read_kinds
 from msbgen.predict.graph.predictor import GraphPredictor

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import shipped_device
-from msbgen.data.graph_runs import write_graph_runs
-from msbgen.data.graph_writers import write_graph
+from msbgen.data.graphs.runs import write_graph_runs
+from msbgen.data.graphs.writers import write_graph
 from msbgen.data.store import write_profiles
 from msbgen.predict.graph.kinds import read_kinds
 from msbgen.predict.graph.storage import load_graph_model

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import msbgen.predict.graph._kernels as _kernels
 from msbgen.data.devices import Device, check_contexts
-from msbgen.data.graphs import edges_of, kinds_of, lacking_kind, topological_order
+from msbgen.data.graphs.schema import edges_of, kinds_of, lacking_kind, topological_order
 from msbgen.errors import ProfileError
 from msbgen.predict.graph.kinds import Kind
 

@@ -19,8 +19,8 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device
-from msbgen.data.graph_runs import run_contexts, validate_graph_runs
-from msbgen.data.graphs import graph_name
+from msbgen.data.graphs.runs import run_contexts, validate_graph_runs
+from msbgen.data.graphs.schema import graph_name
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.machine import OnProgress
 from msbgen.predict.graph.boards import Arrays, Board, Indices, Prepared, prepare_graph

@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.graphs import EDGE_TYPES, edges_of
+from msbgen.data.graphs.schema import EDGE_TYPES, edges_of
 from msbgen.predict.graph._kernels import CLUSTER, END, START, SWIFTNESS
 from msbgen.predict.graph.boards import Board, Indices, Prepared, placements, prepare_graph
 from msbgen.predict.graph.factors import Factors

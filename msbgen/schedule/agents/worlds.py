@@ -20,7 +20,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device, check_contexts, device_contexts
-from msbgen.data.graphs import edges_of, topological_order
+from msbgen.data.graphs.schema import edges_of, topological_order
 from msbgen.errors import ArgumentError
 from msbgen.schedule.soc import Outcome, Program, Simulator
 

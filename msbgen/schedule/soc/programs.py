@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.graphs import edges_of, kinds_of, topological_order
+from msbgen.data.graphs.schema import edges_of, kinds_of, topological_order
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

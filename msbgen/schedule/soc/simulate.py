@@ -28,8 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import msbgen.schedule.soc._kernels as _kernels
 from msbgen.data.devices import Device, check_contexts
-from msbgen.data.graph_runs import make_graph_runs
-from msbgen.data.graphs import graph_name, lacking_kind, other_time_unit
+from msbgen.data.graphs.runs import make_graph_runs
+from msbgen.data.graphs.schema import graph_name, lacking_kind, other_time_unit
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.schedule.soc.programs import Program
 from msbgen.schedule.soc.rates import RESOLUTION, Rates

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import device_contexts
-from msbgen.data.graphs import make_graph
+from msbgen.data.graphs.schema import make_graph
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.predict.graph.boards import Board, placements, prepare_graph, schedule
 from msbgen.predict.graph.factors import Factors

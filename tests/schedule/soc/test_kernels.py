@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import soc
 from graphs import longest_path, small_graphs
 from msbgen.data.devices import Device, shipped_device
-from msbgen.data.graphs import edges_of, make_graph
+from msbgen.data.graphs.schema import edges_of, make_graph
 from msbgen.schedule.soc import Simulator
 from msbgen.schedule.soc import _kernels as kernels
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs import small_graphs
-from msbgen.data.graph_families import FAMILIES, family_graph
-from msbgen.data.graphs import edges_of, make_graph
+from msbgen.data.graphs.families import FAMILIES, family_graph
+from msbgen.data.graphs.schema import edges_of, make_graph
 from msbgen.schedule.soc import Program
 
 

@@ -6,9 +6,9 @@ import xarray as xr
 
 import soc
 from msbgen.data.devices import device_contexts, shipped_device
-from msbgen.data.graph_families import FAMILIES, family_graph
-from msbgen.data.graph_runs import validate_graph_runs
-from msbgen.data.graphs import make_graph
+from msbgen.data.graphs.families import FAMILIES, family_graph
+from msbgen.data.graphs.runs import validate_graph_runs
+from msbgen.data.graphs.schema import make_graph
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_lines

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.data import graph_runs
 from msbgen.data.devices import device_contexts, shipped_device
-from msbgen.data.graph_runs import make_graph_runs, read_graph_runs, validate_graph_runs
+from msbgen.data.graphs import runs as graph_runs
+from msbgen.data.graphs.runs import make_graph_runs, read_graph_runs, validate_graph_runs
 from msbgen.errors import ArgumentError, ProfileError
 
 TX2 = shipped_device("tx2")

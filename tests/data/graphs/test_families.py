@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.data.graph_families import FAMILIES, family_graph
+from msbgen.data.graphs.families import FAMILIES, family_graph
 from msbgen.data.shipped import shipped_folder
 from msbgen.errors import ArgumentError
 

@@ -6,7 +6,7 @@ of that name.
 
 from __future__ import annotations
 
-from msbgen.data.graph_builder import Family, Operation, Program
+from msbgen.data.graphs.builder import Family, Operation, Program
 
 
 def _lu(p: Program, n: int) -> None:

@@ -15,8 +15,8 @@ from itertools import pairwise
 
 import xarray as xr
 
-from msbgen.data.graph_records import NUMBERS, Edge, Records, Task, shown
-from msbgen.data.graphs import EDGE_TYPES, TASK_NUMBERS, edges_of
+from msbgen.data.graphs.records import NUMBERS, Edge, Records, Task, shown
+from msbgen.data.graphs.schema import EDGE_TYPES, TASK_NUMBERS, edges_of
 
 _TOKENS = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|(?<![^\n])\#[^\n]*)

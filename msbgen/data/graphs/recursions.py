@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msbgen.data.graph_builder import Family, Operation, Program
+from msbgen.data.graphs.builder import Family, Operation, Program
 
 
 def _merge_sort(p: Program, n: int) -> None:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs import small_graphs
-from msbgen.data.graph_dot import dot_lines, read_dot
-from msbgen.data.graphs import edges_of, make_graph
+from msbgen.data.graphs.dot import dot_lines, read_dot
+from msbgen.data.graphs.schema import edges_of, make_graph
 from msbgen.errors import ProfileError
 
 

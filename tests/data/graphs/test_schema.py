@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs import all_paths, longest_path, small_graphs
-from msbgen.data import graphs
-from msbgen.data.graphs import make_graph, validate_graph
+from msbgen.data.graphs import schema as graphs
+from msbgen.data.graphs.schema import make_graph, validate_graph
 from msbgen.errors import ArgumentError, ProfileError
 
 

@@ -3,10 +3,10 @@
 import pytest
 import xarray as xr
 
-from msbgen.data.graph_families import FAMILIES, family_graph
-from msbgen.data.graph_readers import read_graph
-from msbgen.data.graph_writers import ENDINGS, write_graph
-from msbgen.data.graphs import make_graph
+from msbgen.data.graphs.families import FAMILIES, family_graph
+from msbgen.data.graphs.readers import read_graph
+from msbgen.data.graphs.schema import make_graph
+from msbgen.data.graphs.writers import ENDINGS, write_graph
 from msbgen.errors import ArgumentError, ProfileError
 
 

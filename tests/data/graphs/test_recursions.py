@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from msbgen.data import graph_recursions
-from msbgen.data.graph_families import family_graph
+from msbgen.data.graphs import recursions
+from msbgen.data.graphs.families import family_graph
 
 
 def operations(graph):
@@ -51,7 +51,7 @@ def test_a_search_for_queens_visits_what_a_naive_one_does():
     for n in (4, 5, 6):
         for start in itertools.permutations(range(n), 2):
             if abs(start[0] - start[1]) > 1:
-                assert graph_recursions._visited(n, start) == naive(n, list(start))
+                assert recursions._visited(n, start) == naive(n, list(start))
 
 
 @pytest.mark.parametrize("family", ["quick-sort", "tree-search", "floorplan", "knapsack", "layers"])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.data.graph_builder import Family, Operation, Program
+from msbgen.data.graphs.builder import Family, Operation, Program
 from msbgen.errors import ArgumentError
 
 OPERATIONS = {"map": Operation("gzip", 0.5, 2), "sum": Operation("sort", 0.1, 1, 0.3)}

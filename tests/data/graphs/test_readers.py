@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from msbgen.data.graph_readers import read_graph
-from msbgen.data.graphs import edges_of
+from msbgen.data.graphs.readers import read_graph
+from msbgen.data.graphs.schema import edges_of
 from msbgen.errors import ProfileError
 
 # as WfFormat 1.5 has it: https://github.com/wfcommons/WfFormat; written for this test

@@ -12,9 +12,9 @@ from typing import Any
 import xarray as xr
 
 from msbgen.data.files import check_input
-from msbgen.data.graph_dot import read_dot
-from msbgen.data.graph_records import NUMBERS, Edge, Records, Task, checked, only, shown
-from msbgen.data.graphs import GRAPH_SCHEMA, read_graph_file
+from msbgen.data.graphs.dot import read_dot
+from msbgen.data.graphs.records import NUMBERS, Edge, Records, Task, checked, only, shown
+from msbgen.data.graphs.schema import GRAPH_SCHEMA, read_graph_file
 from msbgen.data.tables import read_lines
 from msbgen.errors import ProfileError
 

@@ -3,7 +3,7 @@
 Each family is the graph of an algorithm (tiled factorisations, wavefronts, butterflies, recursive
 sorts and searches, workflows); its operations run as the programs whose traces ship, each family's
 as its own.  Families are what predictors hold back as a whole.  The shapes are in
-:mod:`msbgen.data.graph_shapes` and :mod:`msbgen.data.graph_recursions`.
+:mod:`msbgen.data.graphs.shapes` and :mod:`msbgen.data.graphs.recursions`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import operator
 import numpy as np
 import xarray as xr
 
-from msbgen.data import graph_recursions, graph_shapes
-from msbgen.data.graph_builder import Family
-from msbgen.data.graphs import make_graph
+from msbgen.data.graphs import recursions, shapes
+from msbgen.data.graphs.builder import Family
+from msbgen.data.graphs.schema import make_graph
 from msbgen.errors import ArgumentError
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (*graph_shapes.FAMILIES, *graph_recursions.FAMILIES)
+    family.name: family for family in (*shapes.FAMILIES, *recursions.FAMILIES)
 }
 # Graphs of more tasks take minutes to draw, and nobody schedules them one by one.
 _MOST_TASKS = 20_000

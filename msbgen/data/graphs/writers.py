@@ -10,8 +10,8 @@ from typing import Any
 import xarray as xr
 
 from msbgen.data.files import replace_file
-from msbgen.data.graph_dot import dot_lines
-from msbgen.data.graphs import (
+from msbgen.data.graphs.dot import dot_lines
+from msbgen.data.graphs.schema import (
     GRAPH_SCHEMA,
     TASK_NUMBERS,
     edges_of,

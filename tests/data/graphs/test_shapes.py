@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from msbgen.data.graph_families import family_graph
-from msbgen.data.graphs import edges_of
+from msbgen.data.graphs.families import family_graph
+from msbgen.data.graphs.schema import edges_of
 
 
 def counts(family, n):

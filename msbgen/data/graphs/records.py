@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from msbgen.data.graphs import EDGE_TYPES, TASK_NUMBERS, make_graph
+from msbgen.data.graphs.schema import EDGE_TYPES, TASK_NUMBERS, make_graph
 from msbgen.errors import ArgumentError, ProfileError
 
 # What a task may be given in a file of ours, beside name and kind.

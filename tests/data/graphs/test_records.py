@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.data.graph_records import Edge, Records, Task, checked, only, shown
+from msbgen.data.graphs.records import Edge, Records, Task, checked, only, shown
 from msbgen.errors import ProfileError
 
 
