@@ -30,6 +30,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.kernels import parameter_names, parameter_table
+from msbgen.errors import ArgumentError
 
 _IMAGE = ("batch", "channels", "height", "width")
 # Parameters of each kind; all are whole numbers, flags are 0 or 1.
@@ -51,6 +52,8 @@ KINDS: dict[str, tuple[str, ...]] = {
 # Every parameter of some kind, once.
 PARAMETERS = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _FLOAT = 4  # bytes
+# What may be 0; all else is a size, a stride or a number of parts.
+_MAY_BE_ZERO = frozenset({"padding", "padding_height", "padding_width", "bias", "inplace", "ceil"})
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,11 @@ def works_of(dataset: xr.Dataset) -> tuple[NDArray[np.float64], NDArray[np.float
 
     A kind is known where all its parameters are there: of a dataset of measurements, or of
     workloads.
+
+    Raises
+    ------
+    ArgumentError
+        A kernel that cannot be: parts of a size, a size of 0, a window larger than its image.
     """
     names = parameter_names(dataset)
     flops = np.full(dataset["kind"].size, np.nan)
@@ -162,8 +170,24 @@ def works_of(dataset: xr.Dataset) -> tuple[NDArray[np.float64], NDArray[np.float
         wanted = KINDS.get(str(word))
         if wanted is None or any(np.isnan(given.get(name, np.nan)) for name in wanted):
             continue
+        _check_possible(i, str(word), given)
         point = Point.of(str(word), **given)
         if point not in known:
             known[point] = work_of(point)
         flops[i], touched[i] = known[point].flops, known[point].touched
     return flops, touched
+
+
+def _check_possible(row: int, kind: str, given: Mapping[str, float]) -> None:
+    for name in KINDS[kind]:
+        value, least = given[name], 0 if name in _MAY_BE_ZERO else 1
+        if value < least or value != int(value):
+            raise ArgumentError(
+                f"kernel {row}, a {kind}, has the {name} {value:g}; a whole number from {least} on "
+                f"is wanted."
+            )
+    point = Point.of(kind, **given)
+    if (kind == "conv2d" or kind.endswith("_pool")) and min(out_sides(point)) < 1:
+        raise ArgumentError(
+            f"kernel {row}, a {kind}, has a window larger than its image; a smaller one is wanted."
+        )

@@ -18,6 +18,7 @@ from msbgen.data.kinds import (
     works_of,
 )
 from msbgen.data.workloads import make_workload
+from msbgen.errors import ArgumentError
 
 SIDES = st.integers(1, 9)
 
@@ -91,3 +92,23 @@ def test_works_of_datasets_are_those_of_their_kernels_where_they_are_known():
     for dataset in (runs, make_workload(kinds, [1] * 3, parameters=columns)):
         np.testing.assert_array_equal(works_of(dataset)[0], [work.flops, np.nan, np.nan])
         np.testing.assert_array_equal(works_of(dataset)[1], [work.touched, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"stride": 0}, "kernel 0, a max_pool, has the stride 0; a whole number from 1 on"),
+        ({"height": 6.5}, "kernel 0, a max_pool, has the height 6.5; a whole number from 1 on"),
+        ({"padding": 0.5}, "kernel 0, a max_pool, has the padding 0.5; a whole number from 0 on"),
+        ({"kernel": 9}, "kernel 0, a max_pool, has a window larger than its image"),
+    ],
+)
+def test_kernels_that_cannot_be_are_named(changed, sentence):
+    sizes = dict(zip(KINDS["max_pool"], (1, 3, 6, 6, 2, 2, 0, 0)))
+    assert works_of(make_workload(["max_pool"], [1], parameters=dict_of(sizes)))[0] == 3 * 9 * 4
+    with pytest.raises(ArgumentError, match=sentence):
+        works_of(make_workload(["max_pool"], [1], parameters=dict_of(sizes | changed)))
+
+
+def dict_of(sizes):
+    return {name: [size] for name, size in sizes.items()}

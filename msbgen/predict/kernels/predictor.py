@@ -12,10 +12,8 @@ benchmarks.
 from __future__ import annotations
 
 import difflib
-import inspect
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import xarray as xr
@@ -27,12 +25,13 @@ from msbgen.data.kernels import (
     has_power,
     kernels_of,
     parameter_names,
+    parameter_table,
     powers_of,
     runtimes_of,
     units_of,
     validate_kernels,
 )
-from msbgen.data.schema import resource_names
+from msbgen.data.schema import counter_names, resource_names
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.machine import OnProgress
 from msbgen.predict.kernels.intervals import Scores, half_width
@@ -40,6 +39,7 @@ from msbgen.predict.kernels.power import PowerModel, fit_power
 from msbgen.predict.kernels.runtime import RuntimeModel, fit_runtime
 from msbgen.predict.kernels.shapes import Shapes, distinct_columns, shapes_of
 from msbgen.predict.kernels.structured import RestSettings
+from msbgen.predict.parameters import Parameters
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -64,12 +64,15 @@ class KindModel:
         Logarithms of the kernels measured, without repetition: outside of them is extrapolated.
     columns : ndarray of int, (d,)
         Those of the logarithms of shapes.
+    given : ndarray, (n_parameters,)
+        Share of the measurements that have each parameter: 1 for what every one has.
     """
 
     runtime: RuntimeModel
     powers: tuple[PowerModel, ...]
     known: Floats
     columns: Indices
+    given: Floats
 
     def outside(self, shapes: Shapes) -> Bools:
         """Which kernels lie outside the hull of those measured, (n,)."""
@@ -83,7 +86,7 @@ class KindModel:
         return np.asarray(((asked < low - slack) | (asked > high + slack)).any(axis=1))
 
 
-class KernelPredictor:
+class KernelPredictor(Parameters):
     """Predicts runtime and power of kernels in configurations where nobody measured them.
 
     Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
@@ -128,22 +131,6 @@ class KernelPredictor:
         self.rest = rest
         self.random_state = random_state
 
-    # --------------------------------------------------------------- conventions of scikit-learn
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Change parameters."""
-        known = self.get_params()
-        for name, value in parameters.items():
-            if name not in known:
-                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
-            setattr(self, name, value)
-        return self
-
     # --------------------------------------------------------------- fitting
 
     def fit(self, runs: xr.Dataset, *, progress: OnProgress | None = None) -> Self:
@@ -160,17 +147,19 @@ class KernelPredictor:
         ------
         ProfileError
             The dataset breaks the contract.
+        ArgumentError
+            A kernel that cannot be, as a matrix without rows.
         MeasurementError
             No kind has measurements enough; a resource that is not positive.
         """
         validate_kernels(runs)
         self.resources_ = tuple(resource_names(runs))
         self.parameters_ = tuple(parameter_names(runs))
-        self.units_ = {n: u for n, u in units_of(runs).items() if n not in _counters(runs)}
+        self.units_ = {n: u for n, u in units_of(runs).items() if n not in counter_names(runs)}
         self.levels_ = {
             n: np.unique(runs[n].values.astype(float)).tolist() for n in self.resources_
         }
-        words = runs["kind"].values.astype(str)
+        words, table = runs["kind"].values.astype(str), parameter_table(runs)
         shapes, configurations = shapes_of(runs), self._configurations(runs)
         kernel, power = kernels_of(runs).of, _power(runs)
         self.kinds_: dict[str, KindModel] = {}
@@ -195,7 +184,8 @@ class KernelPredictor:
             logs = own.logs()
             columns = distinct_columns(logs)
             known = np.unique(logs[:, columns], axis=0)
-            self.kinds_[kind] = KindModel(runtime, powers, known, columns)
+            given = np.isfinite(table[rows]).mean(axis=0)
+            self.kinds_[kind] = KindModel(runtime, powers, known, columns, given)
         if not self.kinds_:
             raise MeasurementError(
                 f"no kind has {FEWEST} measurements or more; measure one of {', '.join(kinds[:5])} "
@@ -245,8 +235,10 @@ class KernelPredictor:
         Raises
         ------
         ArgumentError
-            Not fitted; kinds that are not known, with their share; other units.
+            Not fitted; kinds that are not known, with their share; parameters that are missing or
+            that no kernel of the kind had; other units.
         """
+        self._check_wanted(wanted)
         return self._each(wanted)[0]
 
     def predict_power(self, wanted: xr.Dataset) -> Floats:
@@ -311,7 +303,7 @@ class KernelPredictor:
 
     def extrapolates(self, wanted: xr.Dataset) -> Bools:
         """Which measurements or launches lie outside the hull of what was measured, (n,)."""
-        self._check_kinds(wanted)
+        self._check_wanted(wanted)
         shapes = shapes_of(wanted, self.parameters_)
         words = wanted["kind"].values.astype(str)
         outside = np.zeros(len(words), dtype=bool)
@@ -370,7 +362,7 @@ class KernelPredictor:
         return table
 
     def _checked(self, launches: xr.Dataset, configurations: ArrayLike) -> Floats:
-        self._check_kinds(launches)
+        self._check_wanted(launches)
         check_same_units_of_parameters(launches, self.units_)
         table = np.asarray(configurations, dtype=float)
         if table.ndim != 2 or table.shape[1] != len(self.resources_):
@@ -400,8 +392,31 @@ class KernelPredictor:
             f"launches; {hint}"
         )
 
-    def _check_power(self, wanted: xr.Dataset) -> None:
+    def _check_wanted(self, wanted: xr.Dataset) -> None:
         self._check_kinds(wanted)
+        words, known = wanted["kind"].values.astype(str), list(self.parameters_)
+        names, table = parameter_names(wanted), np.isfinite(parameter_table(wanted))
+        for kind in np.unique(words):
+            rows, given = np.flatnonzero(words == kind), self.kinds_[str(kind)].given
+            share = dict(zip(known, given.tolist()))
+            has = dict(zip(names, table[rows].T))
+            listed = ", ".join(name for name in known if share[name] > 0) or "none"
+            for name in names:
+                if has[name].any() and not share.get(name, 0.0):
+                    raise ArgumentError(
+                        f"kernel {rows[has[name]][0]}, a {kind}, has the parameter '{name}', which "
+                        f"no measured one has; of {listed} it is known what they do."
+                    )
+            for name in known:
+                lacks = ~has.get(name, np.zeros(len(rows), dtype=bool))
+                if share[name] == 1 and lacks.any():
+                    raise ArgumentError(
+                        f"kernel {rows[lacks][0]}, a {kind}, has no parameter '{name}', which "
+                        f"every measured one has; give {listed}."
+                    )
+
+    def _check_power(self, wanted: xr.Dataset) -> None:
+        self._check_wanted(wanted)
         bare = [k for k in np.unique(wanted["kind"].values) if not self.kinds_[str(k)].powers]
         if bare:
             raise ArgumentError(
@@ -465,12 +480,6 @@ def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) 
         unit = str(launches[name].attrs["units"])
         if units.get(name, unit) != unit:
             raise ArgumentError(f"'{name}' is in {unit}; {units[name]} is wanted, as elsewhere.")
-
-
-def _counters(runs: xr.Dataset) -> Sequence[str]:
-    from msbgen.data.schema import counter_names
-
-    return counter_names(runs)
 
 
 def _power(runs: xr.Dataset) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.kernels import parameter_names, parameter_table
 from msbgen.data.kinds import KINDS, Point, out_sides, works_of
+from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +37,8 @@ class Shapes:
         Operations [1], bytes read and written [B]; positive.
     m, n, k : ndarray
         The matrix product; ones where it is none.
+    product : ndarray of bool
+        Whether it is one.
     raw : ndarray, (n, n_parameters)
         Parameters, 0 where there is none.
     """
@@ -45,18 +48,18 @@ class Shapes:
     m: Floats
     n: Floats
     k: Floats
+    product: NDArray[np.bool_]
     raw: Floats
 
     def some(self, rows: NDArray[np.int64]) -> Shapes:
         """Some of the kernels."""
-        parts = (self.flops, self.touched, self.m, self.n, self.k, self.raw)
+        parts = (self.flops, self.touched, self.m, self.n, self.k, self.product, self.raw)
         return Shapes(*(part[rows] for part in parts))
 
     def works(self) -> Floats:
         """What may take time, (n, d): a launch, operations, those of whole tiles, bytes, depth."""
-        product = self.m * self.n * self.k
         columns = [np.ones_like(self.flops), self.flops, self.touched]
-        if (product > 1).any():
+        if self.product.any():
             columns += [self.k, self.m * self.n]
             columns += [self._padded(a, b, units) for a, b in TILES for units in UNITS]
         return np.stack(columns, axis=1)
@@ -64,14 +67,14 @@ class Shapes:
     def logs(self) -> Floats:
         """Logarithms that a residual may depend on, (n, d)."""
         columns = [self.flops, self.touched, self.flops / self.touched]
-        if (self.m * self.n * self.k > 1).any():
+        if self.product.any():
             columns += [self.flops / self._padded(128, 128, 1), self.m / self.n, self.k]
         return np.log(np.stack(columns, axis=1))
 
     def _padded(self, a: int, b: int, units: int) -> Floats:
         """Operations where blocks of a × b are computed whole, so many at once."""
         blocks = np.ceil(self.m / a) * np.ceil(self.n / b)
-        each = np.where(self.m * self.n * self.k > 1, self.flops / (self.m * self.n), 0.0)
+        each = np.where(self.product, self.flops / (self.m * self.n), 0.0)
         return np.ceil(blocks / units) * units * a * b * each + np.where(each > 0, 0.0, self.flops)
 
 
@@ -84,17 +87,27 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
         ``msbgen-kernels/1`` or ``msbgen-workload/1``.
     columns : tuple of str
         Parameters of :attr:`Shapes.raw`; those of the dataset where not given.
+
+    Raises
+    ------
+    ArgumentError
+        A kernel that does nothing, or that lacks parameters that others of its kind have.
     """
     names = parameter_names(dataset)
     table = parameter_table(dataset)
     flops, touched = works_of(dataset)
     n = len(flops)
     m, wide, deep = np.ones(n), np.ones(n), np.ones(n)
+    product = np.zeros(n, dtype=bool)
     kinds = dataset["kind"].values.astype(str)
     seen: dict[tuple[object, ...], tuple[float, float, float]] = {}
     for i, (word, row) in enumerate(zip(kinds, table)):
         given = dict(zip(names, row.tolist()))
-        if word == "gemm" and {"rows", "columns"} <= given.keys():
+        if (
+            word == "gemm"
+            and not np.isnan([given.get(s, np.nan) for s in ("rows", "columns")]).any()
+        ):
+            product[i] = True
             m[i], wide[i], deep[i] = given["rows"], given["rows"], given["columns"]
             flops[i] = 2.0 * m[i] * wide[i] * deep[i]
             touched[i] = _FLOAT * (2.0 * m[i] * deep[i] + m[i] * wide[i])
@@ -103,13 +116,31 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
             if key not in seen:
                 seen[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
             m[i], wide[i], deep[i] = seen[key]
+            product[i] = True
         elif not np.isfinite(flops[i]):
             flops[i] = touched[i] = np.nanprod(np.where(row > 0, row, np.nan))
     order = [names.index(name) if name in names else -1 for name in columns or names]
     filled = np.column_stack([np.nan_to_num(table), np.zeros(n)])
     # an operation for each byte at least is how comparisons and copies count
     flops = np.where(flops > 0, flops, touched)
-    return Shapes(flops, touched, m, wide, deep, filled[:, order] if order else np.empty((n, 0)))
+    _check_work(kinds, product, flops > 0)
+    raw = filled[:, order] if order else np.empty((n, 0))
+    return Shapes(flops, touched, m, wide, deep, product, raw)
+
+
+def _check_work(
+    kinds: NDArray[np.str_], product: NDArray[np.bool_], does: NDArray[np.bool_]
+) -> None:
+    if not does.all():
+        at = int(np.argmin(does))
+        raise ArgumentError(f"kernel {at}, a {kinds[at]}, has a size of 0; 1 or more is wanted.")
+    for kind in np.unique(kinds[product]):
+        bare = (kinds == kind) & ~product
+        if bare.any():
+            raise ArgumentError(
+                f"kernel {int(np.argmax(bare))}, a {kind}, lacks a parameter that others of its "
+                f"kind have; give each all of them."
+            )
 
 
 def _product(point: Point) -> tuple[float, float, float]:

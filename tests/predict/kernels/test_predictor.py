@@ -116,4 +116,50 @@ def test_energy_without_power_is_refused_kind_by_kind():
     with pytest.raises(ArgumentError, match="kind 'relu' was measured without power"):
         predictor.predict_energy(bare)
     with pytest.raises(ArgumentError, match="resources are threads; clock are wanted"):
-        predictor.predict(make_kernels(["relu"], [1.0], resources={"threads": [1]}))
+        predictor.predict(
+            make_kernels(["relu"], [1.0], resources={"threads": [1]}, parameters={"size": [1]})
+        )
+
+
+def gemms(rows, columns, **more):
+    """Square products and odd ones: time and power follow from their sizes alone."""
+    clock = np.tile([400.0, 700.0, 1000.0], len(rows))
+    rows, columns = (np.repeat(np.asarray(side, dtype=float), 3) for side in (rows, columns))
+    seconds = 1e-5 + np.nan_to_num(rows, nan=1.0) * 64.0 / clock / 1e4
+    named = {"rows": rows, "columns": columns}
+    return make_kernels(
+        ["gemm"] * rows.size, seconds, resources={"clock": clock}, parameters=named, **more
+    )
+
+
+def test_a_product_of_single_numbers_is_a_product():
+    sides = [1, 64, 96, 128, 256, 512]
+    runs = gemms(sides, sides)
+    predictor = KernelPredictor().fit(runs)
+    together = predictor.predict(runs)
+    alone = predictor.predict(runs.isel(measurement=slice(3)))
+    np.testing.assert_allclose(alone, together[:3], rtol=1e-12)
+
+
+def test_kernels_that_cannot_be_are_refused():
+    with pytest.raises(ArgumentError, match="kernel 0, a gemm, has a size of 0; 1 or more"):
+        KernelPredictor().fit(gemms([0, 64, 96, 128], [8] * 4))
+    with pytest.raises(ArgumentError, match="kernel 3, a gemm, lacks a parameter that others"):
+        KernelPredictor().fit(gemms([64, np.nan, 96, 128], [8] * 4))
+
+
+def test_launches_have_the_parameters_of_what_was_measured():
+    predictor = KernelPredictor().fit(gemms([64, 96, 128, 256], [8, 16, 8, 32]))
+
+    def asked(**given):
+        launches = make_workload(["gemm"], [3], parameters={k: [v] for k, v in given.items()})
+        return predictor.predict_product(launches, [[500.0]])[0]
+
+    assert asked(rows=96, columns=16, padding=np.nan).shape == (1, 1)
+    for given in ({"rows": 96}, {"rows": 96, "columns": np.nan}):
+        with pytest.raises(ArgumentError, match="has no parameter 'columns', which every measured"):
+            asked(**given)
+    with pytest.raises(ArgumentError, match="parameter 'depth', which no measured one has; of row"):
+        asked(rows=96, columns=16, depth=3)
+    with pytest.raises(ArgumentError, match="has a size of 0"):
+        asked(rows=0, columns=16)
