@@ -160,14 +160,16 @@ class FeatureMap:
         """Shares of the groups, and logarithms of the counters per unit of work."""
         counts = self._counters(runs, source)
         work = np.exp(self.log_work(runs, source))[:, None]
-        per = np.log1p((_PER if self.work else 1.0) * counts / work)
+        with np.errstate(over="ignore"):  # what is infinite is filled in as what is not counted
+            per = np.log1p((_PER if self.work else 1.0) * counts / work)
         if self.work:
             per[:, self.counters.index(self.work)] = np.log(work[:, 0])
         members = [np.array(self.group_of) == group for group in self.groups]
         sums = [np.nansum(counts[:, own], axis=1) for own in members]
         lacking = [np.isnan(counts[:, own]).all(axis=1) for own in members]
         shape = len(counts), len(members)
-        shares = np.reshape(np.transpose(sums), shape) / work
+        with np.errstate(over="ignore"):
+            shares = np.reshape(np.transpose(sums), shape) / work
         shares[np.reshape(np.transpose(lacking), shape).astype(bool)] = np.nan
         return np.hstack([shares, per])
 
