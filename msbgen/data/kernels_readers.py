@@ -12,7 +12,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.kernels import join_kernels, make_kernels, validate_kernels
+from msbgen.data.energy import energy_counter, energy_counters, total_energy
+from msbgen.data.kernels import RESERVED, join_kernels, make_kernels, validate_kernels
 from msbgen.data.schema import (
     context_table,
     counter_names,
@@ -27,11 +28,11 @@ from msbgen.errors import ArgumentError, ProfileError
 
 Floats = NDArray[np.float64]
 
-# A counter of profiles in this unit is the energy of an interval, from which power follows.
-_ENERGY_UNIT = "J"
 # Columns with a meaning of their own, and those of words.
 _WORDS = ("kind", "node")
 _OWN = (*_WORDS, "run", "runtime", "power")
+_MOST_RUN = 2**31 - 1
+_AGAIN = ": measure it again or drop the line"
 # What the files of a public set call the GPUs.
 NV_DVFS = {"V100": "v100", "RTX 8000": "rtx8000"}
 ZEUS = {"A40": "a40", "P100": "p100", "RTX 6000": "rtx6000", "V100": "v100"}
@@ -83,6 +84,11 @@ def read_column_map(path: str | os.PathLike[str]) -> ColumnMap:
         raise ProfileError(f"{path.name}: 'columns' is no table of names; '[columns]' is wanted.")
     if not isinstance(kind, str):
         raise ProfileError(f"{path.name}: 'kind' is {kind!r}; a name is wanted.")
+    both = [name for name in lists["resources"] if name in lists["counters"]]
+    if both:
+        raise ProfileError(
+            f"{path.name}: '{both[0]}' stands in 'resources' and 'counters'; one is wanted."
+        )
     return ColumnMap(**lists, columns=columns, kind=kind)
 
 
@@ -102,29 +108,27 @@ def read_kernels_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.D
     path = Path(path)
     table = _Table(path, columns)
     if "power" in table.names and table.unit("power") != "W":
-        raise ProfileError(
-            f"{path.name}: the power is in '{table.unit('power')}'; watts, 'power [W]', are wanted."
-        )
+        unit = table.unit("power")
+        got = f"is in '{unit}'" if unit else "has no unit"
+        raise ProfileError(f"{path.name}: the power {got}; watts, 'power [W]', are wanted.")
     if table.unit("runtime") not in UNITS:
         raise ProfileError(
             f"{path.name}: the runtime has no unit that is known; 'runtime [s]', or one of "
             f"{', '.join(UNITS)} in its place, is wanted."
         )
-    runtime = UNITS[table.unit("runtime")] * table.numbers("runtime")
+    table.check_names((*columns.resources, *columns.counters))
+    runtime = UNITS[table.unit("runtime")] * table.positive("runtime")
     others = [n for n in table.names if n not in (*_OWN, *columns.resources, *columns.counters)]
     named = [*columns.resources, *columns.counters, *others]
-    run = table.numbers("run") if "run" in table.names else np.zeros(len(runtime))
-    if not (run == np.floor(run)).all():
-        raise ProfileError(f"{path.name}: the column 'run' holds what is no whole number.")
     dataset = make_kernels(
         table.words("kind") if "kind" in table.names else [columns.kind] * len(runtime),
         runtime,
-        resources={name: table.numbers(name) for name in columns.resources},
+        resources={name: table.numbers(name, every=True) for name in columns.resources},
         parameters={name: table.numbers(name) for name in others},
         counters={name: table.numbers(name) for name in columns.counters},
-        power=table.numbers("power") if "power" in table.names else None,
+        power=table.positive("power", every=False) if "power" in table.names else None,
         node=table.words("node") if "node" in table.names else None,
-        run=run,
+        run=table.whole("run") if "run" in table.names else None,
         units={name: table.unit(name) or "1" for name in named},
         attrs={"source": f"imported from {path.name}"},
     )
@@ -181,8 +185,48 @@ class _Table:
         """Cells of a column; of several that make one, joined by strokes."""
         return ["/".join(cells[at] for at in self._at[name]) for _, cells in self._lines]
 
-    def numbers(self, name: str) -> Floats:
-        """Cells of a column; NaN where one is empty."""
+    def check_names(self, machine: Sequence[str]) -> None:
+        """Refuse names that a dataset cannot have, of columns that are no measurement."""
+        for name in self.names:
+            if name in _OWN and name not in machine:
+                continue
+            if name in RESERVED:
+                raise ProfileError(
+                    f"{self._path.name}: column '{name}' has a meaning of its own; call it "
+                    f"otherwise, in a column map, say."
+                )
+            if not name or "/" in name or not name.isprintable():
+                raise ProfileError(
+                    f"{self._path.name}: a column is called {name!r}, which no file can hold; call "
+                    f"it otherwise, in a column map, say."
+                )
+
+    def positive(self, name: str, *, every: bool = True) -> Floats:
+        """Cells of a column that are positive; one may be empty, NaN then, unless `every`."""
+        found = self.numbers(name, every=every)
+        return self._checked(
+            name, found, np.isnan(found) | (found > 0), "a positive number", _AGAIN
+        )
+
+    def whole(self, name: str) -> Floats:
+        """Cells of a column that are whole numbers."""
+        found = self.numbers(name, every=True)
+        good = (found == np.floor(found)) & (np.abs(found) <= _MOST_RUN)
+        return self._checked(name, found, good, f"a whole number up to {_MOST_RUN}")
+
+    def _checked(
+        self, name: str, found: Floats, good: NDArray[np.bool_], wanted: str, remedy: str = ""
+    ) -> Floats:
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ProfileError(
+                f"{self._path.name}: line {self._lines[row][0]} has the {name} "
+                f"{shown([self.words(name)[row]])}; {wanted} is wanted{remedy}."
+            )
+        return found
+
+    def numbers(self, name: str, *, every: bool = False) -> Floats:
+        """Cells of a column; NaN where one is empty, unless `every` one is to be a number."""
         found = np.full(len(self._lines), np.nan)
         for row, ((line, _), cell) in enumerate(zip(self._lines, self.words(name))):
             if cell:
@@ -193,7 +237,8 @@ class _Table:
                         f"{self._path.name}: line {line} has the {name} {shown([cell])}; a number "
                         f"is wanted."
                     ) from None
-        return found
+        good = np.isfinite(found) if every else np.ones(len(found), dtype=bool)
+        return self._checked(name, found, good, "a number")
 
 
 def kernels_from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
@@ -214,7 +259,8 @@ def kernels_from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
     Raises
     ------
     ArgumentError
-        No profiles, one without a task, or other resources.
+        No profiles, one without a task, other resources, or several counters in joules of
+        which none is called ``energy``.
     """
     found = []
     for dataset in profiles:
@@ -223,15 +269,14 @@ def kernels_from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
             raise ArgumentError("profiles have no attribute 'task'; a name of the task is wanted.")
         seconds = duration_array(dataset)
         context, run = np.nonzero(np.isfinite(seconds))
-        sums: dict[str, Floats] = {}
-        power: Floats | None = None
-        for name in counter_names(dataset):
+        joules, sums = energy_counters(dataset), {}
+        for name in (n for n in counter_names(dataset) if n not in joules):
             total = dataset[name].transpose("context", ..., "time").sum("time", dtype=float).values
-            own = total.reshape(seconds.shape)[context, run]
-            if dataset[name].attrs.get("units") == _ENERGY_UNIT:
-                power = own / seconds[context, run]
-            else:
-                sums[name] = own
+            sums[name] = total.reshape(seconds.shape)[context, run]
+        power: Floats | None = None
+        if joules:
+            energy_counter(dataset)  # of several that are not called so none is the energy
+            power = (total_energy(dataset) / seconds)[context, run]
         attrs = resource_attrs(dataset)
         levels = context_table(dataset)[context]
         known = {n: np.atleast_1d(a["levels"]).tolist() for n, a in attrs.items() if "levels" in a}

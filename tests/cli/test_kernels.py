@@ -37,7 +37,7 @@ def test_a_table_becomes_a_file_that_check_describes(msbgen, table):
 
 def test_a_broken_table_is_bad_data(refused, table):
     (table / "k.csv").write_text(TABLE.replace("2,500", "0,500"))
-    sentence = "'runtime' is 0 s at measurement 0 (a); a positive number is wanted"
+    sentence = "line 2 has the runtime '0'; a positive number is wanted: measure it again or drop"
     refused(3, sentence, "kernels", "import", "k.csv", "--columns", "map.toml", "-o", "k.nc")
 
 

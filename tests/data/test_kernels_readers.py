@@ -72,8 +72,19 @@ BAD = {
     "the power is in 'mW'; watts": ("kind,runtime [s],power [mW],clock\na,1,1,1\n", OWN),
     "line 2 has the clock 'x'; a number": ("kind,runtime [s],clock\na,1,x\n", OWN),
     "line 2 has 2 cells; 3 are wanted": ("kind,runtime [s],clock\na,1\n", OWN),
-    "'runtime' is 0 s at measurement 0 (a)": ("kind,runtime [s],clock\na,0,1\n", OWN),
-    "'run' holds what is no whole number": ("kind,runtime [s],clock,run\na,1,1,0.5\n", OWN),
+    "line 2 has the runtime '0'; a positive number is wanted: measure": (
+        "kind,runtime [s],clock\na,0,1\n",
+        OWN,
+    ),
+    "line 3 has the runtime ''; a number": ("kind,runtime [s],clock\na,1,1\na,,1\n", OWN),
+    "line 2 has the power '-5'; a positive": ("kind,runtime [s],clock,power [W]\na,1,1,-5\n", OWN),
+    "line 2 has the clock ''; a number": ("kind,runtime [s],clock\na,1,\n", OWN),
+    "line 2 has the run '0.5'; a whole": ("kind,runtime [s],clock,run\na,1,1,0.5\n", OWN),
+    "line 2 has the run '9e9'; a whole": ("kind,runtime [s],clock,run\na,1,1,9e9\n", OWN),
+    "the power has no unit; watts": ("kind,runtime [s],power,clock\na,1,1,1\n", OWN),
+    "column 'energy' has a meaning of": ("kind,runtime [s],clock,energy\na,1,1,9\n", OWN),
+    "a column is called 'a/b', which": ("kind,runtime [s],clock,a/b\na,1,1,9\n", OWN),
+    "column 'run' has a meaning of": ("kind,runtime [s],run\na,1,1\n", ColumnMap(("run",))),
     "a header and at least one row": ("kind,runtime [s],clock\n", OWN),
     "'tim' is no column; did you mean 'time'?": (
         "time,clock\n1,1\n",
@@ -96,6 +107,7 @@ def test_a_broken_table_is_refused_with_one_sentence(tmp_path, said):
         "'resources' is missing": "kind = 'a'\n",
         "'resources' is 'clock'; a list": "resources = 'clock'\n",
         "'kind' is 3; a name": "resources = []\nkind = 3\n",
+        "'f' stands in 'resources' and 'counters'": "resources = ['f']\ncounters = ['f']\n",
         "'columns' is no table of names": "resources = []\ncolumns = 3\n",
         "'colums' is no known key; did you mean 'columns'?": "resources = []\ncolums = 3\n",
     }.items(),
@@ -160,6 +172,11 @@ def test_profiles_become_a_kernel_each():
     assert runs["instructions"].values.tolist() == [3, 11]
     assert runs["run"].values.tolist() == [0, 1]
     assert runs["clock"].attrs["levels"] == [1.0, 1.5, 2.0]
+    named = made.assign(core=made["energy_used"] / 2).rename(energy_used="energy")
+    named["core"].attrs.update(named["energy"].attrs)
+    np.testing.assert_allclose(energies_of(kernels_from_profiles([named])), [6.0, 2.0])
+    with pytest.raises(ArgumentError, match="are in joules; one counter of energy per interval"):
+        kernels_from_profiles([named.rename(energy="package")])
     del made.attrs["task"]
     with pytest.raises(ArgumentError, match="no attribute 'task'"):
         kernels_from_profiles([made])
