@@ -120,8 +120,9 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
     if isinstance(schema, str) and schema.startswith("msbgen-trace/"):
         yield "it is a trace: replay it first (msbgen platform replay)."
         return
-    if isinstance(schema, str) and schema.startswith("msbgen-phases/"):
-        return  # a phase table, with nothing that a profile has
+    kind = schema.partition("/")[0] if isinstance(schema, str) else ""
+    if kind.startswith("msbgen-") and kind != SCHEMA.partition("/")[0]:
+        return  # another file of ours, with nothing that a profile has
     for dim in ("context", "time"):
         if dim not in ds.dims:
             near = [str(d) for d in ds.dims if str(d).lower().startswith(dim[:3])]

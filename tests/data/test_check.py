@@ -7,6 +7,7 @@ import pytest
 
 from broken import BROKEN, ODD, UNSTORABLE, in_time
 from msbgen.data.check import inspect_profiles, validate_profiles
+from msbgen.data.kernels import make_kernels
 from msbgen.data.schema import counter_names, make_profiles, resource_names
 from msbgen.errors import ProfileError
 
@@ -151,3 +152,11 @@ def test_levels_that_differ_by_rounding_are_one(measured, caplog):
     off = close * (1 + 1e-5)
     validate_profiles(measured.assign_coords(frequency=("context", off, attrs)))
     assert "'frequency' is none of the platform's 'levels'" in caplog.text
+
+
+def test_another_file_of_ours_has_one_thing_wrong():
+    runs = make_kernels(["gemm"], [1.0], resources={"clock": [400]})
+    with pytest.raises(ProfileError) as refused:
+        validate_profiles(runs, source="k.nc")
+    said = "k.nc: attribute 'schema' is 'msbgen-kernels/1'; a profile file says 'msbgen-profile/1'."
+    assert list(refused.value.problems) == [said]
