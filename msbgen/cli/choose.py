@@ -203,7 +203,7 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
             with shared.about(path.name):
                 found.append(kernels_readers.kernels_from_profiles([whole]))
         elif resources is None:
-            raise UsageError(f"{path}: is a table; say with --resources which columns are those.")
+            raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
         else:
             columns = kernels_readers.ColumnMap(tuple(resources))
             found.append(kernels_readers.read_kernels_table(path, columns))

@@ -93,7 +93,9 @@ def test_what_cannot_be_chosen_is_told(refused, table, given, code, sentence):
 
 
 def test_a_table_without_its_resources_or_power_is_refused(folder, refused, table):
-    refused(2, "t.csv: is a table; say with --resources", "choose", "t.csv")
+    refused(
+        2, "t.csv: is a table; name its columns of resources with --resources", "choose", "t.csv"
+    )
     refused(3, "measured.nc: no measurement has a power", "choose", "measured.nc")
 
 

@@ -17,9 +17,8 @@ departures from it, alike where it is alike.
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +28,7 @@ from msbgen.data.costs import Costs
 from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.predict.gaussian import residual_covariance
+from msbgen.predict.parameters import Parameters
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -65,7 +65,7 @@ class Likely:
     covariance: Floats
 
 
-class ConfigurationModel:
+class ConfigurationModel(Parameters):
     """What a program takes in every configuration, from a few and from other programs.
 
     ``fit → condition, predict, next_configuration``.  Parameters are only stored, what is fitted
@@ -107,11 +107,6 @@ class ConfigurationModel:
         self.noise = noise
         self.counters = counters
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
-        names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: getattr(self, name) for name in names}
-
     # --------------------------------------------------------------- fitting
 
     def fit(
@@ -147,18 +142,21 @@ class ConfigurationModel:
             raise ArgumentError(f"noise is {self.noise}; a positive number is wanted.")
         if len(others.programs) < 2:
             raise MeasurementError(
-                f"there is {len(others.programs)} other program; two at least are wanted."
+                f"other programs are {', '.join(others.programs) or 'none'}; two at least are "
+                f"wanted."
             )
         self.resources_ = others.resources if resources is None else tuple(resources)
         self.contexts_ = others.contexts if contexts is None else np.asarray(contexts, dtype=float)
         self._place(others)
         with np.errstate(invalid="ignore"):
             logs = np.log(np.hstack([others.time, others.power]))
+        counted = logs[:, :0] if counters is None else np.asarray(counters, dtype=float)
+        self._check_seen(others, logs, counted)
         names = np.unique(others.families, return_inverse=True)[1].reshape(-1)
         if len(np.unique(names)) < 2:  # of one family: its programs are left out
             names = np.arange(len(names)) % _MOST_FAMILIES
         self._rows = logs
-        self._standardise(logs[:, :0] if counters is None else np.asarray(counters, dtype=float))
+        self._standardise(counted)
         self._families = names.astype(np.int64)
         self.uses_counters_ = self.counters == "yes" and self._counts.shape[1] > 0
         self.noise_ = NOISES[2] if self.noise is None else float(self.noise)
@@ -169,6 +167,20 @@ class ConfigurationModel:
             self._choose_counters()
         self.likely_ = learn(self._table(), self._families, self._width)
         return self
+
+    def _check_seen(self, others: Costs, logs: Floats, counters: Floats) -> None:
+        unseen = ~np.isfinite(logs).any(axis=0)
+        if unseen.any():
+            part, context = divmod(int(np.argmax(unseen)), self._width)
+            raise MeasurementError(
+                f"no other program has a {('time', 'power')[part]} in {others.describe(context)}; "
+                f"measure one there, or leave it out."
+            )
+        empty = ~np.isfinite(counters).any(axis=0)
+        if empty.any():
+            raise MeasurementError(
+                f"no other program has counter {int(np.argmax(empty))}; count it, or leave it out."
+            )
 
     def _standardise(self, counters: Floats) -> None:
         self._counter_mean = np.nanmean(counters, axis=0) if counters.shape[1] else counters[0]
@@ -198,6 +210,11 @@ class ConfigurationModel:
                 raise ArgumentError(
                     f"context {context.tolist()} is none of the others'; one of them is wanted "
                     f"where there are several resources."
+                )
+            if n < 2:
+                raise MeasurementError(
+                    f"the others were measured in {others.describe(0)} alone; two contexts or "
+                    f"more, between which {context[0]:g} is placed, are wanted."
                 )
             at = int(np.clip(np.searchsorted(others.contexts[:, 0], context[0]), 1, n - 1))
             low, high = np.log(others.contexts[at - 1 : at + 1, 0])
@@ -426,23 +443,11 @@ def learn(rows: Floats, family: Indices, width: int) -> Likely:
     Parameters
     ----------
     rows : ndarray, (p, 2·width + c)
-        NaN where missing.
+        NaN where missing; each column has a number.
     family : ndarray of int, (p,)
     width : int
-
-    Raises
-    ------
-    MeasurementError
-        A column without a number.
     """
     known = np.isfinite(rows)
-    if not known.any(axis=0).all():
-        column = int(np.argmin(known.any(axis=0)))
-        what = ("time", "power", "counter")[min(column // width, 2)]
-        raise MeasurementError(
-            f"no program has a {what} in configuration {column % width}; measure one there, or "
-            f"leave it out."
-        )
     codes = np.unique(family, return_inverse=True)[1].reshape(-1)
     weight = 1.0 / np.bincount(codes)[codes]
     filled = np.where(known, rows, 0.0)

@@ -53,8 +53,9 @@ class Shapes:
 
     def some(self, rows: NDArray[np.int64]) -> Shapes:
         """Some of the kernels."""
-        parts = (self.flops, self.touched, self.m, self.n, self.k, self.product, self.raw)
-        return Shapes(*(part[rows] for part in parts))
+        sides = self.m[rows], self.n[rows], self.k[rows]
+        done = self.flops[rows], self.touched[rows]
+        return Shapes(*done, *sides, self.product[rows], self.raw[rows])
 
     def works(self) -> Floats:
         """What may take time, (n, d): a launch, operations, those of whole tiles, bytes, depth."""

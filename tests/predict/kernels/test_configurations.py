@@ -1,5 +1,7 @@
 """Programs over configurations: what conditioning gives, what left-out families choose."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -167,7 +169,7 @@ def test_what_cannot_be_learned_is_refused():
         model.predict(nothing, nothing)
     with pytest.raises(MeasurementError, match="nothing was measured of the program"):
         model.fit(others).predict(nothing, nothing)
-    with pytest.raises(MeasurementError, match="there is 1 other program"):
+    with pytest.raises(MeasurementError, match=f"other programs are {others.programs[0]}; two"):
         model.fit(others.take([0]))
     with pytest.raises(ArgumentError, match="noise is -1"):
         ConfigurationModel(noise=-1.0).fit(others)
@@ -175,8 +177,20 @@ def test_what_cannot_be_learned_is_refused():
         ConfigurationModel(counters="maybe").fit(others)
     with pytest.raises(ArgumentError, match="clock, which the others were measured over"):
         model.fit(others, resources=("batch",), contexts=np.ones((2, 1)))
-    with pytest.raises(MeasurementError, match="no program has a time in configuration 1"):
+    where = others.describe(1)
+    with pytest.raises(MeasurementError, match=f"no other program has a time in {where}; measure"):
         model.fit(others.only([0, 2, 3, 4, 5]))
+    bare = np.full((len(others.programs), 1), np.nan)
+    with pytest.raises(
+        MeasurementError, match="no other program has counter 0; count it, or leave"
+    ):
+        ConfigurationModel(counters="yes").fit(others, bare)
+    alone = others.take(np.arange(len(others.programs)))
+    alone = dataclasses.replace(
+        alone, contexts=alone.contexts[:1], time=alone.time[:, :1], energy=alone.energy[:, :1]
+    )
+    with pytest.raises(MeasurementError, match=r"measured in clock=\S+ \S+ alone; two contexts"):
+        model.fit(alone, contexts=others.contexts)
 
 
 def test_families_count_the_same_however_many_they_are():
