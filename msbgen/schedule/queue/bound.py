@@ -22,7 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.errors import ArgumentError
-from msbgen.schedule.queue.jobs import Floats, Indices, Jobs, check_machines, where_jobs_fit
+from msbgen.schedule.queue.jobs import (
+    LONGEST,
+    Floats,
+    Indices,
+    Jobs,
+    check_machines,
+    where_jobs_fit,
+)
 
 # The maximum is found to this share, or to what so many planes reach.
 _EXACT, _MOST_PLANES = 1e-6, 500
@@ -164,7 +171,8 @@ def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     Raises
     ------
     ArgumentError
-        The load is no positive number, or all jobs are submitted at once.
+        The load is no positive number, or so small that jobs come later than any does; all jobs
+        are submitted at once.
     """
     if not 0 < load < np.inf:
         raise ArgumentError(f"load is {load}; a positive number is wanted.")
@@ -172,4 +180,10 @@ def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     span = float(jobs.submission.max() - first)
     if span == 0:
         raise ArgumentError("submissions are all at once; some that differ are wanted for a load.")
-    return jobs.submitted((jobs.submission - first) * (even_span(jobs, machines) / load / span))
+    wanted = even_span(jobs, machines) / load
+    if wanted > LONGEST:
+        raise ArgumentError(
+            f"load is {load:g}, at which jobs come for {wanted:.3g} s; "
+            f"one at which they come for {LONGEST:g} s at most is wanted."
+        )
+    return jobs.submitted((jobs.submission - first) * (wanted / span))

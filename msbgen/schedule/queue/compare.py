@@ -34,7 +34,8 @@ class Choice:
     @property
     def name(self) -> str:
         """For files."""
-        when = self.arrival if isinstance(self.arrival, str) else f"load-{self.arrival:g}"
+        load = repr(self.arrival).removesuffix(".0")
+        when = self.arrival if isinstance(self.arrival, str) else f"load-{load}"
         return f"{when}-{self.placement}-{self.queue}-{self.times}".replace(" ", "-")
 
 

@@ -15,7 +15,9 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # More nodes than any cluster has: a mistake; and in sums of all jobs they stay whole numbers.
-_MOST_NODES = 10_000_000
+MOST_NODES = 10_000_000
+# No queue lasts longer [s], 30,000 years: a mistake; up to here seconds stay what they are.
+LONGEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +60,16 @@ class Jobs:
                 )
         if n == 0:
             raise ArgumentError("jobs are none; one or more is wanted.")
-        _refuse(~np.isfinite(self.submission), self.submission, "submission", "a number of seconds")
-        odd = (self.nodes < 1) | (self.nodes > _MOST_NODES)
-        _refuse(odd, self.nodes, "nodes", f"a whole number from 1 to {_MOST_NODES}")
-        wanted = "a positive number of seconds, NaN where it does not run,"
+        odd = ~(np.abs(self.submission) <= LONGEST)
+        wanted = f"a number of seconds, {LONGEST:g} at most,"
+        _refuse(odd, self.submission, "submission", wanted)
+        odd = (self.nodes < 1) | (self.nodes > MOST_NODES)
+        _refuse(odd, self.nodes, "nodes", f"a whole number from 1 to {MOST_NODES}")
+        wanted = f"a positive number of seconds, {LONGEST:g} at most, NaN where it does not run,"
         for name in ("runtime", "estimate"):
             times = getattr(self, name)
             with np.errstate(invalid="ignore"):
-                odd = ~np.isnan(times) & ~((times > 0) & (times < np.inf))
+                odd = ~np.isnan(times) & ~((times > 0) & (times <= LONGEST))
             _refuse(odd, times, name, wanted)
         runs = ~np.isnan(self.runtime)
         _refuse(~runs.any(axis=1), None, "runtime", "a number for one machine or more")
@@ -108,8 +112,8 @@ def make_jobs(
     """
     times = _numbers(runtime, "runtime", 2)
     width = _numbers(nodes, "nodes", 1)
-    whole = np.isfinite(width) & (np.abs(width) <= _MOST_NODES) & (width == np.round(width))
-    _refuse(~whole, width, "nodes", f"a whole number from 1 to {_MOST_NODES}")
+    whole = np.isfinite(width) & (np.abs(width) <= MOST_NODES) & (width == np.round(width))
+    _refuse(~whole, width, "nodes", f"a whole number from 1 to {MOST_NODES}")
     return Jobs(
         _numbers(submission, "submission", 1),
         width.astype(np.int64),
@@ -144,9 +148,9 @@ def check_nodes(machines: Mapping[str, int]) -> Indices:
         A machine has none.
     """
     for name, nodes in machines.items():
-        if not 1 <= nodes <= _MOST_NODES or nodes != int(nodes):
+        if not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
             raise ArgumentError(
-                f"nodes of machine '{name}' are {nodes}; a whole number from 1 to {_MOST_NODES} is "
+                f"nodes of machine '{name}' are {nodes}; a whole number from 1 to {MOST_NODES} is "
                 f"wanted."
             )
     return np.array([int(nodes) for nodes in machines.values()], dtype=np.int64)

@@ -163,13 +163,19 @@ def _logged(path: Path, content: Mapping[str, Any], machines: Mapping[str, int])
     log = path.parent / name(content, "workload", path.name)
     workload = read_workload(log)
     application = np.asarray(workload["application"].values, dtype=float)
-    factors = [
-        read_factors(
-            path.parent / name(content, key, path.name), application, [*machines], log.name
-        )
+    tables = [
+        path.parent / name(content, key, path.name)
         for key in ("relative", "predicted")
         if key in content
     ]
+    factors = [read_factors(table, application, [*machines], log.name) for table in tables]
+    lost = np.argwhere(~np.isnan(factors[0]) & np.isnan(factors[-1]))
+    if len(lost):
+        row, machine = lost[0]
+        raise ProfileError(
+            f"{tables[-1].name}: application {application[row]:g} has no time on "
+            f"{[*machines][machine]}, where it runs by {tables[0].name}; one is wanted."
+        )
     try:
         jobs, rows = jobs_of(workload, *factors)
     except ArgumentError as error:

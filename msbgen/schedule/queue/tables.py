@@ -19,7 +19,7 @@ import numpy as np
 from msbgen.data.tables import read_lines
 from msbgen.durations import UNITS
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.queue.jobs import Floats, Jobs, make_jobs, too_large
+from msbgen.schedule.queue.jobs import LONGEST, MOST_NODES, Floats, Jobs, make_jobs, too_large
 
 _OTHERS = "*"
 
@@ -64,13 +64,22 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
             raise ProfileError(f"{where} has {len(cells)} cells; {len(header)} are wanted.")
         row[0] = scale["submission"] * _finite(cells[columns["submission"]], "submission", where)
         row[1] = _finite(cells[columns["nodes"]], "nodes", where)
-        if row[1] < 1 or row[1] != row[1] // 1:
-            raise ProfileError(f"{where} has {row[1]:g} nodes; a whole number ≥ 1 is wanted.")
+        if not 1 <= row[1] <= MOST_NODES or row[1] != row[1] // 1:
+            raise ProfileError(
+                f"{where} has {row[1]:g} nodes; a whole number from 1 to {MOST_NODES} is wanted."
+            )
         for k, bare in enumerate(timed, start=2):
             cell = cells[columns[bare]]
             row[k] = scale[bare] * _positive(cell, bare, where) if cell else np.nan
+        for bare, seconds in zip(("submission", *timed), np.delete(row, 1)):
+            if abs(seconds) > LONGEST:
+                raise ProfileError(
+                    f"{where} has a {bare} of {seconds:g} s; {LONGEST:g} at most are wanted."
+                )
         if np.isnan(row[2 : 2 + len(machines)]).all():
             raise ProfileError(f"{where} runs on no machine; the time on one or more is wanted.")
+        if estimated:
+            _check_estimated(row[2:].reshape(2, -1), [*machines], where)
         if "suits" in columns and cells[columns["suits"]]:
             own[:] = _suits(cells[columns["suits"]], [*machines], where)
             if np.isnan(row[2 : 2 + len(machines)][own]).all():
@@ -89,6 +98,16 @@ def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) ->
             f"which it runs has more than {most}; drop it or give a larger machine."
         )
     return jobs
+
+
+def _check_estimated(times: Floats, machines: list[str], where: str) -> None:
+    """Refuse a job, (2, machines), without an estimate where it runs."""
+    lost = np.flatnonzero(~np.isnan(times[0]) & np.isnan(times[1]))
+    if len(lost):
+        raise ProfileError(
+            f"{where} has no estimate on {machines[lost[0]]}, where it runs; a positive number is "
+            f"wanted."
+        )
 
 
 def _suits(cell: str, machines: list[str], where: str) -> list[bool]:
@@ -161,6 +180,8 @@ def read_factors(path: Path, application: Floats, machines: list[str], log: str)
         rows[key] = np.array(
             [_positive(values[m], f"time on {m}", where) if values[m] else np.nan for m in machines]
         )
+        if np.isnan(rows[key]).all():
+            raise ProfileError(f"{where} runs on no machine; the time on one or more is wanted.")
     found = np.full((len(application), len(machines)), np.nan)
     for number in np.unique(application):
         row = rows.get(float(number), rows.get(_OTHERS))

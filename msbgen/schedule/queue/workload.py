@@ -17,10 +17,11 @@ from collections.abc import Mapping
 
 import numpy as np
 import xarray as xr
+from numpy.typing import NDArray
 
 from msbgen.data.files import check_input, replace_file
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.queue.jobs import Floats, Indices, Jobs, make_jobs
+from msbgen.schedule.queue.jobs import LONGEST, MOST_NODES, Floats, Indices, Jobs, make_jobs
 from msbgen.schedule.queue.simulate import Schedule
 
 WORKLOAD_SCHEMA = "msbgen-workload/1"
@@ -152,7 +153,8 @@ def jobs_of(
     Raises
     ------
     ArgumentError
-        No job has a runtime, or as :func:`~msbgen.schedule.queue.jobs.make_jobs`.
+        No job has a runtime; a job, by its number, that is no whole number of processors wide, or
+        takes or comes later than any does; or as :func:`~msbgen.schedule.queue.jobs.make_jobs`.
     """
     logged = np.asarray(workload["runtime"].values, dtype=float)
     allocated, asked = (
@@ -166,12 +168,27 @@ def jobs_of(
         raise ArgumentError("jobs with a runtime and processors are none; one or more is wanted.")
     seconds = logged[rows, None]
     thought = times if estimates is None else estimates
-    return (
-        make_jobs(
-            submission[rows], nodes[rows], seconds * times[rows], estimate=seconds * thought[rows]
-        ),
-        rows,
-    )
+    number = np.asarray(workload["number"].values, dtype=float)[rows]
+    runtime, estimate = seconds * times[rows], seconds * thought[rows]
+    for what, values in (("runtime", runtime), ("estimate", estimate)):
+        longest = np.where(np.isnan(values), 0.0, values).max(axis=1)
+        _refuse(longest > LONGEST, number, longest, what, f"{LONGEST:g} s at most")
+    _refuse(submission[rows] > LONGEST, number, submission[rows], "submission",
+            f"{LONGEST:g} s at most")  # fmt: skip
+    wide = nodes[rows]
+    _refuse((wide % 1 > 0) | (wide > MOST_NODES), number, wide, "processors",
+            f"a whole number from 1 to {MOST_NODES}")  # fmt: skip
+    return make_jobs(submission[rows], wide, runtime, estimate=estimate), rows
+
+
+def _refuse(odd: NDArray[np.bool_], number: Floats, values: Floats, what: str, wanted: str) -> None:
+    """Raise for the first job that is odd, by the number that the log gives it."""
+    if odd.any():
+        job = int(np.argmax(odd))
+        raise ArgumentError(
+            f"job number {number[job]:g} has the {what} {values[job]:g}; {wanted} is wanted: drop "
+            f"or mend its line."
+        )
 
 
 def _dataset(fields: Mapping[str, Floats], comments: list[str]) -> xr.Dataset:

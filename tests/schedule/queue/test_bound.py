@@ -115,7 +115,13 @@ def test_what_is_no_load_is_refused(load):
 
 
 def test_times_that_no_solver_takes_have_a_bound_all_the_same():
-    times = np.tile([2.0, 9.0], (20, 1))
-    times[17, 1] = 1e300
-    jobs = queue.make_jobs(np.arange(20.0), np.ones(20), times)
-    assert 30 <= queue.makespan_bound(jobs, {"fast": 1, "slow": 1}) <= 36
+    times = 1e-4 * np.tile([2.0, 9.0], (20, 1))
+    times[17, 1] = 1e12
+    jobs = queue.make_jobs(1e-4 * np.arange(20.0), np.ones(20), times)
+    assert 30e-4 <= queue.makespan_bound(jobs, {"fast": 1, "slow": 1}) <= 36e-4
+
+
+def test_a_load_at_which_seconds_are_lost_is_refused():
+    jobs = queue.make_jobs([0, 1], [1, 1], [[1], [1]])
+    with pytest.raises(ArgumentError, match=r"load is 1e-300, at which jobs come for 2e\+300 s"):
+        queue.at_load(jobs, {"a": 1}, 1e-300)

@@ -65,3 +65,6 @@ def test_names_are_those_of_files():
     assert Choice("at once", "aware", "one", "true").name == "at-once-aware-one-true"
     name = Choice(0.95, "round_robin", "machine", "estimated").name
     assert name == "load-0.95-round_robin-machine-estimated"
+    near = [Choice(load, "aware", "one", "true").name for load in (1, 1.0, 0.9, 0.90000001)]
+    assert near[0] == near[1] == "load-1-aware-one-true"
+    assert len({*near}) == 3

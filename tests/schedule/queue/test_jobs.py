@@ -29,7 +29,9 @@ def test_jobs_do_not_change_with_the_arrays_that_they_were_made_of():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"submission": [0, np.inf]}, "submission of job 1 is inf; a number of seconds is wanted."),
+        ({"submission": [0, np.inf]}, "submission of job 1 is inf; a number of seconds, "),
+        ({"submission": [0, -1e300]}, r"submission of job 1 is -1e\+300; a number of seconds, 1e"),
+        ({"runtime": [[1, 1], [1, 2e12]]}, r"runtime of job 1 on machine 1 is 2e\+12; a positive"),
         ({"submission": [0]}, "nodes is of 2 jobs; the 1 of submission are wanted."),
         ({"submission": [[0], [1]]}, r"submission is of shape \(2, 1\); a number a job is wanted."),
         ({"nodes": [1, 0]}, "nodes of job 1 is 0; a whole number from 1 to 10000000 is wanted."),

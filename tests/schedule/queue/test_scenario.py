@@ -98,8 +98,10 @@ def test_what_makes_no_scenario_is_refused(folder, file, old, new, sentence):
         ("jobs.csv", "1,4,5", "1,9,5", "^jobs.csv: line 3 has 9 nodes, and no machine on which"),
         ("log.swf", "60 4 ", "60 9 ", "^log.swf: job number 7 takes 9 nodes, and no machine on"),
         ("log.swf", "60 4 ", "60 4 x ", "^log.swf: line 1 is '7 0 -1 60 4 x "),
-        ("relative.csv", "3,1,2", "3,,", "^log.swf: runtime of job 0 is empty"),
-        ("predicted.csv", "*,1", "*,", "^log.swf: estimate of job 0 on machine 0 is nan; a number"),
+        ("relative.csv", "3,1,2", "3,,", "^relative.csv: line 2 runs on no machine"),
+        ("predicted.csv", "*,1", "*,", "^predicted.csv: application 3 has no time on fast"),
+        ("log.swf", "60 4 ", "60 1.5 ", "^log.swf: job number 7 has the processors 1.5; a whole"),
+        ("log.swf", "60 4 ", "1e13 4 ", r"^log.swf: job number 7 has the runtime 2e\+13; 1e\+12"),
         ("relative.csv", "*", "9", "^relative.csv: has no row for application 4 of 'log.swf'"),
     ],
 )

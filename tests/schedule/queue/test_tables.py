@@ -37,6 +37,15 @@ def test_estimates_stand_beside_the_times(tmp_path):
         read_job_table(tmp_path / "j.csv", MACHINES)
 
 
+def test_a_job_without_an_estimate_where_it_runs_is_refused_with_its_line(tmp_path):
+    (tmp_path / "j.csv").write_text(
+        "submission [s],nodes,runtime fast [s],runtime slow [s],estimate fast [s],"
+        "estimate slow [s]\n1,1,2,3,4,5\n1,1,2,,4,\n1,1,2,3,4,\n"
+    )
+    with pytest.raises(ProfileError, match=r"line 4 has no estimate on slow, where it runs; a pos"):
+        read_job_table(tmp_path / "j.csv", MACHINES)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
@@ -52,8 +61,11 @@ def test_estimates_stand_beside_the_times(tmp_path):
         ("2,500,3", "2,500,x", "line 2 has the runtime fast 'x'; a number is wanted"),
         ("2,500,3", "2,500,nan", "line 2 has the runtime fast 'nan'; a number is wanted"),
         ("2,500,", "2,,", "line 2 has the submission ''; a number is wanted"),
-        ("2,500", "0,500", "line 2 has 0 nodes; a whole number ≥ 1 is wanted"),
-        ("2,500", "1.5,500", "line 2 has 1.5 nodes; a whole number ≥ 1 is wanted"),
+        ("2,500", "0,500", "line 2 has 0 nodes; a whole number from 1 to 10000000 is"),
+        ("2,500", "1.5,500", "line 2 has 1.5 nodes; a whole number from 1"),
+        ("2,500", "1e300,500", r"line 2 has 1e\+300 nodes; a whole number from 1 to 10000000 is"),
+        ("2,500,3", "2,500,2e12", r"line 2 has a runtime fast of 2e\+12 s; 1e\+12 at most are"),
+        ("2,500,3", "2,1e300,3", r"line 2 has a submission of 1e\+297 s; 1e\+12 at most are"),
         (",7000", ",", "line 3 runs on no machine; the time on one or more is wanted"),
         (",fast\n", ",quick\n", "line 2 suits 'quick'; machines, fast, slow, are wanted"),
         ("8,1500,,", "9,1500,,", "line 3 has 9 nodes, and no machine on which it runs has more"),
