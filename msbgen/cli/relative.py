@@ -143,13 +143,17 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
     from msbgen.data import tables
+    from msbgen.predict import extras
     from msbgen.predict.relative import storage as relative_storage
 
     predictor = relative_storage.load_relative(options.model)
     predictor.check_source(options.source)
+    if predictor.boosting_:
+        extras.load_library("xgboost")
     runs = _read(options.runs)
     with shared.about(options.runs.name):
         seconds = predictor.predict(runs, options.source)
+    with shared.about(options.model.name):  # which rates it supports
         limits = (
             predictor.predict_interval(runs, options.source, options.miscoverage)
             if options.miscoverage is not None

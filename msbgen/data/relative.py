@@ -45,7 +45,7 @@ LABELS = ("program", "input", "scale", "configuration")
 
 Floats = NDArray[np.float64]
 # No program takes less or longer [s], and none counts more.
-_SHORTEST, _LONGEST, _MOST = 1e-15, 1e25, 1e30
+SHORTEST, LONGEST, MOST = 1e-15, 1e25, 1e30
 
 
 def make_relative(
@@ -226,6 +226,12 @@ def counters_of(dataset: xr.Dataset, source: str) -> Floats:
     return counters.transpose("run", "counter").values.astype(float)
 
 
+def counter_units_of(dataset: xr.Dataset) -> dict[str, str]:
+    """Unit of each counter, by its name."""
+    names = counter_names_of(dataset)
+    return dict(zip(names, map(str, dataset["units"].values))) if names else {}
+
+
 def counter_names_of(dataset: xr.Dataset) -> list[str]:
     """Names of the counters."""
     return [str(name) for name in dataset["counter"].values] if "counters" in dataset else []
@@ -308,12 +314,13 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
 
 def _value_problems(ds: xr.Dataset) -> Iterator[str]:
     times, machines = runtimes_of(ds), machines_of(ds)
-    bad = ~np.isnan(times) & ~((times > _SHORTEST) & (times < _LONGEST))
+    bad = ~np.isnan(times) & ~((times > SHORTEST) & (times < LONGEST))
     if bad.any():
         row, m = map(int, np.argwhere(bad)[0])
         yield (
             f"variable 'runtime' is {times[row, m]} s at run {row} on machine '{machines[m]}'; a "
-            f"positive number is wanted: measure it again, or NaN where it did not run."
+            f"positive number is wanted, from {SHORTEST:g} to {LONGEST:g} s: measure it again, or "
+            f"NaN where it did not run."
         )
     idle = np.isnan(times).all(axis=1)
     if idle.any():
@@ -341,11 +348,11 @@ def _counter_problems(ds: xr.Dataset, machines: list[str]) -> Iterator[str]:
     each = machines if "machine" in ds["counters"].dims else machines[:1]
     for machine in each:
         values = counters_of(ds, machine)
-        bad = (values > _MOST) | (values < 0)
+        bad = (values > MOST) | (values < 0)
         if bad.any():
             row, k = map(int, np.argwhere(bad)[0])
             yield (
                 f"counter '{names[k]}' is {values[row, k]} at run {row}; a number from 0 to "
-                f"{_MOST:g} is wanted, or NaN where it was not counted."
+                f"{MOST:g} is wanted, or NaN where it was not counted."
             )
             return

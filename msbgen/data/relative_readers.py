@@ -6,13 +6,19 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.relative import LABELS, make_relative, validate_relative
+from msbgen.data.relative import (
+    LABELS,
+    LONGEST,
+    MOST,
+    SHORTEST,
+    make_relative,
+    validate_relative,
+)
 from msbgen.data.schema import context_table, counter_names, resource_names
 from msbgen.data.tables import read_lines, shown
 from msbgen.durations import UNITS
@@ -22,8 +28,6 @@ from msbgen.errors import ArgumentError, ProfileError
 _COLUMNS = ("program", "machine", "input", "scale", "configuration", "nodes", "run")
 # The counter that says how much a run does.
 WORK = "instructions"
-# Times beyond these, in seconds, are no times of a program.
-_SHORTEST, _LONGEST = 1e-15, 1e25
 # Sizes of a problem as benchmark suites name them: a folder of the path, or the end of the name.
 _SIZE_FOLDER = re.compile(r"(?:^|/)(mini|small|medium|large|extralarge)/")
 _SIZE_END = re.compile(r"_([sml])$")
@@ -132,11 +136,14 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
     counters = [name for name in units if name != clock]
     rows: dict[tuple[str, ...], int] = {}
     machines: dict[str, int] = {}
+    nodes: list[int] = []
     seen: dict[tuple[int, int], int] = {}
     found: list[tuple[int, int, float, list[float]]] = []
     for number, cells in lines:
         values = dict(zip(header, cells))
         key = tuple(values.get(name, "") for name in (*LABELS, "nodes", "run"))
+        if key not in rows:
+            nodes.append(_nodes(values.get("nodes"), path, number))
         run = rows.setdefault(key, len(rows))
         machine = machines.setdefault(values["machine"], len(machines))
         if (run, machine) in seen:
@@ -146,10 +153,11 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
             )
         seen[run, machine] = number
         seconds = UNITS[units[clock]] * _number(values[clock], path, number, "runtime")
-        if not _SHORTEST < seconds < _LONGEST:
+        if not SHORTEST < seconds < LONGEST:
             raise ProfileError(
                 f"{path.name}: line {number} has the runtime {shown([values[clock]])}; a positive "
-                f"number is wanted: measure it again or drop the line."
+                f"number is wanted, from {SHORTEST:g} to {LONGEST:g} s: measure it again or drop "
+                f"the line."
             )
         events = [_count(values[name], path, number, name) for name in counters]
         found.append((run, machine, seconds, events))
@@ -164,7 +172,7 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
         times,
         list(machines),
         **dict(zip(LABELS, words)),  # pyright: ignore[reportArgumentType]
-        nodes=[_nodes(text, path) for text in words[len(LABELS)]],
+        nodes=nodes,
         counters=dict(zip(names, _shared(np.moveaxis(counts, -1, 0)))),
         units={_bare(name): units[name] for name in counters},
         work=WORK if WORK in names else None,
@@ -371,19 +379,20 @@ def _count(text: str, path: Path, line: int, column: str) -> float:
     if not text:
         return np.nan
     value = _number(text, path, line, _bare(column))
-    if not 0 <= value < np.inf:
+    if not 0 <= value <= MOST:
         raise ProfileError(
-            f"{path.name}: line {line} has the {_bare(column)} {shown([text])}; a finite "
-            f"number from 0 on is wanted, or an empty cell."
+            f"{path.name}: line {line} has the {_bare(column)} {shown([text])}; a number "
+            f"from 0 to {MOST:g} is wanted, or an empty cell."
         )
     return value
 
 
-def _nodes(text: Any, path: Path) -> int:
+def _nodes(text: str | None, path: Path, line: int) -> int:
     if not text:
         return 1
-    if not str(text).isdigit() or not 0 < int(text) < 2**31:
+    if not text.isdecimal() or not 0 < int(text) < 2**31:
         raise ProfileError(
-            f"{path.name}: nodes is {shown([text])}; a whole number from 1 on is wanted."
+            f"{path.name}: line {line} has the nodes {shown([text])}; a whole number from 1 on is "
+            f"wanted."
         )
     return int(text)

@@ -127,9 +127,14 @@ ERRORS = [
     (["fit", "runs.csv", "-o", "o.nc", "--folds", "50"], 3, "20 programs for 50 folds"),
     (["fit", "runs.csv", "-o", "o.nc", "--folds", "1"], 2, "'1' is not a whole number ≥ 2"),
     ([*PREDICT, "oldd"], 2, "source is 'oldd', of which nothing was learned; the nearest"),
-    ([*PREDICT, "new"], 3, "new.csv: run 0 has no time on machine 'new'"),
+    ([*PREDICT, "new"], 3, "new.csv: run 0, of program 'p0', has no time on machine 'new'"),
     ([*PREDICT, "old,,"], 2, "is no list of names"),
-    ([*PREDICT, "old", "--miscoverage", "0.01"], 3, "at least 99 runs of as many different"),
+    (
+        [*PREDICT, "old", "--miscoverage", "0.01"],
+        3,
+        "model.nc: miscoverage is 0.01; at least 99 runs",
+    ),
+    (["predict", "model.nc", "--runs", "bytes.csv", "--source", "old"], 3, "is in 'B', and was"),
     (["predict", "runs.nc", "--runs", "new.csv", "--source", "old"], 3, "'schema' is 'msbgen-re"),
     (["predict", "model.nc", "--runs", "strange.csv", "--source", "old"], 3, "'mew'"),
     (["evaluate", "new.csv", "--folds", "2"], 3, "there is one machine, 'old'"),
@@ -146,5 +151,6 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(
     (fitted / "apart.csv").write_text(head + "p,old,1\nq,new,1\n")
     text = (fitted / "two.csv").read_text()
     (fitted / "strange.csv").write_text(text.replace(",new,", ",mew,"))
+    (fitted / "bytes.csv").write_text(text.replace("loads [1]", "loads [B]"))
     msbgen("relative", "import", "runs.csv", "-o", "runs.nc")
     refused(code, sentence, "relative", *arguments)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.relative import (
     counter_names_of,
+    counter_units_of,
     counters_of,
     machines_of,
     runtimes_of,
@@ -63,8 +64,8 @@ class FeatureMap:
     ----------
     machines : tuple of str
         The machines, of which one counted.
-    counters, groups : tuple of str
-        Names of the counters, and of the groups summed.
+    counters, units, groups : tuple of str
+        Names of the counters, their units, and names of the groups summed.
     group_of : tuple of str
         Group of each counter.
     work : str
@@ -80,6 +81,7 @@ class FeatureMap:
 
     machines: tuple[str, ...]
     counters: tuple[str, ...]
+    units: tuple[str, ...]
     groups: tuple[str, ...]
     group_of: tuple[str, ...]
     work: str
@@ -87,6 +89,21 @@ class FeatureMap:
     per_machine: bool
     fill: Floats
     kept: NDArray[np.bool_]
+
+    def check_units(self, runs: xr.Dataset) -> None:
+        """Refuse counters in other units than those learned from: all would be off by a factor.
+
+        Raises
+        ------
+        MeasurementError
+        """
+        given = counter_units_of(runs)
+        for name, unit in zip(self.counters, self.units):
+            if given.get(name, unit) != unit:
+                raise MeasurementError(
+                    f"counter '{name}' is in '{given[name]}', and was learned in '{unit}'; give it "
+                    f"in that."
+                )
 
     def program(self, runs: xr.Dataset, source: str) -> Floats:
         """What is known of a run but for its time, (n, d): counted on `source`."""
@@ -144,8 +161,9 @@ class FeatureMap:
         if bad.any():
             row = int(np.argmax(bad))
             raise MeasurementError(
-                f"run {row} has {work[row]:g} {self.work} on machine '{source}'; a positive number "
-                f"is wanted: count it again or drop the run."
+                f"run {row}, of program '{words_of(runs, 'program')[row]}', has {work[row]:g} "
+                f"{self.work} on machine '{source}'; a positive number is wanted: count it again "
+                f"or drop the run."
             )
         return np.log(work)
 
@@ -199,6 +217,7 @@ def learn_features(runs: xr.Dataset) -> FeatureMap:
     shape = {
         "machines": tuple(machines),
         "counters": tuple(names),
+        "units": tuple(counter_units_of(runs).values()),
         "groups": tuple(sorted(many)),
         "group_of": tuple(group_of),
         "work": work,

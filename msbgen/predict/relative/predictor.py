@@ -17,7 +17,7 @@ Intervals are conformal, per pair of machines: whole programs are left out, and 
 from what is predicted of them, in units of a width, says how far new ones will.
 
 Source: Nichols et al., *Predicting cross-architecture performance of parallel programs*, IPDPS
-2024, whose boosting of plain ratios is in :mod:`msbgen.predict.relative_peers`.
+2024, whose boosting of plain ratios is a peer in ``benchmarks/relative_peers.py``.
 """
 
 from __future__ import annotations
@@ -246,11 +246,12 @@ class RelativePredictor(Parameters):
         ArgumentError
             Not fitted, or fewer than two folds.
         MeasurementError
-            Fewer programs than folds.
+            Fewer programs than folds; machines that share no run when one is left out.
         """
         self._check_fitted()
         parts, answers = folds_of(runs, "programs", folds, self.random_state), []
         for k, held in enumerate(parts):
+            _check_shared(runs, ~held)
             other = type(self)(**self.get_params()).fit(runs.isel(run=np.flatnonzero(~held)))
             answers.append(other.answers(runs.isel(run=np.flatnonzero(held))))
             if progress:
@@ -372,8 +373,8 @@ class RelativePredictor(Parameters):
         if missing.any():
             row, s = map(int, np.argwhere(missing)[0])
             raise MeasurementError(
-                f"run {row} has no time on machine '{names[s]}'; run it there or name another "
-                f"source."
+                f"run {row}, of program '{words_of(runs, 'program')[row]}', has no time on machine "
+                f"'{names[s]}'; run it there or name another source."
             )
         return sources, answers
 
@@ -382,6 +383,7 @@ class RelativePredictor(Parameters):
         validate_relative(runs)
         for name in machines_of(runs):
             _check_machine(name, self.machines_, "a machine of the runs")
+        self.features_.check_units(runs)
         return runs.reindex(machine=list(self.machines_))
 
     def _timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
@@ -478,6 +480,7 @@ def cross_predict(
     parts = held_rows(runs, split, folds, predictor.random_state)
     found = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
     for k, held in enumerate(parts):
+        _check_shared(runs, np.asarray(~held.all(axis=1)))
         kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
         other = type(predictor)(**predictor.get_params())
         other.fit(runs.isel(run=kept), rows=~held[kept])
@@ -508,19 +511,31 @@ def _check_machine(name: str, known: Sequence[str], what: str) -> None:
         )
 
 
-def _check_shared(runs: xr.Dataset) -> None:
-    """Refuse runs that say nothing of a pair of machines."""
+def _check_shared(runs: xr.Dataset, kept: NDArray[np.bool_] | slice = slice(None)) -> None:
+    """Refuse runs that say nothing of a pair of machines, or those kept of which do not."""
     machines, ran = machines_of(runs), np.isfinite(runtimes_of(runs))
     if len(machines) < 2:
         raise MeasurementError(f"there is one machine, '{machines[0]}'; at least two are wanted.")
-    programs = len(np.unique(words_of(runs, "program")))
-    if programs < 2:
-        raise MeasurementError(f"there is {programs} program; at least two are wanted.")
+    program = words_of(runs, "program")
+    if len(np.unique(program)) < 2:
+        raise MeasurementError("there is 1 program; at least two are wanted.")
+    if len(np.unique(program[kept])) < 2:
+        raise MeasurementError(
+            "there is 1 program beside those held back; at least two are wanted: run more, or ask "
+            "for more folds."
+        )
     for a, b in combinations(range(len(machines)), 2):
-        if not (ran[:, a] & ran[:, b]).any():
+        both = ran[:, a] & ran[:, b]
+        if not both.any():
             raise MeasurementError(
                 f"machines '{machines[a]}' and '{machines[b]}' share no run; run some program on "
                 f"both, or drop one of them."
+            )
+        if not both[kept].any():
+            raise MeasurementError(
+                f"machines '{machines[a]}' and '{machines[b]}' share {both.sum()} runs, all held "
+                f"back at once; run other programs on both, ask for more folds, or drop one of "
+                f"the machines."
             )
 
 

@@ -34,7 +34,7 @@ _ANSWER_PARTS = ("seconds", "ratio", "kriged", "prior", "spread", "context", "co
 _FIELD_PARTS = ("outputs", "middle", "spread", "parameters", "places", "weights", "level", "scale")
 _SEEN_PARTS = ("counters", "work", "time", "configuration")
 _SETTINGS = {"boosting": BoostingSettings, "kriging": KrigingSettings, "trees": TreesSettings}
-_MAP_WORDS = ("counters", "groups", "group_of", "configurations")
+_MAP_WORDS = ("counters", "units", "groups", "group_of", "configurations")
 
 
 def save_relative(
@@ -140,6 +140,10 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
             f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
         ) from None
     n = len(machines)
+    stored.want(
+        len(words["units"]) == len(words["counters"]) == len(words["group_of"]),
+        "'units'", f"of {len(words['units'])}", "one a counter, as groups",
+    )  # fmt: skip
     columns = len(words["counters"]) + len(words["groups"])
     fills = n if per_machine else 1
     fill = stored.numbers("fill", (fills, columns)) if columns else np.empty((fills, 0))

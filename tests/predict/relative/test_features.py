@@ -68,7 +68,7 @@ def test_counters_of_each_machine_are_those_of_the_source():
 def test_runs_without_work_are_refused_by_their_number():
     none = runs()
     none["counters"][1, 0] = 0.0
-    with pytest.raises(MeasurementError, match="run 1 has 0 instructions on machine 'a'"):
+    with pytest.raises(MeasurementError, match="run 1, of program 'q', has 0 instructions on"):
         learn_features(none)
 
 

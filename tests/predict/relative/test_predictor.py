@@ -181,11 +181,25 @@ def test_what_does_not_support_predictions_is_refused(fitted):
         RelativePredictor(**QUICK).fit(alone)
     with pytest.raises(MeasurementError, match="one machine, 'old'"):
         RelativePredictor(**QUICK).fit(runs.isel(machine=[0]))
+    once = runs.copy(deep=True)
+    once["runtime"][2:, 2] = np.nan  # one program alone ran there
+    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
+        RelativePredictor(**QUICK).fit(once).calibrate(once, folds=3)
+    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
+        cross_predict(once, RelativePredictor(**QUICK), folds=3)
+    pair = runs.isel(run=slice(4))
+    with pytest.raises(MeasurementError, match="1 program beside those held back; at least two"):
+        RelativePredictor(**QUICK).fit(pair).calibrate(pair, folds=2)
+    other = NEW.assign_coords(units=("counter", ["1", "kB"]))
+    with pytest.raises(MeasurementError, match="'loads' is in 'kB', and was learned in '1'"):
+        fitted.predict(other, "old")
     with pytest.raises(MeasurementError, match="1 program; at least two"):
         RelativePredictor(**QUICK).fit(runs.isel(run=[0, 1]))
     with pytest.raises(ArgumentError, match=r"source is 'oldd'.* the nearest name is 'old'"):
         fitted.predict(NEW, "oldd")
-    with pytest.raises(MeasurementError, match="run 0 has no time on machine 'old'"):
+    with pytest.raises(
+        MeasurementError, match="run 0, of program 'p0', has no time on machine 'old'"
+    ):
         fitted.predict(NEW.sel(machine=["new"]), "old")
     with pytest.raises(ArgumentError, match="not fitted"):
         RelativePredictor().predict(NEW, "old")
