@@ -1,9 +1,9 @@
 """DOT, the language of Graphviz: its directed graphs as tasks and edges, and back.
 
-Read is what the grammar of the language has but for HTML and joined texts: attributes of nodes and
-edges and their defaults, chains, groups of nodes in braces, comments.  Attributes of a node are
-those of a task (``kind``, ``work``, ``time``...); what drawings need (``label``, ``shape``...) is
-passed over.
+Read is what the grammar of the language has: attributes of nodes and edges and their defaults,
+chains, groups of nodes in braces, joined texts, HTML (as a text), comments, words in any case.
+Attributes of a node are those of a task (``kind``, ``work``, ``time``...); what drawings need
+(``label``, ``shape``...) is passed over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TOKENS = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|(?<![^\n])\#[^\n]*)
     |(?P<text>"(?:[^"\\]|\\.)*")
     |(?P<arrow>->|--)
-    |(?P<sign>[{}\[\]=;,:])
+    |(?P<sign>[{}\[\]=;,:+])
     |(?P<word>-?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?(?![\w.])|[^\W\d]\w*)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -184,11 +184,25 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._next()
+        if token.kind == "html":
+            return token.value[1:-1]
         if token.kind == "text":
-            return re.sub(r'\\(["\\])', r"\1", token.value[1:-1].replace("\\\n", ""))
+            text = self._text(token)
+            while self._see("+"):
+                self._next()
+                token = self._next()
+                if token.kind != "text":
+                    raise self._error(token, "a text is wanted after '+'")
+                text += self._text(token)
+            return text
         if token.kind != "word" or token.value in _WORDS:
             raise self._error(token, "a name is wanted")
         return token.value
+
+    @staticmethod
+    def _text(token: _Token) -> str:
+        """What stands between quotes."""
+        return re.sub(r'\\(["\\])', r"\1", token.value[1:-1].replace("\\\n", ""))
 
     def _see(self, value: str, ahead: int = 0) -> bool:
         if self._at + ahead >= len(self._tokens):
@@ -221,12 +235,32 @@ def _tokens(text: str, records: Records) -> Iterator[_Token]:
     at, line = 0, 1
     while at < len(text):
         found = _TOKENS.match(text, at)
+        if text[at] == "<":
+            end = _end_of_html(text, at)
+            if end is None:
+                raise records.error(f"line {line}: '<' is never closed; '>' is wanted")
+            yield _Token("html", text[at:end], line)
+            line += text.count("\n", at, end)
+            at = end
+            continue
         if not found:
             raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; mend it")
         if found.lastgroup != "space":
-            yield _Token(str(found.lastgroup), found[0], line)
+            # the words of the language are the same in any case, names are not
+            word = found.lastgroup == "word" and found[0].lower() in _WORDS
+            yield _Token(str(found.lastgroup), found[0].lower() if word else found[0], line)
         line += found[0].count("\n")
         at = found.end()
+
+
+def _end_of_html(text: str, at: int) -> int | None:
+    """Where the bracket that opens here is closed again, if it is."""
+    depth = 0
+    for found in re.compile("[<>]").finditer(text, at):
+        depth += 1 if found[0] == "<" else -1
+        if not depth:
+            return found.end()
+    return None
 
 
 # --------------------------------------------------------------------------- and back
@@ -253,6 +287,6 @@ def dot_lines(graph: xr.Dataset) -> Iterator[str]:
 
 
 def _quoted(name: str) -> str:
-    if _PLAIN.match(name) and name not in _WORDS:
+    if _PLAIN.match(name) and name.lower() not in _WORDS:
         return name
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -84,8 +84,9 @@ def _text(path: Path) -> str:
 
 
 def _json(path: Path) -> Mapping[str, Any]:
+    text = _text(path)
     try:
-        document = json.loads(_text(path))
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path.name}: cannot be read as JSON ({error}).") from None
     if not isinstance(document, dict):
@@ -141,11 +142,16 @@ def _workflow(document: Mapping[str, Any], records: Records) -> Records:
     ran: dict[str, Mapping[str, Any]] = {}
     for i, task in enumerate(_list(parts["execution"], "tasks", records)):
         checked(task, dict, "an object", f"execution of task {i}", records.error)
-        ran[_word(task.get("id"), f"'id' of the execution of task {i}", records)] = task
+        name = _word(task.get("id"), f"'id' of the execution of task {i}", records)
+        if name in ran:
+            raise records.error(f"task '{shown(name)}' was executed twice; one execution is wanted")
+        ran[name] = task
     sizes: dict[str, float] = {}
-    for i, file in enumerate(parts["specification"].get("files", [])):
+    for i, file in enumerate(_list(parts["specification"], "files", records, optional=True)):
         checked(file, dict, "an object", f"file {i}", records.error)
         name = _word(file.get("id"), f"'id' of file {i}", records)
+        if name in sizes:
+            raise records.error(f"file {i}: '{shown(name)}' is there already; drop one of them")
         sizes[name] = records.number(
             file.get("sizeInBytes"), "sizeInBytes", f"file '{shown(name)}'"
         )
@@ -156,6 +162,8 @@ def _workflow(document: Mapping[str, Any], records: Records) -> Records:
         checked(task, dict, "an object", f"task {i}", records.error)
         name = _word(task.get("id"), f"'id' of task {i}", records)
         place = f"task '{shown(name)}'"
+        if name in written:
+            raise records.error(f"task {i}: {place} is there already; drop one of them")
         if name not in ran:
             raise records.error(f"{place} was not executed; its runtimeInSeconds is wanted")
         time = ran[name].get("runtimeInSeconds")

@@ -73,8 +73,8 @@ class Records:
         Raises
         ------
         ProfileError
-            A task that is listed twice, an edge to nowhere, a cycle, a task with neither work nor
-            time, a number that only some tasks have.
+            A task that is listed twice, an edge that leads nowhere or contradicts another, a cycle,
+            a task with neither work nor time, a number that only some tasks have.
         """
         number: dict[str, int] = {}
         for i, task in enumerate(self.tasks):
@@ -94,7 +94,12 @@ class Records:
                         f"{edge.place}: the edge '{shown(edge.source)}' → '{shown(edge.target)}' "
                         f"leads nowhere: there is no task '{shown(name)}'; list it or drop the edge"
                     )
-            pairs.setdefault((number[edge.source], number[edge.target]), edge)
+            first = pairs.setdefault((number[edge.source], number[edge.target]), edge)
+            if (first.type, first.amount) != (edge.type, edge.amount):
+                raise self.error(
+                    f"{edge.place}: the edge '{shown(edge.source)}' → '{shown(edge.target)}' is "
+                    f"there already, {first.place}, with another type or bytes; drop one of them"
+                )
         columns = self._columns()
         kinds = [task.kind for task in self.tasks]
         work = columns.pop("work", None)

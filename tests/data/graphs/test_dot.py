@@ -51,6 +51,21 @@ def test_chains_groups_defaults_comments_and_ports():
         assert types[str(names[s]), str(names[t])] == kind
 
 
+def test_words_in_any_case_joined_texts_and_html():
+    graph = graph_of("""STRICT DiGraph {
+        NODE [kind="gz" + "ip", work=1, label=<<b>x</b>
+        and more>]; Edges -> "Node" }""")
+    assert ends(graph) == {("Edges", "Node")}
+    assert set(graph["kind"].values.tolist()) == {"gzip"}
+    for text, said in (
+        ("digraph {\n a [label=<<b>x</b>] }", "g.dot: line 2: '<' is never closed"),
+        ('digraph { a [kind="x" + y] }', "'y' stands where a text is wanted after '\\+'"),
+        ("digraph { Node -> a }", "'->' stands where"),
+    ):
+        with pytest.raises(ProfileError, match=said):
+            graph_of(text)
+
+
 @given(small_graphs(), st.data())
 def test_what_is_written_is_read_back(drawn, data):
     n, edges, works = drawn
@@ -86,7 +101,7 @@ def test_what_is_written_is_read_back(drawn, data):
         ("digraph { a [kind=x,\nwork=0] }", "line 1: 'work' of task 'a' is 0"),
         ("digraph { node [kind=x,work=1]; a -> b -> a }", "in a circle: a → b → a"),
         ("digraph { node [kind=x,work=1]; a -> b [type=fork] }", "type is 'fork'"),
-        ("digraph {\n a [kind=<b>] }", "line 2: '<b>] }' is no DOT"),
+        ("digraph {\n a [kind=<b] }", "line 2: '<' is never closed"),
         ("digraph { a [kind] }", "line 1: ']' stands where '=' is wanted"),
         ("digraph { a [kind=x,work=1] } digraph {}", "nothing more is wanted"),
         ("digraph { -> a }", "'->' stands where a name is wanted"),

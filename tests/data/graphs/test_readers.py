@@ -99,6 +99,7 @@ def test_a_workflow_has_the_programs_times_and_files_of_its_trace(tmp_path):
     assert graph.attrs["name"] == "toy"
 
 
+FILES = ("workflow", "specification", "files")
 TASKS = ("workflow", "specification", "tasks")
 RUNS = ("workflow", "execution", "tasks")
 
@@ -118,12 +119,16 @@ RUNS = ("workflow", "execution", "tasks")
         ((*RUNS, 1, "runtimeInSeconds", {"value": "2s"}), "'runtimeInSeconds' is '2s'; a number"),
         ((*RUNS, 1, {"value": 7}), "execution of task 1 is 7; an object"),
         ((*TASKS, 1, "id", {"value": "split_1"}), "task 'split_1' is there already"),
+        ((*RUNS, 1, "id", {"value": "split_1"}), "task 'split_1' was executed twice"),
+        ((*FILES, {"value": 7}), "'files' is 7; a list"),
+        ((*FILES, {"value": None}), "'files' is missing; a list"),
+        ((*FILES, 1, "id", {"value": "a"}), "file 1: 'a' is there already"),
         ((*TASKS, 1, "parents", {"value": ["splt"]}), "'splt' → 'map_1' leads nowhere"),
         ((*TASKS, 1, "parents", {"value": "split_1"}), "'parents' is 'split_1'; a list"),
         ((*TASKS, 0, "parents", {"value": ["join_1"]}), "in a circle: split_1 → map_"),
         ((*TASKS, {"value": []}), "there are no tasks"),
         ((*TASKS, 0, "outputFiles", {"value": [3]}), "a file of task 'split_1' is 3; a text"),
-        (("workflow", "specification", "files", 0, {"value": {"id": "a"}}), "'sizeInBytes' is"),
+        ((*FILES, 0, {"value": {"id": "a"}}), "'sizeInBytes' is"),
     ],
 )
 def test_what_is_wrong_with_a_workflow(change, said, tmp_path):
@@ -161,6 +166,10 @@ def test_json_of_ours(tmp_path):
         (("edges", 0, "target", {"value": "c"}), "edge 0: the edge 'a' → 'c' leads nowhere"),
         (("edges", 0, "type", {"value": []}), "edge 0: the edge's type is '[]'"),
         (("edges", 0, {"value": "a"}), "edge 0 is 'a'; an object"),
+        (
+            ("edges", {"value": [{"source": "a", "target": "b", "bytes": n} for n in (1, 1, 2)]}),
+            "edge 2: the edge 'a' → 'b' is there already, edge 0, with another type or bytes",
+        ),
     ],
 )
 def test_what_is_wrong_with_json_of_ours(change, said, tmp_path):

@@ -23,7 +23,7 @@ def test_times_become_works_of_which_one_is_the_mean_of_the_kind():
 
 def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
     tasks = ("a", "x", {"work": 1.0}), ("b", "x", {"work": 1.0}), ("c", "x", {"work": 1.0})
-    twice = [Edge("a", "b", "p", amount=1.0), Edge("a", "b", "q", amount=2.0)]
+    twice = [Edge("a", "b", "p", amount=1.0), Edge("a", "b", "q", amount=1.0)]
     graph = records(*tasks, edges=twice).graph()
     assert graph.sizes["edge"] == 1
     assert graph["edge_bytes"].values.tolist() == [1.0]
@@ -42,6 +42,11 @@ def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
         ([("a", "x", {"work": float("nan")})], [], "'work' of task 'a' is nan"),
         ([("a", "x", {"time": float("inf")})], [], "'time' of task 'a' is inf"),
         ([("a", "x", {"work": 1})], [Edge("a", "b", "line 7")], "line 7: the edge 'a' → 'b' leads"),
+        (
+            [("a", "x", {"work": 1}), ("b", "x", {"work": 1})],
+            [Edge("a", "b", "line 7"), Edge("a", "b", "line 8", "join")],
+            "line 8: the edge 'a' → 'b' is there already, line 7, with another type or bytes",
+        ),
         ([("a", "x", {"work": 1})], [Edge("a", "a", "line 7")], "in a circle: a → a"),
     ],
 )
