@@ -18,7 +18,7 @@ from msbgen.predict.kernels.terms import crossed, draws
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Powers of the clock's share that a rate is multiplied with.
+# Powers of the clock's share that a rate is multiplied with; coefficients of most turn out 0.
 _POWERS = (0.5, 1.0, 2.0, 3.0)
 
 

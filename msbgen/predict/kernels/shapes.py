@@ -21,7 +21,8 @@ Floats = NDArray[np.float64]
 _FLOAT = 4.0  # bytes
 # Sides of the blocks that libraries cut products into: on GPUs to 128, on CPUs the registers' 16.
 TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
-# Blocks that run at once, on eight processors one or two each: the last wave takes as long as all.
+# Blocks that run at once, one or two on each of eight processors, as AGX Xavier has: the last wave
+# takes as long as all.  Where a chip has others, coefficients of these terms are 0.
 UNITS = (1, 8, 16)
 # Columns that are one up to a factor tell the same.
 _SAME = 0.9999
