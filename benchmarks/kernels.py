@@ -3,7 +3,8 @@
 ``python benchmarks/reproduce.py kernels [--data FOLDER] [--only gemm …] [--work FOLDER]``: FOLDER
 holds the public sets `jetson`, `nv-dvfs` and `zeus`; those that it lacks are named and left out.
 Studies of the paper's model are kept in the work folder.  Hyper-parameters are chosen by left-out
-kernels and families of what is learned from, never by what is scored.
+kernels and families of what is learned from, never by what is scored; two constants of the models
+themselves were settled with the products on AGX in sight, as the README beside says.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import choice
 import kernels_cpu
 import numpy as np
 import xarray as xr
-from kernels_peers import CURVES, PEERS, TRIALS, tuned_boosting
+from kernels_peers import CURVES, PEERS, SURFACES, TRIALS, tuned_boosting
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
@@ -160,19 +161,48 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
         own = costs_of(read_jetson(folder, "mobilenet", device))
         model = ConfigurationModel().fit(others, resources=own.resources, contexts=own.contexts)
         design = model.design(6)
-        told = model.predict(*_given(own, 0, design))
-        rows = {"default": _errors(own, 0, design, *told)}
+        told = {"default": model.predict(*_given(own, 0, design))}
+        for name, peer in SURFACES.items():
+            seconds, watts = (
+                peer(curve, own.contexts, design, known, is_time)
+                for curve, known, is_time in (
+                    (_curve(others.time, others, own), own.time[0], True),
+                    (_curve(others.power, others, own), own.power[0], False),
+                )
+            )
+            told[name] = seconds, watts
         work_done = own.contexts[:, 1]
         bounds = [float(q) for q in np.quantile(own.time[0], np.linspace(0.1, 0.95, 18))]
-        late, regret = _bounded(own.time[0], own.energy[0] / work_done, told, work_done, bounds)
-        rows["default"] |= {"regret": regret, "late": late}
+        rows = {}
+        for name, said in told.items():
+            rows[name] = _errors(own, 0, design, *said)
+            late, regret = _bounded(own.time[0], own.energy[0] / work_done, said, work_done, bounds)
+            rows[name] |= {"regret": regret, "late": late}
+        # told the truth, it takes the highest clock, and the largest batch that is in time there
+        fast = np.where(own.contexts[:, 0] == own.contexts[:, 0].max(), 1.0 / work_done, np.inf)
+        _, regret = _bounded(
+            own.time[0],
+            own.energy[0] / work_done,
+            (own.time[0], fast * work_done / own.time[0]),
+            work_done,
+            [bound for bound in bounds if bound >= own.time[0][np.isfinite(fast)].min()],
+        )
         found[device] = {
             "design": own.contexts[design].tolist(),
             "configurations": len(own.contexts),
             "methods": rows,
+            "highest clock": regret,
         }
-        _say("mobilenet", device, rows["default"])
+        for name, row in rows.items():
+            _say("mobilenet", f"{device}, {name}", row)
     return found
+
+
+def _curve(table: Floats, others: Costs, own: Costs) -> Floats:
+    """Mean logarithm of other programs at the clock of every context, a line between, (n,)."""
+    means = np.nanmean(np.log(table), axis=0)
+    order = np.argsort(others.contexts[:, 0])
+    return np.interp(own.contexts[:, 0], others.contexts[order, 0], means[order])
 
 
 def gpus(data: Path, work: Path) -> dict[str, Any]:
@@ -230,7 +260,8 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
         last = len(costs.contexts) - 1
         regrets: dict[str, list[float]] = {}
         for family in sorted(set(costs.families)):
-            model = ConfigurationModel().fit(costs.without([family]))
+            learned = costs.without([family])
+            model = ConfigurationModel().fit(learned)
             for row in np.flatnonzero(whole & (np.array(costs.families) == family)):
                 energy = costs.energy[row]
                 given = [last]
@@ -242,6 +273,18 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
                     "best measured": given[int(np.argmin(energy[given]))],
                     "highest limit": last,
                 }
+                # peers know the same limits
+                for name, peer in CURVES.items():
+                    seconds, watts = (
+                        peer(table, own[row], np.array(given), costs.contexts)
+                        for table, own in (
+                            (learned.time, costs.time),
+                            (learned.power, costs.power),
+                        )
+                    )
+                    said = seconds * watts
+                    said[given] = energy[given]
+                    picks[name] = int(np.argmin(said))
                 for name, at in picks.items():
                     regrets.setdefault(name, []).append(float(energy[at] / energy.min() - 1.0))
         found[gpu] = {

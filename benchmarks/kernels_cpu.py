@@ -164,12 +164,23 @@ METHODS: dict[str, Method] = {
     "without trees": without(trees=False),
 }
 
+# Which kernels are learned from, beside all.
+SAMPLES = {
+    "drawn": "drawn kernels alone",
+    "mixed": "as many, half of them networks'",
+    "networks": "networks' kernels alone",
+}
+
 
 # ----------------------------------------------------------------------------- studies
 
 
 def leave_networks_out(
-    measured: Measured, method: Method, drawn: str = "all", together: int = 1
+    measured: Measured,
+    method: Method,
+    drawn: str = "all",
+    together: int = 1,
+    session: int | None = None,
 ) -> dict[tuple[str, float], tuple[float, float, float]]:
     """Predicted sum, measured sum and whole time of each network left out [s].
 
@@ -177,10 +188,13 @@ def leave_networks_out(
     ----------
     measured : Measured
     method : callable
-    drawn : {"all", "drawn", "networks"}
-        Which kernels are learned from: all, those drawn at random, those of other networks.
+    drawn : {"all", "drawn", "networks", "mixed"}
+        Which kernels are learned from: all, those drawn at random, those of other networks, or as
+        many as were drawn, half of them from networks (the paper's weighted sampling).
     together : int
         Networks that are left out at once: fewer fits, which know less.
+    session : int or None
+        The one that is learned from; None for medians over all.
 
     Returns
     -------
@@ -193,11 +207,17 @@ def leave_networks_out(
     of_networks = np.unique(np.concatenate(list(kernel.values())))
     n_levels = len(measured.rows)
     every = np.arange(measured.kernels.sizes["measurement"] // n_levels)
+    alone = np.setdiff1d(every, of_networks)
     some = {
         "all": every,
-        "drawn": np.setdiff1d(every, of_networks),
+        "drawn": alone,
         "networks": of_networks,
+        "mixed": _halves(alone, of_networks),
     }[drawn]
+    taught = measured.kernels
+    if session is not None:
+        taught = taught.assign(runtime=("measurement", measured.sessions[:, session]))
+        taught["runtime"].attrs = measured.kernels["runtime"].attrs
     kinds = measured.kernels["kind"].values[::n_levels].astype(str)
     count = counts_of(measured.workloads).astype(float)
     truth = measured.kernels["runtime"].values
@@ -211,9 +231,10 @@ def leave_networks_out(
         # kinds that no other network launches are learned from kernels drawn at random
         only = np.setdiff1d(kinds[own], kinds[left])
         left = np.union1d(left, np.setdiff1d(np.flatnonzero(np.isin(kinds, only)), of_networks))
-        known, asked = (
-            measured.kernels.isel(measurement=_rows(kernels, n_levels)) for kernels in (left, own)
-        )
+        learned = _rows(left, n_levels)
+        learned = learned[np.isfinite(taught["runtime"].values[learned])]
+        known = taught.isel(measurement=learned)
+        asked = measured.kernels.isel(measurement=_rows(own, n_levels))
         said = np.full(len(truth), np.nan)
         said[_rows(own, n_levels)] = method(known, asked)
         for name in dict.fromkeys(names[rows].tolist()):
@@ -222,6 +243,13 @@ def leave_networks_out(
                 sums = [values[where[launches]] @ count[launches] for values in (said, truth)]
                 found[name, level] = (*map(float, sums), measured.time(name, level))
     return found
+
+
+def _halves(one: Indices, other: Indices) -> Indices:
+    """As many kernels as `one` has, half of them of `other`; drawn."""
+    rng = np.random.default_rng(0)
+    half = min(len(one) // 2, len(other))
+    return np.union1d(rng.permutation(one)[: len(one) - half], rng.permutation(other)[:half])
 
 
 def _rows(kernels: Indices, n_levels: int) -> Indices:
@@ -256,10 +284,14 @@ def with_overhead(
 
 
 def errors(
-    measured: Measured, method: Method, drawn: str = "all", together: int = 1
+    measured: Measured,
+    method: Method,
+    drawn: str = "all",
+    together: int = 1,
+    session: int | None = None,
 ) -> dict[str, dict[str, float]]:
     """Mean errors of each network over images and threads, and of all networks as ``mean``."""
-    found = leave_networks_out(measured, method, drawn, together)
+    found = leave_networks_out(measured, method, drawn, together, session)
     said = with_overhead(measured, found)
     rows: dict[str, list[list[float]]] = {}
     for key, (predicted, total, time) in found.items():
@@ -322,8 +354,11 @@ def cpu(
         for name, method in methods.items()
         if method not in (default, boosting)
     }
-    for drawn, title in (("drawn", "drawn kernels alone"), ("networks", "networks' kernels alone")):
+    for drawn, title in SAMPLES.items():
         parts[title] = errors(measured, default, drawn, together)["mean"]
+    # one machine measured: sessions stand for nodes, and the fullest one for the one
+    fullest = int(np.isfinite(measured.sessions).sum(axis=0).argmax())
+    parts["one session of several"] = errors(measured, default, "all", together, fullest)["mean"]
     return {
         "networks": {name: row for name, row in table.items() if name != "mean"},
         "mean": table["mean"],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +169,23 @@ def boosted_ratio(
     """Boosting of log ratios to the first measured, from those of the other measured, (n,)."""
     from xgboost import XGBRegressor
 
+    model = XGBRegressor(n_estimators=300, max_depth=6, learning_rate=0.05, n_jobs=1)
+    return _ratios(model, others, known, given, contexts)
+
+
+def forest_ratio(
+    others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
+) -> Floats:
+    """The same by a forest, (n,)."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    model = RandomForestRegressor(100, random_state=0, n_jobs=1)
+    return _ratios(model, others, known, given, contexts)
+
+
+def _ratios(
+    model: Any, others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
+) -> Floats:
     log, own = np.log(others), np.log(known)
     complete = np.isfinite(log).all(axis=1)
     log = log[complete]
@@ -178,9 +196,64 @@ def boosted_ratio(
         return np.hstack([np.repeat(ratios, m, axis=0), np.tile(contexts, (n, 1))])
 
     target = (log - log[:, given[:1]]).ravel()
-    model = XGBRegressor(n_estimators=300, max_depth=6, learning_rate=0.05, n_jobs=1)
     said = model.fit(rows(log), target).predict(rows(own[None]))
     return np.exp(own[given[0]] + said.astype(float))
 
 
-CURVES = {"mean curve": curve_of_others, "a + b/f": line_in_clock, "boosting": boosted_ratio}
+CURVES = {
+    "mean curve": curve_of_others,
+    "a + b/f": line_in_clock,
+    "boosting": boosted_ratio,
+    "forest": forest_ratio,
+}
+
+
+# ------------------------------------------------- a network over clocks and batches, few measured
+
+# From the curve of others over the contexts [log], contexts (clock, batch), those measured, and
+# what was measured there, to what is said of all; the last tells times from powers.
+Surface = Callable[[Floats, Floats, NDArray[np.int64], Floats, bool], Floats]
+
+
+def mean_surface(
+    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
+) -> Floats:
+    """The others' mean curve times a power of the batch, (n,)."""
+    columns = np.stack([np.ones(len(contexts)), np.log(contexts[:, 1])], axis=1)
+    told = np.log(known[given]) - curve[given]
+    return np.exp(curve + columns @ np.linalg.lstsq(columns[given], told, rcond=None)[0])
+
+
+def line_surface(
+    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
+) -> Floats:
+    """Times a + b/f + batch·(c + d/f), powers a + b·f + batch·(c + d·f); none negative, (n,)."""
+    from scipy.optimize import nnls
+
+    clock, batch = contexts.T
+    own = 1.0 / clock if is_time else clock
+    columns = np.stack([np.ones(len(clock)), own, batch, batch * own], axis=1)
+    columns /= columns.max(axis=0)
+    weight, _ = nnls(columns[given] / known[given, None], np.ones(len(given)))
+    return np.maximum(columns @ weight, 1e-300)
+
+
+def boosting_surface(
+    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
+) -> Floats:
+    """The paper's model on what was measured, (n,)."""
+    return boosting(contexts[given], known[given], given, contexts)
+
+
+def forest_surface(
+    curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
+) -> Floats:
+    return forest(contexts[given], known[given], given, contexts)
+
+
+SURFACES: dict[str, Surface] = {
+    "mean curve": mean_surface,
+    "a + b/f": line_surface,
+    "boosting": boosting_surface,
+    "forest": forest_surface,
+}

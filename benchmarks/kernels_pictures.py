@@ -41,12 +41,15 @@ def _gemm(found: dict[str, Any]) -> str:
 
 
 def _mobilenet(found: dict[str, Any]) -> str:
-    rows = [
-        [device, *(_percent(row[m]) for m in ("runtime", "power", "regret", "late"))]
-        for device, result in found.items()
-        for row in result["methods"].values()
-    ]
-    return markdown(["6 measured", "runtime", "power", "regret under a bound", "late"], rows)
+    rows = []
+    for device, result in found.items():
+        for method, row in result["methods"].items():
+            cells = [_percent(row[m]) for m in ("runtime", "power", "regret", "late")]
+            rows.append([device, method, *cells])
+        rows.append([device, "highest clock", "—", "—", _percent(result["highest clock"]), "—"])
+    return markdown(
+        ["6 measured", "method", "runtime", "power", "regret under a bound", "late"], rows
+    )
 
 
 def _gpus(found: dict[str, Any]) -> str:

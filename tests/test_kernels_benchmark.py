@@ -14,6 +14,8 @@ import kernels_peers
 import tables
 import targets
 
+from msbgen.data.costs import Costs
+
 
 def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(kernels, "FILE", tmp_path / "kernels.json")
@@ -73,3 +75,30 @@ def test_the_stored_results_have_every_figure():
     found = list(targets.kernel_figures(results))
     assert len({figure.what for figure in found}) == len(found) >= 15
     assert all(figure.value >= 0 for figure in found)
+
+
+def test_surfaces_of_clock_and_batch_meet_laws_of_their_own():
+    clock, batch = (x.ravel() for x in np.meshgrid([1.0, 2.0, 4.0], [1.0, 2.0, 8.0]))
+    contexts, given = np.stack([clock, batch], axis=1), np.array([0, 2, 4, 6, 8])
+    curve = np.log(3 + 2 / clock)
+    own = 0.3 * (3 + 2 / clock) * batch**0.8
+    said = kernels_peers.SURFACES["mean curve"](curve, contexts, given, own, True)
+    np.testing.assert_allclose(said, own)
+    for is_time, own in ((True, 1 + batch * (2 + 3 / clock)), (False, 4 + clock + batch * clock)):
+        said = kernels_peers.SURFACES["a + b/f"](curve, contexts, given, own, is_time)
+        np.testing.assert_allclose(said, own, rtol=1e-6)
+
+
+def test_the_curve_of_others_is_theirs_at_each_clock():
+    def costs(contexts, time):
+        return Costs(
+            tuple(f"p{i}" for i in range(len(time))), tuple("ab"[: len(time)]), ("clock",),
+            ("1",), np.array(contexts), np.array(time), np.array(time),
+        )  # fmt: skip
+
+    others = costs([[2.0], [1.0]], [[2.0, 4.0], [8.0, np.nan]])
+    own = costs([[1.0], [1.5], [2.0]], [[1.0, 1.0, 1.0]])
+    found = np.exp(kernels._curve(others.time, others, own))
+    np.testing.assert_allclose(found, [4.0, 4.0, 4.0])
+    found = np.exp(kernels._curve(others.time * [1, 4], others, own))
+    np.testing.assert_allclose(found, [16.0, 8.0, 4.0])

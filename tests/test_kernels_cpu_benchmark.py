@@ -111,3 +111,27 @@ def test_all_figures_are_there_for_tables_and_targets(measured, monkeypatch):
     assert "| a | 0.0 %" in text
     assert "| exact | 0.0 %" in text
     assert "sessions differ by: networks 6.7 %" in text
+
+
+def test_as_many_as_were_drawn_are_learned_from_half_of_them_of_networks():
+    one, other = np.arange(10), np.arange(10, 14)
+    found = kernels_cpu._halves(one, other)
+    assert len(np.unique(found)) == len(one)
+    assert np.isin(found, other).sum() == 4
+    assert np.isin(kernels_cpu._halves(one[:3], other), other).sum() == 1
+
+
+def test_one_session_teaches_and_all_are_what_is_met(measured):
+    taught = []
+
+    def method(known, asked):
+        taught.append((known["runtime"] / known["m"] / known["threads"]).values)
+        return asked["runtime"].values
+
+    found = kernels_cpu.leave_networks_out(measured, method, session=2)
+    np.testing.assert_allclose(np.concatenate(taught), 1.1e-3)
+    assert all(said == pytest.approx(total) for said, total, _ in found.values())
+    measured.sessions[:4, 2] = np.nan
+    taught.clear()
+    kernels_cpu.leave_networks_out(measured, method, session=2)
+    assert [len(rows) for rows in taught] == [4, 2]
