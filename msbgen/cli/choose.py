@@ -196,7 +196,7 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
     for path in paths:
         if path.suffix == ".nc":
             dataset = store.load_netcdf(path)
-            if dataset.attrs.get("schema") == kernels.KERNELS_SCHEMA:
+            if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
                 found.append(kernels.validate_kernels(dataset, source=path.name))
                 continue
             whole = validate_profiles(dataset, source=path.name)

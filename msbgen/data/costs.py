@@ -163,7 +163,7 @@ def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
     """
     if not isinstance(dataset, xr.Dataset):
         return costs_of(kernels_from_profiles(list(dataset)))
-    if dataset.attrs.get("schema") != KERNELS_SCHEMA:
+    if str(dataset.attrs.get("schema")) != KERNELS_SCHEMA:
         return costs_of([dataset])
     kernels = kernels_of(dataset)
     contexts, _ = configurations_of(dataset)

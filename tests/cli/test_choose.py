@@ -138,3 +138,11 @@ def test_energy_is_generated_and_mended_by_other_programs(folder, msbgen, refuse
     power = total_energy(made)[:, 0] / duration_array(made)[:, 0]
     np.testing.assert_allclose(power, 1.0 + made["frequency"].values ** 3, rtol=0.01)
     refused(3, "o0.nc: there are 1 other programs", *arguments, "--force", "--power-of", "o0.nc")
+
+
+def test_a_schema_of_several_words_is_refused(folder, msbgen):
+    dataset = xr.Dataset(attrs={"schema": [1.0, 2.0]})
+    dataset.to_netcdf(folder / "odd.nc")
+    done = msbgen("choose", "odd.nc")
+    assert done.returncode == 3
+    assert "odd.nc: attribute 'schema' is" in done.stderr

@@ -17,6 +17,7 @@ departures from it, alike where it is alike.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -217,12 +218,15 @@ class ConfigurationModel(Parameters):
                     f"more, between which {context[0]:g} is placed, are wanted."
                 )
             at = int(np.clip(np.searchsorted(others.contexts[:, 0], context[0]), 1, n - 1))
-            low, high = np.log(others.contexts[at - 1 : at + 1, 0])
-            share = (np.log(context[0]) - low) / (high - low)
+            near = np.append(others.contexts[at - 1 : at + 1, 0], context[0])
+            low, high, own = _log_levels(near[:, None], others.resources)[:, 0]
+            share = (own - low) / (high - low)
             self._mix[row, at - 1 : at + 1] = 1.0 - share, share
         new = [i for i in range(self.contexts_.shape[1]) if i not in columns]
-        self._new = np.log(self.contexts_[:, new])
-        self._old = np.log(wanted)
+        names = [self.resources_[i] for i in new]
+        self._new = _log_levels(self.contexts_[:, new], names)
+        # only beside new resources are the old ones more than names
+        self._old = _log_levels(wanted, others.resources) if new else wanted[:, :0]
 
     # --------------------------------------------------------------- left-out families
 
@@ -435,6 +439,18 @@ class ConfigurationModel(Parameters):
     def _check_fitted(self) -> None:
         if not hasattr(self, "likely_"):
             raise ArgumentError("the model is not fitted; call fit first.")
+
+
+def _log_levels(levels: Floats, names: Sequence[str]) -> Floats:
+    """Logarithms of resources, (n, n_resources), which must be positive where they are likened."""
+    faulty = np.argwhere(~(levels > 0))
+    if len(faulty):
+        row, column = faulty[0]
+        raise MeasurementError(
+            f"resource '{names[column]}' is {levels[row, column]:g} in a configuration; a positive "
+            f"number is wanted where others lie between or beside those measured."
+        )
+    return np.log(levels)
 
 
 def learn(rows: Floats, family: Indices, width: int) -> Likely:

@@ -1,6 +1,7 @@
 """Programs over configurations: what conditioning gives, what left-out families choose."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -147,6 +148,22 @@ def test_clocks_between_those_of_the_others():
     truth = share[0] / between[:, 0] + (1 - share[0]) / 2
     seconds, _ = model.predict(np.array([truth[0], np.nan, truth[2]]), np.full(3, np.nan))
     assert abs(np.log(seconds[1] / truth[1])) < 0.03
+
+
+def test_a_level_of_zero_counts_where_nothing_is_asked_between_or_beside():
+    others, _ = programs(10)
+    idle = np.concatenate([[[0.0]], others.contexts[1:]])
+    others = dataclasses.replace(others, contexts=idle)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ConfigurationModel().fit(others)
+    assert np.isfinite(model.predict(*asked(others, 0, [5]))[0]).all()
+    between = np.append(idle, [[0.1]], axis=0)
+    with pytest.raises(MeasurementError, match="'clock' is 0 in a configuration; a positive"):
+        ConfigurationModel().fit(others, contexts=between)
+    beside = np.column_stack([idle, np.ones(len(idle))])
+    with pytest.raises(MeasurementError, match="'clock' is 0 in a configuration; a positive"):
+        ConfigurationModel().fit(others, resources=("clock", "batch"), contexts=beside)
 
 
 def test_intervals_hold_the_mean_and_are_nothing_where_it_was_measured():
