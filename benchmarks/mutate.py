@@ -5,10 +5,11 @@
     python benchmarks/mutate.py --of trace.nc plan.csv   # only what spoils these originals
 
 Profile files, model files (both laws, calibrated), traces, CSV tables, runs on several machines and
-what is learned from them, queues and their workloads, task graphs, device sheets and runs on them
-are spoilt in values, types, shapes, names, attributes and bytes, and given to the verb or call that
-reads them, in a process of its own.  A failure is a traceback, a crash, a hang, an exit code that
-blames somebody else, a warning with a source line, or a figure that is negative or no number.
+what is learned from them, queues and their workloads, task graphs, device sheets and runs on them,
+kernels, their models and launches, and tables to choose from are spoilt in values, types, shapes,
+names, attributes and bytes, and given to the verb or call that reads them, in a process of its own.
+A failure is a traceback, a crash, a hang, an exit code that blames somebody else, a warning with a
+source line, or a figure that is negative or no number.
 Exits with 1 if there was one, after its recipe.
 """
 
@@ -36,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 import mutate_graphs
+import mutate_kernels
 import mutate_machines
 import numpy as np
 import xarray as xr
@@ -46,6 +48,7 @@ from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.platform.trace import make_trace, write_trace
+from msbgen.predict.kernels.storage import load_kernels
 
 SECONDS = 60.0  # that one trial may take; most take less than one
 MEMORY = 16 * 2**30  # address space of a worker: who asks for more is refused [bytes]
@@ -95,6 +98,7 @@ def make_originals(folder: Path) -> None:
     )
     mutate_machines.make_originals(folder)
     mutate_graphs.make_originals(folder)
+    mutate_kernels.make_originals(folder)
 
 
 def small_task(contexts: np.ndarray) -> xr.Dataset:
@@ -424,6 +428,7 @@ READERS = [
     *(Reader(name, call=mutate_graphs.play) for name in mutate_graphs.GRAPHS),
     *(Reader(name, call=mutate_graphs.read_runs) for name in mutate_graphs.RUNS),
     Reader(mutate_graphs.SHEET, call=mutate_graphs.try_sheet),
+    *(Reader(name, verb, None, (out,)) for name, verb, out in mutate_kernels.VERBS),
 ]  # fmt: skip
 
 
@@ -443,6 +448,10 @@ def doubt_file(path: Path) -> None:
     """Doubt what a verb has written."""
     if path.name in ("p.csv", "queue.csv"):
         mutate_machines.doubt_table(path)
+    elif path.name == "m.nc":
+        load_kernels(path)
+    elif path.name == "k.nc":
+        mutate_kernels.doubt_kernels(path)
     elif path.name == "r.nc":
         mutate_machines.doubt_runs(path)
     elif path.suffix == ".csv":

@@ -18,8 +18,9 @@ from msbgen.predict.relative.randomised import TreesSettings
 from msbgen.predict.relative.storage import save_relative
 
 MACHINES = ("old", "new", "odd")
-# Columns that hold no figures, and the load, which is infinite where jobs come all at once.
-_WORDS = ("program", "input", "scale", "configuration", "machine", "load")
+# Columns that hold no figures, the load, which is infinite where jobs come all at once, and what is
+# saved, which may be negative.
+_WORDS = ("program", "input", "scale", "configuration", "machine", "load", "kind", "saving")
 QUICK = {
     "boosting": BoostingSettings(rounds=3),
     "kriging": KrigingSettings(tuned=20, steps=3),
