@@ -75,8 +75,8 @@ def task_graph_runs(folder: Path) -> xr.Dataset:
     with (folder / "tasks_cpu_gpu1_gpu2.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     times = np.array([[float(r[name]) for name in ("cpu", "gpu1", "gpu2")] for r in rows])
-    rows = [r for r, ran in zip(rows, (times > 0).all(axis=1)) if ran]
-    times = times[(times > 0).all(axis=1)]
+    ran = np.flatnonzero((times > 0).all(axis=1))
+    rows, times = [rows[i] for i in ran], times[ran]
     block = np.array([float(r["block"]) for r in rows])
     return make_relative(
         1e-3 * times,
@@ -116,7 +116,7 @@ def together(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> tuple[Floa
     for held, times in said:
         rows = held[held.any(axis=1)]
         found[held] = times[rows]
-    return found, np.isfinite(found).all(axis=(1, 2))
+    return found, np.asarray(np.isfinite(found).all(axis=(1, 2)))
 
 
 def default_answers(**parameters: Any) -> Callable[[xr.Dataset, NDArray, xr.Dataset], Answers]:
@@ -173,11 +173,10 @@ def score(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> list[dict[str
 def two_measured(runs: xr.Dataset, said: list[tuple[NDArray, Answers]]) -> list[dict[str, Any]]:
     """The mean over all pairs of machines measured, relative to the first of the pair."""
     n_machines = len(machines_of(runs))
-    rows = []
+    truth, rows = np.concatenate([answers.seconds for _, answers in said]), []
     for a in range(n_machines):
         for b in set(range(n_machines)) - {a}:
             predicted = np.concatenate([answers.times([a, b]) for _, answers in said])
-            truth = np.concatenate([answers.seconds for _, answers in said])
             rows.append(scores(predicted, truth, a))
     mean = {name: float(np.mean([row[name] for row in rows])) for name in MEASURES}
     return [{"source": "all", "rows": len(truth) * len(rows), **mean}]
