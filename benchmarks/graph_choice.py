@@ -268,6 +268,9 @@ def report(work: Path, seeds: int = 5, long: int = 1) -> None:
                 own = {**more, **own, "policies": own["policies"] | more["policies"]}
         if ORACLE in own["policies"]:
             found.append(own)
+    if not found:
+        print(f"{work} holds no choices of contexts yet; run without --no-run.")
+        return
     results = summary(found)
     store(RESULTS / "graph-choice.json", results)
     put_into_readme("graph-choice", table(results))

@@ -24,8 +24,8 @@ shares; sweeps killed at random moments.  On an idle machine, as root, with perf
 ``python benchmarks/reproduce.py kernels [--data FOLDER] [--work FOLDER] [--only gemm …]``: runtime
 and power at clocks never measured; the folder holds public sets, absent ones are left out.
 ``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
-task graphs, beside every peer; the folder keeps what was said of each run, so that a study that was
-stopped goes on where it was.  `bench_graph.py` times the answers.
+task graphs, beside every peer, and contexts chosen for them; the folder keeps what was found, so
+that a study that was stopped goes on where it was.  `bench_graph.py` times the answers.
 ``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put
 into the known contexts of the six tasks: what is named, and fits beside those to clean data.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
@@ -52,6 +52,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # two processes share the co
 import allocation
 import dirty
 import graph as graph_study
+import graph_choice
 import kernels
 import numpy as np
 import queue_study
@@ -463,8 +464,8 @@ def main() -> None:
             bench_sweep.run(name, arguments.work, quick=arguments.quick)
     elif arguments.part == "graph":
         seeds = range(arguments.seeds)
-        todo = graph_study.report if arguments.no_run else graph_study.run
-        todo(arguments.work, seeds)
+        for study, which in ((graph_study, seeds), (graph_choice, arguments.seeds)):
+            (study.report if arguments.no_run else study.run)(arguments.work, which)
     elif arguments.part == "dirty":
         dirty.run(arguments.only, arguments.tasks, arguments.seeds)
     elif arguments.part == "picture":

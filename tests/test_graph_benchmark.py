@@ -14,6 +14,7 @@ from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import graph as study
+import graph_choice
 import graph_data
 import graph_peers
 
@@ -146,3 +147,33 @@ def test_peers_of_the_network_answer_each_graph_by_itself(peer):
     together, alone = answer(joined(batches)), np.concatenate([answer(b) for b in batches])
     assert np.allclose(together, alone, rtol=1e-3, atol=1e-3 * np.abs(alone).max())
     assert not np.allclose(alone[0], alone[1])
+
+
+def test_choices_are_reported_of_seeds_whose_searches_are_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(graph_choice, "RESULTS", tmp_path)
+    put = {}
+    monkeypatch.setattr(graph_choice, "put_into_readme", put.__setitem__)
+    graph_choice.report(tmp_path)
+    assert "holds no choices" in capsys.readouterr().out
+    assert not put
+    row = {"cost": 2.0, "time": 1.0, "energy": 4.0, "above": 0.5}
+    names = (graph_choice.ORACLE, "search", f"{graph_choice.TABLE}, {graph_choice.SHORT} episodes")
+    rows = [
+        row | {"cost": cost, "time": time} for cost, time in ((2.0, 1.0), (2.1, 1.0), (3.0, 2.0))
+    ]
+    late = {
+        f"{who}: {what}": 0.25
+        for who in ("oracle", "bounds", "no bounds")
+        for what in ("missed", "energy above")
+    }
+    found = {"policies": dict(zip(names, rows)), "deadlines": late, "orders": {"mean": -0.035}}
+    graph_choice.store(graph_choice.kept(tmp_path, 1, graph_choice.SEARCHES, 200), found)
+    graph_choice.report(tmp_path)
+    assert (
+        "| search | +5.0% (+5.0%) | 1.000 | 4.00 | 50.0% |  | -50%, +0% | 1 |"
+        in put["graph-choice"]
+    )
+    assert "| bounds | 25.00% | +25.00% |" in put["graph-deadlines"]
+    assert "HEFT against arrival order: -3.5%" in put["graph-deadlines"]
+    assert (tmp_path / "graph-choice.json").exists()
+    assert (tmp_path / "graph-choice.png").stat().st_size > 1000
