@@ -180,6 +180,13 @@ class GraphPredictor(Parameters):
         self._check_parameters()
         if not runs:
             raise ArgumentError("runs are none; those of one device or more are wanted.")
+        called = [str(dataset.attrs.get("device")) for dataset in runs]
+        for name in called:
+            if called.count(name) > 1:
+                raise ProfileError(
+                    f"runs of '{name}' are in {called.count(name)} parts; one is wanted: join "
+                    f"them (msbgen.join_graph_runs, or one file)."
+                )
         self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
         self.measured_: dict[str, Measured] = {}
         self.calibration_: list[Calibration] = []

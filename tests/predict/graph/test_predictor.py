@@ -163,6 +163,14 @@ def test_what_is_missing_is_named(two, kinds, profiles, change, error, sentence)
         GraphPredictor(residual=False).fit(given.pop("runs"), **given)
 
 
+def test_runs_of_one_device_in_two_parts_are_refused(two, kinds, profiles):
+    part = runs_of(two[0], kinds, 8)
+    with pytest.raises(ProfileError, match="in 2 parts; one is wanted: join them"):
+        GraphPredictor(residual=False).fit(
+            [part, part], devices=[two[0]] * 2, graphs=GRAPHS, profiles=profiles
+        )
+
+
 def test_a_graph_whose_name_is_mistyped_is_suggested(two, kinds, profiles):
     runs = [runs_of(two[0], kinds, 5, names=("family01",))]
     near = {"family_01": GRAPHS["family01"]}
