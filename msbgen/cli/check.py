@@ -18,7 +18,17 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import check, kernels, quality, relative, runtimes, schema, store, workloads
+    from msbgen.data import (
+        check,
+        kernels,
+        quality,
+        relative,
+        runtimes,
+        schema,
+        store,
+        variability,
+        workloads,
+    )
     from msbgen.errors import ProfileError
     from msbgen.generate import model
     from msbgen.measure import clocks
@@ -34,7 +44,12 @@ def run(options: argparse.Namespace) -> None:
         return
     if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
         kernels.validate_kernels(dataset, source=options.file.name)
-        show(f"{kernels.describe_kernels(dataset)}\nno problem found")
+        for line in (
+            kernels.describe_kernels(dataset),
+            *variability.describe_variability(dataset),
+            "no problem found",
+        ):
+            show(line)
         return
     if str(dataset.attrs.get("schema")) == workloads.WORKLOAD_SCHEMA:
         workloads.validate_workload(dataset, source=options.file.name)

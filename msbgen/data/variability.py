@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.data.kernels import configurations_of, kernels_of
+from msbgen.data.kernels import configurations_of, kernels_of, measured_table
 from msbgen.data.schema import resource_names
 from msbgen.errors import ArgumentError, MeasurementError
 
@@ -32,6 +32,8 @@ By = Literal["node", "run"]
 Quantity = Literal["runtime", "power"]
 # Observations of a group below which nothing is said of its law.
 _FEWEST = 2
+# Groups beyond which a file is not described: they are numbers, not sessions.
+_MOST_GROUPS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +171,33 @@ def repeatability(medians: ArrayLike) -> float:
     return float(np.nanmean(off, axis=1).mean())
 
 
+def describe_variability(dataset: xr.Dataset) -> list[str]:
+    """How well measurements of kernels repeat on other nodes and in other runs, in lines.
+
+    A line for nodes and one for runs, of each quantity, where something was measured in two of
+    them: its :func:`repeatability`, and which of them lies lowest and highest, by the median over
+    what it measured.
+    """
+    lines = []
+    for by in get_args(By):
+        for quantity in get_args(Quantity):
+            if quantity not in dataset:
+                continue
+            names, table = _medians(dataset, by, quantity)
+            table = table[np.isfinite(table).sum(axis=1) >= 2]
+            if not len(table):
+                continue
+            off = table / np.nanmedian(table, axis=1, keepdims=True) - 1.0
+            seen = np.isfinite(off).any(axis=0)
+            typical = np.nanmedian(off[:, seen], axis=0)
+            low, high = (names[seen][at] for at in (typical.argmin(), typical.argmax()))
+            lines.append(
+                f"{quantity:<13} repeats to {repeatability(table):.1%} between {by}s: from "
+                f"{typical.min():+.1%} on {low} to {typical.max():+.1%} on {high}"
+            )
+    return lines
+
+
 def variability_rows(
     dataset: xr.Dataset, *, by: By = "node", quantity: Quantity = "runtime"
 ) -> Iterator[dict[str, Any]]:
@@ -224,6 +253,16 @@ def variability_rows(
             "kolmogorov": found.kolmogorov,
             "kolmogorov_p": found.kolmogorov_p,
         }
+
+
+def _medians(dataset: xr.Dataset, by: By, quantity: Quantity) -> tuple[NDArray[np.str_], Floats]:
+    """Names of groups, and their medians of each kernel in each configuration, (n, n_groups)."""
+    values = dataset[quantity].values.astype(float)
+    names, group = np.unique(dataset[by].values.astype(str), return_inverse=True)
+    if len(names) > _MOST_GROUPS:
+        return names[:0], np.empty((0, 0))
+    own = [np.where(group.reshape(-1) == i, values, np.nan) for i in range(len(names))]
+    return names, np.column_stack([measured_table(dataset, each).ravel() for each in own])
 
 
 def _anderson(groups: Sequence[Floats]) -> tuple[float, float]:

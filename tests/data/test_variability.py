@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.data.kernels import make_kernels
-from msbgen.data.variability import compare_groups, repeatability, variability_rows
+from msbgen.data.variability import (
+    compare_groups,
+    describe_variability,
+    repeatability,
+    variability_rows,
+)
 from msbgen.errors import ArgumentError, MeasurementError
 
 GROUPS = st.lists(
@@ -92,3 +97,19 @@ def test_what_cannot_be_compared_is_refused():
         compare_groups([[1.0, 2.0], [1.0, 0.0]])
     with pytest.raises(MeasurementError, match="all 4 observations are 2"):
         compare_groups([[2.0, 2.0], [2.0, 2.0]])
+
+
+def test_a_file_is_described_by_how_it_repeats():
+    def runs(seconds, **more):
+        clock = [500.0, 500.0, 500.0, 700.0]
+        return make_kernels(["a"] * 4, seconds, resources={"clock": clock}, **more)
+
+    nodes = runs([1.0, 1.1, 1.2, 9.0], node=["x", "y", "z", "x"], power=[5.0, 5.0, np.nan, 5.0])
+    assert describe_variability(nodes) == [
+        "runtime       repeats to 6.1% between nodes: from -9.1% on x to +9.1% on z",
+        "power         repeats to 0.0% between nodes: from +0.0% on x to +0.0% on x",
+    ]
+    [line] = describe_variability(runs([1.0, 1.0, 3.0, 9.0], run=[1, 1, 2, 3]))
+    assert line == "runtime       repeats to 50.0% between runs: from -50.0% on 1 to +50.0% on 2"
+    assert describe_variability(runs([1.0, 1.1, 1.2, 9.0])) == []
+    assert describe_variability(runs([1.0, 1.1, 1.2, 9.0], node=["x", "x", "x", "y"])) == []
