@@ -113,9 +113,12 @@ def run_predict(options: argparse.Namespace) -> None:
     workload = workloads.read_workload(options.workload)
     names = workloads.workload_names(workload)
     if options.network is None and len(names) > 1:
-        raise shared.UsageError(f"--network is missing; one of {', '.join(names)} is wanted.")
+        some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        raise shared.UsageError(f"--network is missing; one of {some} is wanted.")
     name = names[0] if options.network is None else options.network
     table = shared.contexts(options.contexts, predictor.levels_)
+    with shared.about(options.contexts):
+        far = predictor.beyond(table)
     with shared.about(options.workload.name):
         own = workloads.one_workload(workload, name)
         outside = predictor.extrapolates(own)
@@ -127,7 +130,7 @@ def run_predict(options: argparse.Namespace) -> None:
             f"warning: {share:.1%} of the launches lie outside of the kernels that were measured; "
             f"measure some like them."
         )
-    far = predictor.beyond(table) | bool(share)
+    far |= bool(share)
 
     def rows() -> Iterator[list[Any]]:
         head = [f"{n} [{predictor.units_.get(n, '1')}]" for n in predictor.resources_]

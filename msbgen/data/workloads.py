@@ -15,6 +15,7 @@ parameter
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -114,13 +115,15 @@ def one_workload(dataset: xr.Dataset, name: str) -> xr.Dataset:
     Raises
     ------
     ArgumentError
-        No such workload.
+        No such workload; the message names the nearest.
     """
     rows = dataset["workload"].values.astype(str) == name
     if not rows.any():
-        raise ArgumentError(
-            f"workload is {name!r}; one of {', '.join(workload_names(dataset))} is wanted."
-        )
+        names = workload_names(dataset)
+        near = difflib.get_close_matches(name, names, 1)
+        some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        hint = f"did you mean '{near[0]}'?" if near else f"one of {some} is wanted."
+        raise ArgumentError(f"workload is {name!r}; {hint}")
     return dataset.isel(launch=np.flatnonzero(rows))
 
 

@@ -71,6 +71,14 @@ def test_from_measurements_to_the_energy_of_a_network_at_every_clock(fitted, msb
     assert [r["extrapolated"] for r in written] == ["0", "1"]
 
 
+def test_what_is_asked_amiss_is_named_by_its_own_file(fitted, refused):
+    ask = ("kernels", "predict", "model.nc", "--workload", "w.csv")
+    (fitted / "c.csv").write_text("clock\n500\n-1\n")
+    refused(3, "c.csv: resource 'clock' is -1 in row 1; a positive", *ask, "--contexts", "c.csv")
+    (fitted / "w.csv").write_text("kind,count,m,k\nmatmul,2,80,80\n")
+    refused(3, "w.csv: kernel 0, a matmul, has no parameter 'n', which every measured one", *ask)
+
+
 def test_launches_beyond_what_was_measured_are_marked(fitted, msbgen, refused):
     (fitted / "w.csv").write_text("workload,kind,count,m,k,n\na,matmul,1,80,80,80\n"
                                   "a,matmul,3,4000,4000,4000\nb,conv,1,1,1,1\n")  # fmt: skip

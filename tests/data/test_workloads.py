@@ -40,7 +40,7 @@ def test_a_table_of_launches_becomes_a_file_and_comes_back(tmp_path):
         "net: 5 launches of 2 kernels (matmul, relu)",
         "other: 1 launches of 1 kernels (relu)",
     ]
-    with pytest.raises(ArgumentError, match="workload is 'nets'; one of net, other is wanted"):
+    with pytest.raises(ArgumentError, match="workload is 'nets'; did you mean 'net'"):
         one_workload(again, "nets")
 
 

@@ -313,9 +313,15 @@ class KernelPredictor(Parameters):
         return outside
 
     def beyond(self, configurations: ArrayLike) -> Bools:
-        """Which configurations lie outside the ranges that were measured, (m,)."""
+        """Which configurations lie outside the ranges that were measured, (m,).
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            Not fitted, other columns than the resources; a resource that is not positive.
+        """
         self._check_fitted()
-        table = np.asarray(configurations, dtype=float)
+        table = self._configured(configurations)
         low, high = (
             np.array([end(levels) for levels in self.levels_.values()]) for end in (min, max)
         )
@@ -364,6 +370,9 @@ class KernelPredictor(Parameters):
     def _checked(self, launches: xr.Dataset, configurations: ArrayLike) -> Floats:
         self._check_wanted(launches)
         check_same_units_of_parameters(launches, self.units_)
+        return self._configured(configurations)
+
+    def _configured(self, configurations: ArrayLike) -> Floats:
         table = np.asarray(configurations, dtype=float)
         if table.ndim != 2 or table.shape[1] != len(self.resources_):
             raise ArgumentError(
