@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
 
     measured = store.read_profiles(options.measured)
-    mended = _mender(measured, options.power_of)
+    mended = _mender(measured, options.measured.name, options.power_of)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
     size = generate.expected_size(
         measured,
@@ -116,7 +116,9 @@ def run(options: argparse.Namespace) -> None:
     shared.show(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
 
 
-def _mender(measured: xr.Dataset, paths: list[Path]) -> Callable[[xr.Dataset], xr.Dataset]:
+def _mender(
+    measured: xr.Dataset, source: str, paths: list[Path]
+) -> Callable[[xr.Dataset], xr.Dataset]:
     """What mends the energy of generated profiles by other programs; nothing where none is named.
 
     That it can be done is seen before the work.
@@ -125,8 +127,11 @@ def _mender(measured: xr.Dataset, paths: list[Path]) -> Callable[[xr.Dataset], x
         return lambda block: block
 
     from msbgen.data import store
+    from msbgen.data.energy import energy_counter
     from msbgen.predict.kernels import energy
 
+    with shared.about(source):
+        energy_counter(measured)
     with shared.about(", ".join(path.name for path in paths)):
         mender = energy.EnergyMender(measured, [store.read_profiles(path) for path in paths])
     return mender.mend
