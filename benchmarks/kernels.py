@@ -262,7 +262,7 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
         for family in sorted(set(costs.families)):
             learned = costs.without([family])
             model = ConfigurationModel().fit(learned)
-            for row in np.flatnonzero(whole & (np.array(costs.families) == family)):
+            for row in np.flatnonzero(whole & (np.array(costs.families) == family)).tolist():
                 energy = costs.energy[row]
                 given = [last]
                 for _ in range(2):

@@ -94,7 +94,7 @@ def arrange(every: xr.Dataset, workloads: xr.Dataset) -> Measured:
     names = parameter_names(parts)
     repeated = np.repeat(np.arange(len(kernels.kind)), len(levels))
     medians = make_kernels(
-        kernels.kind[repeated],
+        kernels.kind[repeated].tolist(),
         np.nanmedian(table, axis=1),
         resources={"threads": np.tile(levels[:, 0], len(kernels.kind))},
         parameters={name: kernels.parameters[repeated, j] for j, name in enumerate(names)},

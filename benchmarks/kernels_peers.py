@@ -112,7 +112,7 @@ def tune(
             "seed": seed,
         }
         most = trial.suggest_int("n_estimators", *TREES)
-        models: list[xgboost.Booster | None] = [None] * PARTS
+        models: list[Any] = [None] * PARTS
         grown, error = 0, np.inf
         for step in [s for s in steps if s < most] + [most]:
             off = []
