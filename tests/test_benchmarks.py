@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+import resource
 import sys
 import time
 from pathlib import Path
@@ -90,7 +91,9 @@ def test_contenders_take_turns():
 def test_a_process_tells_its_peak_memory_and_its_failure():
     run = run_python(["-c", "print(len(bytearray(2 ** 29)))"])
     assert run.output == f"{2**29}\n"
-    assert 2**29 < run.peak_bytes < 2**30
+    # a process begins as a copy of the one that starts it, which may have held more
+    own = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert 2**29 < run.peak_bytes < max(2**30, 1.1 * own)
     assert run.cpu_seconds > 0
     with pytest.raises(RuntimeError, match="ended with 3"):
         run_python(["-c", "raise SystemExit(3)"])

@@ -70,7 +70,12 @@ def counting(
     """
     words = output.with_suffix(".perf")
     heard, told = os.pipe(), os.pipe()  # (ours, perf's) and (perf's, ours), by their ends
-    process = None
+    ours, process = {*heard, *told}, None
+
+    def close(handle: int) -> None:
+        ours.remove(handle)  # first: a signal in between must not have it closed twice
+        os.close(handle)
+
     try:
         with words.open("wb") as stderr:
             process = subprocess.Popen(
@@ -84,17 +89,16 @@ def counting(
                 preexec_fn=dying_with_us(),
             )
         _prefer(process.pid, cores)
-        os.close(heard[1])
-        os.close(told[0])
-        heard, told = (heard[0],), (told[1],)
+        close(heard[1])
+        close(told[0])
         with suppress(BrokenPipeError):
-            os.write(told[0], b"enable\n")
+            os.write(told[1], b"enable\n")
         _await_acknowledgement(process, heard[0], words)
         yield
         _await_end(process, words)
     finally:
-        for handle in (*heard, *told):
-            os.close(handle)
+        for handle in sorted(ours):
+            close(handle)
         if process is not None and process.poll() is None:
             process.kill()
             process.wait()
