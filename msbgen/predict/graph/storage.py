@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import NOT_NEGATIVE, POSITIVE, StoredArrays, digest
+from msbgen.data.arrays import NOT_NEGATIVE, POSITIVE, StoredArrays
 from msbgen.data.devices import Cache, Cluster, Device
-from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.data.models import byte_array, load_model, save_model, stored_bytes, told_labels
+from msbgen.errors import ArgumentError
 from msbgen.predict.graph.boards import Board
 from msbgen.predict.graph.factors import OTHERS, Factors
 from msbgen.predict.graph.intervals import Calibration
@@ -65,28 +62,15 @@ def save_graph_model(
         arrays |= _boosters("width", calibration.widths)
     parameters = predictor.get_params()
     parameters["boosting"] = parameters["boosting"] and asdict(parameters["boosting"])
-    labels = json.dumps(
-        {
-            "parameters": parameters,
-            "kinds": [kind.name for kind in predictor.kinds_],
-            "devices": [asdict(known.board.device) for known in predictor.measured_.values()],
-            "families": predictor.families_,
-            "residual": len(predictor.residual_),
-            "calibrated": len(predictor.calibration_),
-        }
-    )
-    variables = {
-        name: ([f"{name}_{axis}" for axis in range(array.ndim)], array)
-        for name, array in arrays.items()
+    labels = {
+        "parameters": parameters,
+        "kinds": [kind.name for kind in predictor.kinds_],
+        "devices": [asdict(known.board.device) for known in predictor.measured_.values()],
+        "families": predictor.families_,
+        "residual": len(predictor.residual_),
+        "calibrated": len(predictor.calibration_),
     }
-    attrs = {
-        "schema": GRAPH_MODEL_SCHEMA,
-        "labels": labels,
-        "digest": digest({name: array for name, (_, array) in variables.items()}, labels),
-    }
-    packed = {"zlib": True, "complevel": 4, "shuffle": True}
-    encoding = {name: packed for name in variables}
-    save_netcdf(xr.Dataset(variables, attrs=attrs), path, overwrite=overwrite, encoding=encoding)
+    save_model(path, arrays, labels, schema=GRAPH_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
@@ -97,20 +81,8 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    dataset, source = load_netcdf(path), Path(path).name
-    schema = dataset.attrs.get("schema")
-    if not isinstance(schema, str) or schema != GRAPH_MODEL_SCHEMA:
-        raise ProfileError(
-            f"{source}: attribute 'schema' is {schema!r}; a model of graphs says "
-            f"'{GRAPH_MODEL_SCHEMA}'."
-        )
-    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
-    text = str(dataset.attrs.get("labels"))
-    if str(dataset.attrs.get("digest")) != digest(arrays, text):
-        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
-    stored = StoredArrays(source, arrays)
-    try:
-        labels = json.loads(text)
+    stored, labels = load_model(path, schema=GRAPH_MODEL_SCHEMA, what="graphs")
+    with told_labels(stored.source):
         parameters = dict(labels["parameters"])
         given = parameters["boosting"]
         parameters["boosting"] = given and stored.record(BoostingSettings, given, "'boosting'")
@@ -119,10 +91,6 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         devices = [_device(one) for one in labels["devices"]]
         families = tuple(map(str, labels["families"]))
         corrected, calibrated = int(labels["residual"]), int(labels["calibrated"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProfileError(
-            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
-        ) from None
     predictor.kinds_ = tuple(_kind(stored, k, name) for k, name in enumerate(names))
     predictor.families_ = families
     predictor.measured_ = {}
@@ -176,12 +144,8 @@ def _device(table: Mapping[str, Any]) -> Device:
 
 
 def _boosters(name: str, boosting: Boosting) -> dict[str, NDArray[Any]]:
-    return {
-        f"{name}_booster{k}": np.frombuffer(model, dtype=np.uint8)
-        for k, model in enumerate(boosting.models)
-    }
+    return {f"{name}_booster{k}": byte_array(model) for k, model in enumerate(boosting.models)}
 
 
 def _boosting(stored: StoredArrays, name: str) -> Boosting:
-    models = (stored.indices(f"{name}_booster{k}", (None,), below=256) for k in range(_OUTPUTS))
-    return Boosting(tuple(model.astype(np.uint8).tobytes() for model in models))
+    return Boosting(tuple(stored_bytes(stored, f"{name}_booster{k}") for k in range(_OUTPUTS)))

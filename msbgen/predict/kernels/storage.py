@@ -6,19 +6,16 @@ A fitted model is a tree of frozen records.  Its arrays are stored by their path
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import StoredArrays, digest
-from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.data.arrays import StoredArrays
+from msbgen.data.models import load_model, save_model, told_labels
+from msbgen.errors import ArgumentError
 from msbgen.predict.kernels.intervals import Scores
 from msbgen.predict.kernels.networks import Overhead
 from msbgen.predict.kernels.power import PowerModel
@@ -58,36 +55,19 @@ def save_kernels(
     arrays: dict[str, NDArray[Any]] = {}
     parameters = predictor.get_params()
     parameters["rest"] = predictor.rest and asdict(predictor.rest)
-    labels = json.dumps(
-        {
-            "parameters": parameters,
-            "resources": predictor.resources_,
-            "columns": predictor.parameters_,
-            "units": predictor.units_,
-            "levels": predictor.levels_,
-            "kinds": {
-                kind: _packed(model, f"kind{k}", arrays)
-                for k, (kind, model) in enumerate(predictor.kinds_.items())
-            },
-            "scores": _packed(predictor.scores_, "scores", arrays),
-        }
-    )
-    variables = {
-        name: ([f"{name}_{axis}" for axis in range(array.ndim)], array)
-        for name, array in arrays.items()
-        if array.size
-    }
-    dataset = xr.Dataset(
-        variables,
-        attrs={
-            "schema": KERNEL_MODEL_SCHEMA,
-            "labels": labels,
-            "digest": digest({name: array for name, (_, array) in variables.items()}, labels),
+    labels = {
+        "parameters": parameters,
+        "resources": predictor.resources_,
+        "columns": predictor.parameters_,
+        "units": predictor.units_,
+        "levels": predictor.levels_,
+        "kinds": {
+            kind: _packed(model, f"kind{k}", arrays)
+            for k, (kind, model) in enumerate(predictor.kinds_.items())
         },
-    )
-    packed = {"zlib": True, "complevel": 4, "shuffle": True}
-    encoding = {n: packed for n, (_, array) in variables.items() if array.dtype.kind in "fi"}
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+        "scores": _packed(predictor.scores_, "scores", arrays),
+    }
+    save_model(path, arrays, labels, schema=KERNEL_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
@@ -98,20 +78,8 @@ def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    dataset, source = load_netcdf(path), Path(path).name
-    schema = dataset.attrs.get("schema")
-    if not isinstance(schema, str) or schema != KERNEL_MODEL_SCHEMA:
-        raise ProfileError(
-            f"{source}: attribute 'schema' is {schema!r}; a model of kernels says "
-            f"'{KERNEL_MODEL_SCHEMA}'."
-        )
-    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
-    text = str(dataset.attrs.get("labels"))
-    if str(dataset.attrs.get("digest")) != digest(arrays, text):
-        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
-    stored = StoredArrays(source, arrays)
-    try:
-        labels = json.loads(text)
+    stored, labels = load_model(path, schema=KERNEL_MODEL_SCHEMA, what="kernels")
+    with told_labels(stored.source):
         given = dict(labels["parameters"])
         given["rest"] = given["rest"] and stored.record(RestSettings, given["rest"], "'rest'")
         predictor = KernelPredictor(**given)
@@ -126,10 +94,6 @@ def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
             str(kind): _unpacked(told, stored) for kind, told in labels["kinds"].items()
         }
         predictor.scores_ = _unpacked(labels["scores"], stored)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProfileError(
-            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
-        ) from None
     return predictor
 
 

@@ -5,19 +5,16 @@ Boosters are kept as xgboost writes them itself (UBJSON), byte by byte; trees as
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import LOGARITHMS, StoredArrays, digest
-from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.data.arrays import LOGARITHMS, StoredArrays
+from msbgen.data.models import byte_array, load_model, save_model, stored_bytes, told_labels
+from msbgen.errors import ArgumentError
 from msbgen.predict.relative.answers import Answers
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings
 from msbgen.predict.relative.bounds import Calibration
@@ -60,7 +57,7 @@ def save_relative(
     }
     for s, boosting in enumerate(predictor.boosting_):
         for m, model in enumerate(boosting.models):
-            arrays[f"booster{s}_{m}"] = np.frombuffer(model, dtype=np.uint8)
+            arrays[f"booster{s}_{m}"] = byte_array(model)
     for s, kriging in enumerate(predictor.kriging_):
         for f, field in enumerate(kriging.fields):
             arrays |= _field_arrays(f"kriging{s}_{f}", field)
@@ -74,34 +71,16 @@ def save_relative(
     parameters = predictor.get_params()
     for name in _SETTINGS:
         parameters[name] = parameters[name] and asdict(parameters[name])
-    labels = json.dumps(
-        {
-            "parameters": parameters,
-            "machines": predictor.machines_,
-            "work": features.work,
-            "per_machine": features.per_machine,
-            "calibrated": len(predictor.calibration_),
-            "fields": [len(kriging.fields) for kriging in predictor.kriging_],
-            **{name: getattr(features, name) for name in _MAP_WORDS},
-        }
-    )
-    variables = {
-        name: ([f"{name}_{axis}" for axis in range(array.ndim)], array)
-        for name, array in arrays.items()
-        if array.size
+    labels = {
+        "parameters": parameters,
+        "machines": predictor.machines_,
+        "work": features.work,
+        "per_machine": features.per_machine,
+        "calibrated": len(predictor.calibration_),
+        "fields": [len(kriging.fields) for kriging in predictor.kriging_],
+        **{name: getattr(features, name) for name in _MAP_WORDS},
     }
-    dataset = xr.Dataset(
-        variables,
-        attrs={
-            "schema": RELATIVE_MODEL_SCHEMA,
-            "labels": labels,
-            "digest": digest({name: array for name, (_, array) in variables.items()}, labels),
-        },
-    )
-    packed = {"zlib": True, "complevel": 4, "shuffle": True}
-    save_netcdf(
-        dataset, path, overwrite=overwrite, encoding={str(name): packed for name in variables}
-    )
+    save_model(path, arrays, labels, schema=RELATIVE_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
@@ -112,20 +91,8 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
     ProfileError
         The file cannot be read, is no such model, or was changed since it was saved.
     """
-    dataset, source = load_netcdf(path), Path(path).name
-    schema = dataset.attrs.get("schema")
-    if not isinstance(schema, str) or schema != RELATIVE_MODEL_SCHEMA:
-        raise ProfileError(
-            f"{source}: attribute 'schema' is {schema!r}; a model of relative performance says "
-            f"'{RELATIVE_MODEL_SCHEMA}'."
-        )
-    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
-    text = str(dataset.attrs.get("labels"))
-    if str(dataset.attrs.get("digest")) != digest(arrays, text):
-        raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
-    stored = StoredArrays(source, arrays)
-    try:
-        labels = json.loads(text)
+    stored, labels = load_model(path, schema=RELATIVE_MODEL_SCHEMA, what="relative performance")
+    with told_labels(stored.source):
         parameters = dict(labels["parameters"])
         for name, kind in _SETTINGS.items():
             given = parameters[name]
@@ -135,10 +102,6 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
         words = {name: tuple(map(str, labels[name])) for name in _MAP_WORDS}
         calibrated, fields = int(labels["calibrated"]), list(map(int, labels["fields"]))
         work, per_machine = str(labels["work"]), bool(labels["per_machine"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProfileError(
-            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
-        ) from None
     n = len(machines)
     stored.want(
         len(words["units"]) == len(words["counters"]) == len(words["group_of"]),
@@ -157,7 +120,7 @@ def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
     predictor.trees_ = _trees(stored, "trees", n, seen) if "trees" in there else _no_trees(n)
     predictor.covariance_ = stored.numbers("covariance", (n, n))
     predictor.boosting_ = [
-        Boosting(tuple(_bytes(stored, f"booster{s}_{m}") for m in range(n - 1)))
+        Boosting(tuple(stored_bytes(stored, f"booster{s}_{m}") for m in range(n - 1)))
         for s in range(n if "boosting" in there else 0)
     ]
     configurations = len(words["configurations"])
@@ -208,10 +171,6 @@ def _calibration(
     )
     widths = Widths(_trees(stored, "widths", 2, known_columns(answers.parts, n, c)))
     return Calibration(answers, own.indices("program", (rows,), below=rows), widths, log_width)
-
-
-def _bytes(stored: StoredArrays, name: str) -> bytes:
-    return stored.indices(name, (None,), below=256).astype(np.uint8).tobytes()
 
 
 def _tree_arrays(prefix: str, trees: Trees) -> dict[str, NDArray[Any]]:
