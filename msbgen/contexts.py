@@ -13,6 +13,9 @@ from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 
+# Rows that the kernels of linear algebra libraries take at a time, or a multiple of these.
+_TILE = 8
+
 
 def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
     """Contexts of a grid, (n_contexts, n_resources): so many levels of each resource.
@@ -90,6 +93,16 @@ def scott_bandwidth(known: Floats) -> Floats:
     sigma = distinct.std(axis=0)
     varies = sigma > 0
     return np.where(varies, sigma * len(distinct) ** (-1.0 / (varies.sum() + 4)), 1.0)
+
+
+def in_tiles(rows: Floats) -> Floats:
+    """Rows (n, …) with the last one repeated until their number is a multiple of eight.
+
+    A library's product of matrices sums in another order where rows are few or left over: within
+    whole tiles each row's result is the same, to the bit, whatever its company.
+    """
+    lacking = -len(rows) % _TILE
+    return np.concatenate([rows, np.repeat(rows[-1:], lacking, axis=0)]) if lacking else rows
 
 
 def squared_distances(a: Floats, b: Floats) -> Floats:

@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import oracles
-from msbgen.contexts import Hull, grid_contexts, grid_counts, inner_levels, weighted_quantile
+from msbgen.contexts import (
+    Hull,
+    grid_contexts,
+    grid_counts,
+    in_tiles,
+    inner_levels,
+    weighted_quantile,
+)
 from msbgen.errors import ArgumentError
 
 
@@ -153,3 +160,13 @@ def test_a_value_without_weight_is_passed_over():
     values, weights = np.array([0.0, 1.0, 2.0]), np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
     got = weighted_quantile(values, weights, np.array([[0.1, 0.6], [0.5, 0.6]]))
     assert got.tolist() == [[1.0, 2.0], [0.0, 2.0]]
+
+
+def test_tiles_keep_every_row_and_repeat_the_last():
+    for n in range(1, 20):
+        rows = np.arange(2.0 * n).reshape(n, 2)
+        tiled = in_tiles(rows)
+        assert len(tiled) % 8 == 0
+        assert len(tiled) < n + 8
+        np.testing.assert_array_equal(tiled[:n], rows)
+        assert (tiled[n:] == rows[-1]).all()

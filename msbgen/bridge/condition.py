@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bridge import _kernels
-from msbgen.contexts import squared_distances
+from msbgen.contexts import in_tiles, squared_distances
 from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
@@ -128,9 +128,10 @@ def conditional_mean(segment: Segment, lam: float, query: Floats) -> tuple[Float
     log_density = np.empty(len(query))
     mixed = lam * segment.moments[0] + (1 - lam) * segment.moments[1]
     for rows, left, middle, right, log_scale in _kernel_factors(segment, lam, query):
-        density = np.einsum("qb,qb->q", left @ (middle * segment.mass), right)
+        q, left, right = len(left), in_tiles(left), in_tiles(right)
+        density = np.einsum("qb,qb->q", left @ (middle * segment.mass), right)[:q]
         for c, layer in enumerate(mixed):
-            total = np.einsum("qb,qb->q", left @ (middle * layer), right)
+            total = np.einsum("qb,qb->q", left @ (middle * layer), right)[:q]
             mean[rows, c] = total / density
         log_density[rows] = np.log(density) + log_scale
     return mean, log_density
@@ -161,6 +162,7 @@ def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Flo
     draw = np.empty((*uniform.shape[:2], 2), dtype=np.int64)
     coupling = (*segment.points, *segment.potentials, segment.epsilon)
     for rows, left, middle, right, _ in _kernel_factors(segment, lam, query):
+        drawn = np.empty((len(left), *draw.shape[1:]), dtype=np.int64)
         _kernels.conditional_samples(
             coupling,
             segment.first,
@@ -168,33 +170,34 @@ def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Flo
             segment.mass,
             left,
             right,
-            uniform[rows],
-            draw[rows],
+            np.ascontiguousarray(uniform[rows]),
+            drawn,
         )
+        draw[rows] = drawn
     return lam * segment.values[0][draw[..., 0]] + (1 - lam) * segment.values[1][draw[..., 1]]
 
 
 def _kernel_factors(
     segment: Segment, lam: float, query: Floats
-) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
-    """Yield blocks of queries with factors of the weight κ(q − λa − (1−λ)b) of each pair (a, b).
+) -> Iterator[tuple[Indices, Floats, Floats, Floats, Floats]]:
+    """Yield queries, by their rows, with factors of the weight κ(q − λa − (1−λ)b) of pairs (a, b).
 
-    The weight is left[q, a]·middle[a, b]·right[q, b]·exp(log_scale[q]).  All queries share one
-    block by |q − λa − (1−λ)b|² = λ|q − a|² + (1−λ)|q − b|² − λ(1−λ)|a − b|², unless the
-    bandwidth is so small that a factor would overflow: then each query gets its own weights.
+    The weight is left[q, a]·middle[a, b]·right[q, b]·exp(log_scale[q]).  Queries share one
+    block by |q − λa − (1−λ)b|² = λ|q − a|² + (1−λ)|q − b|² − λ(1−λ)|a − b|², but for those so
+    far away, in bandwidths, that a factor would overflow: each of them gets its own weights.
     """
     known = segment.known
     to_known = 0.5 * squared_distances(query, known)
     spread = lam * (1 - lam) * 0.5 * squared_distances(known, known)
-    nearest = to_known.min(axis=1)
-    if max(to_known.max(), spread.max()) <= LARGEST_EXPONENT:
-        away = to_known - nearest[:, None]
+    near = np.maximum(to_known.max(axis=1), spread.max()) <= LARGEST_EXPONENT
+    if near.any():
+        nearest = to_known[near].min(axis=1)
+        away = to_known[near] - nearest[:, None]
         left, right = np.exp(-lam * away), np.exp(-(1 - lam) * away)
-        yield slice(None), left, np.exp(spread), right, -nearest
-        return
+        yield np.flatnonzero(near), left, np.exp(spread), right, -nearest
     one = np.ones((1, len(known)))
-    for q in range(len(query)):
+    for q in np.flatnonzero(~near):
         exponent = spread - lam * to_known[q, :, None] - (1 - lam) * to_known[q, None, :]
         exponent[segment.mass == 0] = -np.inf
         top = exponent.max()
-        yield slice(q, q + 1), one, np.exp(exponent - top), one, np.array([top])
+        yield np.array([q]), one, np.exp(exponent - top), one, np.array([top])

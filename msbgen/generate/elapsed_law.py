@@ -35,6 +35,7 @@ from msbgen.errors import ArgumentError, MeasurementError, check_positive
 from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
 from msbgen.generate.residuals import Residuals
+from msbgen.generate.streams import context_streams, stream_key
 from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
@@ -231,7 +232,7 @@ class ElapsedLaw:
     def durations(self, query: Floats) -> Floats:
         """Mean execution times at contexts (q, n_resources) [s], (q,)."""
         weights, ends = self._run_weights(query)
-        return weights @ ends
+        return _means(weights, ends)
 
     def profiles(
         self,
@@ -246,8 +247,8 @@ class ElapsedLaw:
 
         The state at each time comes from the bridge: the heaviest atom, the mean or draws.  The
         profile lasts for the kernel-weighted median (heaviest), mean, or a draw of the measured
-        durations.  Samples come from one child of `rng` a context, in order: contexts may be asked
-        for in several calls.
+        durations.  What a context gets depends neither on its place nor on the others: samples come
+        from one stream a context (:func:`msbgen.generate.streams.context_streams`).
 
         Returns
         -------
@@ -259,11 +260,11 @@ class ElapsedLaw:
         weights, ends = self._run_weights(query)
         streams: list[np.random.Generator] = []
         if kind == "mean":
-            duration = weights @ ends
+            duration = _means(weights, ends)
         elif kind == "max_likelihood":
             duration = weighted_quantile(ends, weights, 0.5)[:, 0]
         else:
-            streams = np.random.default_rng(rng).spawn(len(query))
+            streams = context_streams(stream_key(rng), query)
             level = np.stack([stream.random(n_samples) for stream in streams])
             duration = weighted_quantile(ends, weights, level)
         n_rows = int(np.ceil(duration.max() / self.interval * (1 - 1e-12)))
@@ -362,6 +363,7 @@ class ElapsedLaw:
         )
         present = np.isfinite(self.duration)
         weights = (kernel[:, :, None] * present).reshape(len(query), -1)[:, present.ravel()]
+        weights = np.ascontiguousarray(weights)  # sums along rows, in one order however many
         return weights / weights.sum(axis=1, keepdims=True), self.duration[present]
 
     def _rates(
@@ -431,6 +433,11 @@ class ElapsedLaw:
 
     def _points(self, snapshot: Snapshot) -> Floats:
         return _scaled_points(snapshot, self.contexts, self.settings)
+
+
+def _means(weights: Floats, values: Floats) -> Floats:
+    """Means of values (n,) by rows of weights, (q, n) -> (q,); none depends on the other rows."""
+    return (weights * values).sum(axis=1)
 
 
 def _snapshots(

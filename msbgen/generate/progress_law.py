@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bridge.paths import Chain
+from msbgen.contexts import in_tiles
 from msbgen.data.arrays import StoredArrays
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.errors import ArgumentError, check_positive, check_whole
@@ -30,6 +31,7 @@ from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.runs import Runs, sharpened_trend
+from msbgen.generate.streams import context_streams, stream_key
 from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
@@ -248,8 +250,9 @@ class ProgressLaw:
 
         Paths of the bridge over the centre, taken to wall time: drawn ones (sample), or the
         expected count of every interval over the measured runs in their kernel weights (mean),
-        or over those near the most likely path (max_likelihood).  Samples come from one child of
-        `rng` a context, in order: contexts may be asked for in several calls.
+        or over those near the most likely path (max_likelihood).  What a context gets depends
+        neither on its place nor on the others: samples come from one stream a context
+        (:func:`msbgen.generate.streams.context_streams`).
 
         Returns
         -------
@@ -266,23 +269,21 @@ class ProgressLaw:
         self.prepare(kind)  # before there are threads
         block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
         blocks = [slice(i, i + block) for i in range(0, len(query), block)]
-        streams = np.random.default_rng(rng).spawn(len(query)) if kind == "sample" else []
+        key = stream_key(rng) if kind == "sample" else 0
         done = 0
 
         def answer(rows: slice) -> tuple[NDArray[np.float32], Floats]:
             nonlocal done
-            some = query[rows]
-            log_weight = self.centre.log_weights(some)
-            active, run_weight = self._active_runs(log_weight)
-            centre = self.centre.amounts(some, log_weight)
+            centre, clock, active, run_weight = self._around(query[rows])
             if kind == "sample":
-                uniform = [s.random((n_samples, self.settings.segments)) for s in streams[rows]]
+                shape = n_samples, self.settings.segments
+                uniform = [stream.random(shape) for stream in context_streams(key, query[rows])]
                 path = self.chain.draw(active, run_weight, np.array(uniform))
-                out = self._played(centre, self._totals(some, path[..., -1]), path)
+                out = self._played(centre, self._totals(clock, path[..., -1]), path)
             else:
                 if kind == "max_likelihood":
                     run_weight = run_weight - 0.5 * self._distance_to_mode(active, run_weight)
-                totals = self._totals(some, active)
+                totals = self._totals(clock, active)
                 out = self._expected(centre, totals, active, np.exp(run_weight))
             done += 1
             if progress:
@@ -307,13 +308,23 @@ class ProgressLaw:
         out = np.empty(len(query))
         for start in range(0, len(query), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            log_weight = self.centre.log_weights(query[rows])
-            active, run_weight = self._active_runs(log_weight)
+            centre, clock, active, run_weight = self._around(query[rows])
             weight = np.exp(run_weight)
-            centre = self.centre.amounts(query[rows], log_weight)
-            duration = self._run_durations(centre, self._totals(query[rows], active), active)
+            duration = self._run_durations(centre, self._totals(clock, active), active)
             out[rows] = (weight * duration).sum(axis=1) / weight.sum(axis=1)
         return out
+
+    def _around(self, query: Floats) -> tuple[Floats, Floats, Indices, Floats]:
+        """What contexts are answered from, each the same whatever its company.
+
+        Amounts per bin (q, bins, k), what the clock counts (q,), the runs that serve, and their
+        log weights (q, n_active).
+        """
+        q, query = len(query), in_tiles(query)
+        log_weight = self.centre.log_weights(query)
+        active, run_weight = self._active_runs(log_weight[:q])
+        amounts = self.centre.amounts(query, log_weight)[:q]
+        return amounts, self.centre.totals(query)[:q], active, run_weight
 
     def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:
         """The runs that serve each context, and their log weights: (n_query, n_active)."""
@@ -336,9 +347,9 @@ class ProgressLaw:
             distance += ((own[active] - own[path[:, j], None]) ** 2).sum(axis=2)
         return distance / len(points)
 
-    def _totals(self, query: Floats, run: Indices) -> Floats:
-        """What the clock counts in runs that are taken to contexts, (q, runs)."""
-        return self.centre.totals(query)[:, None] * np.exp(self.residuals.total_residual[run])
+    def _totals(self, clock: Floats, run: Indices) -> Floats:
+        """What the clock counts in runs taken to contexts of mean totals (q,), (q, runs)."""
+        return clock[:, None] * np.exp(self.residuals.total_residual[run])
 
     def _run_durations(self, centre: Floats, totals: Floats, active: Indices) -> Floats:
         """How long each active run takes about a centre (q, bins, k) [s], (q, n_active)."""

@@ -136,19 +136,26 @@ def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
         each *= 3 if kind == "sample" else 1
         monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", (contexts_a_block + 0.5) * each)
         assert len(list(model.stream(query, rng=3, **options))) == n_blocks
-        # beyond the rounding of matrix products of other shapes there is no difference
-        xr.testing.assert_allclose(model.generate(query, rng=3, **options), whole, rtol=1e-6)
+        xr.testing.assert_identical(model.generate(query, rng=3, **options), whole)
 
 
-def test_contexts_may_be_asked_for_in_several_calls(measured):
-    model, query = fit_profiles(measured, COARSE), all_contexts(measured)
-    rng = np.random.default_rng(3)
-    parts = [
-        model.generate(query[rows], kind="sample", rng=rng) for rows in (slice(5), slice(5, 12))
-    ]
-    whole = model.generate(query, kind="sample", rng=3)
-    durations = np.concatenate([part["duration"].values for part in parts])
-    np.testing.assert_array_equal(durations, whole["duration"].values)
+@pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_context_is_answered_alike_in_any_company_and_order(measured, settings, kind):
+    """To the bit: alone, in blocks of any size, after any others; a bandwidth away, and far off."""
+    model = fit_profiles(measured, settings)
+    grid = [(w, f) for w in np.linspace(2, 8, 13) for f in np.linspace(1, 2, 11)]
+    query = np.random.default_rng(0).permutation(np.array([*grid, (40.0, 9.0), (2.0, 90.0)]))
+    counts, durations = (
+        f(model.generate(query, kind=kind, n_samples=2)) for f in (count_array, duration_array)
+    )
+    draw = np.random.default_rng(1)
+    for n in (1, 1, 2, 3, 7, 8, 9, 31, 64, 65):
+        rows = draw.choice(len(query), n, replace=False)
+        part = model.generate(query[rows], kind=kind, n_samples=2)
+        np.testing.assert_array_equal(duration_array(part), durations[rows])
+        own = count_array(part)
+        np.testing.assert_array_equal(own, counts[rows, :, : own.shape[2]])
 
 
 def test_a_block_knows_no_contexts_but_its_own(measured):
