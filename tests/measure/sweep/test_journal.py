@@ -148,7 +148,7 @@ def test_a_record_that_does_not_fit_leaves_nothing_behind(journal, monkeypatch):
     def half(handle, data):
         return write(handle, data[: len(data) // 2])
 
-    monkeypatch.setattr("msbgen.measure.sweep.journal.os.write", half)
+    monkeypatch.setattr("msbgen.data.journal.os.write", half)
     with pytest.raises(OSError, match="No space") as caught:
         again.append({**RUN, "slot": 4})
     assert caught.value.errno == errno.ENOSPC

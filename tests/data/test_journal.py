@@ -1,0 +1,69 @@
+"""Journals of any form: lines are whole or not there, and of one process."""
+
+import pytest
+
+from msbgen.data.journal import Form, Journal, read_journal
+from msbgen.errors import ProfileError
+from sweeping import forked, status_of
+
+
+def is_record(record):
+    return isinstance(record, dict) and isinstance(record["event"], str)
+
+
+FORM = Form("walk", 2, "a walk", "go", "walking", is_record)
+HEAD = {"event": "walk", "version": 2}
+STEPS = [{"event": "step", "to": i} for i in range(3)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    journal = Journal(tmp_path / "j", FORM, new=True)
+    for record in (HEAD, *STEPS):
+        journal.append(record)
+    journal.close()
+    return journal.path
+
+
+def test_half_a_line_is_cut_off_and_the_journal_goes_on(path):
+    data = path.read_bytes()
+    for cut in range(data.index(b"\n") + 1, len(data) + 1):
+        path.write_bytes(data[:cut])
+        kept = [HEAD, *STEPS][: data[:cut].count(b"\n")]
+        assert read_journal(path, FORM) == kept
+        journal = Journal(path, FORM, new=False)
+        assert journal.records == kept
+        journal.append({"event": "step", "to": "ü"})
+        journal.close()
+        assert read_journal(path, FORM) == [*kept, {"event": "step", "to": "ü"}]
+
+
+def test_other_forms_and_versions_are_no_such_journal(path):
+    for head in ({**HEAD, "version": 1}, {**HEAD, "event": "run"}):
+        other = Form("run", 2, "a run", "go", "running", FORM.is_record)
+        with pytest.raises(ProfileError, match="is no journal of 'go'"):
+            read_journal(path, other)
+        path.write_text(f'{{"event": "{head["event"]}", "version": {head["version"]}}}\n')
+        with pytest.raises(ProfileError, match="is no journal of 'go'"):
+            read_journal(path, FORM)
+        path.write_text('{"event": "walk", "version": 2}\n')
+
+
+def test_one_process_at_a_time(path):
+    mine = Journal(path, FORM, new=False)
+
+    def another():
+        try:
+            Journal(path, FORM, new=False)
+        except ProfileError as error:
+            return 7 if "another process is walking" in str(error) else 8
+
+    assert status_of(forked(another)) == 7
+    mine.close()
+
+
+def test_a_journal_that_is_missing_or_there_already(path):
+    with pytest.raises(ProfileError, match="no such file"):
+        Journal(path.parent / "none", FORM, new=False)
+    with pytest.raises(FileExistsError):
+        Journal(path, FORM, new=True)
