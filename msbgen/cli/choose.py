@@ -78,7 +78,7 @@ def add(verbs: Verbs) -> None:
         metavar="N",
         help="say which N contexts to measure next, instead of choosing",
     )
-    shared.add_out(verb, "CSV", "write here, not to stdout", type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the rows")
     shared.add_force(verb)
 
 
@@ -89,19 +89,13 @@ def run(options: argparse.Namespace) -> None:
     inputs = [*options.table, options.bounds]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import tables
-
     costs = _read(options.table, options.resources)
     if options.program is None:
         numbers = list(range(len(costs.programs)))
     else:
         numbers = [costs.number(options.program)]
     rows = list(_rows(costs, numbers, options))
-    if options.out:
-        tables.write_table(rows, options.out, overwrite=options.force)
-        shared.show(f"{options.out}: {len(rows) - 1} rows")
-    else:
-        shared.show_table(rows)
+    shared.give_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
 
 
 def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:

@@ -50,8 +50,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
     )
-    text = "write the row here; without it, or with '-', it goes to stdout as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the row")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -64,7 +63,6 @@ def run(options: argparse.Namespace) -> None:
         [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
     )
 
-    from msbgen.data import tables
     from msbgen.predict.graph import storage
     from msbgen.predict.graph.forecaster import GraphForecaster
     from msbgen.schedule.agents import search, worlds
@@ -94,11 +92,7 @@ def run(options: argparse.Namespace) -> None:
             said, objective=objective, limits=limits, cap=options.cap, name=describe
         )
     rows = [_header(device.columns), _row(table[found.context], said, found.context)]
-    if options.out:
-        tables.write_table(rows, options.out, overwrite=options.force)
-        shared.show(f"{options.out}: {describe(found.context)}")
-    else:
-        shared.show_table(rows)
+    shared.give_table(rows, options.out, describe(found.context), force=options.force)
 
 
 def _header(columns: tuple[str, ...]) -> list[str]:

@@ -46,13 +46,7 @@ def add(verbs: Verbs) -> None:
         action="store_true",
         help="no boosting of what schedules leave, and no intervals: a few runs do",
     )
-    verb.add_argument(
-        "--folds",
-        type=folds,
-        default=5,
-        metavar="K",
-        help="parts in which whole families of graphs are left out (%(default)s)",
-    )
+    shared.add_folds(verb, 5, "parts in which whole families of graphs are left out")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -70,17 +64,9 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
     )
-    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the answers")
     shared.add_seed(verb)
     shared.add_force(verb)
-
-
-def folds(text: str) -> int:
-    """Whole number from 2 on."""
-    if shared.count(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
-    return int(text)
 
 
 def run_fit(options: argparse.Namespace) -> None:
@@ -130,7 +116,6 @@ def run_predict(options: argparse.Namespace) -> None:
         [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
     )
 
-    from msbgen.data import tables
     from msbgen.predict.graph import storage
 
     predictor = storage.load_graph_model(options.model)
@@ -158,11 +143,8 @@ def run_predict(options: argparse.Namespace) -> None:
             numbers = [f"{value:.6g}" for value in (*said[k], *interval)]
             yield [*(f"{value:.15g}" for value in context), *numbers, int(beyond[k])]
 
-    if options.out:
-        tables.write_table(answers(), options.out, overwrite=options.force)
-        shared.show(f"{options.out}: {len(table)} contexts of {device.name}")
-    else:
-        shared.show_table(answers())
+    said_of = f"{len(table)} contexts of {device.name}"
+    shared.give_table(answers(), options.out, said_of, force=options.force)
     if device.name not in predictor.measured_:
         shared.say(f"warning: no run is of {device.name}: its sheet is taken at its word.")
 

@@ -37,8 +37,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "fit", run_fit, "learn from measurements, calibrate intervals")
     verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    text = "parts in which whole kernels are left out to calibrate intervals (%(default)s)"
-    verb.add_argument("--folds", type=folds, default=5, metavar="K", help=text)
+    shared.add_folds(verb, 5, "parts in which whole kernels are left out to calibrate intervals")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -54,16 +53,14 @@ def add(verbs: Verbs) -> None:
         metavar="all|grid:AxB|FILE",
         help="configurations: all levels measured, a grid of them, or a table (%(default)s)",
     )
-    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the answers")
     shared.add_force(verb)
 
     text = "score predictions of kernels that are held back"
     verb = shared.new_verb(parts, "evaluate", run_evaluate, text)
     verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
-    verb.add_argument("--folds", type=folds, default=5, metavar="K", help="parts (%(default)s)")
-    text = "write a row for each method, kind and quantity here, as CSV"
-    shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
+    shared.add_folds(verb, 5, "parts")
+    shared.add_table_out(verb, "SCORES.csv", "a row for each method, kind and quantity")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -106,7 +103,7 @@ def run_predict(options: argparse.Namespace) -> None:
     inputs = [options.model, options.workload, given]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import tables, workloads
+    from msbgen.data import workloads
     from msbgen.predict.kernels import networks, storage
 
     predictor = storage.load_kernels(options.model)
@@ -139,18 +136,15 @@ def run_predict(options: argparse.Namespace) -> None:
             watts = [f"{e / t:.6g}", f"{e:.6g}"] if e == e else ["", ""]
             yield [name, *(f"{level:.15g}" for level in context), f"{t:.6g}", *watts, int(out)]
 
-    if not options.out:
-        shared.show_table(rows())
-        return
-    tables.write_table(rows(), options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {len(table)} configurations")
+    said = f"{len(table)} configurations"
+    shared.give_table(rows(), options.out, said, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions of kernels that were held back."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import kernels, tables
+    from msbgen.data import kernels
     from msbgen.predict.kernels import evaluation
     from msbgen.predict.kernels import predictor as kernel
 
@@ -162,19 +156,4 @@ def run_evaluate(options: argparse.Namespace) -> None:
             predictor=kernel.KernelPredictor(random_state=options.seed),
             progress=step,
         )
-    table = [list(found[0]), *([_shown(v) for v in row.values()] for row in found)]
-    if options.out:
-        tables.write_table(table, options.out, overwrite=options.force)
-    else:
-        shared.show_table(table)
-
-
-def folds(text: str) -> int:
-    """Whole number from 2 on."""
-    if shared.count(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
-    return int(text)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    shared.give_table(shared.score_rows(found), options.out, force=options.force)

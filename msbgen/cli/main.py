@@ -36,7 +36,7 @@ CODES = {
     "msbgen.errors.ProfileError": BAD_DATA,
     "msbgen.errors.MeasurementError": BAD_DATA,
     "msbgen.errors.ArgumentError": USAGE,
-    "msbgen.cli.options.UsageError": USAGE,
+    "msbgen.cli.options.words.UsageError": USAGE,
     "msbgen.platform.record.RecordError": USAGE,
     "msbgen.measure.actuators.actuator.SettingError": USAGE,
     "msbgen.measure.sweep.probe.LackError": USAGE,

@@ -28,7 +28,7 @@ def add(verbs: Verbs) -> None:
         help="measuring time, as 120s, 5min or 1h; or a number of contexts, as 40",
     )
     text = "the CSV file to write, '-' for stdout"
-    shared.add_out(verb, "PLAN.csv", text, type=shared.table_output, required=True)
+    shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
     verb.add_argument(
         "--levels",
         metavar="LEVELS",

@@ -38,13 +38,7 @@ def add(verbs: Verbs) -> None:
     verb = shared.new_verb(parts, "fit", run_fit, "learn from runs, and calibrate intervals")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    verb.add_argument(
-        "--folds",
-        type=folds,
-        default=5,
-        metavar="K",
-        help="parts in which whole programs are left out to calibrate intervals (%(default)s)",
-    )
+    shared.add_folds(verb, 5, "parts in which whole programs are left out to calibrate intervals")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -64,8 +58,7 @@ def add(verbs: Verbs) -> None:
         metavar="A",
         help="add an interval that misses the time of this share of runs",
     )
-    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the answers")
     shared.add_force(verb)
 
     verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on runs held back")
@@ -77,18 +70,10 @@ def add(verbs: Verbs) -> None:
         help="what is held back as a whole; by rows, the run as seen from another machine is "
         "known, which is leaky (%(default)s)",
     )
-    verb.add_argument("--folds", type=folds, default=10, metavar="K", help="parts (%(default)s)")
-    text = "write a row for each method and source here, as CSV"
-    shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
+    shared.add_folds(verb, 10, "parts")
+    shared.add_table_out(verb, "SCORES.csv", "a row for each method and source")
     shared.add_seed(verb)
     shared.add_force(verb)
-
-
-def folds(text: str) -> int:
-    """Whole number from 2 on."""
-    if shared.count(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
-    return int(text)
 
 
 def machines(text: str) -> dict[str, str]:
@@ -142,7 +127,6 @@ def run_predict(options: argparse.Namespace) -> None:
     """Predict the times of runs on every machine."""
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
-    from msbgen.data import tables
     from msbgen.predict import extras
     from msbgen.predict.relative import storage as relative_storage
 
@@ -176,18 +160,14 @@ def run_predict(options: argparse.Namespace) -> None:
                     int(m == times.argmin()),
                 ]
 
-    if not options.out:
-        shared.show_table(rows())
-        return
-    tables.write_table(rows(), options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {len(seconds)} runs on {len(predictor.machines_)} machines")
+    said = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
+    shared.give_table(rows(), options.out, said, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions of what was held back."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import tables
     from msbgen.predict import extras
     from msbgen.predict.relative import evaluation as relative_evaluation
     from msbgen.predict.relative import predictor as relative
@@ -202,11 +182,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
             predictor=relative.RelativePredictor(random_state=options.seed),
             progress=step,
         )
-    table = [list(scores[0]), *([_shown(v) for v in row.values()] for row in scores)]
-    if options.out:
-        tables.write_table(table, options.out, overwrite=options.force)
-    else:
-        shared.show_table(table)
+    shared.give_table(shared.score_rows(scores), options.out, force=options.force)
     if options.split == "rows":
         shared.say("warning: split by rows is leaky: a run's row of another machine is known.")
 
@@ -218,7 +194,3 @@ def _read(path: Path) -> xr.Dataset:
     if path.suffix == ".nc":
         return relative.read_relative(path)
     return relative_readers.read_relative_table(path)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

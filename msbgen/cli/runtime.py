@@ -53,8 +53,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
     )
-    text = "write a row for each replicate and number of neighbours here, as CSV"
-    shared.add_out(verb, "SCORES.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "SCORES.csv", "a row for each replicate and number of neighbours")
     _add_learning(verb, "rows")
     shared.add_force(verb)
 
@@ -80,8 +79,7 @@ def _add_wanted(verb: argparse.ArgumentParser) -> None:
         metavar="WANTED.csv",
         help="columns workload, platform, and beside: names joined by '|'",
     )
-    text = "write the answers here; without it, or with '-', they go to stdout as CSV"
-    shared.add_out(verb, "OUT.csv", text, type=shared.table_output)
+    shared.add_table_out(verb, "OUT.csv", "the answers")
     shared.add_force(verb)
 
 
@@ -150,7 +148,7 @@ def run_bound(options: argparse.Namespace) -> None:
 def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
-    from msbgen.data import runtimes_readers, tables
+    from msbgen.data import runtimes_readers
     from msbgen.errors import ProfileError
     from msbgen.predict.runtimes import storage
 
@@ -173,18 +171,15 @@ def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
             near = "|".join(workloads[k] for k in beside if k >= 0)
             yield [workloads[workload], platforms[platform], near, f"{answer:.6g}", int(far)]
 
-    if not options.out:
-        shared.show_table(rows())
-        return
-    tables.write_table(rows(), options.out, overwrite=options.force)
-    shared.show(f"{options.out}: {len(runs)} runs, {int(told.sum())} of them extrapolated")
+    said = f"{len(runs)} runs, {int(told.sum())} of them extrapolated"
+    shared.give_table(rows(), options.out, said, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions and bounds on what was held back."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import runtimes, tables
+    from msbgen.data import runtimes
     from msbgen.predict.runtimes import evaluation
 
     dataset = runtimes.read_runtimes(options.runs)
@@ -198,12 +193,4 @@ def run_evaluate(options: argparse.Namespace) -> None:
             rng=options.seed,
             progress=step,
         )
-    table = [list(scores[0]), *([_shown(v) for v in row.values()] for row in scores)]
-    if options.out:
-        tables.write_table(table, options.out, overwrite=options.force)
-    else:
-        shared.show_table(table)
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    shared.give_table(shared.score_rows(scores), options.out, force=options.force)

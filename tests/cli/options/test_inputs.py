@@ -1,99 +1,18 @@
-"""What the verbs share."""
+"""Contexts from wherever they come, and files before the work."""
 
 import argparse
-import contextlib
-import io
 import json
-import logging
 import os
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from msbgen.cli import options
 from msbgen.cli.main import command_line
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 
 LEVELS = {"ways": [2.0, 4.0, 6.0], "clock": [1.0, 1.5]}
-
-
-def refuses(parse, text):
-    with pytest.raises(argparse.ArgumentTypeError) as caught:
-        parse(text)
-    assert repr(text) in str(caught.value)
-
-
-# --------------------------------------------------------------------------- text to values
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("2s", 2), ("500ms", 0.5), ("5min", 300), ("1h", 3600), ("0.25", 0.25), ("1e-3s", 1e-3)],
-)
-def test_a_time_is_a_number_with_or_without_a_unit(text, seconds):
-    assert options.duration(text) == pytest.approx(seconds)
-    assert options.duration_or_none(text) == pytest.approx(seconds)
-
-
-@given(st.floats(1e-9, 1e9), st.sampled_from([("ms", 1e-3), ("s", 1), ("min", 60), ("h", 3600)]))
-def test_times_are_read_as_they_are_written(value, unit):
-    name, factor = unit
-    assert options.duration(f"{value!r}{name}") == pytest.approx(value * factor)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "s", "ms", "fast", "-1s", "nan", "inf", "infs", "1 day", "2m", "1e999", "--"]
-)
-def test_what_is_no_time_is_refused(text):
-    refuses(options.duration, text)
-    refuses(options.duration_or_none, text)
-    refuses(options.budget, text)
-
-
-def test_no_time_at_all_is_a_time_for_overheads_only():
-    assert options.duration_or_none("0") == options.duration_or_none("0ms") == 0
-    refuses(options.duration, "0")
-    refuses(options.budget, "0s")
-
-
-def test_a_budget_is_a_time_with_its_unit_or_a_number_of_contexts():
-    assert options.budget("40") == 40
-    assert options.budget("2min") == "2min"
-    for text in ("0", "1.5", "1e3", "forty", "²"):
-        refuses(options.budget, text)
-
-
-def test_whole_numbers_rates_and_positive_numbers():
-    assert (options.count("7"), options.seed("0"), options.rate("0.05")) == (7, 0, 0.05)
-    assert options.seed(str(2**63 - 1)) == 2**63 - 1  # as large as a file's attribute holds
-    assert options.number("1e-3") == 1e-3
-    assert (options.degrees("45.5"), options.degrees("-20")) == (45.5, -20)
-    for parse, texts in {
-        options.degrees: ("", "hot", "301", "-101", "nan", "45C"),
-        options.count: ("0", "-1", "1.5", "²", "", "1_0", "9" * 30),
-        options.seed: ("-1", "0.5", "", str(2**63), "9" * 40),
-        options.rate: ("0", "1", "1.5", "nan", "5%"),
-        options.number: ("0", "-1", "inf", "nan", "x"),
-    }.items():
-        for text in texts:
-            refuses(parse, text)
-
-
-def test_a_dash_is_stdout_for_tables_only():
-    assert options.table_output("-") is None
-    refuses(options.output, "-")
-    assert str(options.output("o.nc")) == str(options.table_output("o.nc")) == "o.nc"
-
-
-def test_levels_are_listed_or_those_of_the_virtual_platform():
-    given = options.levels("a=1:3,b=1/4")
-    assert {name: list(np.asarray(v)) for name, v in given.items()} == {"a": [1, 2, 3], "b": [1, 4]}
-    assert list(options.levels("virtual")) == ["cache_ways", "bandwidth", "frequency"]
-
 
 # --------------------------------------------------------------------------- contexts
 
@@ -269,51 +188,6 @@ def test_every_option_that_names_an_input_is_tried_above():
     assert found == set(READING)
 
 
-# --------------------------------------------------------------------------- words to the user
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_is_shown_on_terminals_only_and_is_gone_at_the_end():
-    for stream, shown in ((Terminal(), "\rfitting:  50 %\r\033[K"), (io.StringIO(), "")):
-        with contextlib.redirect_stderr(stream), options.Progress("fitting") as step:
-            step(1, 2)
-        assert stream.getvalue() == shown
-
-
-def test_warnings_and_log_records_are_lines_without_source():
-    with contextlib.redirect_stderr(io.StringIO()) as err:
-        with options.Messages():
-            warnings.warn("something overflows", RuntimeWarning, stacklevel=1)
-            logging.getLogger("msbgen").warning("run %d is lost", 3)
-            logging.getLogger("msbgen").info("nothing to say")
-        logging.getLogger("msbgen").info("nobody listens any more")
-    assert err.getvalue() == (
-        "msbgen: warning: something overflows\nmsbgen: warning: run 3 is lost\n"
-    )
-
-
-def test_names_cannot_command_the_terminal(capsys):
-    options.show("task \x1b[31mred\tand\nmore\x9b")
-    options.say("\x07.nc: no such file.")
-    said = capsys.readouterr()
-    assert said.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
-    assert said.err == "msbgen: \\x07.nc: no such file.\n"
-
-
-def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
-    class Full(io.StringIO):
-        def write(self, text):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("sys.stdout", Full())
-    with pytest.raises(OSError, match="stdout"):
-        options.show("results")
-
-
 def test_figures_that_are_no_numbers_are_null_in_json(tmp_path):
     figures = {"a": np.nan, "b": [np.inf, -np.inf, 1.5, 2], "c": {"d": (np.float64("nan"), "nan")}}
     options.write_json(figures, tmp_path / "f.json", force=False)
@@ -323,3 +197,27 @@ def test_figures_that_are_no_numbers_are_null_in_json(tmp_path):
 
     read = json.loads((tmp_path / "f.json").read_text(), parse_constant=no_json)
     assert read == {"a": None, "b": [None, None, 1.5, 2], "c": {"d": [None, "nan"]}}
+
+
+def test_a_table_goes_to_a_file_or_is_shown(tmp_path, capsys):
+    rows = [["program", "error"], ["a,b", 0.5]]
+    options.give_table(iter(rows), None, "two rows", force=False)
+    assert capsys.readouterr().out == 'program,error\n"a,b",0.5\n'
+    path = tmp_path / "t.csv"
+    options.give_table(iter(rows), path, "two rows", force=False)
+    assert path.read_text() == 'program,error\n"a,b",0.5\n'
+    assert capsys.readouterr().out == f"{path}: two rows\n"
+    with pytest.raises(FileExistsError):
+        options.give_table(iter(rows), path, force=False)
+
+
+def test_scores_have_four_digits_and_a_header():
+    scores = [
+        {"method": "mean", "rows": 3, "error": 1 / 3},
+        {"method": "b", "rows": 4, "error": 2.0},
+    ]
+    assert options.score_rows(scores) == [
+        ["method", "rows", "error"],
+        ["mean", 3, "0.3333"],
+        ["b", 4, "2.0000"],
+    ]

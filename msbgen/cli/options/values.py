@@ -1,0 +1,185 @@
+"""From the text of an option to its value: what is no such value is refused with an example."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+def count(text: str) -> int:
+    """Whole number from 1 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 1")
+    return int(text)
+
+
+def folds(text: str) -> int:
+    """Whole number from 2 on."""
+    if count(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number ≥ 2")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    """Whole number from 0 on."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 2^63 - 1")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Positive number."""
+    value = _number(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return value
+
+
+def degrees(text: str) -> float:
+    """Temperature [°C]."""
+    value = _number(text)
+    if not -100 <= value <= 300:
+        raise argparse.ArgumentTypeError(f"{text!r} is no temperature from -100 to 300 °C")
+    return value
+
+
+def rate(text: str) -> float:
+    """Share of cases, between 0 and 1."""
+    value = _number(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 0 and 1")
+    return value
+
+
+def duration(text: str) -> float:
+    """Time [s] above 0, given as 2s, 500ms, 5min, 1h, or a number of seconds."""
+    value = _seconds(text)
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time above 0, as 2s, 500ms, 5min or 1h")
+    return value
+
+
+def duration_or_none(text: str) -> float:
+    """Time as :func:`duration`, or 0."""
+    value = _seconds(text)
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time from 0 on, as 2s, 500ms or 5min")
+    return value
+
+
+def budget(text: str) -> str | int:
+    """Measuring time, with its unit, or a number of contexts."""
+    if text.isascii() and text.isdigit():
+        return count(text)
+    if not _seconds(text) > 0 or not text[-1:].isalpha():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a time, as 120s, 5min or 1h, nor a number of contexts, as 40"
+        )
+    return text
+
+
+def _seconds(text: str) -> float:
+    """Time [s]; NaN for anything else."""
+    from msbgen.durations import parse_seconds
+    from msbgen.errors import ArgumentError
+
+    try:
+        return parse_seconds(text)
+    except ArgumentError:
+        return float("nan")
+
+
+def _number(text: str) -> float:
+    """Number in decimal notation; NaN for anything else."""
+    try:
+        return float(text) if text.strip()[-1:].isdigit() or text.endswith(".") else float("nan")
+    except ValueError:
+        return float("nan")
+
+
+def share(text: str) -> float:
+    """Share from 0 to below 1."""
+    value = _number(text)
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share from 0 to below 1")
+    return value
+
+
+def slack(text: str) -> float | str:
+    """Share that lower clocks may cost, or the name of a rule for it."""
+    if text in ("reference", "simulated"):
+        return text
+    if not 0 <= _number(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a share from 0 to below 1, nor 'reference' or 'simulated'"
+        )
+    return _number(text)
+
+
+def shares(text: str) -> list[float]:
+    """Shares from 0 to 1, between commas."""
+    values = [_number(part) for part in text.split(",")]
+    if not all(0 <= value <= 1 for value in values):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of shares from 0 to 1, as 0.3,0.5")
+    return values
+
+
+def names(text: str) -> list[str]:
+    """Names between commas."""
+    found = [part.strip() for part in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as old,new")
+    return found
+
+
+def amounts(text: str) -> dict[str, float]:
+    """Positive amounts by name, as ``cache_ways=20,bandwidth=1400``."""
+    parts = [part.partition("=") for part in text.split(",")]
+    found = {name.strip(): _number(value) for name, _, value in parts}
+    if len(found) < len(parts) or not all(
+        name and 0 < value < float("inf") for name, value in found.items()
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no list of amounts, as cache_ways=20,bandwidth=1400"
+        )
+    return found
+
+
+def folder(text: str) -> Path:
+    """Folder of files that a task set names."""
+    return Path(text)
+
+
+def output(text: str) -> Path:
+    """File or folder to write."""
+    if text == "-":
+        raise argparse.ArgumentTypeError("'-' is no file, and stdout is for tables; name a file")
+    return Path(text)
+
+
+def table_output(text: str) -> Path | None:
+    """File to write a table to, None for stdout, which is written ``-``."""
+    return None if text == "-" else Path(text)
+
+
+def csv_output(text: str) -> Path | None:
+    """As :func:`table_output`, where tables are CSV only."""
+    if text.endswith(".nc"):
+        raise argparse.ArgumentTypeError(f"{text!r} names a netCDF file; a table is CSV: end it so")
+    return table_output(text)
+
+
+def levels(text: str) -> Mapping[str, ArrayLike]:
+    """Levels by name, as the text lists them or as the virtual platform has them."""
+    if text == "virtual":
+        from msbgen.platform import PlatformConfig
+
+        return PlatformConfig().levels
+    from msbgen.plan.plan import parse_levels
+
+    return parse_levels(text)

@@ -1,0 +1,40 @@
+"""Flags of one meaning."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from msbgen.cli import options
+
+
+@pytest.fixture
+def verb():
+    return argparse.ArgumentParser()
+
+
+def test_a_table_is_csv_or_stdout(verb, capsys):
+    options.add_table_out(verb, "OUT.csv", "the rows")
+    assert verb.parse_args([]).out is verb.parse_args(["-o", "-"]).out is None
+    assert verb.parse_args(["-o", "a.csv"]).out == Path("a.csv")
+    with pytest.raises(SystemExit):
+        verb.parse_args(["-o", "a.nc"])
+    assert "'a.nc' names a netCDF file; a table is CSV" in capsys.readouterr().err
+    assert "write the rows here" in verb.format_help()
+
+
+def test_parts_are_two_or_more(verb, capsys):
+    options.add_folds(verb, 5, "parts left out")
+    assert verb.parse_args([]).folds == 5
+    assert verb.parse_args(["--folds", "3"]).folds == 3
+    assert "parts left out (5)" in verb.format_help()
+    with pytest.raises(SystemExit):
+        verb.parse_args(["--folds", "1"])
+    assert "'1' is not a whole number ≥ 2" in capsys.readouterr().err
+
+
+def test_a_seed_and_what_may_be_replaced_default_to_nothing_special(verb):
+    options.add_seed(verb)
+    options.add_force(verb)
+    given = verb.parse_args([])
+    assert (given.seed, given.force) == (0, False)

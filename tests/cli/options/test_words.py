@@ -1,0 +1,52 @@
+"""Words to the user."""
+
+import contextlib
+import io
+import logging
+import warnings
+
+import pytest
+
+from msbgen.cli import options
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_is_shown_on_terminals_only_and_is_gone_at_the_end():
+    for stream, shown in ((Terminal(), "\rfitting:  50 %\r\033[K"), (io.StringIO(), "")):
+        with contextlib.redirect_stderr(stream), options.Progress("fitting") as step:
+            step(1, 2)
+        assert stream.getvalue() == shown
+
+
+def test_warnings_and_log_records_are_lines_without_source():
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        with options.Messages():
+            warnings.warn("something overflows", RuntimeWarning, stacklevel=1)
+            logging.getLogger("msbgen").warning("run %d is lost", 3)
+            logging.getLogger("msbgen").info("nothing to say")
+        logging.getLogger("msbgen").info("nobody listens any more")
+    assert err.getvalue() == (
+        "msbgen: warning: something overflows\nmsbgen: warning: run 3 is lost\n"
+    )
+
+
+def test_names_cannot_command_the_terminal(capsys):
+    options.show("task \x1b[31mred\tand\nmore\x9b")
+    options.say("\x07.nc: no such file.")
+    said = capsys.readouterr()
+    assert said.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
+    assert said.err == "msbgen: \\x07.nc: no such file.\n"
+
+
+def test_what_stdout_cannot_take_is_told_of_by_name(monkeypatch):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    with pytest.raises(OSError, match="stdout"):
+        options.show("results")
