@@ -438,7 +438,9 @@ def _left_out_prediction(
         segments = law.centre.segments
         trend = fit_trend(law.contexts[kept], means[kept], weights=worth, segments=segments)
     else:
-        trend = replace(trend, contexts=law.contexts[kept])
+        known = law.contexts[kept]
+        whole = tuple(replace(one, contexts=known) for one in trend.whole)
+        trend = replace(trend, contexts=known, whole=whole)
         trend = trend.refit(means[kept], weights=worth)
     return trend.predict(law.contexts[group])
 

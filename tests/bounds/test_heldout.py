@@ -1,5 +1,7 @@
 """Left-out predictions: what they may know, how far they reached, what a file may hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +15,7 @@ from msbgen.data.schema import count_array
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
 from msbgen.generate.model import fit_profiles
+from msbgen.trend.fit import fit_trend
 
 
 class Retold:
@@ -78,6 +81,22 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
             amount = np.exp(wanted) - trend.offset[k]
             got = held.predicted[i, :, k]
             np.testing.assert_allclose(got, amount.reshape(5, 8).sum(axis=1), rtol=2e-3)
+
+
+def test_a_trend_of_the_whole_time_is_left_out_of_with_the_rest(task, model, grid):
+    law = model.law
+    whole = fit_trend(grid, law.known_states().sum(axis=1, keepdims=True), find_caps=False)
+    trend = replace(law.centre.trend, whole=(whole,))
+    law = replace(law, centre=replace(law.centre, trend=trend))
+    held = leave_out(law, count_array(task))
+    level = grid[:, 0] == 4.0
+    sums = law.known_states().sum(axis=1, keepdims=True)
+    without = replace(whole, contexts=grid[~level]).refit(sums[~level])
+    rows = np.flatnonzero((held.left_out == level).all(axis=1))
+    np.testing.assert_array_equal(held.context[rows], np.flatnonzero(level))
+    np.testing.assert_allclose(
+        held.predicted[rows, :, 0].sum(axis=1), without.predict(grid[level])[:, 0, 0], rtol=1e-9
+    )
 
 
 def test_random_folds_part_the_contexts_and_equal_seeds_part_them_alike(task, model):
