@@ -24,7 +24,9 @@ MAY_IMPORT = {
     "faults": GROUND | {"trend"},
     "generate": GROUND | GENERATOR,
     # on the generator, never on each other
-    **dict.fromkeys(("bounds", "plan", "evaluate", "batch"), GROUND | GENERATOR),
+    **dict.fromkeys(("bounds", "plan", "evaluate"), GROUND | GENERATOR),
+    # on all of these: everything of a task, its report too, is one job of a batch as of a command
+    "batch": GROUND | GENERATOR | {"bounds", "plan", "evaluate", "report"},
     # beside the generator: they meet it through the dataset schema
     **dict.fromkeys(("platform", "measure", "schedule", "predict", "report"), GROUND),
     "cli": GROUND
@@ -121,7 +123,7 @@ def test_options_know_no_verb():
 
 
 def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
-    """Modules of one wing may import each other, but one way only; wings make seven floors."""
+    """Modules of one wing may import each other, but one way only; wings make eight floors."""
     modules = graph()
     assert len(list(TopologicalSorter(modules).static_order())) == len(modules)  # or CycleError
     wings: dict[str, set[str]] = {}
@@ -133,7 +135,7 @@ def test_no_modules_import_each_other_in_a_circle_and_floors_are_few():
     floors: dict[str, int] = {}
     for name in TopologicalSorter(wings).static_order():
         floors[name] = 1 + max((floors[below] for below in wings.get(name, ())), default=0)
-    assert max(floors.values()) <= 7
+    assert max(floors.values()) <= 8
 
 
 def test_numba_lives_in_kernel_files_only():

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bridge import _kernels
+from msbgen.bridge.pair import NO_COST, ground_of, marginal_error
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.data.arrays import StoredArrays
 from msbgen.machine import OnProgress
@@ -82,6 +83,16 @@ class Chain:
             epsilon,
             str(bridge.status),
             float(bridge.marginal_error.max(initial=0.0)),
+        )
+
+    def marginal_errors(self) -> Floats:
+        """L1 error of the marginals of each pair of neighbouring snapshots, (snapshots − 1,)."""
+        even = np.full(self.points.shape[1], 1.0 / self.points.shape[1])
+        return np.array(
+            [
+                marginal_error(ground_of(x, y, NO_COST), f, g, (even, even), self.epsilon)
+                for x, y, f, g in zip(self.points, self.points[1:], *self.potentials)
+            ]
         )
 
     def most_likely(

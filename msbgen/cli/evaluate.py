@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from msbgen.evaluate.scores import Method
 
 _NAMES = ("scores.nc", "scores.json")
 
@@ -89,7 +83,10 @@ def run(options: argparse.Namespace) -> None:
             truth = store.read_profiles(options.truth)
             every = evaluate.methods()
             chosen = {name: every[name] for name in names}
-            chosen |= {name: _generated(path) for name, path in named.items()}
+            chosen |= {
+                name: evaluate.looked_up(store.read_profiles(path), name)
+                for name, path in named.items()
+            }
             with shared.about(options.truth.name):  # its contexts are asked for
                 scores = evaluate.score_methods(
                     measured, truth, chosen, warping=warping, progress=step
@@ -110,24 +107,3 @@ def run(options: argparse.Namespace) -> None:
         store.save_netcdf(scores, options.out / _NAMES[0], overwrite=options.force)
         shared.write_json(summary, options.out / _NAMES[1], force=options.force)
     shared.show(table.score_table(summary))
-
-
-def _generated(path: Path) -> Method:
-    """What a file holds, as a method: the profiles of the contexts asked for."""
-    from msbgen.data import schema, store
-    from msbgen.errors import ProfileError
-
-    dataset = store.read_profiles(path)
-    rows = {tuple(context): i for i, context in enumerate(schema.context_table(dataset))}
-
-    def look_up(_train: xr.Dataset, contexts: Any) -> xr.Dataset:
-        missing = [c for c in map(tuple, contexts) if c not in rows]
-        if missing:
-            first = ", ".join(f"{level:g}" for level in missing[0])
-            raise ProfileError(
-                f"{path.name}: lacks {len(missing)} contexts of the truth, first {first}; generate "
-                f"them with --contexts TRUTH.nc."
-            )
-        return dataset.isel(context=[rows[c] for c in map(tuple, contexts)])
-
-    return look_up

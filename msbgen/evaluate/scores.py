@@ -17,6 +17,7 @@ from msbgen.data.schema import (
     count_array,
     counter_names,
     describe_context,
+    duration_array,
     mean_duration,
     replicate_dim,
     resource_names,
@@ -175,6 +176,67 @@ def leave_contexts_out(
         )
         scores[:, group] = fold["score"].values
     return _tidy(scores, list(chosen), dataset)
+
+
+def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
+    """How far two halves of a context's measured runs are apart: every other run, and the rest.
+
+    What is left to gain below that is noise.
+
+    Parameters
+    ----------
+    train, truth : xarray.Dataset
+        As :func:`score_methods` takes them; `train` may hold the contexts of the truth.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of the form of :func:`score_methods`, with the one method ``halves``; NaN where a context
+        has fewer than two runs.
+    """
+    dim, present = replicate_dim(truth), np.isfinite(duration_array(truth))
+    scores = np.full((1, len(present), len(METRICS)), np.nan)
+    rows = np.flatnonzero(present.sum(axis=1) > 1)
+    if dim and len(rows):
+        rank = present[rows].cumsum(axis=1)
+        one, other = (
+            _only(truth.isel(context=rows), present[rows] & (rank % 2 == side)) for side in (1, 0)
+        )
+        scores[0, rows] = _score(other, _Reference.of(one, train), ("exact",))
+    return _tidy(scores, ["halves"], truth)
+
+
+def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
+    """The dataset with some runs (context, run), the others missing."""
+    kept = xr.DataArray(runs, dims=("context", replicate_dim(dataset)))
+    return dataset.assign(
+        {name: dataset[name].where(kept) for name in (*counter_names(dataset), "duration")}
+    )
+
+
+def looked_up(dataset: xr.Dataset, source: str) -> Method:
+    """Profiles that were generated already, as a method: those of the contexts asked for.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    source : str
+        What sentences call it: the name of its file.
+    """
+    rows = {tuple(context): i for i, context in enumerate(context_table(dataset))}
+
+    def look_up(_train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
+        wanted = [tuple(context) for context in np.asarray(contexts, dtype=float)]
+        missing = [context for context in wanted if context not in rows]
+        if missing:
+            first = ", ".join(f"{level:g}" for level in missing[0])
+            raise ProfileError(
+                f"{source}: lacks {len(missing)} contexts of the truth, first {first}; generate "
+                f"them with --contexts TRUTH.nc."
+            )
+        return dataset.isel(context=[rows[context] for context in wanted])
+
+    return look_up
 
 
 def mean_scores(scores: xr.Dataset) -> xr.DataArray:

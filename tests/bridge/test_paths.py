@@ -33,6 +33,17 @@ def plans(chain):
     return plans
 
 
+def test_errors_of_the_marginals_are_those_of_the_plans(chain):
+    loose = Chain.fit(chain.points, epsilon=EPSILON, tol=0.1)
+    wanted = []
+    for x, y, f, g in zip(loose.points, loose.points[1:], *loose.potentials):
+        plan = np.exp((f[:, None] + g - oracles.squared_distances(x, y)) / EPSILON)
+        wanted.append(sum(np.abs(plan.sum(axis=axis) - 1 / 6).sum() for axis in (0, 1)))
+    np.testing.assert_allclose(loose.marginal_errors(), wanted, rtol=1e-6, atol=1e-14)
+    assert loose.marginal_errors().max() == pytest.approx(loose.marginal_error, rel=0.01)
+    assert np.all(chain.marginal_errors() <= 1e-11)
+
+
 def draw(chain, active, log_weight, n_draws, seed=0):
     uniform = np.random.default_rng(seed).random((1, n_draws, len(chain.points)))
     return chain.draw(active[None], log_weight[None], uniform)[0]

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from msbgen.data.schema import context_table, make_profiles
+from msbgen.data.schema import context_table, counter_names, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.baselines import mean_profiles, nearest_context
 from msbgen.evaluate.scores import (
@@ -12,6 +12,7 @@ from msbgen.evaluate.scores import (
     improvement,
     leave_contexts_out,
     mean_scores,
+    score_halves,
     score_methods,
     summarise,
 )
@@ -246,3 +247,15 @@ def test_nothing_is_better_than_a_baseline_without_an_error(measured):
     assert summary["methods"]["bracketing"]["ndtw"] == 0
     figures = [g for row in summary["methods"].values() for g in row["improvement"].values()]
     assert np.isfinite(figures).all()
+
+
+def test_halves_of_the_runs_are_scored_as_methods_are(measured, truth):
+    whole = truth.copy(deep=True)
+    for name in (*counter_names(whole), "duration"):  # the second run of the first context
+        whole[name][{"context": 0, "run": 1}] = np.nan
+    found = score_halves(measured, whole)["score"].sel({"method": "halves"})
+    one, other = whole.isel(run=[0, 3]), whole.isel(run=[2])
+    wanted = score_methods(measured, one, {"other": lambda *_: other})["score"][0]
+    np.testing.assert_array_equal(found[0], wanted[0])
+    alone = score_halves(measured, truth.isel(run=[0]))["score"]
+    assert np.isnan(alone).all()

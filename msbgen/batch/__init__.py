@@ -1,0 +1,1 @@
+"""Everything of one task, and of many."""

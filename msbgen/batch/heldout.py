@@ -1,0 +1,233 @@
+"""How good generated profiles are where they were held out: the judgement of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.bounds.model import CalibratedModel, calibrate_model
+from msbgen.bridge.solve import NotConvergedError
+from msbgen.conformal import contexts_needed
+from msbgen.contexts import Hull
+from msbgen.data.schema import (
+    context_table,
+    replicate_dim,
+)
+from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.evaluate import scores as evaluate
+from msbgen.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.report.material import Bounds, HeldOut, Missing, Shown
+
+Floats = NDArray[np.float64]
+BoundsOf = Callable[[Floats], Bounds | Missing]
+
+# The method that the report is about, and the metric that says which context is best and worst.
+MEAN, RANKED_BY = "default/mean", "ndtw_scaled"
+# Random profiles of a context that is drawn.
+_SAMPLES = 200
+# Fewer contexts than these make no model without those that are left out.
+_FEWEST = 4
+
+
+def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsOf:
+    """What bounds contexts (n, n_resources) at a rate, calibrated once; or says why it cannot."""
+    try:
+        known = isinstance(model, CalibratedModel)
+        calibrated = model if known else calibrate_model(model, measured)
+        calibrated.calibration.head(rate)  # raises where there are too few contexts for it
+    except (MeasurementError, ArgumentError) as error:
+        missing = Missing(f"No bounds: {error}")
+        return lambda contexts: missing
+
+    def bound(contexts: Floats) -> Bounds:
+        beyond = calibrated.calibration.beyond(contexts)
+        return Bounds(rate, calibrated.duration_bound(contexts, rate), beyond)
+
+    return bound
+
+
+def judge(
+    measured: xr.Dataset,
+    truth: xr.Dataset,
+    model: ProfileModel,
+    bound: BoundsOf,
+    generated: Mapping[str, xr.Dataset],
+    scores: xr.Dataset | None,
+    seed: int,
+) -> HeldOut:
+    """Judge a model on measured runs of other contexts.
+
+    Parameters
+    ----------
+    measured, truth, generated, scores, seed
+        As :func:`msbgen.batch.material.gather_material` takes them.
+    model : ProfileModel
+        Fitted to `measured`.
+    bound : callable
+        What bounds contexts.
+    """
+    files = {name: evaluate.looked_up(ds, name) for name, ds in generated.items()}
+    if scores is None:
+        kinds = {}
+        for kind in ("mean", "max_likelihood", "sample"):
+            if kind == "mean" or _has_paths(model):
+                kinds[f"default/{kind}"] = _asks(model, kind)
+        scores = evaluate.score_methods(measured, truth, {**files, **kinds, **BASELINES})
+    elif files:
+        extra = evaluate.score_methods(measured, truth, files)
+        scores = xr.concat([extra, scores], dim="method")
+    method = next(iter(files), MEAN)
+    wanted = context_table(truth)
+
+    def shown(place: str, row: int) -> Shown:
+        own = wanted[row : row + 1]
+        profiles = files[method](measured, own) if files else model.generate(own, kind="mean")
+        samples: xr.Dataset | Missing
+        if replicate_dim(profiles):
+            samples, profiles = profiles, mean_profiles(profiles)
+        else:
+            samples = _samples(model, own, seed)
+        return Shown(place, row, profiles, samples)
+
+    return HeldOut(
+        how=f"{len(wanted)} other contexts, measured to compare with",
+        truth=truth,
+        method=method,
+        scores=scores,
+        summary=evaluate.summarise(scores),
+        halves=_halves(measured, truth, scores),
+        extrapolated=Hull.of(context_table(measured)).outside(wanted),
+        bounds=bound(wanted),
+        shown=tuple(shown(*one) for one in _places(scores, method)),
+    )
+
+
+def judge_left_out(
+    measured: xr.Dataset, size: int | None, parts: int, rates: Sequence[float], seed: int
+) -> HeldOut | Missing:
+    """Judge by leaving contexts out in turn: each is met by a model that has not seen it.
+
+    Parameters
+    ----------
+    measured : xarray.Dataset
+    size : int or None
+        Contexts that are left out at a time; None for as many as make `parts` groups.
+    parts : int
+    rates : sequence of float
+        Of the bounds: the first that the contexts left support.
+    seed : int
+        Forms the groups, and draws the random profiles.
+
+    Raises
+    ------
+    ArgumentError
+        A size that leaves no context.
+    """
+    n = measured.sizes["context"]
+    if size is not None and not 1 <= size < n:
+        raise ArgumentError(
+            f"leave_out is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
+        )
+    if n < _FEWEST:
+        return Missing(
+            f"{n} measured contexts are too few to leave some out: measure others and name them "
+            f"(--truth)."
+        )
+    size = size or math.ceil(n / parts)
+    order = np.random.default_rng(seed).permutation(n)
+    groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
+    rate = next((r for r in rates if contexts_needed(r) <= n - size), rates[-1])
+    models: list[ProfileModel] = []
+    scores: list[xr.Dataset] = []
+    bounds: list[Bounds | Missing] = []
+    outside = np.zeros(n, dtype=bool)
+    table = context_table(measured)
+    for group in groups:
+        kept = measured.isel(context=np.setdiff1d(np.arange(n), group))
+        try:
+            models.append(fit_profiles(kept))
+        except MeasurementError as error:
+            return Missing(f"Contexts could not be left out: {error}")
+        methods = {MEAN: _asks(models[-1], "mean"), **BASELINES}
+        scores.append(evaluate.score_methods(kept, measured.isel(context=group), methods))
+        bounds.append(bounds_of(models[-1], kept, rate)(table[group]))
+        outside[group] = Hull.of(context_table(kept)).outside(table[group])
+    place = np.argsort(np.concatenate(groups))
+    together = xr.concat(scores, dim="context").isel(context=place)
+    fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
+
+    def shown(place: str, row: int) -> Shown:
+        model, own = models[fold[row]], table[row : row + 1]
+        return Shown(place, row, model.generate(own, kind="mean"), _samples(model, own, seed))
+
+    return HeldOut(
+        how=f"the {n} measured contexts, {size} left out at a time",
+        truth=measured,
+        method=MEAN,
+        scores=together,
+        summary=evaluate.summarise(together),
+        halves=_halves(measured, measured, together),
+        extrapolated=outside,
+        bounds=_joined(bounds, place),
+        shown=tuple(shown(*one) for one in _places(together, MEAN)),
+    )
+
+
+def _asks(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
+    return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
+
+
+def _has_paths(model: ProfileModel) -> bool:
+    """Whether the bridge that paths follow could be solved."""
+    try:
+        model.prepare("sample")
+    except NotConvergedError:
+        return False
+    return True
+
+
+def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Missing:
+    try:
+        return model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
+    except NotConvergedError as error:
+        return Missing(f"No random profiles: {error.reached}.")
+
+
+def _joined(parts: Sequence[Bounds | Missing], place: NDArray[np.int64]) -> Bounds | Missing:
+    """The bounds of groups of contexts, in the order of all contexts; missing where one is."""
+    found = [part for part in parts if isinstance(part, Bounds)]
+    if len(found) < len(parts):
+        return next(part for part in parts if isinstance(part, Missing))
+    return Bounds(
+        found[0].miscoverage,
+        np.concatenate([part.duration for part in found])[place],
+        np.concatenate([part.beyond for part in found])[place],
+    )
+
+
+def _places(scores: xr.Dataset, method: str) -> list[tuple[str, int]]:
+    """The best, the median and the worst context by score; each once, where there are fewer."""
+    own = scores["score"].sel({"method": method, "metric": RANKED_BY}).values
+    order = np.argsort(own, kind="stable")[: int(np.isfinite(own).sum())]
+    if not len(order):
+        return []
+    places = {"best": order[0], "worst": order[-1], "median": order[(len(order) - 1) // 2]}
+    rows = {int(row): place for place, row in places.items()}
+    names = {place: row for row, place in rows.items()}
+    return [(place, names[place]) for place in ("best", "median", "worst") if place in names]
+
+
+def _halves(measured: xr.Dataset, truth: xr.Dataset, scores: xr.Dataset) -> dict[str, float]:
+    """Mean distance of halves of the runs by metric, over contexts where every method is defined.
+
+    Empty where no context has two runs.
+    """
+    defined = scores["score"].sel(metric="duration_error").notnull().all("method")
+    halves = evaluate.score_halves(measured, truth)["score"].sel({"method": "halves"})
+    mean = halves.where(defined).mean("context").dropna("metric")
+    return {str(metric): float(mean.sel(metric=metric)) for metric in mean["metric"].values}

@@ -1,0 +1,330 @@
+"""Everything that is told of a task, from its measurements: the material of its report.
+
+Fit, calibrate, judge on contexts held out, generate everywhere, bound, plan.  This is the floor
+where these meet: each is a wing of its own, and none knows the others.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.batch.heldout import BoundsOf, bounds_of, judge, judge_left_out
+from msbgen.bridge.solve import NotConvergedError
+from msbgen.conformal import contexts_needed
+from msbgen.data import quality
+from msbgen.data.check import inspect_profiles
+from msbgen.data.schema import (
+    context_table,
+    counter_names,
+    describe_context,
+    duration_array,
+    resource_names,
+)
+from msbgen.errors import ArgumentError
+from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.machine import OnProgress
+from msbgen.plan.plan import plan_contexts
+from msbgen.report.material import Convergence, Everywhere, HeldOut, Material, Missing, Next
+
+Floats = NDArray[np.float64]
+
+# Rates of bounds, the first that the measured contexts support.
+RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
+# The most contexts that a page shows, and counts of mean profiles that it holds at twenty times.
+_MOST_CONTEXTS, _MOST_COUNTS = 5_000, 1_800_000
+_FEWEST_TIMES = 20
+# Parts that the contexts are left out in where nobody says how many, and contexts of a plan.
+_PARTS, _PLANNED = 4, 12
+# What the page is made with, beside this package.
+_LIBRARIES = ("numpy", "scipy", "numba", "xarray", "matplotlib", "jinja2")
+
+
+def gather_material(
+    measured: xr.Dataset,
+    *,
+    source: str = "measured.nc",
+    truth: xr.Dataset | None = None,
+    generated: Mapping[str, xr.Dataset] | None = None,
+    leave_out: int | None = None,
+    contexts: ArrayLike | None = None,
+    model: ProfileModel | None = None,
+    scores: xr.Dataset | None = None,
+    seed: int = 0,
+    command: str = "",
+    progress: OnProgress | None = None,
+) -> Material:
+    """Work out everything that a report tells of a task.
+
+    Parameters
+    ----------
+    measured : xarray.Dataset
+        Valid profiles of the task.
+    source : str
+        What the report calls them: the name of their file.
+    truth : xarray.Dataset, optional
+        Measured runs of other contexts, to judge by; without it measured contexts are left out.
+    generated : mapping of name to profile dataset, optional
+        Profiles of the contexts of `truth`, from elsewhere: the first is what the report is about
+        in the place of the model's mean profiles.
+    leave_out : int, optional
+        So many of the measured contexts are left out at a time, in random groups, until each was
+        once; without it and without `truth`, in four groups.
+    contexts : array_like, (n, n_resources), optional
+        The contexts to generate; without, all of the platform, or as many of its levels as a page
+        holds; where no levels are listed, the products of those measured.
+    model : ProfileModel or CalibratedModel, optional
+        What was fitted to `measured` already, calibrated perhaps.
+    scores : xarray.Dataset, optional
+        What :func:`msbgen.evaluate.scores.score_methods` said of `truth`, ``default/mean`` among
+        the methods.
+    seed : int
+        Of the groups that are left out, and of the random profiles.
+    command : str
+        What the user typed.
+    progress : callable
+        Called with (done, total) stages.
+
+    Returns
+    -------
+    Material
+        What could not be done is a :class:`msbgen.report.material.Missing` with the reason.
+
+    Raises
+    ------
+    ProfileError, MeasurementError
+        As :func:`msbgen.generate.model.fit_profiles`, and of a truth, or of generated profiles,
+        that do not belong to `measured`.
+    ArgumentError
+        Contexts of the wrong form; a number to leave out that leaves nothing.
+    """
+    stages = iter(range(1, 7))
+
+    def step() -> None:
+        if progress:
+            progress(next(stages), 6)
+
+    model = model or fit_profiles(measured)
+    step()
+    rate = _rate(len(model.law.contexts))
+    calibrated = bounds_of(model, measured, rate)
+    step()
+    convergence = _convergence(model)
+    step()
+    if truth is not None:
+        held_out: HeldOut | Missing = judge(
+            measured, truth, model, calibrated, generated or {}, scores, seed
+        )
+    else:
+        held_out = judge_left_out(measured, leave_out, _PARTS, RATES, seed)
+    step()
+    everywhere = _everywhere(measured, model, contexts, calibrated)
+    step()
+    planned = _planned(model, source)
+    step()
+    return Material(
+        source=source,
+        measured=measured,
+        warnings=tuple(_warnings(measured, source, model, everywhere, held_out, convergence)),
+        held_out=held_out,
+        everywhere=everywhere,
+        convergence=convergence,
+        next=planned,
+        seed=seed,
+        command=command,
+        settings=asdict(model.law.settings),
+        versions=_versions(),
+    )
+
+
+def _rate(n_contexts: int) -> float:
+    """The smallest rate of bounds that so many contexts support; the largest where none is."""
+    return next((rate for rate in RATES if contexts_needed(rate) <= n_contexts), RATES[-1])
+
+
+def _convergence(model: ProfileModel) -> Convergence | Missing:
+    try:
+        model.prepare("sample")
+    except NotConvergedError as error:
+        bridge = error.bridge
+        tol = float(getattr(model.law.settings, "tol", np.nan))
+        return Convergence(error.reached, bridge.epsilon, tol, bridge.marginal_error)
+    chain = getattr(model.law, "chain", None)
+    if chain is None:
+        return Missing("The paper's law solves its bridge during the fit, and keeps no residuals.")
+    errors = chain.marginal_errors()
+    return Convergence(chain.status, chain.epsilon, model.law.settings.tol, errors)
+
+
+# --------------------------------------------------------------------------- all contexts
+
+
+def _everywhere(
+    measured: xr.Dataset, model: ProfileModel, contexts: ArrayLike | None, calibrated: BoundsOf
+) -> Everywhere:
+    most = min(_MOST_CONTEXTS, _MOST_COUNTS // (_FEWEST_TIMES * len(counter_names(measured))))
+    notes = []
+    if contexts is not None:
+        table = model.checked(contexts)
+        if len(table) > most:
+            table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
+            notes.append(f"{most} of the {len(np.asarray(contexts))} contexts asked for are shown.")
+    else:
+        levels = [_levels(measured, name) for name in resource_names(measured)]
+        unlisted = [n for n in resource_names(measured) if "levels" not in measured[n].attrs]
+        if unlisted:
+            notes.append(
+                f"The file does not list the levels of {', '.join(unlisted)}: the measured ones "
+                f"are taken."
+            )
+        kept = thinned(levels, [measured[name].values for name in resource_names(measured)], most)
+        size, shown = (math.prod(map(len, axes)) for axes in (levels, kept))
+        if shown < size:
+            notes.append(
+                f"The platform has {size:,} contexts; {shown:,} are shown, of some levels of each "
+                f"resource. msbgen generate --contexts writes the others."
+            )
+        table = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(shown, -1)
+    return Everywhere(model.generate(table, kind="mean"), calibrated(table), tuple(notes))
+
+
+def _levels(measured: xr.Dataset, name: str) -> Floats:
+    return np.unique(np.asarray(measured[name].attrs.get("levels", measured[name]), dtype=float))
+
+
+def thinned(levels: Sequence[Floats], measured: Sequence[ArrayLike], most: int) -> list[Floats]:
+    """Some levels of each resource that make no more contexts than `most`.
+
+    The resource with the most levels loses one after another.  The lowest and the highest stay;
+    then those that were measured before others.
+
+    Examples
+    --------
+    >>> kept = thinned([np.arange(1.0, 10.0), np.array([1.0, 2.0])], [[1, 4, 9], [1, 2]], 8)
+    >>> [axis.tolist() for axis in kept]
+    [[1.0, 4.0, 6.0, 9.0], [1.0, 2.0]]
+    """
+    counts = [len(axis) for axis in levels]
+    while math.prod(counts) > most and max(counts) > 1:
+        counts[int(np.argmax(counts))] -= 1
+    kept = []
+    for axis, own, count in zip(levels, measured, counts):
+        there = np.intersect1d(axis, np.asarray(own, dtype=float))
+        spread = axis[_evenly(len(axis), count)]
+        if 2 <= len(there) <= count:
+            first = np.union1d(there, axis[[0, -1]])
+            others = np.setdiff1d(axis, first)
+            more = others[_evenly(len(others), max(count - len(first), 0))]
+            spread = np.union1d(first, more) if len(first) <= count else spread
+        kept.append(spread)
+    return kept
+
+
+def _evenly(n: int, count: int) -> NDArray[np.int64]:
+    """Places of `count` out of n, evenly spread; the middle one where it is one."""
+    if count == 1 or n == 0:
+        return np.array([n // 2] if n and count else [], dtype=np.int64)
+    return np.linspace(0, n - 1, min(count, n)).round().astype(np.int64)
+
+
+# --------------------------------------------------------------------------- what next
+
+
+def _planned(model: ProfileModel, source: str) -> Next | Missing:
+    levels = {
+        name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
+        for i, (name, attrs) in enumerate(model.resources.items())
+    }
+    file = shlex.quote(source)
+    try:
+        plan = plan_contexts(model, _PLANNED, levels=levels)
+    except ArgumentError as error:
+        return Missing(str(error))
+    unlisted = [name for name, attrs in model.resources.items() if "levels" not in attrs]
+    said = ""
+    if unlisted:  # without them the command does not know where it may measure
+        texts = [f"{n}={'/'.join(f'{x:.10g}' for x in np.ravel(v))}" for n, v in levels.items()]
+        said = f" --levels {shlex.quote(','.join(texts))}"
+    return Next(
+        plan.contexts,
+        plan.runs,
+        plan.seconds,
+        plan.error,
+        tuple(plan.describe().splitlines()),
+        (
+            f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",
+            f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",
+        ),
+    )
+
+
+# --------------------------------------------------------------------------- warnings
+
+
+def _warnings(
+    measured: xr.Dataset,
+    source: str,
+    model: ProfileModel,
+    everywhere: Everywhere,
+    held_out: HeldOut | Missing,
+    convergence: Convergence | Missing,
+) -> Iterator[str]:
+    """Plain sentences on what limits the trust, what was measured wrongly first."""
+    yield from map(str, np.atleast_1d(model.attrs.get("faults", [])))
+    yield from _lost(measured, model)
+    yield from inspect_profiles(measured, source=source).warnings
+    yield from quality.doubt_measurements(measured, source=source)
+    runs = np.isfinite(duration_array(measured)).sum(axis=1)
+    if runs.max() == 1:
+        yield "Every context was run once: how runs differ is not known; measure some again."
+    yield from quality.note_design(measured, source=source)
+    profiles = everywhere.profiles
+    outside = int(profiles["extrapolated"].sum())
+    if outside:
+        yield (
+            f"{outside:,} of the {profiles.sizes['context']:,} contexts shown are extrapolated: "
+            f"they lie outside what was measured."
+        )
+    if not isinstance(everywhere.bounds, Missing) and everywhere.bounds.beyond.any():
+        yield (
+            f"{int(everywhere.bounds.beyond.sum()):,} bounds are guesses: nothing that was left "
+            f"out to calibrate them lay as far from the rest."
+        )
+    if isinstance(held_out, HeldOut) and held_out.extrapolated.any():
+        yield (
+            f"{int(held_out.extrapolated.sum()):,} of the {len(held_out.extrapolated):,} contexts "
+            f"held out lay outside what the model had seen of the platform."
+        )
+    if isinstance(convergence, Convergence) and not convergence.status.startswith("converged"):
+        yield f"The bridge did not converge: {convergence.status}; raise epsilon."
+
+
+def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
+    """Runs that the fit left out as they lost counts."""
+    law = model.law
+    lost = np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total))
+    if len(lost):
+        context, run = (int(i) for i in lost[0])
+        row = int(np.abs(context_table(measured) - law.contexts[context]).sum(axis=1).argmin())
+        yield (
+            f"{len(lost)} runs lost counts, as run {run} of {describe_context(measured, row)}: "
+            f"their totals depart from the others'; they are left out."
+        )
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("msbgen", *_LIBRARIES):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,201 @@
+"""What a report is made of: datasets and numbers, however they came to be.
+
+The page knows no model: what is told of a task is fitted, generated, bounded and planned elsewhere
+(:mod:`msbgen.batch.material` does all of it), and handed over in these records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A part of the report that there is not, and why, in one sentence."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Bounds on the execution time.
+
+    Attributes
+    ----------
+    miscoverage : float
+        Share of runs in a new context that may take longer.
+    duration : ndarray, (n,)
+        Bound of each context [s].
+    beyond : ndarray of bool, (n,)
+        Where the bound is a guess: nothing that was left out lay as far from the rest.
+    """
+
+    miscoverage: float
+    duration: Floats
+    beyond: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A held-out context whose profiles are drawn.
+
+    Attributes
+    ----------
+    place : str
+        "best", "median" or "worst" of the held-out contexts, by score.
+    row : int
+        Which of the held-out contexts it is.
+    mean : xarray.Dataset
+        Its generated mean profile, dims (time), or (context, time) with one context.
+    samples : xarray.Dataset or Missing
+        Random profiles of it, dims (context, sample, time) with one context.
+    """
+
+    place: str
+    row: int
+    mean: xr.Dataset
+    samples: xr.Dataset | Missing
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Generated profiles beside measured runs that the model has not seen.
+
+    Attributes
+    ----------
+    how : str
+        Where the held-out contexts come from, in words.
+    truth : xarray.Dataset
+        Their measured runs, dims (context, run, time).
+    method : str
+        The method that the report is about, one of those scored.
+    scores : xarray.Dataset
+        ``score`` (method, context, metric), as :mod:`msbgen.evaluate.scores` makes them.
+    summary : mapping
+        Their means over the contexts where every method is defined.
+    halves : mapping of metric to float
+        Mean distance between two halves of the measured runs of a context: what no method can be
+        better than by much.  Empty where contexts have a single run.
+    extrapolated : ndarray of bool, (n_contexts,)
+        Outside the hull of what the model had seen.
+    bounds : Bounds or Missing
+    shown : tuple of Shown
+    """
+
+    how: str
+    truth: xr.Dataset
+    method: str
+    scores: xr.Dataset
+    summary: Mapping[str, Any]
+    halves: Mapping[str, float]
+    extrapolated: NDArray[np.bool_]
+    bounds: Bounds | Missing
+    shown: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Everywhere:
+    """What is generated for the contexts of the platform.
+
+    Attributes
+    ----------
+    profiles : xarray.Dataset
+        Mean profiles, dims (context, time), with ``duration`` and ``extrapolated``.
+    bounds : Bounds or Missing
+    notes : tuple of str
+        Sentences: which contexts these are, and which of the platform's are left out.
+    """
+
+    profiles: xr.Dataset
+    bounds: Bounds | Missing
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Convergence:
+    """How the solver of the bridge ended.
+
+    Attributes
+    ----------
+    status : str
+    epsilon, tol : float
+        Weight of the entropy, in squared units of the scaled coordinates; largest L1 error of a
+        pair's marginals that is asked.
+    errors : ndarray, (pairs,)
+        L1 error of the marginals of each pair of snapshots.
+    """
+
+    status: str
+    epsilon: float
+    tol: float
+    errors: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Next:
+    """What to measure next.
+
+    Attributes
+    ----------
+    contexts : ndarray, (rows, n_resources)
+    runs : ndarray of int, (rows,)
+    seconds : ndarray, (rows,)
+        Predicted [s].
+    error : ndarray, (1 + rows,)
+        Expected error before, and after each row, as a share of the largest counts.
+    sentences : tuple of str
+        The plan in words.
+    commands : tuple of str
+        What to type for it.
+    """
+
+    contexts: Floats
+    runs: NDArray[np.int64]
+    seconds: Floats
+    error: Floats
+    sentences: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Everything that a report tells of a task.
+
+    Attributes
+    ----------
+    source : str
+        Name of the measured file.
+    measured : xarray.Dataset
+    warnings : tuple of str
+        Sentences on what limits the trust in what is told.
+    held_out : HeldOut or Missing
+    everywhere : Everywhere
+    convergence : Convergence or Missing
+    next : Next or Missing
+    seed : int
+    command : str
+        What made the report.
+    settings : mapping
+        Of the model, as JSON knows them.
+    versions : mapping of name to version
+    """
+
+    source: str
+    measured: xr.Dataset
+    warnings: tuple[str, ...]
+    held_out: HeldOut | Missing
+    everywhere: Everywhere
+    convergence: Convergence | Missing
+    next: Next | Missing
+    seed: int = 0
+    command: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,82 @@
+"""The judgement of a report: on contexts that the judged model has not seen."""
+
+import numpy as np
+import pytest
+
+from batches import BETWEEN
+from msbgen.batch.heldout import bounds_of, judge, judge_left_out
+from msbgen.bounds.model import calibrate_model
+from msbgen.data.schema import context_table
+from msbgen.errors import ProfileError
+from msbgen.evaluate.scores import score_methods, summarise
+from msbgen.generate.model import fit_profiles
+from msbgen.report.material import Missing
+
+
+def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(task, unseen, model, gathered):
+    held = gathered.held_out
+    scores = score_methods(
+        task, unseen, {"default/mean": lambda _, c: model.generate(c, kind="mean")}
+    )
+    own = held.scores["score"].sel({"method": ["default/mean"]})
+    np.testing.assert_array_equal(own, scores["score"])
+    assert held.summary == summarise(held.scores)
+    bound = calibrate_model(model, task).duration_bound(BETWEEN, 0.05)
+    np.testing.assert_array_equal(held.bounds.duration, bound)
+    assert not held.extrapolated.any()
+
+
+def test_best_median_and_worst_are_those_of_the_scores(unseen, gathered):
+    held = gathered.held_out
+    own = held.scores["score"].sel({"method": "default/mean", "metric": "ndtw_scaled"}).values
+    order = np.argsort(own)
+    assert [(s.place, s.row) for s in held.shown] == [
+        ("best", order[0]), ("median", order[5]), ("worst", order[-1])
+    ]  # fmt: skip
+    for one in held.shown:
+        np.testing.assert_array_equal(context_table(one.mean)[0], BETWEEN[one.row])
+        assert one.samples.sizes["sample"] == 200
+
+
+def test_scores_that_are_known_are_not_worked_out_again(task, unseen, model):
+    known = score_methods(task, unseen, {"default/mean": lambda _, c: model.generate(c)})
+    held = judge(task, unseen, model, bounds_of(model, task, 0.05), {}, known, 0)
+    assert held.scores is known
+
+
+def test_files_are_what_the_report_is_about(task, unseen, model, gathered):
+    noisy = model.generate(BETWEEN, kind="sample", n_samples=20, rng=1)
+    known = gathered.held_out.scores
+    held = judge(task, unseen, model, bounds_of(model, task, 0.05), {"noisy.nc": noisy}, known, 0)
+    assert held.method == "noisy.nc"
+    assert held.shown[0].samples.sizes["sample"] == 20
+    assert list(held.summary["methods"])[:2] == ["noisy.nc", "default/mean"]
+    part = {"part": noisy.isel(context=[0])}
+    with pytest.raises(ProfileError, match="part: lacks 11 contexts of the truth"):
+        judge(task, unseen, model, bounds_of(model, task, 0.05), part, known, 0)
+
+
+def test_left_out_contexts_are_met_by_models_without_them(task):
+    held = judge_left_out(task, 13, 4, (0.05, 0.1), seed=5)
+    order = np.random.default_rng(5).permutation(25)
+    group = np.sort(order[:13])
+    kept = task.isel(context=np.setdiff1d(np.arange(25), group))
+    model = fit_profiles(kept)
+    scores = score_methods(
+        kept, task.isel(context=group), {"mean": lambda _, c: model.generate(c, kind="mean")}
+    )
+    own = held.scores["score"].sel({"method": "default/mean"}).isel(context=group)
+    np.testing.assert_allclose(own, scores["score"][0], rtol=1e-12)
+    bound = calibrate_model(model, kept).duration_bound(context_table(task)[group], 0.1)
+    np.testing.assert_allclose(held.bounds.duration[group], bound, rtol=1e-12)
+    assert held.bounds.miscoverage == 0.1  # twelve contexts support no less
+    assert held.how == "the 25 measured contexts, 13 left out at a time"
+
+
+def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
+    few = task.isel(context=slice(0, 5))
+    bound = bounds_of(fit_profiles(few), few, 0.05)(BETWEEN)
+    assert isinstance(bound, Missing)
+    assert "at least 19 runs of as many different contexts" in bound.why
+    held = judge_left_out(few, None, 4, (0.05,), seed=0)
+    assert isinstance(held.bounds, Missing)
