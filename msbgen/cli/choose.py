@@ -140,7 +140,7 @@ def _choice_rows(
     from msbgen.schedule.choose.chooser import highest
 
     figures = ("time [s]", "time bound [s]", "energy [J]", "energy bound [J]", "saving", "measured")
-    yield ["program", *costs.resources, *figures]
+    yield ["program", *costs.columns, *figures]
     for number in numbers:
         known = costs.take([number])
         view = _outlook(chooser, known, options)

@@ -86,6 +86,12 @@ class Costs:
         return np.isfinite(self.time) & np.isfinite(self.energy)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Resources with their units, as tables head them."""
+        units = zip(self.resources, self.units)
+        return tuple(name if unit == "1" else f"{name} [{unit}]" for name, unit in units)
+
+    @property
     def power(self) -> Floats:
         """Mean power [W], (p, n)."""
         return self.energy / self.time

@@ -50,7 +50,7 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
     if not magic:
         raise ProfileError(f"{name}: the file is empty; write or copy it again.")
     if magic != b"\x89HDF\r\n\x1a\n" and not magic.startswith(b"CDF"):
-        raise ProfileError(f"{name}: not a netCDF file; profiles are netCDF-4.")
+        raise ProfileError(f"{name}: not a netCDF file; netCDF-4 is wanted.")
     if not _heaps_end(path):
         raise ProfileError(f"{name}: is damaged (a heap without an end); copy or write it again.")
     try:

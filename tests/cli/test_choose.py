@@ -39,7 +39,7 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     done = msbgen(*CHOOSE)
     assert done.returncode == 0, done.stderr
     (row,) = rows(done.stdout)
-    at = int(np.argmin(np.abs(CLOCKS - float(row["clock"]))))
+    at = int(np.argmin(np.abs(CLOCKS - float(row["clock [GHz]"]))))
     assert float(row["energy [J]"]) == pytest.approx(table.energy[0, at], rel=0.15)
     assert table.energy[0, at] < 1.1 * table.energy[0].min() < table.energy[0, -1]
     assert float(row["saving"]) > 0.1
@@ -49,7 +49,7 @@ def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
     (row,) = rows(msbgen(*CHOOSE, "--latency", f"{1e3 * limit:.6f}ms").stdout)
     assert float(row["time bound [s]"]) <= limit
     (row,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
-    assert (row["clock"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
+    assert (row["clock [GHz]"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
     done = msbgen(*CHOOSE, "-o", "c.csv")
     assert (done.returncode, done.stdout) == (0, "c.csv: 1 rows\n")
 
@@ -116,10 +116,10 @@ def test_profiles_are_chosen_from_within_bounds_on_their_runs(folder, msbgen, re
         fastest = 1.01 * float(bounds["duration_bound"].values.min())
         assert (bounds["energy_bound"] > 0).all()
     (row,) = rows(msbgen("choose", "m.nc", "--bounds", "b.nc").stdout)
-    assert (row["program"], row["frequency"], row["cache_ways"]) == ("synthetic", "1", "8")
+    assert (row["program"], row["frequency [GHz]"], row["cache_ways"]) == ("synthetic", "1", "8")
     limit = ["--latency", f"{fastest}s"]
     (row,) = rows(msbgen("choose", "m.nc", "--bounds", "b.nc", *limit).stdout)
-    assert row["frequency"] == "2"
+    assert row["frequency [GHz]"] == "2"
     assert float(row["time bound [s]"]) > float(row["time [s]"])
     refused(3, "m.nc: holds instructions", "choose", "m.nc", "--bounds", "m.nc")
 

@@ -13,7 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
+# imported before anything is patched: what is first imported meanwhile would keep the patch
+import msbgen.bounds.model
 import msbgen.cli
+import msbgen.generate.model
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli import graph, kernels
 from msbgen.cli import main as entry
