@@ -16,10 +16,12 @@ farther than three deviations (of the median) from their neighbours'.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -50,6 +52,8 @@ SEEDS = (0, 1, 2)
 PARTS = ("named", "fits")
 # Every fourth test context; as the ablations.
 SOME = slice(0, None, 4)
+METHODS = ("robust", "unweighted", "median rule")
+METRICS = ("ndtw", "ndtw_scaled", "duration_error")
 # Slowness of a fault, its share of contexts and of runs, and of the length of a run.
 _SLOWER, _CONTEXTS, _RUNS, _LENGTH = (1.3, 3.0), 0.04, 0.1, (0.1, 1 / 3)
 _DRIFT, _ABSURD, _POWERS = 0.05, 1e-5, (32, 48)
@@ -265,38 +269,24 @@ def _caps(model: msbgen.ProfileModel) -> list[tuple[int, int]]:
     return [(cap.counter, cap.resource) for cap in model.law.centre.trend.caps]
 
 
-def fits(task: str, seeds: Sequence[int] = SEEDS, faults: Sequence[str] = FAULTS) -> dict:
-    """Scores of every fit, by design and fault; means over the seeds."""
+def fits(task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:
+    """Scores of the fit to the clean data and, by fault and method, of fits to spoilt data."""
     truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc").isel(context=SOME)
-    out: dict[str, dict[str, dict[str, float]]] = {}
-    for (contexts, runs), seed in product(DESIGNS, seeds):
-        clean = known(task, contexts, runs, seed)
-        limit = _fitted(clean, robust=True)
-        models: dict[str, dict[str, msbgen.ProfileModel]] = {"": {"clean": limit}}
-        for kind in faults:
-            spoilt, _ = spoil(clean, kind, _rng(task, kind, contexts, runs, seed))
-            models[kind] = {
-                "robust": _fitted(spoilt, robust=True),
-                "unweighted": _fitted(spoilt, robust=False),
-                "median rule": _fitted(without_outliers(spoilt), robust=False),
-            }
-        methods = {
-            f"{kind}/{name}": _method(model)
-            for kind, row in models.items()
-            for name, model in row.items()
-        }
-        # scaled by the clean counts, whatever was put into those that were fitted
-        scores = msbgen.summarise(msbgen.score_methods(clean, truth, methods))["methods"]
-        for kind in faults:
-            row = out.setdefault(f"{contexts} x {runs}, {kind}", {})
-            for name in ("clean", "robust", "unweighted", "median rule"):
-                own = scores["/clean" if name == "clean" else f"{kind}/{name}"]
-                one = row.setdefault(name, {})
-                for metric in ("ndtw", "ndtw_scaled", "duration_error"):
-                    one[metric] = one.get(metric, 0.0) + own[metric] / len(seeds)
-            same = _caps(models[kind]["robust"]) == _caps(limit)
-            row["robust"]["caps alike"] = row["robust"].get("caps alike", 0.0) + same / len(seeds)
-    return out
+    clean = known(task, contexts, runs, seed)
+    models = {"clean": _fitted(clean, robust=True)}
+    for kind in FAULTS:
+        spoilt, _ = spoil(clean, kind, _rng(task, kind, contexts, runs, seed))
+        models[f"{kind}/robust"] = _fitted(spoilt, robust=True)
+        models[f"{kind}/unweighted"] = _fitted(spoilt, robust=False)
+        models[f"{kind}/median rule"] = _fitted(without_outliers(spoilt), robust=False)
+    # scaled by the clean counts, whatever was put into those that were fitted
+    methods = {name: _method(model) for name, model in models.items()}
+    scores = msbgen.summarise(msbgen.score_methods(clean, truth, methods))["methods"]
+    return {
+        name: {metric: own[metric] for metric in METRICS}
+        | {"caps alike": float(_caps(models[name]) == _caps(models["clean"]))}
+        for name, own in scores.items()
+    }
 
 
 def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Dataset]:
@@ -306,20 +296,54 @@ def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Datase
 # ----------------------------------------------------------------------------------------- tables
 
 
-def run(parts: Sequence[str], tasks: Sequence[str], seeds: int) -> None:
-    """Measure the parts, write their JSON and, of all tasks, the tables of the page."""
+def run(
+    parts: Sequence[str], tasks: Sequence[str], seeds: int, work: Path | None, jobs: int
+) -> None:
+    """Measure the parts, write their JSON and, of all tasks, the tables of the page.
+
+    Fits are kept in the folder `work`, one file a task, design and seed: what is there is not
+    fitted again.
+    """
     chosen = SEEDS[:seeds]
     whole = tuple(tasks) == TASKS and chosen == SEEDS
     for part in parts:
-        measure = named if part == "named" else fits
-        with ProcessPoolExecutor(2) as pool:
-            results = dict(zip(tasks, pool.map(measure, tasks, [chosen] * len(tasks))))
-        table = _named_table(results) if part == "named" else _fits_table(results)
+        with ProcessPoolExecutor(jobs) as pool:
+            if part == "named":
+                results = dict(zip(tasks, pool.map(named, tasks, [chosen] * len(tasks))))
+                table = _named_table(results)
+            else:
+                # the cheapest first: what is wrong shows early
+                cells = [(t, *d, s) for d in reversed(DESIGNS) for s in chosen for t in tasks]
+                results = dict(zip(map(_name, cells), pool.map(_kept(work), cells)))
+                table = _fits_table(results, tasks, chosen)
         if whole:
             store(RESULTS / f"dirty-{part}.json", results)
             put_into_readme(f"dirty-{part}", table)
         else:
             print(f"\n{', '.join(tasks)}; {seeds} seeds\n\n{table}", flush=True)
+
+
+Cell = tuple[str, int, int, int]
+
+
+def _name(cell: Cell) -> str:
+    task, contexts, runs, seed = cell
+    return f"{task}-{contexts}x{runs}-{seed}"
+
+
+@dataclass(frozen=True)
+class _kept:
+    """`fits` of a cell, from the folder where it is there already."""
+
+    work: Path | None
+
+    def __call__(self, cell: Cell) -> dict[str, dict[str, float]]:
+        if self.work is None:
+            return fits(*cell)
+        file = self.work / f"{_name(cell)}.json"
+        if not file.exists():
+            store(file, fits(*cell))
+        return json.loads(file.read_text())
 
 
 def _named_table(results: dict[str, dict]) -> str:
@@ -338,19 +362,22 @@ def _named_table(results: dict[str, dict]) -> str:
     return markdown([*header, "slow", "exchanged", "stretched runs", "absurd counts"], rows)
 
 
-def _fits_table(results: dict[str, dict]) -> str:
-    """Errors over those of the clean fit: mean of the tasks, and the worst of them."""
+def _fits_table(results: dict[str, dict], tasks: Sequence[str], seeds: Sequence[int]) -> str:
+    """Errors, means over the seeds, over those of the clean fit: mean and worst of the tasks."""
     rows = []
-    for case in results[next(iter(results))]:
-        cells = []
-        for name in ("robust", "unweighted", "median rule"):
-            for metric in ("ndtw", "ndtw_scaled"):
-                ratios = [
-                    r[case][name][metric] / r[case]["clean"][metric] for r in results.values()
-                ]
-                cells.append(f"{np.mean(ratios):.2f} ({max(ratios):.2f})")
-        alike = np.mean([r[case]["robust"]["caps alike"] for r in results.values()])
-        rows.append([case, *cells, f"{alike:.0%}"])
-    names = ("robust", "unweighted", "median rule")
-    header = [f"{name}, {metric}" for name in names for metric in ("raw", "scaled")]
+    for (contexts, runs), kind in product(DESIGNS, FAULTS):
+
+        def error(task: str, name: str, metric: str) -> float:
+            cells = [results[_name((task, contexts, runs, seed))] for seed in seeds]
+            return float(np.mean([cell[name][metric] for cell in cells]))
+
+        row = [f"{contexts} x {runs}, {kind}"]
+        for method, metric in product(METHODS, METRICS[:2]):
+            ratios = [
+                error(t, f"{kind}/{method}", metric) / error(t, "clean", metric) for t in tasks
+            ]
+            row.append(f"{np.mean(ratios):.2f} ({max(ratios):.2f})")
+        alike = np.mean([error(task, f"{kind}/robust", "caps alike") for task in tasks])
+        rows.append([*row, f"{alike:.0%}"])
+    header = [f"{name}, {metric}" for name in METHODS for metric in ("raw", "scaled")]
     return markdown(["contexts × runs, fault", *header, "caps alike"], rows)

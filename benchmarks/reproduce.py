@@ -445,6 +445,8 @@ def main() -> None:
     part.add_argument("--only", nargs="+", choices=dirty.PARTS, default=[*dirty.PARTS])
     part.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
     part.add_argument("--seeds", type=int, choices=(1, 2, 3), default=3, help="3")
+    part.add_argument("--work", type=Path, help="folder that keeps the fits, to go on later")
+    part.add_argument("--jobs", type=int, default=2, help="processes; 2")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -467,7 +469,7 @@ def main() -> None:
         for study, which in ((graph_study, seeds), (graph_choice, arguments.seeds)):
             (study.report if arguments.no_run else study.run)(arguments.work, which)
     elif arguments.part == "dirty":
-        dirty.run(arguments.only, arguments.tasks, arguments.seeds)
+        dirty.run(arguments.only, arguments.tasks, arguments.seeds, arguments.work, arguments.jobs)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":

@@ -9,8 +9,9 @@ Under a Gaussian process with precision P the values y have a = Py, and each mov
   −(a·d) − ½ d·Pd.
 
 After a move P loses rank one and the next one starts from there.  A move also has to be worth its
-prior odds.  Time tells of a fault: what only other counters depart, with a time that they explain,
-did happen; so their gain counts as far as that of the time.
+prior odds.  What only counters depart, with a time that they explain, may well have happened, where a
+working set ceases to fit: of any context all counts may depart by N(0, s²), at odds of their own, and
+a move gains what it adds to a likelihood that knows that.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ Indices = NDArray[np.int64]
 
 # Deviation of the logarithm of what a fault does to an amount.
 FAULT = 0.7
+# Odds that the counts of a context depart though nothing went wrong.
+_REAL = 0.05
 # Odds of a slow context, of a bad one over it, and what each move of a neighbour takes off a gain.
 _ODDS, _BAD, _CROWDED = 0.002, 0.2, 2.3
 
@@ -118,29 +121,40 @@ class Board:
         deviation = FAULT / np.sqrt(1.0 + FAULT**2 * own[0])
         odds = np.log(_ODDS) - _CROWDED * (self.beside & touched).sum(axis=1)
         slow = freed[0] + np.log(2.0) + log_ndtr(mean / deviation) + odds
-        bad = freed[0] + _supported(freed[0], freed[1:]) + odds + np.log(_BAD)
+        others = np.sum(freed[1:], axis=0) if len(freed) > 1 else np.zeros(n)
+        bad = freed[0] + others - np.logaddexp(0.0, np.log(_REAL) + others) + odds + np.log(_BAD)
         barred = touched | self.excused
         slow, bad = np.where(barred, -np.inf, slow), np.where(barred, -np.inf, bad)
-        parts = []
-        for a, p, table, y in zip(pulled, state.precision, self.table, state.values):
-            shift = table[:, state.label] - y[:, None]
-            one = a[:, None] * shift + 0.5 * np.diag(p)[:, None] * shift**2
-            parts.append(-(one + one.T) - p * shift * shift.T)
-        exchanged = parts[0] + _supported(parts[0], parts[1:]) + np.log(_ODDS / max(n - 1, 1))
+        exchanged = self._gain_of_exchanges(state, pulled)
         exchanged[touched[:, None] | touched[None]] = -np.inf
         exchanged[np.tril_indices(n)] = -np.inf
         return slow, bad, exchanged
 
-    def log_density_of_time(self, state: State) -> float:
-        """Of the times given all counts and the moves, with the odds of these; a constant aside.
+    def _gain_of_exchanges(self, state: State, pulled: list[Floats]) -> Floats:
+        """Of every two contexts, (n, n), symmetric; `pulled` (n,) of each quantity as `gains`."""
+        n = self.n
+        gain = np.full((n, n), np.log(_ODDS / max(n - 1, 1)))
+        before, after = Departures.none(n), Departures.none(n)
+        for k, (a, p, table) in enumerate(zip(pulled, state.precision, self.table)):
+            own = np.diag(p)[:, None]
+            shift = table[:, state.label] - state.values[k][:, None]
+            one = a[:, None] * shift + 0.5 * own * shift**2
+            gain -= one + one.T + p * shift * shift.T
+            if k > 0:
+                before.add(np.broadcast_to(a[:, None], (n, n)), p)
+                after.add(a[:, None] + own * shift + p * shift.T, p)
+        return gain + after.gain() - before.gain()
 
-        What tells states apart whose noise was fitted otherwise: of other quantities they may say
-        different things, of the times all say something.
+    def log_density_of_time(self) -> float:
+        """Of the times given all counts, nothing moved; a constant aside.
+
+        With the gain of its moves it tells states apart whose noise was fitted otherwise: of other
+        quantities they may say different things, of the times all say something.
         """
+        state = self.start()
         precision, values = state.precision[0], state.values[0]
-        odds = {"slow": 2.0 * _ODDS, "bad": _BAD * _ODDS, "exchanged": _ODDS / max(self.n - 1, 1)}
         fit = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * float(values @ precision @ values)
-        return float(fit + sum(np.log(odds[move.kind]) for move in state.moves))
+        return float(fit)
 
     def best_moves(self, state: State, count: int) -> list[tuple[float, Move]]:
         """The moves that gain most, best first."""
@@ -178,13 +192,42 @@ class Board:
         return State(tuple(precision), tuple(values), label, state.gain + gain, moves)
 
 
+@dataclass(frozen=True, eq=False)
+class Departures:
+    """What counts gain where those of the one, the other, or both of two contexts depart for real.
+
+    Attributes
+    ----------
+    one, both : ndarray, (n, n)
+        Log likelihood gained, of all quantities, where that of the row may be anything; of both.
+    """
+
+    one: Floats
+    both: Floats
+
+    @classmethod
+    def none(cls, n: int) -> Departures:
+        """Of no quantity."""
+        return cls(np.zeros((n, n)), np.zeros((n, n)))
+
+    def add(self, pulled: Floats, precision: Floats) -> None:
+        """One more quantity: P (n, n), and Py of the row's context for each pair, (n, n)."""
+        wide = 1.0 + FAULT**2 * np.diag(precision)[:, None]
+        self.one.__iadd__(0.5 * (FAULT * pulled) ** 2 / wide - 0.5 * np.log(wide))
+        shared = FAULT**2 * precision
+        volume = np.maximum(wide * wide.T - shared**2, 1.0)
+        square = pulled**2 * wide.T
+        square = square + square.T - 2.0 * shared * pulled * pulled.T
+        self.both.__iadd__(0.5 * FAULT**2 * square / volume - 0.5 * np.log(volume))
+
+    def gain(self) -> Floats:
+        """Log likelihood gained over none that departs, (n, n)."""
+        one = np.log(_REAL) + self.one
+        either = np.logaddexp(np.logaddexp(0.0, one), one.T)
+        return np.logaddexp(either, 2.0 * np.log(_REAL) + self.both)
+
+
 def freed_at(precision: Floats, i: int) -> Floats:
     """The precision (n, n) when context i departs by N(0, s²): a rank less, nearly."""
     column = precision[:, i]
     return precision - np.outer(column, column) * (FAULT**2 / (1.0 + FAULT**2 * column[i]))
-
-
-def _supported(time: Floats, others: list[Floats]) -> Floats:
-    """What the other quantities gain, as far as the time does."""
-    total = np.sum(others, axis=0) if others else np.zeros_like(time)
-    return np.minimum(total, np.maximum(time, 0.0))

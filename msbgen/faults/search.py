@@ -128,7 +128,7 @@ class _Hunt:
             for _ in range(_ROUNDS):
                 board = self._fitted(moves, label, raised=raised)
                 state = _search(board)
-                whole = board.log_density_of_time(state)
+                whole = board.log_density_of_time() + state.gain
                 if best is None or whole > best[0]:
                     best = whole, board, state
                 moves, label = state.moves, state.label

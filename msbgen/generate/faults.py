@@ -6,6 +6,7 @@ too long, fit no other, or changed places (:mod:`msbgen.faults`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from msbgen.generate.runs import usable_runs
 from msbgen.trend.caps import at_caps
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 # Bins of progress in which runs are looked at, and segments of a stretch.
 _BINS, _SEGMENTS = 100, 25
@@ -80,29 +82,46 @@ def _found(
     used = usable_runs(measured.total, clock)
     if not used.any(axis=1).all():
         return faults  # the fit says so
-    excused = np.zeros(len(contexts), dtype=bool)
-    stretches = []
-    if clock != 0:
-        states = np.where(used[..., None, None], measured.state, 0.0).sum(axis=1)
-        capped, time = at_caps(contexts, states), states[..., 0]
-        excused = (capped * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
-        state = np.where(used[..., None, None], measured.state, np.nan)
-        parts = state.reshape(*used.shape, _SEGMENTS, -1, state.shape[3]).sum(axis=3)
-        stretches = find_stretches(
-            contexts, parts, capped.reshape(len(contexts), _SEGMENTS, -1).mean(axis=2)
+    quantities = _quantities(counts, duration, used, clock)
+    if clock == 0:
+        return faults + _of_contexts(
+            contexts, quantities, used, np.zeros(len(contexts), dtype=bool)
         )
+    state = np.where(used[..., None, None], measured.state, 0.0).sum(axis=1)
+    capped, time = at_caps(contexts, state), state[..., 0]
+    excused = (capped * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
+    moved = _of_contexts(contexts, quantities, used, excused)
+    # segments of an exchanged context look stretched: it is exchanged back before
+    labels = _exchanged_back(contexts, moved)
+    parts = np.where(used[..., None, None], measured.state, np.nan)
+    parts = parts.reshape(*used.shape, _SEGMENTS, -1, parts.shape[3]).sum(axis=3)
+    capped = at_caps(labels, state).reshape(len(contexts), _SEGMENTS, -1).mean(axis=2)
+    stretches = find_stretches(labels, parts, capped)
     for s in stretches:
         used[s.context, s.run] = False
         where = (float(s.run), s.first, s.last)
         faults.append(Fault("stretched", (s.context,), where, s.factor, 1.0, s.gain))
-    kept = np.flatnonzero(used.any(axis=1))
-    used, few = used[kept], used[kept].sum(axis=1)
-    own = np.where(used, duration[kept], 0.0)
-    totals = np.where(used[..., None], np.nansum(counts[kept], axis=2), 0.0)
+    if not stretches:
+        return faults + moved
+    gone = ~used.any(axis=1)
+    halves = [f for f in moved if f.kind == "exchanged" and gone[list(f.contexts)].any()]
+    labels = _exchanged_back(contexts, halves)
+    return faults + halves + _of_contexts(labels, quantities, used, excused)
+
+
+def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
+    """Time [s] of every run and its totals of the counters but the clock, (n, runs, k)."""
+    totals = np.where(used[..., None], np.nansum(counts, axis=2), 0.0)
     if clock:
         totals = np.delete(totals, clock - 1, axis=2)
-    quantities = np.concatenate([own[..., None], totals], axis=2)
-    means = quantities.sum(axis=1) / few[:, None]
+    return np.concatenate([np.where(used, duration, 0.0)[..., None], totals], axis=2)
+
+
+def _of_contexts(contexts: Floats, quantities: Floats, used: Bools, excused: Bools) -> list[Fault]:
+    """Contexts that were slowed down, fit no other, or changed places, by the runs used."""
+    kept = np.flatnonzero(used.any(axis=1))
+    used, quantities = used[kept], np.where(used[kept][..., None], quantities[kept], 0.0)
+    means = quantities.sum(axis=1) / used.sum(axis=1)[:, None]
     suspects = find_suspects(
         contexts[kept],
         means[:, 0],
@@ -110,18 +129,28 @@ def _found(
         _variance(quantities, used, means),
         excused[kept],
     )
+    faults = []
     for move, gain in zip(suspects.moves, suspects.gains):
         first = move.contexts[0]
-        own_factor, worth = float(suspects.factor[first]), float(suspects.worth[first])
         places = tuple(int(kept[i]) for i in move.contexts)
         slow = move.kind == "slow"
-        faults.append(
-            Fault(move.kind, places, (), own_factor if slow else 1.0, worth if slow else 1.0, gain)
-        )
+        factor = float(suspects.factor[first]) if slow else 1.0
+        worth = float(suspects.worth[first]) if slow else 1.0
+        faults.append(Fault(move.kind, places, (), factor, worth, gain))
     return faults
 
 
-def _variance(quantities: Floats, used: NDArray[np.bool_], means: Floats) -> Floats:
+def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:
+    """The contexts with the labels of those exchanged put right, (n, m)."""
+    labels = contexts.copy()
+    for fault in faults:
+        if fault.kind == "exchanged":
+            pair = list(fault.contexts)
+            labels[pair] = labels[pair[::-1]]
+    return labels
+
+
+def _variance(quantities: Floats, used: Bools, means: Floats) -> Floats:
     """Of the logarithms of means over runs (n, runs, 1 + k), as runs tell it, (n, 1 + k)."""
     few = used.sum(axis=1)[:, None]
     square = np.where(used[..., None], (quantities - means[:, None]) ** 2, 0.0).sum(axis=1)
