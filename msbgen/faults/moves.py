@@ -9,9 +9,9 @@ Under a Gaussian process with precision P the values y have a = Py, and each mov
   −(a·d) − ½ d·Pd.
 
 After a move P loses rank one and the next one starts from there.  A move also has to be worth its
-prior odds.  What only counters depart, with a time that they explain, may well have happened, where a
-working set ceases to fit: of any context all counts may depart by N(0, s²), at odds of their own, and
-a move gains what it adds to a likelihood that knows that.
+prior odds.  What only counters depart, with a time that they explain, may well have happened: a
+working set ceases to fit.  So of any context all counts may depart by N(0, s²), at odds of their
+own, and a move gains what it adds to a likelihood that knows that.
 """
 
 from __future__ import annotations
@@ -111,39 +111,46 @@ class Board:
     def gains(self, state: State) -> tuple[Floats, Floats, Floats]:
         """Gain of every move: slow (n,), bad (n,), exchanged (n, n) above the diagonal."""
         n, touched = self.n, state.touched(self.n)
-        pulled = [p @ y for p, y in zip(state.precision, state.values)]
+        pulled = self._pulled(state)
+        exchanged = np.full((n, n), -np.inf)
+        free = np.flatnonzero(~touched)
+        first, second = np.triu_indices(len(free), 1)
+        pairs = free[first], free[second]
+        exchanged[pairs] = self._exchanged(state, pulled, *pairs)
+        return *self._alone(state, pulled), exchanged
+
+    def _alone(self, state: State, pulled: list[Floats]) -> tuple[Floats, Floats]:
+        """Gains where a context was slow, or bad, (n,) each."""
+        touched = state.touched(self.n)
         own = [np.diag(p) for p in state.precision]
-        freed = [
-            -0.5 * np.log1p(FAULT**2 * d) + 0.5 * (a * FAULT) ** 2 / (1.0 + FAULT**2 * d)
-            for a, d in zip(pulled, own)
-        ]
+        freed = [_freed(a, d) for a, d in zip(pulled, own)]
         mean = pulled[0] * FAULT**2 / (1.0 + FAULT**2 * own[0])
         deviation = FAULT / np.sqrt(1.0 + FAULT**2 * own[0])
         odds = np.log(_ODDS) - _CROWDED * (self.beside & touched).sum(axis=1)
         slow = freed[0] + np.log(2.0) + log_ndtr(mean / deviation) + odds
-        others = np.sum(freed[1:], axis=0) if len(freed) > 1 else np.zeros(n)
-        bad = freed[0] + others - np.logaddexp(0.0, np.log(_REAL) + others) + odds + np.log(_BAD)
+        counts = np.sum(freed[1:], axis=0) if len(freed) > 1 else np.zeros(self.n)
+        bad = freed[0] + counts - np.logaddexp(0.0, np.log(_REAL) + counts) + odds + np.log(_BAD)
         barred = touched | self.excused
-        slow, bad = np.where(barred, -np.inf, slow), np.where(barred, -np.inf, bad)
-        exchanged = self._gain_of_exchanges(state, pulled)
-        exchanged[touched[:, None] | touched[None]] = -np.inf
-        exchanged[np.tril_indices(n)] = -np.inf
-        return slow, bad, exchanged
+        return np.where(barred, -np.inf, slow), np.where(barred, -np.inf, bad)
 
-    def _gain_of_exchanges(self, state: State, pulled: list[Floats]) -> Floats:
-        """Of every two contexts, (n, n), symmetric; `pulled` (n,) of each quantity as `gains`."""
-        n = self.n
-        gain = np.full((n, n), np.log(_ODDS / max(n - 1, 1)))
-        before, after = Departures.none(n), Departures.none(n)
+    def _pulled(self, state: State) -> list[Floats]:
+        return [p @ y for p, y in zip(state.precision, state.values)]
+
+    def _exchanged(self, state: State, pulled: list[Floats], i: Indices, j: Indices) -> Floats:
+        """Gains (pairs,) where contexts i and j (pairs,) change places."""
+        gain = np.full(len(i), np.log(_ODDS / max(self.n - 1, 1)))
+        before, after = np.zeros((2, 3, len(i)))
         for k, (a, p, table) in enumerate(zip(pulled, state.precision, self.table)):
-            own = np.diag(p)[:, None]
-            shift = table[:, state.label] - state.values[k][:, None]
-            one = a[:, None] * shift + 0.5 * own * shift**2
-            gain -= one + one.T + p * shift * shift.T
+            y, label = state.values[k], state.label
+            own_i, own_j, both = p[i, i], p[j, j], p[i, j]
+            d_i, d_j = table[i, label[j]] - y[i], table[j, label[i]] - y[j]
+            gain -= a[i] * d_i + a[j] * d_j + both * d_i * d_j
+            gain -= 0.5 * (own_i * d_i**2 + own_j * d_j**2)
             if k > 0:
-                before.add(np.broadcast_to(a[:, None], (n, n)), p)
-                after.add(a[:, None] + own * shift + p * shift.T, p)
-        return gain + after.gain() - before.gain()
+                moved = a[i] + own_i * d_i + both * d_j, a[j] + own_j * d_j + both * d_i
+                before += _freed_of_two(a[i], a[j], own_i, own_j, both)
+                after += _freed_of_two(*moved, own_i, own_j, both)
+        return gain + _really(after) - _really(before)
 
     def log_density_of_time(self) -> float:
         """Of the times given all counts, nothing moved; a constant aside.
@@ -170,10 +177,12 @@ class Board:
         return Move("bad", (t - n,)) if t < 2 * n else Move("exchanged", divmod(t - 2 * n, n))
 
     def gain(self, state: State, move: Move) -> float:
-        """Of one move."""
-        slow, bad, exchanged = self.gains(state)
-        one = {"slow": slow, "bad": bad}.get(move.kind)
-        return float(exchanged[move.contexts] if one is None else one[move.contexts[0]])
+        """Of one move of contexts that did not move yet."""
+        if move.kind == "exchanged":
+            i, j = np.array(move.contexts)[:, None]
+            return float(self._exchanged(state, self._pulled(state), i, j)[0])
+        slow, bad = self._alone(state, self._pulled(state))
+        return float((slow if move.kind == "slow" else bad)[move.contexts[0]])
 
     def after(self, state: State, move: Move, gain: float) -> State:
         """The state after a move of that gain."""
@@ -192,39 +201,25 @@ class Board:
         return State(tuple(precision), tuple(values), label, state.gain + gain, moves)
 
 
-@dataclass(frozen=True, eq=False)
-class Departures:
-    """What counts gain where those of the one, the other, or both of two contexts depart for real.
+def _freed(pulled: Floats, precision: Floats) -> Floats:
+    """Log likelihood gained where a context may be anything, by its a = Py and P_ii."""
+    wide = 1.0 + FAULT**2 * precision
+    return 0.5 * (FAULT * pulled) ** 2 / wide - 0.5 * np.log(wide)
 
-    Attributes
-    ----------
-    one, both : ndarray, (n, n)
-        Log likelihood gained, of all quantities, where that of the row may be anything; of both.
-    """
 
-    one: Floats
-    both: Floats
+def _freed_of_two(a_i: Floats, a_j: Floats, own_i: Floats, own_j: Floats, both: Floats) -> Floats:
+    """The same where the one, the other, or both may be anything, (3, pairs); `both` is P_ij."""
+    wide_i, wide_j, shared = 1.0 + FAULT**2 * own_i, 1.0 + FAULT**2 * own_j, FAULT**2 * both
+    volume = np.maximum(wide_i * wide_j - shared**2, 1.0)
+    square = a_i**2 * wide_j + a_j**2 * wide_i - 2.0 * shared * a_i * a_j
+    two = 0.5 * FAULT**2 * square / volume - 0.5 * np.log(volume)
+    return np.array([_freed(a_i, own_i), _freed(a_j, own_j), two])
 
-    @classmethod
-    def none(cls, n: int) -> Departures:
-        """Of no quantity."""
-        return cls(np.zeros((n, n)), np.zeros((n, n)))
 
-    def add(self, pulled: Floats, precision: Floats) -> None:
-        """One more quantity: P (n, n), and Py of the row's context for each pair, (n, n)."""
-        wide = 1.0 + FAULT**2 * np.diag(precision)[:, None]
-        self.one.__iadd__(0.5 * (FAULT * pulled) ** 2 / wide - 0.5 * np.log(wide))
-        shared = FAULT**2 * precision
-        volume = np.maximum(wide * wide.T - shared**2, 1.0)
-        square = pulled**2 * wide.T
-        square = square + square.T - 2.0 * shared * pulled * pulled.T
-        self.both.__iadd__(0.5 * FAULT**2 * square / volume - 0.5 * np.log(volume))
-
-    def gain(self) -> Floats:
-        """Log likelihood gained over none that departs, (n, n)."""
-        one = np.log(_REAL) + self.one
-        either = np.logaddexp(np.logaddexp(0.0, one), one.T)
-        return np.logaddexp(either, 2.0 * np.log(_REAL) + self.both)
+def _really(freed: Floats) -> Floats:
+    """Log likelihood gained where counts of two contexts may depart for real; (3, pairs)."""
+    one, other, both = freed + np.log(_REAL) * np.array([[1.0], [1.0], [2.0]])
+    return np.logaddexp(np.logaddexp(0.0, one), np.logaddexp(other, both))
 
 
 def freed_at(precision: Floats, i: int) -> Floats:

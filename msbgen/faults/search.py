@@ -13,6 +13,7 @@ rate of a cap is as slow as the cap makes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,18 +235,26 @@ def _search(board: Board) -> State:
 
 
 def _polished(board: Board, best: State) -> State:
-    """Each move taken back and the rest completed anew, as long as it helps."""
+    """Moves taken back and the rest completed without them, as long as it helps.
+
+    Each alone, and each exchange with each other move: one wrong partner makes two wrong moves.
+    """
     for _ in range(_ROUNDS):
         before = best
-        for move in before.moves:
-            state = _replayed(board, [m for m in before.moves if m != move])
-            while True:
+        taken = [(move,) for move in before.moves]
+        taken += [
+            two for two in combinations(before.moves, 2) if "exchanged" in (m.kind for m in two)
+        ]
+        for back in taken:
+            state = _replayed(board, [m for m in before.moves if m not in back])
+            while len(state.moves) <= len(before.moves):
                 if state.gain > best.gain + 1e-6:
                     best = state
-                found = board.best_moves(state, 1)
-                if not found or found[0][0] < 0 or len(state.moves) > len(before.moves):
+                found = board.best_moves(state, 1 + len(back))
+                gain, move = next((one for one in found if one[1] not in back), (-1.0, None))
+                if move is None or gain < 0:
                     break
-                state = board.after(state, found[0][1], found[0][0])
+                state = board.after(state, move, gain)
         if best is before:
             break
     return best
