@@ -32,9 +32,9 @@ _NORMAL = 1.4826
 _ROUNDS, _SURE, _MOST = 6, 0.3, 0.25
 # A window is as slow as a cap makes it where more than this share is at the cap.
 _CAPPED = 0.5
-# Stretched siblings that begin and end within so much of one another, slowed down alike to this
-# factor, are how runs of that context differ.
-_ALIKE, _ALIKE_FACTOR = 0.15, 1.03
+# Stretched siblings that differ from one another by no more than this share of what they depart, in
+# the root mean square over their length, are how runs of that context differ.
+_ALIKE = 0.2
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,17 @@ def find_stretches(contexts: Floats, amounts: Floats, capped: Floats) -> list[St
     several = there.sum(axis=1) >= _SIBLINGS
     found = []
     if several.any():
-        known = np.where(there[several][..., None], left[several], np.nan)
-        departure = known - np.nanmedian(known, axis=1, keepdims=True)
+        siblings = there & several[:, None]
+        departure = np.full(left.shape, np.nan)
+        departure[several] = _from_siblings(
+            left[several], amounts[several], there[several], capped[several]
+        )
         # where runs differ anyway, more is wanted
-        usual = _NORMAL * np.nanmedian(np.abs(departure), axis=1, keepdims=True)
-        usual = np.broadcast_to(usual, departure.shape)[there[several]]
-        places = np.argwhere(there & several[:, None])
-        longest = amounts.shape[2]
-        own = _scan(departure[there[several]], usual, typical, places, longest=longest)
-        found += [s for s in own if not any(_same(s, other) for other in own)]
+        usual = _NORMAL * np.nanmedian(np.abs(departure[several]), axis=1, keepdims=True)
+        usual = np.broadcast_to(usual, departure[several].shape)[there[several]]
+        places, longest = np.argwhere(siblings), amounts.shape[2]
+        own = _scan(departure[siblings], usual, typical, places, longest=longest)
+        found += [s for s in own if not any(_alike(s, other, departure, typical) for other in own)]
     alone = there & ~several[:, None]
     if (~several).sum() >= 3 * (contexts.shape[1] + 1):
         own = _alone(contexts, left, alone, typical)
@@ -119,15 +121,13 @@ def _is_capped(one: Stretch, capped: Floats) -> bool:
     return bool(capped[window].mean() > _CAPPED)
 
 
-def _same(one: Stretch, other: Stretch) -> bool:
-    """Whether two runs of a context were slow in one place: what runs do again is no fault."""
-    return (
-        one.context == other.context
-        and one.run != other.run
-        and abs(one.first - other.first) < _ALIKE
-        and abs(one.last - other.last) < _ALIKE
-        and 1.0 / _ALIKE_FACTOR < one.factor / other.factor < _ALIKE_FACTOR
-    )
+def _alike(one: Stretch, other: Stretch, departure: Floats, typical: Floats) -> bool:
+    """Whether two runs of a context were slow alike: what runs do again is no fault."""
+    if one.context != other.context or one.run == other.run:
+        return False
+    own, its = departure[one.context, [one.run, other.run]]
+    apart, away = ((own - its) ** 2 * typical).sum(), (own**2 * typical).sum()
+    return bool(apart < _ALIKE**2 * away)
 
 
 def _unexplained(contexts: Floats, amounts: Floats, there: Bools) -> Floats:
@@ -140,6 +140,23 @@ def _unexplained(contexts: Floats, amounts: Floats, there: Bools) -> Floats:
         model = Explained.fit(contexts, means[:, s, 0] + floor, means[:, s, 1:])
         own = np.where(there[..., None], amounts[:, :, s], 1.0)
         out[..., s] = np.log(own[..., 0] + floor) - np.log(model.of(contexts, own[..., 1:]))
+    return out
+
+
+def _from_siblings(left: Floats, amounts: Floats, there: Bools, capped: Floats) -> Floats:
+    """What is left of runs, less the median of their context's, (n, runs, segments).
+
+    At a cap the time goes with the count that is capped, however little the count explains: of all
+    that a time may go with, what it departs least from.
+    """
+    time, counts = amounts[..., 0], np.moveaxis(amounts[..., 1:], -1, 0)
+    floor = np.finfo(np.float64).tiny
+    out = np.full(left.shape, np.nan)
+    for what in (left, *(np.log(np.maximum(time, floor) / np.maximum(c, floor)) for c in counts)):
+        own = np.where(there[..., None], what, np.nan)
+        own -= np.nanmedian(own, axis=1, keepdims=True)
+        less = np.isnan(out) | ((capped > _CAPPED)[:, None] & (np.abs(own) < np.abs(out)))
+        out = np.where(less, own, out)
     return out
 
 
