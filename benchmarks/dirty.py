@@ -6,8 +6,8 @@ Faults are put into the known contexts of the six tasks; nothing of the finder w
 - ``b``: 10 % of the runs did over a tenth to a third of their length;
 - ``c``: two contexts changed places;
 - ``ac``: both ``a`` and ``c``;
-- ``d``: the machine slowed down by 5 % over the sweep, in random order; what a context takes on it
-  is what it took in the middle of the sweep, since nothing in a file says when a run was made;
+- ``d``: the machine slowed down by 5 % over the sweep, whose runs are made in random order; what a
+  context takes is what it took in the middle: nothing in a file says when a run was made;
 - ``e``: 1 in 10⁵ counts is absurd, from 2³² to 2⁴⁸.
 
 Every fit is scored on test contexts as in the other tables.  Peers: the fit on the clean data,
@@ -50,7 +50,7 @@ FAULTS = ("a", "b", "c", "ac", "d", "e")
 # Contexts known, runs of each.
 DESIGNS = tuple(product((125, 27), (10, 1)))
 SEEDS = (0, 1, 2)
-PARTS = ("named", "fits")
+PARTS = ("named", "fits", "peers")
 # Every fourth test context; as the ablations.
 SOME = slice(0, None, 4)
 METHODS = ("robust", "unweighted", "median rule")
@@ -135,9 +135,10 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
         truth.exchanged = (i, j)
         truth.moved = float(abs(np.log(duration[i].mean() / duration[j].mean())))
     if "d" in faults:
-        for place, i in enumerate(rng.permutation(n)):
-            factor = 1.0 + _DRIFT * (place / (n - 1) - 0.5)
-            runs[i] = [run.slowed(interval, factor) for run in runs[i]]
+        for place, one in enumerate(rng.permutation(n * repeats)):
+            i, r = divmod(int(one), repeats)
+            factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
+            runs[i][r] = runs[i][r].slowed(interval, factor)
     longest = max(len(run.counts) for row in runs for run in row)
     out = np.full((n, repeats, longest, counts.shape[3]), np.nan)
     for i, r in product(range(n), range(repeats)):
@@ -270,28 +271,26 @@ def _caps(model: msbgen.ProfileModel) -> list[tuple[int, int]]:
     return [(cap.counter, cap.resource) for cap in model.law.centre.trend.caps]
 
 
-def fits(task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:
-    """Scores of the fit to the clean data and, by fault and method, of fits to spoilt data.
-
-    Peers are fitted to the first draw of faults only.
-    """
+def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:
+    """Scores of fits to spoilt data, by fault and method: ours and that to the clean, or peers."""
     truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc").isel(context=SOME)
-    clean = known(task, contexts, runs, seed)
-    models = {"clean": _fitted(clean, robust=True)}
+    clean, models = known(task, contexts, runs, seed), {}
+    if part == "fits":
+        models["clean"] = _fitted(clean, robust=True)
     for kind in FAULTS:
         spoilt, _ = spoil(clean, kind, _rng(task, kind, contexts, runs, seed))
-        models[f"{kind}/robust"] = _fitted(spoilt, robust=True)
-        if seed == SEEDS[0]:
+        if part == "fits":
+            models[f"{kind}/robust"] = _fitted(spoilt, robust=True)
+        else:
             models[f"{kind}/unweighted"] = _fitted(spoilt, robust=False)
             models[f"{kind}/median rule"] = _fitted(without_outliers(spoilt), robust=False)
     # scaled by the clean counts, whatever was put into those that were fitted
     methods = {name: _method(model) for name, model in models.items()}
     scores = msbgen.summarise(msbgen.score_methods(clean, truth, methods))["methods"]
-    return {
-        name: {metric: own[metric] for metric in METRICS}
-        | {"caps alike": float(_caps(models[name]) == _caps(models["clean"]))}
-        for name, own in scores.items()
-    }
+    out = {name: {metric: own[metric] for metric in METRICS} for name, own in scores.items()}
+    for name in out if part == "fits" else ():
+        out[name]["caps alike"] = float(_caps(models[name]) == _caps(models["clean"]))
+    return out
 
 
 def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Dataset]:
@@ -306,38 +305,47 @@ def run(
 ) -> None:
     """Measure the parts, write their JSON and, of all tasks, the tables of the page.
 
-    Fits are kept in the folder `work`, one file a task, design and seed: what is there is not
-    fitted again.
+    Fits are kept in the folder `work`, one file a part, task, design and seed: what is there is
+    not fitted again.  Peers are fitted to the first draw of faults only.
     """
     chosen = SEEDS[:seeds]
     whole = tuple(tasks) == TASKS and chosen == SEEDS
-    for part in parts:
-        with ProcessPoolExecutor(jobs) as pool:
-            if part == "named":
-                results = dict(zip(tasks, pool.map(named, tasks, [chosen] * len(tasks))))
-                table = _named_table(results)
-            else:
-                # the cheapest first: what is wrong shows early
-                cells = [(t, *d, s) for d in reversed(DESIGNS) for s in chosen for t in tasks]
-                results = dict(zip(map(_name, cells), pool.map(_kept(work), cells)))
-                table = _fits_table(results, tasks, chosen)
-        if whole:
-            store(RESULTS / f"dirty-{part}.json", results)
-            put_into_readme(f"dirty-{part}", table)
-        else:
-            print(f"\n{', '.join(tasks)}; {seeds} seeds\n\n{table}", flush=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        if "named" in parts:
+            results = dict(zip(tasks, pool.map(named, tasks, [chosen] * len(tasks))))
+            _publish("named", results, _named_table(results), whole=whole)
+        # the cheapest first: what is wrong shows early
+        cells = [
+            (part, task, *design, seed)
+            for part in PARTS[1:]
+            if part in parts
+            for seed in (chosen if part == "fits" else SEEDS[:1])
+            for design in reversed(DESIGNS)
+            for task in tasks
+        ]
+        if cells:
+            results = dict(zip(map(_name, cells), pool.map(_Kept(work), cells)))
+            _publish("fits", results, _fits_table(results, tasks, chosen), whole=whole)
 
 
-Cell = tuple[str, int, int, int]
+def _publish(part: str, results: dict[str, dict], table: str, *, whole: bool) -> None:
+    if whole:
+        store(RESULTS / f"dirty-{part}.json", results)
+        put_into_readme(f"dirty-{part}", table)
+    else:
+        print(f"\n{part}\n\n{table}", flush=True)
+
+
+Cell = tuple[str, str, int, int, int]
 
 
 def _name(cell: Cell) -> str:
-    task, contexts, runs, seed = cell
-    return f"{task}-{contexts}x{runs}-{seed}"
+    part, task, contexts, runs, seed = cell
+    return f"{part}-{task}-{contexts}x{runs}-{seed}"
 
 
 @dataclass(frozen=True)
-class _kept:
+class _Kept:
     """`fits` of a cell, from the folder where it is there already."""
 
     work: Path | None
@@ -370,20 +378,26 @@ def _named_table(results: dict[str, dict]) -> str:
 def _fits_table(results: dict[str, dict], tasks: Sequence[str], seeds: Sequence[int]) -> str:
     """Errors over those of the clean fit, of means over the seeds: mean and worst of the tasks."""
 
-    def error(case: tuple[str, int, int], name: str, metric: str) -> float:
-        """Of a method over the clean fit's, on the draws that both were fitted to."""
-        cells = [results[_name((*case, seed))] for seed in seeds]
-        own = [(cell[name][metric], cell["clean"][metric]) for cell in cells if name in cell]
-        return float(np.sum(own, axis=0)[0] / np.sum(own, axis=0)[1])
+    def ratio(case: tuple[str, int, int], kind: str, method: str, metric: str) -> float:
+        """Of the draws that the method was fitted to; NaN of none."""
+        part = "fits" if method == METHODS[0] else "peers"
+        names = [(_name((part, *case, seed)), _name(("fits", *case, seed))) for seed in seeds]
+        pairs = [
+            (results[own][f"{kind}/{method}"][metric], results[clean]["clean"][metric])
+            for own, clean in names
+            if own in results and clean in results
+        ]
+        own, clean = np.sum(pairs, axis=0) if pairs else (np.nan, np.nan)
+        return float(own / clean)
 
     rows = []
     for (contexts, runs), kind in product(DESIGNS, FAULTS):
         cases = [(task, contexts, runs) for task in tasks]
         row = [f"{contexts} x {runs}, {kind}"]
         for method, metric in product(METHODS, METRICS[:2]):
-            ratios = [error(case, f"{kind}/{method}", metric) for case in cases]
+            ratios = [ratio(case, kind, method, metric) for case in cases]
             row.append(f"{np.mean(ratios):.2f} ({max(ratios):.2f})")
-        alike = np.mean([error(case, f"{kind}/robust", "caps alike") for case in cases])
+        alike = np.mean([ratio(case, kind, METHODS[0], "caps alike") for case in cases])
         rows.append([*row, f"{alike:.0%}"])
     header = [f"{name}, {metric}" for name in METHODS for metric in ("raw", "scaled")]
     return markdown(["contexts × runs, fault", *header, "caps alike"], rows)
