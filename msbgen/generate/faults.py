@@ -103,7 +103,7 @@ def _found(
         faults.append(Fault("stretched", (s.context,), where, s.factor, 1.0, s.gain))
     if not stretches:
         return faults + moved
-    gone = ~used.any(axis=1)
+    gone = np.asarray(~used.any(axis=1))
     halves = [f for f in moved if f.kind == "exchanged" and gone[list(f.contexts)].any()]
     labels = _exchanged_back(contexts, halves)
     return faults + halves + _of_contexts(labels, quantities, used, excused)
