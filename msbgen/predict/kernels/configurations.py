@@ -3,12 +3,14 @@
 Over the configurations, log times and log powers of the programs that were measured are taken for
 jointly Gaussian, the scale of the time aside, on which nothing is known beforehand:
 
-    (log t, log p) ~ N(μ + λ·(1, 0), Σ + σ²·I),    λ free.
+    (log t, log p) ~ N(μ + λ·(1, 0), Σ + δ²·K + σ²·I),    λ free.
 
 μ and Σ are those of the other programs, every family counting the same (expectation and
-maximisation where some were not measured).  What was measured of a program conditions it; its
-counters may, too.  Families of other programs, left out one by one, say how large the noise σ² is,
-whether counters help, and what to measure next.
+maximisation where some were not measured).  A new program is no mixture of these: it departs from
+them smoothly over the logarithms of the resources, as K says (a Gaussian kernel, time and power
+apart).  What was measured of a program conditions it; its counters may, too.  Families of other
+programs, left out one by one, say how large the noise σ² and the departures δ are, how smooth
+these, whether counters help, and what to measure next.
 
 A resource that the others were not measured over, as a batch size where they know clocks alone,
 gets a smooth covariance of its own: log time and log power are a line over its logarithm and
@@ -18,7 +20,8 @@ departures from it, alike where it is alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal, Self
 
 import numpy as np
@@ -37,6 +40,12 @@ Indices = NDArray[np.int64]
 
 # Variances of noise that left-out families choose among.
 NOISES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+# Deviations of departures from other programs, and how far these are alike, as shares of the range
+# of a resource's logarithm; left-out families choose among these, too.
+DEPARTURES = (0.01, 0.03, 0.1, 0.3)
+REACHES = (0.15, 0.3, 0.6, 1.0, 2.0)
+# The most configurations that are known of them meanwhile, and that these are chosen from.
+_MOST_KNOWN, _MOST_TRIED = 4, 32
 # Variances of what nothing is known of: the scale of a time, its slope over a new resource, and
 # the level and slope of a power.
 _FREE, _SLOPE, _POWER_LEVEL, _POWER_SLOPE = 1e4, 1.0, 0.1, 0.01
@@ -65,6 +74,12 @@ class Likely:
     mean: Floats
     covariance: Floats
 
+    def departing(self, added: Floats) -> Likely:
+        """The same with a covariance added to that of log times and log powers, (2n, 2n)."""
+        covariance = self.covariance.copy()
+        covariance[: len(added), : len(added)] += added
+        return replace(self, covariance=covariance)
+
 
 class ConfigurationModel(Parameters):
     """What a program takes in every configuration, from a few and from other programs.
@@ -83,6 +98,8 @@ class ConfigurationModel(Parameters):
     ----------
     likely_ : Likely
     noise_ : float
+    departure_, reach_ : float
+        Deviation of departures from other programs, and how far they are alike.
     uses_counters_ : bool
     contexts_ : ndarray, (n, m)
         Configurations that answers are about.
@@ -161,12 +178,14 @@ class ConfigurationModel(Parameters):
         self._families = names.astype(np.int64)
         self.uses_counters_ = self.counters == "yes" and self._counts.shape[1] > 0
         self.noise_ = NOISES[2] if self.noise is None else float(self.noise)
+        self.departure_, self.reach_ = 0.0, 1.0
         self._left_out = self._leave_out()
         if self.noise is None:
             self.noise_ = self._best_noise()
         if self.counters == "auto" and self._counts.shape[1]:
             self._choose_counters()
-        self.likely_ = learn(self._table(), self._families, self._width)
+        self._choose_departures(others)
+        self.likely_ = learn(self._table(), self._families, self._width).departing(self._smooth)
         return self
 
     def _check_seen(self, others: Costs, logs: Floats, counters: Floats) -> None:
@@ -252,6 +271,43 @@ class ConfigurationModel(Parameters):
             errors.append(float(np.mean([self._left_out_error(pair) for pair in pairs])))
         enough = np.array(errors) <= (1.0 + _NEXT_TO_NOTHING) * min(errors)
         return NOISES[int(np.flatnonzero(enough)[-1])]
+
+    def _choose_departures(self, others: Costs) -> None:
+        """Let programs depart from the others where families that were left out are met better.
+
+        What is known of these is what tells most of them, two configurations and more.
+        """
+        n, plain = self._width, self._left_out
+        levels = _placed(others.contexts)
+        tried = np.unique(np.linspace(0, n - 1, min(n, _MOST_TRIED)).round().astype(np.int64))
+        given = [tried[-1:]]
+        while len(given) < min(_MOST_KNOWN, n - 1):
+            given.append(self._with_next(given[-1], np.setdiff1d(tried, given[-1])))
+        noises = NOISES if self.noise is None else (self.noise_,)
+        self._smooth = np.zeros((2 * n, 2 * n))
+        least = self._log_error(given[1:])
+        for departure, reach in product(DEPARTURES, REACHES):
+            smooth = departure**2 * np.kron(np.eye(2), _alike(levels, reach))
+            self._left_out = [(likely.departing(smooth), rows) for likely, rows in plain]
+            for noise in noises:
+                before, self.noise_ = self.noise_, noise
+                error = self._log_error(given[1:])
+                if error < least:
+                    least, self._smooth = error, smooth
+                    self.departure_, self.reach_ = departure, reach
+                else:
+                    self.noise_ = before
+        self._left_out = [(likely.departing(self._smooth), rows) for likely, rows in plain]
+
+    def _log_error(self, known: Sequence[Indices]) -> float:
+        """Mean logarithm of the errors of left-out families, from several sets that are known."""
+        errors = [self._left_out_error(given) for given in known]
+        return float(np.log(np.maximum(errors, 1e-12)).mean()) if errors else 0.0
+
+    def _with_next(self, given: Indices, left: Indices) -> Indices:
+        """Some configurations and the one of others after which left-out families are met best."""
+        worth = [self._left_out_error(np.append(given, j)) for j in left]
+        return np.append(given, left[int(np.argmin(worth))])
 
     def _choose_counters(self) -> None:
         """Use counters if families that were left out are met better with them."""
@@ -371,9 +427,8 @@ class ConfigurationModel(Parameters):
         known = np.flatnonzero(measured)
         exact = self._new.shape[1] == 0 and len(self._mix) == self._width
         if exact and (self._mix == np.eye(self._width)).all():
-            worth = [self._left_out_error(np.append(known, j)) for j in left]
-        else:
-            worth = [self._expected_deviation(np.append(known, j)) for j in left]
+            return int(self._with_next(known, left)[-1])
+        worth = [self._expected_deviation(np.append(known, j)) for j in left]
         return int(left[int(np.argmin(worth))])
 
     def design(self, count: int, first: int | None = None) -> Indices:
@@ -451,6 +506,12 @@ def _log_levels(levels: Floats, names: Sequence[str]) -> Floats:
             f"number is wanted where others lie between or beside those measured."
         )
     return np.log(levels)
+
+
+def _placed(contexts: Floats) -> Floats:
+    """Logarithms of resources where all are positive, their levels otherwise."""
+    positive = (contexts > 0).all(axis=0)
+    return np.where(positive, np.log(np.where(positive, contexts, 1.0)), contexts)
 
 
 def learn(rows: Floats, family: Indices, width: int) -> Likely:

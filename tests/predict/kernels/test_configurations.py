@@ -8,6 +8,7 @@ import pytest
 
 from msbgen.data.costs import Costs
 from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.predict.kernels import configurations
 from msbgen.predict.kernels.configurations import ConfigurationModel, learn
 
 CLOCKS = np.array([0.5, 0.8, 1.1, 1.4, 1.7, 2.0])
@@ -226,3 +227,64 @@ def test_what_is_believed_is_what_is_predicted():
     np.testing.assert_allclose(np.exp(belief.logs[[0, 2]]), model.predict(*given))
     low, high = model.predict_interval(*given, deviations=1.0)
     np.testing.assert_allclose(np.log(high / low)[0, [0, 5]], 2 * belief.deviations[0, [0, 5]])
+
+
+def bent(costs, seed):
+    """The same programs, each with a smooth bend of its own that no mixture of others has."""
+    rng = np.random.default_rng(seed)
+    place = np.linspace(-1, 1, len(CLOCKS))
+    shapes = np.array([place**2, place**3, place**4])
+    bend = np.exp(0.1 * rng.standard_normal((len(costs.programs), 3)) @ shapes)
+    return dataclasses.replace(costs, time=costs.time * bend, energy=costs.energy * bend)
+
+
+def mean_error(model, new, given):
+    n = len(new.programs)
+    said = np.array([model.predict(*asked(new, r, given))[0] for r in range(n)])
+    return np.abs(np.log(said / new.time)).mean()
+
+
+def test_programs_that_bend_as_no_other_does_are_met_better_where_they_may_depart(monkeypatch):
+    few, _ = programs(4, noise=0.003, families=4)
+    others, new = bent(few, 0), bent(programs(20, seed=1)[0], 2)
+    free = ConfigurationModel().fit(others)
+    assert free.departure_ > 0
+    monkeypatch.setattr(configurations, "DEPARTURES", ())
+    bound = ConfigurationModel().fit(others)
+    assert bound.departure_ == 0
+    given = [0, 2, 3, 5]
+    assert mean_error(free, new, given) < 0.8 * mean_error(bound, new, given)
+
+
+def test_departures_are_positive_definite_and_leave_what_was_measured():
+    others = bent(programs(8, noise=0.003)[0], 0)
+    model = ConfigurationModel().fit(others)
+    n = 2 * len(CLOCKS)
+    spectrum = np.linalg.eigvalsh(model.likely_.covariance[:n, :n])
+    assert spectrum.min() > -1e-12
+    time, power = asked(others, 0, [1, 5])
+    seconds, watts = model.predict(time, power)
+    np.testing.assert_allclose(seconds[[1, 5]], time[[1, 5]])
+    np.testing.assert_allclose(watts[[1, 5]], power[[1, 5]])
+
+
+def test_the_order_of_configurations_does_not_matter_to_departures():
+    others = bent(programs(8, noise=0.003)[0], 0)
+    order = np.array([3, 0, 4, 1, 2, 5])  # the highest stays the last
+    turned = dataclasses.replace(
+        others,
+        contexts=others.contexts[order],
+        time=others.time[:, order],
+        energy=others.energy[:, order],
+    )
+    straight, mixed = (ConfigurationModel().fit(costs) for costs in (others, turned))
+    for name in ("noise_", "departure_", "reach_"):
+        assert getattr(straight, name) == getattr(mixed, name)
+
+
+def test_levels_of_which_one_is_zero_are_placed_as_they_are():
+    others = programs(8, noise=0.003)[0]
+    costs = dataclasses.replace(others, contexts=others.contexts - CLOCKS[0])
+    model = ConfigurationModel().fit(costs)
+    time, power = asked(costs, 0, [0, 5])
+    assert np.isfinite(model.predict(time, power)).all()
