@@ -393,7 +393,7 @@ def report(results: dict[str, Any]) -> None:
     if "ablations" in results and "programs" in results:
         put_into_readme("relative-ablations", ablation_table(results))
     if "intervals" in results:
-        put_into_readme("relative-intervals", interval_table(results["intervals"]))
+        print(interval_table(results["intervals"]))
     if "crosswise" in results:
         put_into_readme("relative-crosswise", interval_table(results["crosswise"]))
     if "timing" in results:
