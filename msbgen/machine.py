@@ -37,7 +37,7 @@ def physical_memory() -> int:
     return min(limits)
 
 
-def load_library(name: str, extra: str = "ml", purpose: str = "relative performance") -> Any:
+def load_library(name: str, extra: str = "ml", purpose: str = "what is learned here") -> Any:
     """Import a module of a library that only an extra brings.
 
     Parameters

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import UsageError, Verbs
+from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,16 +168,18 @@ def run_simulate(options: argparse.Namespace) -> None:
     profiles = read_profiles(options.profiles, names, options.graph.name)
     with shared.inside(options.profiles):
         simulator = soc.Simulator(device, profiles)
-    runs = soc.label_runs(
-        graph,
-        simulator,
-        table,
-        order=options.order,
-        runs=options.runs,
-        temperature=options.temperature,
-        noise=not options.no_noise,
-        rng=options.seed,
-    )
+    with Progress("simulating") as step:
+        runs = soc.label_runs(
+            graph,
+            simulator,
+            table,
+            order=options.order,
+            runs=options.runs,
+            temperature=options.temperature,
+            noise=not options.no_noise,
+            rng=options.seed,
+            progress=step,
+        )
     write_graph_runs(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {summary(runs, device)}")
     beyond = int(runs["extrapolated"].values.sum())
@@ -240,12 +242,20 @@ def read_device(device: str) -> Device:
 
 def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     """Contexts that a source names, those without a core left out where it lists none itself."""
-    from msbgen.data import devices
+    from msbgen.data import devices, tables
+    from msbgen.errors import ArgumentError, ProfileError
 
     table = shared.contexts(source, device.levels)
     if shared.is_file(source):
-        with shared.about(Path(source).name):
+        path = Path(source)
+        try:
             return devices.check_contexts(device, table)
+        except ArgumentError as error:
+            sentence = str(error)
+            if path.suffix != ".nc":
+                lines = [line for line, _ in tables.read_lines(path)[1:]]
+                sentence = tables.with_line(sentence, lines)
+            raise ProfileError(f"{path.name}: {sentence}") from None
     return devices.check_contexts(
         device, table[table[:, : 2 * len(device.clusters) : 2].any(axis=1)]
     )

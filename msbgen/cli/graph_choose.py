@@ -74,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
     graph = whole.read(options.graph, seed=options.seed)
     table = whole.device_contexts(device, options.contexts)
     start = device.ambient if options.temperature is None else options.temperature
-    said = forecaster.forecast(graph, table, start)
+    with shared.about(options.device):
+        said = forecaster.forecast(graph, table, start)
     objective = options.objective
     if objective == "cost":
         reference = search.reference_of(forecaster, device, graph)

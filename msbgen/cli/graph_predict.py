@@ -124,7 +124,8 @@ def run_predict(options: argparse.Namespace) -> None:
         predictor.check_interval(device, options.miscoverage)
     graph = whole.read(options.graph, seed=options.seed)
     table = whole.device_contexts(device, options.contexts)
-    asked = predictor.on(graph, device)
+    with shared.about(options.device):
+        asked = predictor.on(graph, device)
     rows = asked.rows(table)
     said = asked.predict(rows, options.temperature)
     ends = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,14 @@ def read_planned_contexts(
     if not seen:
         raise ProfileError(f"{name}: there are no contexts below the header; list some.")
     return np.array(list(seen)), np.array(wanted, dtype=np.int64)
+
+
+def with_line(sentence: str, lines: Sequence[int]) -> str:
+    """A sentence about the run or context of a number, with the line of the table instead."""
+    found = re.search(r"\b(?:run|context) (\d+)\b", sentence)
+    if not found:
+        return sentence
+    return sentence.replace(found[0], f"line {lines[int(found[1])]}", 1)
 
 
 def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:

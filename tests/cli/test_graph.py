@@ -132,8 +132,8 @@ def test_clocks_beyond_the_profiles_are_told(msbgen, kinds, tmp_path):
         ({"--device": "tx3"}, 2, "device is 'tx3'; one of orin-nx"),
         ({"--device": "none.toml"}, 3, "none.toml: no such file"),
         ({"--device": "bad.toml"}, 3, "bad.toml: 'nme' is no known key; did you mean 'name'?"),
-        ({"--contexts": "bad.csv"}, 3, "bad.csv: clock_a57 is 3 in context 0, no level of tx2"),
-        ({"--contexts": "idle.csv"}, 3, "idle.csv: context 0 has no core"),
+        ({"--contexts": "bad.csv"}, 3, "bad.csv: clock_a57 is 3 in line 3, no level of tx2"),
+        ({"--contexts": "idle.csv"}, 3, "idle.csv: line 2 has no core"),
         ({"--contexts": "grid:2x2"}, 2, "2"),
         ({"--profiles": "empty"}, 3, "runs 'bzip2', of which there is no"),
         ({"--profiles": "spoilt"}, 3, "have no 'bandwidth'"),
@@ -148,7 +148,7 @@ def test_what_simulate_refuses(change, code, sentence, refused, kinds, tmp_path)
     write_phases(one, tmp_path / "spoilt" / "bzip2.nc")
     (tmp_path / "bad.toml").write_text('nme = "x"\n')
     columns = ",".join(TX2.columns)
-    (tmp_path / "bad.csv").write_text(f"{columns}\n2,2.0352,4,3,16,4200\n")
+    (tmp_path / "bad.csv").write_text(f"{columns}\n\n2,2.0352,4,3,16,4200\n")
     (tmp_path / "idle.csv").write_text(f"{columns}\n0,2.0352,0,2.0352,16,4200\n")
     given = {"--device": "tx2", "--profiles": "kinds", "--contexts": "all", **change}
     words = [word for pair in given.items() for word in pair]

@@ -11,6 +11,7 @@ import pytest
 from msbgen.data.devices import shipped_device
 from msbgen.data.graphs.runs import write_graph_runs
 from msbgen.data.graphs.writers import write_graph
+from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
 from msbgen.predict.graph.kinds import read_kinds
 from msbgen.predict.graph.storage import load_graph_model
@@ -95,6 +96,14 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     refused(3, "runs are of the device 'tx2'", *fit, "--graphs", "graphs", "--device", "rubik-pi")
     refused(3, "6 families for 9 folds", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "9")
     refused(2, "is not a whole number", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "1")
+
+
+def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):
+    assert msbgen("graph", "fit", "runs.nc", *FIT, "-o", "m.nc", "--schedule-only").returncode == 0
+    text = shipped_file("devices/tx2.toml").read_text()
+    (here / "mine.toml").write_text(text.replace("base_power = 5.6", "base_power = 4.6"))
+    asked = ("m.nc", f"graphs/{SOME[0]}.json", "--device", "mine.toml", "--contexts", "all")
+    refused(3, "mine.toml: the sheet of 'tx2' is not that", "graph", "predict", *asked)
 
 
 def test_predict_needs_no_torch(here, msbgen):

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device, check_contexts
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.data.tables import read_lines, shown, write_table
+from msbgen.data.tables import read_lines, shown, with_line, write_table
 from msbgen.errors import ArgumentError, ProfileError
 
 RUNS_SCHEMA = "msbgen-graph-runs/1"
@@ -220,10 +220,10 @@ def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
         runs = make_graph_runs(device, table, **words_of, **numbers)
         return validate_graph_runs(runs, device)
     except ArgumentError as error:
-        raise ProfileError(f"{path.name}: {_with_line(str(error), lines_of)}") from None
+        raise ProfileError(f"{path.name}: {with_line(str(error), lines_of)}") from None
     except ProfileError as error:
         sentence = error.problems[0].removeprefix("runs: ")
-        raise ProfileError(f"{path.name}: {_with_line(sentence, lines_of)}") from None
+        raise ProfileError(f"{path.name}: {with_line(sentence, lines_of)}") from None
 
 
 def write_graph_runs(
@@ -265,16 +265,6 @@ def _number(cell: str, title: str, line: int, source: str) -> float:
             f"{source}: line {line}, column '{title}' is {shown([cell])}; a number is wanted."
         )
     return value
-
-
-def _with_line(sentence: str, lines: Sequence[int]) -> str:
-    """A sentence about the run or context of a number, with the line of the table instead."""
-    import re
-
-    found = re.search(r"\b(?:run|context) (\d+)\b", sentence)
-    if not found:
-        return sentence
-    return sentence.replace(found[0], f"line {lines[int(found[1])]}", 1)
 
 
 # --------------------------------------------------------------------------- problems

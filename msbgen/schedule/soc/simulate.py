@@ -19,7 +19,7 @@ leakage that grows with the temperature, several spots of heat.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from msbgen.data.devices import Device, check_contexts
 from msbgen.data.graphs.runs import make_graph_runs
 from msbgen.data.graphs.schema import graph_name, lacking_kind, other_time_unit
 from msbgen.errors import ArgumentError, ProfileError
+from msbgen.machine import OnProgress
 from msbgen.schedule.soc.programs import Program
 from msbgen.schedule.soc.rates import RESOLUTION, Rates
 
@@ -42,6 +43,8 @@ Order = str | ArrayLike
 ORDERS = ("arrival", "heft")
 # Longer programs are a mistake of units, and take long to play [s].
 _LONGEST = 2.6e6
+# Contexts that are played between two calls of a progress.
+_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,14 +412,32 @@ def simulate_graph(
 
 
 def label_runs(
-    graph: xr.Dataset, simulator: Simulator, contexts: ArrayLike, **given: Any
+    graph: xr.Dataset,
+    simulator: Simulator,
+    contexts: ArrayLike,
+    *,
+    temperature: ArrayLike | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+    **given: Any,
 ) -> xr.Dataset:
-    """As :func:`simulate_graph`, with a simulator that is there already."""
+    """As :func:`simulate_graph`, with a simulator that is there already.
+
+    `progress` is called with (done, total) contexts.
+    """
     device = simulator.device
     table = check_contexts(device, contexts)
-    outcome = simulator.run(graph, table, **given)
+    start = np.asarray(device.ambient if temperature is None else temperature, dtype=float)
+    apart, noise = start.shape == (len(table),), np.random.default_rng(rng)
+    steps, parts = progress or (lambda done, total: None), []
+    for first in range(0, len(table), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        heat = start[some] if apart else start
+        parts.append(simulator.run(graph, table[some], temperature=heat, rng=noise, **given))
+        steps(min(first + _AT_ONCE, len(table)), len(table))
+    names = [field.name for field in fields(Outcome)]
+    outcome = Outcome(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
     runs = outcome.makespan.shape[1]
-    start = device.ambient if given.get("temperature") is None else given["temperature"]
     n = len(table) * runs
     return make_graph_runs(
         device,

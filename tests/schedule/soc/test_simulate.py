@@ -13,7 +13,7 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_lines
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.schedule.soc import Simulator, simulate_graph
+from msbgen.schedule.soc import Simulator, label_runs, simulate, simulate_graph
 
 TX2 = shipped_device("tx2")
 TABLES = {
@@ -63,6 +63,21 @@ def test_repeats_of_a_graph_spread_by_three_per_cent():
     assert 0.024 < np.mean(spread) < 0.036
     quiet = SIMULATOR.run(GRAPH, TX2.largest, runs=3, noise=False)
     assert np.ptp(quiet.makespan) == 0
+
+
+def test_long_simulations_are_played_in_parts_that_change_nothing(monkeypatch):
+    contexts = device_contexts(TX2)[::150]
+    start = np.linspace(28, 45, len(contexts))
+    given = {"temperature": start, "runs": 2, "rng": 3}
+    whole = label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given)
+    monkeypatch.setattr(simulate, "_AT_ONCE", 3)
+    told = []
+    parts = label_runs(
+        GRAPH, Simulator(TX2, TABLES), contexts, progress=lambda *at: told.append(at), **given
+    )
+    assert whole.identical(parts)
+    assert told[-1] == (len(contexts), len(contexts))
+    assert len(told) == -(-len(contexts) // 3) > 2
 
 
 def test_orders_are_names_or_keys():
