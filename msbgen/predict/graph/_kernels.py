@@ -23,7 +23,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
 FIRST, WAITING, KIND = 0, 1, 2
 WORK, RANK = 0, 1
 SWIFTNESS, DISPATCH, ON, IDLE = 0, 1, 2, 3
-TIME, ON_JOULES, IDLE_JOULES, LAST, JOULES = 0, 1, 2, 3, 4
+TIME, ON_JOULES, IDLE_JOULES, LAST, SPREAD, JOULES = 0, 1, 2, 3, 4, 5
 START, END, CLUSTER = 0, 1, 2
 
 # What is left of a task when it counts as done, as a share of the time until then.
@@ -65,7 +65,7 @@ def _pop(heap, keys, size):
 
 @_kernel
 def list_schedules(graph, ranked, board, contexts, totals, trace):
-    """Schedule a graph greedily in each of several contexts.
+    """Schedule a graph greedily in each of several contexts, on average over several orders.
 
     Whenever a core is free and a task ready, the task that became ready first, or of the lowest
     rank, starts on the swiftest free core.  Paces are constant between two events (a start, the end
@@ -74,9 +74,11 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     Parameters
     ----------
     graph : tuple of arrays
-        ``nodes`` (n + 1, 3): where a task's successors begin in ``successors``, how many tasks it
-        waits for, its kind; the last row ends the successors.  ``successors`` (n_edges,).
-        ``amounts`` (n, 2): work and rank of each task, the lowest rank first.
+        The tasks in each of several orders, which settle who is first of those that get ready
+        together.  ``nodes`` (n_orders, n + 1, 3): where a task's successors begin in
+        ``successors``, how many tasks it waits for, its kind; the last row ends the successors.
+        ``successors`` (n_orders, n_edges).  ``amounts`` (n_orders, n, 2): work and rank of each
+        task, the lowest rank first.
     ranked : bool
         Whether ready tasks are taken by rank, or in the order in which they became ready.
     board : tuple of arrays
@@ -90,22 +92,22 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     contexts : tuple of arrays
         ``rows`` (m, 1 + 2 n_clusters): gift; cores that may be used and index of the clock, of each
         cluster.  ``temperature`` (m,) at the start [°C].
-    totals : ndarray, (m, 4 + n_clusters)
-        Written: time, joules of clusters and of waiting cores, the last temperature, joules of the
-        tasks on each cluster.
+    totals : ndarray, (m, 5 + n_clusters)
+        Written, means over the orders: time, joules of clusters and of waiting cores, the last
+        temperature, the standard deviation of the time, joules of the tasks on each cluster.
     trace : ndarray, (m or 0, n, 3)
-        Written unless it is empty: start, end and cluster of each task.
+        Written unless it is empty: start, end and cluster of each task, in the first order.
 
     Notes
     -----
     Invariant: `ready` tasks wait for nothing and `running` ones fill the first slots, at most as
     many on a cluster as it has cores; time only advances while something runs.
     """
-    nodes, successors, amounts = graph
+    all_nodes, all_successors, all_amounts = graph
     pace, joules, clusters, cooling = board
     rows, temperature = contexts
     base, ambient, resistance, constant, cap, hysteresis = cooling
-    n, n_clusters, m = len(amounts), pace.shape[1], len(rows)
+    n_orders, n, n_clusters, m = len(all_nodes), all_amounts.shape[1], pace.shape[1], len(rows)
     heap = np.empty(n, np.int32)
     waiting = np.empty(n, np.int32)
     keys = np.empty(n)
@@ -122,111 +124,112 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     clock = np.empty(n_clusters, np.int64)
     for k in range(m):
         totals[k] = 0.0
-        size, running, done, came, down = 0, 0, 0, 0, 0
-        now, heat = 0.0, temperature[k]
-        own[:] = 0
-        gift, cores = rows[k, 0], rows[k, 1::2].sum()
-        for c in range(n_clusters):
-            clock[c] = rows[k, 2 + 2 * c]
-        for v in range(n):
-            waiting[v] = nodes[v, WAITING]
-            keys[v] = amounts[v, RANK]
-            if waiting[v] == 0:
-                if not ranked:
-                    keys[v] = came
-                    came += 1
-                size = _push(heap, keys, size, v)
-        while done < n:
-            while size > 0 and running < cores:
-                size = _pop(heap, keys, size)
-                v = heap[size]
-                best, most_swift = -1, -np.inf
-                for c in range(n_clusters):
-                    swift = clusters[SWIFTNESS, c, clock[c]]
-                    if own[c] < rows[k, 1 + 2 * c] and swift > most_swift:
-                        best, most_swift = c, swift
-                slot_task[running] = v
-                slot_cluster[running] = best
-                slot_left[running] = amounts[v, WORK]
-                slot_wait[running] = clusters[DISPATCH, best, clock[best]]
-                running += 1
-                own[best] += 1
-                if len(trace) > 0:
-                    trace[k, v, START] = now
-                    trace[k, v, CLUSTER] = best
-            if running == 0:  # a cycle, or no core: callers look before
-                now = np.nan
-                break
-            step = np.inf
-            power, on, idle, lowest = base, 0.0, 0.0, True
-            for s in range(running):
-                c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
-                slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
-                slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
-                step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
-                power += slot_joules[s] / slot_pace[s]
-            for c in range(n_clusters):
-                if rows[k, 1 + 2 * c] > 0:
-                    on += clusters[ON, c, clock[c]]
-                    idle += (rows[k, 1 + 2 * c] - own[c]) * clusters[IDLE, c, clock[c]]
-                    lowest = lowest and clock[c] == 0
-            power += on + idle
-            # clocks step when the temperature, on its way to `goal`, meets a threshold
-            goal, turn = ambient + resistance * power, 0
-            if goal > cap and not lowest:
-                wait = 0.0
-                if heat < cap:
-                    wait = constant * np.log((goal - heat) / (goal - cap))
-                if wait < step:
-                    step, turn = wait, 1
-            elif down > 0 and goal < cap - hysteresis:
-                wait = 0.0
-                if heat > cap - hysteresis:
-                    wait = constant * np.log((heat - goal) / (cap - hysteresis - goal))
-                if wait < step:
-                    step, turn = wait, -1
-            now += step
-            heat = goal + (heat - goal) * np.exp(-step / constant)
-            totals[k, ON_JOULES] += on * step
-            totals[k, IDLE_JOULES] += idle * step
-            kept = 0
-            for s in range(running):
-                c, v = slot_cluster[s], slot_task[s]
-                worked = step - slot_wait[s]
-                if worked >= 0.0:
-                    slot_wait[s] = 0.0
-                    amount = worked / slot_pace[s]
-                    slot_left[s] -= amount
-                    totals[k, JOULES + c] += amount * slot_joules[s]
-                else:
-                    slot_wait[s] -= step
-                if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
-                    slot_task[kept] = v
-                    slot_cluster[kept] = c
-                    slot_left[kept] = max(slot_left[s], 0.0)
-                    slot_wait[kept] = slot_wait[s]
-                    kept += 1
-                else:
-                    done += 1
-                    if len(trace) > 0:
-                        trace[k, v, END] = now
-                    for e in range(nodes[v, FIRST], nodes[v + 1, FIRST]):
-                        w = successors[e]
-                        waiting[w] -= 1
-                        if waiting[w] == 0:
-                            if not ranked:
-                                keys[w] = came
-                                came += 1
-                            size = _push(heap, keys, size, w)
-            running = kept
-            if turn != 0:
-                # rounding must not leave it a hair short, or it would turn again at once
-                heat = max(heat, cap) if turn > 0 else min(heat, cap - hysteresis)
-                down += turn
+        for o in range(n_orders):
+            nodes, successors, amounts = all_nodes[o], all_successors[o], all_amounts[o]
+            size, running, done, came, down = 0, 0, 0, 0, 0
+            now, heat = 0.0, temperature[k]
             own[:] = 0
-            for s in range(running):
-                own[slot_cluster[s]] += 1
+            gift, cores = rows[k, 0], rows[k, 1::2].sum()
             for c in range(n_clusters):
-                clock[c] = max(rows[k, 2 + 2 * c] - down, 0)
-        totals[k, TIME] = now
-        totals[k, LAST] = heat
+                clock[c] = rows[k, 2 + 2 * c]
+            for v in range(n):
+                waiting[v] = nodes[v, WAITING]
+                keys[v] = amounts[v, RANK]
+                if waiting[v] == 0:
+                    if not ranked:
+                        keys[v] = came
+                        came += 1
+                    size = _push(heap, keys, size, v)
+            while done < n:
+                while size > 0 and running < cores:
+                    size = _pop(heap, keys, size)
+                    v = heap[size]
+                    best, most_swift = -1, -np.inf
+                    for c in range(n_clusters):
+                        swift = clusters[SWIFTNESS, c, clock[c]]
+                        if own[c] < rows[k, 1 + 2 * c] and swift > most_swift:
+                            best, most_swift = c, swift
+                    slot_task[running] = v
+                    slot_cluster[running] = best
+                    slot_left[running] = amounts[v, WORK]
+                    slot_wait[running] = clusters[DISPATCH, best, clock[best]]
+                    running += 1
+                    own[best] += 1
+                    if o == 0 and len(trace) > 0:
+                        trace[k, v, START] = now
+                        trace[k, v, CLUSTER] = best
+                if running == 0:  # a cycle, or no core: callers look before
+                    now = np.nan
+                    break
+                step = np.inf
+                power, on, idle, lowest = base, 0.0, 0.0, True
+                for s in range(running):
+                    c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
+                    slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
+                    slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
+                    step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
+                    power += slot_joules[s] / slot_pace[s]
+                for c in range(n_clusters):
+                    if rows[k, 1 + 2 * c] > 0:
+                        on += clusters[ON, c, clock[c]]
+                        idle += (rows[k, 1 + 2 * c] - own[c]) * clusters[IDLE, c, clock[c]]
+                        lowest = lowest and clock[c] == 0
+                power += on + idle
+                # clocks step when the temperature, on its way to `goal`, meets a threshold
+                goal, turn = ambient + resistance * power, 0
+                if goal > cap and not lowest:
+                    wait = 0.0
+                    if heat < cap:
+                        wait = constant * np.log((goal - heat) / (goal - cap))
+                    if wait < step:
+                        step, turn = wait, 1
+                elif down > 0 and goal < cap - hysteresis:
+                    wait = 0.0
+                    if heat > cap - hysteresis:
+                        wait = constant * np.log((heat - goal) / (cap - hysteresis - goal))
+                    if wait < step:
+                        step, turn = wait, -1
+                now += step
+                heat = goal + (heat - goal) * np.exp(-step / constant)
+                totals[k, ON_JOULES] += on * step
+                totals[k, IDLE_JOULES] += idle * step
+                kept = 0
+                for s in range(running):
+                    c, v = slot_cluster[s], slot_task[s]
+                    # to start a task is work, too, and draws what the task does
+                    totals[k, JOULES + c] += step / slot_pace[s] * slot_joules[s]
+                    slot_left[s] -= max(step - slot_wait[s], 0.0) / slot_pace[s]
+                    slot_wait[s] = max(slot_wait[s] - step, 0.0)
+                    if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
+                        slot_task[kept] = v
+                        slot_cluster[kept] = c
+                        slot_left[kept] = max(slot_left[s], 0.0)
+                        slot_wait[kept] = slot_wait[s]
+                        kept += 1
+                    else:
+                        done += 1
+                        if o == 0 and len(trace) > 0:
+                            trace[k, v, END] = now
+                        for e in range(nodes[v, FIRST], nodes[v + 1, FIRST]):
+                            w = successors[e]
+                            waiting[w] -= 1
+                            if waiting[w] == 0:
+                                if not ranked:
+                                    keys[w] = came
+                                    came += 1
+                                size = _push(heap, keys, size, w)
+                running = kept
+                if turn != 0:
+                    # rounding must not leave it a hair short, or it would turn again at once
+                    heat = max(heat, cap) if turn > 0 else min(heat, cap - hysteresis)
+                    down += turn
+                own[:] = 0
+                for s in range(running):
+                    own[slot_cluster[s]] += 1
+                for c in range(n_clusters):
+                    clock[c] = max(rows[k, 2 + 2 * c] - down, 0)
+            totals[k, TIME] += now
+            totals[k, LAST] += heat
+            totals[k, SPREAD] += now**2
+        totals[k] /= n_orders
+        totals[k, SPREAD] = np.sqrt(max(totals[k, SPREAD] - totals[k, TIME] ** 2, 0.0))

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 import msbgen.predict.graph._kernels as _kernels
 from msbgen.data.devices import Device, check_contexts
-from msbgen.data.graphs.schema import edges_of, kinds_of, lacking_kind, topological_order
+from msbgen.data.graphs.order import canonical_order
+from msbgen.data.graphs.schema import edges_of, kinds_of, lacking_kind
 from msbgen.errors import ProfileError
 from msbgen.predict.graph.kinds import Kind
 
@@ -28,37 +29,48 @@ Indices = NDArray[np.int64]
 Arrays = tuple[Floats, Floats, Floats, Floats]
 
 _NO_TRACE = np.empty((0, 0, 3))
+# By how much of its logarithm a clock is moved to see what part of a time follows it.
+_AROUND = 0.15
+# Orders of the tasks that schedules are averages over.
+_ORDERS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A graph as the kernel takes it.
+    """A graph as the kernel takes it: its tasks in several orders.
 
     Attributes
     ----------
-    nodes : ndarray of int32, (n + 1, 3)
-    successors : ndarray of int32, (n_edges,)
-    amounts : ndarray, (n, 2)
+    order : ndarray of int, (n,)
+        Number in the graph of each task in the first order.
+    nodes : ndarray of int32, (n_orders, n + 1, 3)
+    successors : ndarray of int32, (n_orders, n_edges)
+    amounts : ndarray, (n_orders, n, 2)
         Work, and the rank: minus the heaviest path of work from a task to the end.
     """
 
+    order: Indices
     nodes: NDArray[np.int32]
     successors: NDArray[np.int32]
     amounts: Floats
 
     @property
     def kind(self) -> NDArray[np.int32]:
-        """Index of the kind of each task."""
-        return self.nodes[:-1, _kernels.KIND]
+        """Index of the kind of each task, in the first order."""
+        return self.nodes[0, :-1, _kernels.KIND]
 
     @property
     def work(self) -> Floats:
-        """Runs of its kind that each task amounts to."""
-        return self.amounts[:, _kernels.WORK]
+        """Runs of its kind that each task amounts to, in the first order."""
+        return self.amounts[0, :, _kernels.WORK]
 
 
 def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> Prepared:
     """Graph as the kernel takes it; tasks are ranked as HEFT does, by seconds on the fastest.
+
+    Which of several tasks that get ready together starts first is up to a run-time system and may
+    matter where cores differ: schedules are averages over some orders, drawn alike for equal graphs
+    whatever their files' order.
 
     Raises
     ------
@@ -70,22 +82,40 @@ def prepare_graph(graph: xr.Dataset, kinds: Sequence[Kind]) -> Prepared:
     for name in dict.fromkeys(own):
         if name not in names:
             raise ProfileError(lacking_kind(graph, name, names))
-    kind = np.array([names.index(name) for name in own])
-    pairs, work = edges_of(graph), graph["work"].values.astype(float)
-    n = len(work)
-    order = np.argsort(pairs[:, 0], kind="stable")
-    successors = pairs[order, 1].astype(np.int32)
-    nodes = np.zeros((n + 1, 3), dtype=np.int32)
-    nodes[:, _kernels.FIRST] = np.searchsorted(pairs[order, 0], np.arange(n + 1))
-    nodes[:n, _kernels.WAITING] = np.bincount(pairs[:, 1], minlength=n)
-    nodes[:n, _kernels.KIND] = kind
-    seconds = work * np.array([k.seconds[-1, -1, -1] for k in kinds])[kind]
-    upward = seconds.copy()
-    for task in topological_order(n, pairs)[::-1].tolist():
-        after = successors[nodes[task, 0] : nodes[task + 1, 0]]
-        if len(after):
-            upward[task] += upward[after].max()
-    return Prepared(nodes, successors, np.column_stack([work, -upward]))
+    order = canonical_order(graph)
+    n = len(order)
+    pairs = np.argsort(order)[edges_of(graph)]
+    kind = np.array([names.index(name) for name in own])[order]
+    work = graph["work"].values.astype(float)[order]
+    upward = work * np.array([k.seconds[-1, -1, -1] for k in kinds])[kind]
+    first, after = _successors(n, pairs)
+    for task in reversed(range(n)):  # the canonical order is topological
+        mine = after[first[task] : first[task + 1]]
+        if len(mine):
+            upward[task] += upward[mine].max()
+    nodes = np.zeros((_ORDERS, n + 1, 3), dtype=np.int32)
+    successors = np.empty((_ORDERS, len(pairs)), dtype=np.int32)
+    amounts = np.empty((_ORDERS, n, 2))
+    waiting = np.bincount(pairs[:, 1], minlength=n)
+    orders = _orders(n)
+    for i, drawn in enumerate(orders):
+        nodes[i, :, _kernels.FIRST], successors[i] = _successors(n, np.argsort(drawn)[pairs])
+        nodes[i, :n, _kernels.WAITING], nodes[i, :n, _kernels.KIND] = waiting[drawn], kind[drawn]
+        amounts[i] = np.column_stack([work, -upward])[drawn]
+    return Prepared(order[orders[0]], nodes, successors, amounts)
+
+
+def _successors(n: int, pairs: Indices) -> tuple[Indices, Indices]:
+    """Where the successors of each task begin, (n + 1,), and all of them, (n_edges,)."""
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    return np.searchsorted(pairs[:, 0], np.arange(n + 1)), pairs[:, 1]
+
+
+def _orders(n: int) -> list[Indices]:
+    """Orders of n tasks: shuffled, and the same from the back, which evens out who is first."""
+    rng = np.random.default_rng(n)
+    shuffled = [rng.permutation(n) for _ in range(0, _ORDERS, 2)]
+    return [order[::way] for order in shuffled for way in (1, -1)][:_ORDERS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +140,13 @@ class Board:
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
-        """Pace, joules of cores, of stalls and of misses, and whether profiles lack a share."""
+        """Seconds that follow the core and others, its power, joules of misses, what is lacking."""
         device = self.device
         clusters = device.clusters
         clocks, own = max(len(c.clocks) for c in clusters), max(c.cores for c in clusters)
         most, n_kinds = device.n_cores, len(self.kinds)
         shape = (len(self.gifts), len(clusters), clocks, own + 1, most + 1, n_kinds)
-        pace, core, stall, miss = np.ones(shape), *np.zeros((3, *shape))
+        working, waiting, power, miss = np.ones(shape), *np.zeros((3, *shape))
         outside = np.zeros(shape, dtype=bool)
         ways, bandwidth = self.gifts.T
         for c, cluster in enumerate(clusters):
@@ -130,24 +160,37 @@ class Board:
             fast = clock[:, None, None] * cluster.speed
             for k, kind in enumerate(self.kinds):
                 seconds, misses = kind.at(share, flow, fast)
+                slower, faster = (
+                    kind.at(share, flow, fast * np.exp(sign * _AROUND))[0] for sign in (-1, 1)
+                )
+                # exact where seconds are a sum of cycles over the clock and of what waits
+                follows = (slower - faster) / (2.0 * np.sinh(_AROUND))
                 cell = (slice(None), c, slice(len(clock)), slice(1, None), slice(1, None), k)
-                pace[cell], miss[cell] = seconds, misses * device.miss_energy * 1e-9
-                alive = kind.cycles / (clock * cluster.speed)  # seconds that the core never stalls
-                power, alive = (cluster.power * cluster.activity(clock)), alive[:, None, None]
-                core[cell] = power[:, None, None] * np.minimum(alive, seconds)
-                stall[cell] = power[:, None, None] * np.maximum(seconds - alive, 0.0)
+                working[cell] = np.clip(follows, 0.0, seconds)
+                waiting[cell] = seconds - working[cell]
+                power[cell] = (cluster.power * cluster.activity(clock))[:, None, None]
+                miss[cell] = misses * device.miss_energy * 1e-9
                 outside[cell] = kind.outside(share, flow, fast)
-        return pace, core, stall, miss, outside
+        return working, waiting, power, miss, outside
 
     @property
+    def paces(self) -> tuple[Floats, Floats]:
+        """Seconds of a run that its core works, a faster one fewer, and that it waits.
+
+        (n_gifts, n_clusters, n_clocks, own + 1, all + 1, n_kinds)
+        """
+        return self._tables[:2]
+
+    @cached_property
     def pace(self) -> Floats:
-        """Seconds of a run, (n_gifts, n_clusters, n_clocks, own + 1, all + 1, n_kinds)."""
-        return self._tables[0]
+        """Seconds of a run, of the shape of :attr:`paces`."""
+        return self._tables[0] + self._tables[1]
 
-    @property
+    @cached_property
     def joules(self) -> tuple[Floats, Floats, Floats]:
-        """Joules of a run's core cycles, of its stalls if they took as much, of its misses."""
-        return self._tables[1:4]
+        """Joules of a run's core while it works, while it waits if it drew as much, of misses."""
+        working, waiting, power, miss, _ = self._tables
+        return power * working, power * waiting, miss
 
     @cached_property
     def clusters(self) -> Floats:
@@ -205,7 +248,7 @@ class Board:
 def schedule(
     graph: Prepared, board: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
 ) -> Floats:
-    """Time [s], joules of clusters, of waiting cores, last temperature, joules on each cluster.
+    """Time [s], joules of clusters and waiting cores, last temperature, spread, joules of tasks.
 
     Parameters
     ----------
@@ -221,18 +264,20 @@ def schedule(
 
     Returns
     -------
-    ndarray, (m, 4 + n_clusters)
+    ndarray, (m, 5 + n_clusters)
     """
-    totals = np.empty((len(rows), 4 + board[0].shape[1]))
+    totals = np.empty((len(rows), 5 + board[0].shape[1]))
     packed = graph.nodes, graph.successors, graph.amounts
     _kernels.list_schedules(packed, ranked, board, (rows, temperature), totals, _NO_TRACE)
     return totals
 
 
 def placements(graph: Prepared, board: Arrays, row: Indices, start: float) -> Floats:
-    """Start [s], end [s] and cluster of each task in one context, (n, 3)."""
-    totals, trace = np.empty((1, 4 + board[0].shape[1])), np.empty((1, len(graph.work), 3))
+    """Start [s], end [s] and cluster of each task of the graph in one context, (n, 3)."""
+    totals, trace = np.empty((1, 5 + board[0].shape[1])), np.empty((1, len(graph.work), 3))
     contexts = row.reshape(1, -1), np.array([start])
     packed = graph.nodes, graph.successors, graph.amounts
     _kernels.list_schedules(packed, False, board, contexts, totals, trace)
-    return trace[0]
+    found = np.empty_like(trace[0])
+    found[graph.order] = trace[0]
+    return found

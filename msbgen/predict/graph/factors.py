@@ -1,13 +1,15 @@
 """What a sheet does not know of a device: a few factors, fitted to a hundred runs or fewer.
 
-With t(θ) and e(θ) the time and energy that a schedule of profiles says of a run when paces of
-cluster c are multiplied by exp θ_c, dispatches by exp θ_d, and the powers of the sheet (whatever
-flows at all times; core cycles; stalls; misses) by factors of their own, θ minimises
+With t(θ) and e(θ) the time and energy that a schedule of profiles says of a run when what cores of
+cluster c work for is multiplied by exp θ_c, dispatches by exp θ_d, and the powers of the sheet
+(whatever flows at all times; core cycles; stalls; misses) by factors of their own, θ minimises
 
-    Σ_runs [(log t − log t(θ))² + (log e − log e(θ))²] / σ² + Σ_i (θ_i − m_i)² / s²
+    Σ_runs [ρ(log t − log t(θ)) + ρ(log e − log e(θ))] / σ² + Σ_i (θ_i − m_i)² / s²
 
-by Gauss-Newton steps; m is what other devices came to, or none.  The prior keeps what runs say
-nothing of: without a run all factors are those of m.
+by Gauss-Newton steps; m is what is thought before: nothing, as the sheet of one device being off
+says little of that of another.  The prior keeps what runs say nothing of.  ρ is Huber's: runs in
+which tasks happened to meet another core than the schedule thought are far off, and say little of
+paces.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from msbgen.predict.graph._kernels import (
     LAST,
     ON,
     ON_JOULES,
+    SPREAD,
+    SWIFTNESS,
     TIME,
 )
 from msbgen.predict.graph.boards import Arrays, Board, Indices, Prepared, schedule
@@ -36,10 +40,15 @@ Floats = NDArray[np.float64]
 _NOISE, _PRIOR = 0.05, 0.3
 # Share of its full power that a core that stalls draws, before anything is known.
 _STALLED = 0.5
-# Steps of Gauss-Newton, and what factors are moved by to see what they do.
-_STEPS, _NUDGE = 8, 1e-3
-# A step that moves no factor by more is the last.
-_SETTLED = 1e-4
+# Errors of a logarithm beyond this count by their size, not by their square.
+_FAR = 0.08
+# Steps of Gauss-Newton; what factors are moved by, up and down, to see what they do: schedules jump
+# where tasks change places, so that the slope between near factors says nothing.
+_STEPS, _NUDGE = 8, 0.05
+# No step moves a factor by more; one that makes runs less of this share nearer is the last.
+_LARGEST, _SETTLED = 0.5, 0.01
+# How often a step that does not help is halved.
+_HALVED = 6
 # Factors beside the paces of the clusters.
 OTHERS = ("dispatch", "always", "cycles", "stalls", "misses")
 
@@ -51,7 +60,7 @@ class Factors:
     Attributes
     ----------
     values : ndarray, (n_clusters + 5,)
-        Paces of the clusters, then those of :data:`OTHERS`.
+        Times that cores of the clusters work, then those of :data:`OTHERS`.
     """
 
     values: Floats
@@ -67,26 +76,31 @@ class Factors:
         dispatch, always, cycles, stalls, misses = np.exp(self.values[n:])
         own = np.exp(self.values[:n])
         wide = own[None, :, None, None, None, None]
-        core, stall, miss = board.joules
-        # a stall lasts as long as the pace says
-        joules = cycles * core + _STALLED * stalls * wide * stall + misses * miss
+        (working, waiting), (core, stall, miss) = board.paces, board.joules
+        # a slower core works longer; what waits for memory takes as long as before
+        pace = wide * working + waiting
+        joules = cycles * wide * core + _STALLED * stalls * stall + misses * miss
         clusters = board.clusters.copy()
+        clusters[SWIFTNESS] /= own[:, None]
         clusters[DISPATCH] *= dispatch
         clusters[[ON, IDLE]] *= always
         cooling = board.cooling.copy()
         cooling[0] *= always
-        return board.pace * wide, joules, clusters, cooling
+        return pace, joules, clusters, cooling
 
 
 def estimate(
     graph: Prepared, arrays: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
 ) -> Floats:
-    """Time [s], energy [J] and temperature at the end [°C] in contexts, (m, 3)."""
+    """Time [s], energy [J], temperature at the end [°C] and spread of time, (m, 4).
+
+    The spread is the standard deviation of the time over orders of the tasks, over its mean.
+    """
     totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
     time = totals[:, TIME]
     flowing = arrays[3][0] * time + totals[:, ON_JOULES] + totals[:, IDLE_JOULES]
     energy = flowing + totals[:, JOULES:].sum(axis=1)
-    return np.stack([time, energy, totals[:, LAST]], axis=1)
+    return np.stack([time, energy, totals[:, LAST], totals[:, SPREAD] / time], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +130,8 @@ class Runs:
         return Runs(self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at])
 
     def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
-        """Logarithms of time and energy by a schedule, and the last temperature, (n, 3)."""
-        found = np.empty((len(self.graph), 3))
+        """Logarithms of time and energy by a schedule, last temperature and spread, (n, 4)."""
+        found = np.empty((len(self.graph), 4))
         for g in np.unique(self.graph):
             own = np.flatnonzero(self.graph == g)
             rows, start = self.rows[own], self.temperature[own]
@@ -139,53 +153,43 @@ def fit_factors(runs: Runs, board: Board, prior: Factors, *, ranked: bool = Fals
     ranked : bool
         Whether tasks start by their ranks.
     """
-    values = prior.values.copy()
     if len(runs.graph) == 0:
         return prior
+    values = prior.values
     tightness = (_NOISE / _PRIOR) ** 2
 
     def said(values: Floats) -> Floats:
         return runs.estimates(Factors(values).applied(board), ranked=ranked)[:, :2].ravel()
 
     wanted = runs.log.ravel()
-    now = said(values)
 
-    def badness(values: Floats, now: Floats) -> float:
-        return float(((wanted - now) ** 2).sum() + tightness * ((values - prior.values) ** 2).sum())
+    def badness(values: Floats, off: Floats) -> float:
+        far = np.minimum(np.abs(off), _FAR)
+        return float((far * (2.0 * np.abs(off) - far)).sum()) + tightness * float(
+            ((values - prior.values) ** 2).sum()
+        )
 
+    off = wanted - said(values)
+    now = badness(values, off)
     for _ in range(_STEPS):
-        slope = np.empty((len(wanted), len(values)))
-        for i in range(len(values)):
-            moved = values.copy()
-            moved[i] += _NUDGE
-            slope[:, i] = (said(moved) - now) / _NUDGE
-        normal = slope.T @ slope + tightness * np.eye(len(values))
-        pull = slope.T @ (wanted - now) - tightness * (values - prior.values)
+        moves = _NUDGE * np.eye(len(values))
+        slope = np.stack([said(values + m) - said(values - m) for m in moves], axis=1)
+        slope /= 2.0 * _NUDGE
+        counts = 1.0 / np.maximum(np.abs(off) / _FAR, 1.0)
+        normal = (slope.T * counts) @ slope + tightness * np.eye(len(values))
+        pull = slope.T @ (counts * off) - tightness * (values - prior.values)
         step = np.linalg.solve(normal, pull)
-        # schedules jump where tasks change places: a step that does not help is halved
-        while np.abs(step).max() > _SETTLED:
-            new = said(values + step)
-            if badness(values + step, new) < badness(values, now):
+        step *= min(1.0, _LARGEST / max(np.abs(step).max(), _LARGEST))
+        before = now
+        for _ in range(_HALVED):
+            off = wanted - said(values + step)
+            now = badness(values + step, off)
+            if now < before:
                 break
             step = step / 2
         else:
             break
-        values, now = values + step, new
+        values = values + step
+        if now > (1.0 - _SETTLED) * before:
+            break
     return Factors(values)
-
-
-def mean_factors(fitted: Sequence[tuple[int, Factors]], n_clusters: int) -> Factors:
-    """What to think of a device from the factors of others: their means.
-
-    Parameters
-    ----------
-    fitted : sequence of (int, Factors)
-        Clusters of each other device, and its factors.
-    n_clusters : int
-        Of this one.
-    """
-    if not fitted:
-        return Factors.none(n_clusters)
-    pace = np.mean([factors.values[:n].mean() for n, factors in fitted])
-    others = np.mean([factors.values[n:] for n, factors in fitted], axis=0)
-    return Factors(np.array([*np.full(n_clusters, pace), *others], dtype=np.float64))

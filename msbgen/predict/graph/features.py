@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.graph._kernels import FIRST, SWIFTNESS, WORK
+from msbgen.predict.graph._kernels import FIRST, SWIFTNESS
 from msbgen.predict.graph.boards import Board, Indices, Prepared
 from msbgen.predict.graph.kinds import Kind
 
@@ -28,7 +28,7 @@ CONTEXT = (
     *("bandwidth a core", "start", "headroom", "log Brent", "work over span", "stalling"),
     *("contention", "always", "full power"),
 )
-SCHEDULED = ("log over Brent", "log power", "warming", "log time", "log energy")
+SCHEDULED = ("log over Brent", "log power", "warming", "spread", "log time", "log energy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Shape:
         """Of each task alone on the swiftest core with all of cache and memory, (n,)."""
         pace = self.board.pace[-1, :, :, 1, 1]
         swift = np.unravel_index(self.board.clusters[SWIFTNESS].argmax(), pace.shape[:2])
-        return self.graph.amounts[:, WORK] * pace[swift][self.graph.kind]
+        return self.graph.work * pace[swift][self.graph.kind]
 
     @cached_property
     def shares(self) -> Floats:
@@ -61,7 +61,7 @@ class Shape:
     @cached_property
     def depth(self) -> NDArray[np.int64]:
         """Edges of the longest path to each task, (n,)."""
-        nodes, successors = self.graph.nodes, self.graph.successors
+        nodes, successors = self.graph.nodes[0], self.graph.successors[0]
         waiting = nodes[:-1, 1].copy()
         depth = np.zeros(len(waiting), dtype=np.int64)
         ready = np.flatnonzero(waiting == 0).tolist()
@@ -75,7 +75,7 @@ class Shape:
     @cached_property
     def span(self) -> float:
         """Seconds of the longest path."""
-        nodes, successors = self.graph.nodes, self.graph.successors
+        nodes, successors = self.graph.nodes[0], self.graph.successors[0]
         longest = self.seconds.copy()
         for task in np.argsort(self.depth, kind="stable").tolist():
             after = successors[nodes[task, FIRST] : nodes[task + 1, FIRST]]
@@ -90,7 +90,7 @@ class Shape:
         depths = np.bincount(self.depth)
         shares = self.shares
         own = (
-            *(np.log(n), len(self.graph.successors) / n, len(depths) / n, depths.max() / n),
+            *(np.log(n), self.graph.successors.shape[1] / n, len(depths) / n, depths.max() / n),
             *(seconds.sum() / self.span, seconds.std() / seconds.mean()),
             *(seconds.max() / seconds.sum(), np.log(seconds.sum()), np.log(self.span)),
             np.exp(-(shares * np.log(np.maximum(shares, 1e-12))).sum()),
@@ -162,12 +162,13 @@ def scheduled_features(plain: Floats, names: tuple[str, ...], said: Floats) -> F
     plain : ndarray, (m, n_columns)
     names : tuple of str
         Of the columns.
-    said : ndarray, (m, 3)
-        Logarithms of time [s] and energy [J], and the temperature at the end [°C].
+    said : ndarray, (m, 4)
+        Logarithms of time [s] and energy [J], the temperature at the end [°C], and how far time
+        spreads over orders of the tasks.
     """
-    time, energy, last = said.T
+    time, energy, last, spread = said.T
     brent, start = plain[:, names.index("log Brent")], plain[:, names.index("start")]
-    more = [time - brent, energy - time, last - start, time, energy]
+    more = [time - brent, energy - time, last - start, spread, time, energy]
     return np.hstack([plain, np.stack(more, axis=1)])
 
 

@@ -12,6 +12,9 @@ family hardly fall outside together, so that n is instead the number of independ
 of them are worth: N / (1 + (m − 1) ρ), with N runs in all, m a family, and ρ the correlation within
 families of falling outside; never fewer than the families.  Intervals hold on average over
 families, about as often as asked, not at least as often.
+
+A device that came later has scores of its own, of runs that its factors were not fitted to.  Those
+of the others count beside them as much as a few of its own would.
 """
 
 from __future__ import annotations
@@ -33,10 +36,9 @@ Indices = NDArray[np.int64]
 SETTINGS = BoostingSettings(rounds=60, depth=3, rate=0.08, least=20.0)
 # Distances of logarithms below this are all alike.
 _LEAST = 0.01
-# As many runs of a new device as this are thought to be like those of the others, beside its own,
-# and the share of the scores that devices are compared at; chosen, like the boosting of residuals,
-# on devices drawn by another seed than any that benchmarks score.
-_BELIEF, _COMPARED = 5.0, 0.8
+# As many runs of a new device are what scores of the others are worth; chosen, like the boosting of
+# residuals, on devices drawn by other seeds than any that benchmarks score.
+_WORTH = 25.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +59,15 @@ class Calibration:
     family: Indices
     widths: Boosting
 
-    def half_width(self, features: Floats, miscoverage: float) -> Floats:
+    def half_width(self, features: Floats, miscoverage: float, own: Floats) -> Floats:
         """Half widths of the intervals of the logarithms, (m, 2).
+
+        Parameters
+        ----------
+        features : ndarray, (m, d)
+        miscoverage : float
+        own : ndarray, (n_own, 2)
+            Scores of runs of the device alone; none where it was fitted with the others.
 
         Raises
         ------
@@ -67,35 +76,33 @@ class Calibration:
         """
         check_families(miscoverage, self.family)
         unit = np.unique(self.family, return_inverse=True)[1].reshape(-1)
-        share = (1.0 / np.bincount(unit))[unit][None]
+        share = (1.0 / np.bincount(unit))[unit]
+        weight = np.concatenate([_WORTH * share / share.sum(), np.ones(len(own))])[None]
         quantiles = []
-        for score in self.score.T:
-            plain = weighted_quantile(score, share, 1.0 - miscoverage)[0, 0]
-            n = independent_runs(score > plain, unit)
+        for score, mine in zip(self.score.T, own.T):
+            every = np.concatenate([score, mine])
+            n = len(own) + _WORTH
+            if not len(own):
+                plain = weighted_quantile(every, weight, 1.0 - miscoverage)[0, 0]
+                n = independent_runs(score > plain, unit)
             level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
-            quantiles.append(weighted_quantile(score, share, level)[0, 0])
+            quantiles.append(weighted_quantile(every, weight, level)[0, 0])
         return np.array(quantiles) * self.width(features)
 
     def width(self, features: Floats) -> Floats:
         """Widths learned, (m, 2)."""
         return np.exp(self.widths.predict(features))
 
-    def inflation(self, features: Floats, error: Floats) -> Floats:
-        """By what intervals of a device are wider than those of the others, (2,).
+    def scores(self, features: Floats, error: Floats) -> Floats:
+        """Distances of runs, (m, 2), in units of the widths learned.
 
         Parameters
         ----------
         features : ndarray, (m, d)
-            Of runs on it.
         error : ndarray, (m, 2)
             What they were predicted wrong by, by fits that did not see them.
         """
-        score = np.abs(error) / self.width(features)
-        theirs = np.quantile(self.score, _COMPARED, axis=0)
-        own = np.quantile(score, _COMPARED, axis=0)
-        # few runs tell little: they are averaged with as many more that are like the others
-        trust = len(score) / (len(score) + _BELIEF)
-        return np.maximum((own / theirs) ** trust, 1.0)
+        return np.abs(error) / self.width(features)
 
 
 def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:

@@ -24,7 +24,7 @@ from msbgen.data.graphs.schema import graph_name
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.machine import OnProgress
 from msbgen.predict.graph.boards import Arrays, Board, Indices, Prepared, prepare_graph
-from msbgen.predict.graph.factors import Factors, Runs, estimate, fit_factors, mean_factors
+from msbgen.predict.graph.factors import Factors, Runs, estimate, fit_factors
 from msbgen.predict.graph.features import Shape, columns, plain_features, scheduled_features
 from msbgen.predict.graph.intervals import Calibration, calibrate, check_families
 from msbgen.predict.graph.kinds import Kind, read_kinds
@@ -41,8 +41,11 @@ from msbgen.predict.relative.boosting import BoostingSettings
 Floats = NDArray[np.float64]
 Order = Literal["arrival", "heft"]
 
-# Share of the residual, which is of other devices, that counts on one that no run is of.
-_UNSEEN_TRUST = 0.5
+# Share of the residual that counts on a device that it did not learn from.
+_ELSEWHERE = 0.5
+# Runs that take so many times longer or shorter than a sheet says are in another unit.
+_OTHER_UNIT = 30.0
+_NO_SCORES = np.empty((0, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +56,16 @@ class Measured:
     ----------
     board : Board
     factors : Factors
-    trust : ndarray, (2,)
+    trust : float
         Share of the residual that counts on it.
-    inflation : ndarray, (2,)
-        How much wider its intervals are than those of the devices that were fitted together.
+    scores : ndarray, (n, 2)
+        Of runs of it, in units of the widths of intervals; none where it was fitted with others.
     """
 
     board: Board
     factors: Factors
-    trust: Floats
-    inflation: Floats
+    trust: float
+    scores: Floats
 
     @cached_property
     def arrays(self) -> Arrays:
@@ -175,7 +178,7 @@ class GraphPredictor(Parameters):
         ProfileError
             Datasets that break their contracts; a graph or a sheet that is not given.
         MeasurementError
-            Fewer families than folds, where there is a residual.
+            Fewer families than folds, where there is a residual; times in another unit.
         """
         self._check_parameters()
         if not runs:
@@ -202,7 +205,7 @@ class GraphPredictor(Parameters):
         steps(0, last)
         factors = self._all_factors(pool, np.arange(len(pool.family)))
         for board, own in zip(pool.boards, factors):
-            self.measured_[board.device.name] = Measured(board, own, np.ones(2), np.ones(2))
+            self.measured_[board.device.name] = Measured(board, own, 1.0, _NO_SCORES)
         left, features = self._left(pool, factors)
         if self.residual:
             self.held_ = held = self._hold_out(pool, steps)
@@ -270,6 +273,7 @@ class GraphPredictor(Parameters):
         start = dataset["start_temperature"].values.astype(float)
         log = np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], axis=1))
         runs = Runs(prepared, which, rows, start, log)
+        _check_unit(runs, board)
         plain = [np.empty(0)] * len(called)
         for g, graph in enumerate(prepared):
             own = np.flatnonzero(which == g)
@@ -304,8 +308,8 @@ class GraphPredictor(Parameters):
     def adapt(self, runs: xr.Dataset, *, device: Device, graphs: Mapping[str, xr.Dataset]) -> Self:
         """Fit the factors of one more device to some runs on it; fifty do.
 
-        What the residual learned of other devices counts as far as it helps on these runs;
-        intervals become wider where they are predicted worse than those of other devices.
+        What the residual learned of other devices counts by half; intervals are as wide as errors
+        of these runs say beside those of other devices.
 
         Parameters
         ----------
@@ -317,25 +321,23 @@ class GraphPredictor(Parameters):
 
         Raises
         ------
-        ArgumentError, ProfileError
+        ArgumentError, ProfileError, MeasurementError
             As :meth:`fit`.
         """
         self._check_fitted()
         board = Board(device, self.kinds_)
         packed, plain, _ = self._packed(runs, board, graphs)
-        prior = self._prior(len(device.clusters))
+        prior = Factors.none(len(device.clusters))
         rng = np.random.default_rng([3, self.random_state])
         some = rng.permutation(len(packed.graph))[: self.factor_runs]
         packed, plain = packed.some(some), plain[some]
         factors = fit_factors(packed, board, prior, ranked=self._ranked)
-        trust, inflation = np.full(2, _UNSEEN_TRUST), np.ones(2)
-        if self.residual_ and len(some) >= self.folds:
+        scores = _NO_SCORES
+        if self.calibration_ and len(some) >= self.folds:
             left, table = self._cross_fit(packed, plain, board, prior)
-            correction = self._correction(table)
-            trust = choose_weight(left, correction, packed.graph)
-            for calibration in self.calibration_:
-                inflation = calibration.inflation(table, left - trust * correction)
-        self.measured_[device.name] = Measured(board, factors, trust, inflation)
+            error = left - _ELSEWHERE * self._correction(table)
+            scores = self.calibration_[0].scores(table, error)
+        self.measured_[device.name] = Measured(board, factors, _ELSEWHERE, scores)
         return self
 
     def _cross_fit(
@@ -375,8 +377,8 @@ class GraphPredictor(Parameters):
             )
         if known is None:
             board = Board(device, self.kinds_)
-            trust = np.full(2, _UNSEEN_TRUST)
-            known = Measured(board, self._prior(len(device.clusters)), trust, np.ones(2))
+            sheet = Factors.none(len(device.clusters))
+            known = Measured(board, sheet, _ELSEWHERE, _NO_SCORES)
         prepared = prepare_graph(graph, self.kinds_)
         return Question(self, prepared, known, graph_name(graph))
 
@@ -395,7 +397,7 @@ class GraphPredictor(Parameters):
         graph : xarray.Dataset
             ``msbgen-graph/1``.
         device : Device
-            One that was not measured is thought to be as its sheet says, and like the others.
+            One that was not measured is thought to be as its sheet says.
         contexts : array_like, (m, n_columns)
             Columns as ``device.columns``.
         temperature : array_like, () or (m,)
@@ -456,11 +458,6 @@ class GraphPredictor(Parameters):
     def _ranked(self) -> bool:
         return self.order == "heft"
 
-    def _prior(self, n_clusters: int) -> Factors:
-        """What to think of a device that no run is of."""
-        fitted = [(len(one.board.device.clusters), one.factors) for one in self.measured_.values()]
-        return mean_factors(fitted, n_clusters)
-
     def _correction(self, features: Floats) -> Floats:
         """What the residual adds to the logarithms, (m, 2)."""
         if not self.residual_:
@@ -503,7 +500,7 @@ class Question:
         return self.known.board.rows(contexts)
 
     def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
-        """Time [s], energy [J] and last temperature [°C] by the schedule alone, (m, 3)."""
+        """Time [s], energy [J], last temperature [°C] and spread by the schedule alone, (m, 4)."""
         ranked = self.predictor.order == "heft"
         return estimate(
             self.graph, self.known.arrays, rows, self._start(rows, temperature), ranked=ranked
@@ -526,8 +523,8 @@ class Question:
         said = self.scheduled(rows, temperature)
         features = self._features(rows, temperature, said)
         middle = said[:, :2] * np.exp(self.known.trust * predictor._correction(features))
-        half = predictor.calibration_[0].half_width(features, miscoverage)
-        spread = np.exp(half * self.known.inflation)
+        known = self.known.scores
+        spread = np.exp(predictor.calibration_[0].half_width(features, miscoverage, known))
         return middle, middle / spread, middle * spread
 
     def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
@@ -535,7 +532,7 @@ class Question:
         return np.broadcast_to(np.asarray(start, dtype=float), (len(rows),))
 
     def _features(self, rows: Indices, temperature: ArrayLike | None, said: Floats) -> Floats:
-        said = np.column_stack([np.log(said[:, :2]), said[:, 2]])
+        said = np.column_stack([np.log(said[:, :2]), said[:, 2:]])
         plain = plain_features(self._shape, rows, self._start(rows, temperature))
         return scheduled_features(plain, columns(self.known.board.kinds), said)
 
@@ -582,6 +579,17 @@ def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
     raise ProfileError(
         f"runs are of the device '{name}', whose sheet is not among {known}; give it."
     )
+
+
+def _check_unit(runs: Runs, board: Board) -> None:
+    """Refuse times in another unit, which energies in another hide from who looks at powers."""
+    sheet = Factors.none(len(board.device.clusters)).applied(board)
+    off = float(np.exp(np.median(runs.log[:, 0] - runs.estimates(sheet)[:, 0])))
+    if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
+        raise MeasurementError(
+            f"runs of '{board.device.name}' take {off:.1g} times what its sheet and the profiles "
+            f"say; seconds and joules are wanted (in ms and mJ both are a thousand times as large)."
+        )
 
 
 def _family_of(graph: xr.Dataset) -> str:

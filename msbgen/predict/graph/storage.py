@@ -22,7 +22,7 @@ from msbgen.predict.graph.predictor import GraphPredictor, Measured
 from msbgen.predict.graph.residual import Residual
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings
 
-GRAPH_MODEL_SCHEMA = "msbgen-graph-model/1"
+GRAPH_MODEL_SCHEMA = "msbgen-graph-model/2"
 
 _OUTPUTS = 2
 _LEVELS = ("ways", "bandwidth", "clock")
@@ -51,8 +51,8 @@ def save_graph_model(
         arrays[f"kind{k}_seconds"], arrays[f"kind{k}_misses"] = kind.seconds, kind.misses
     for d, known in enumerate(predictor.measured_.values()):
         arrays[f"device{d}_factors"] = known.factors.values
-        arrays[f"device{d}_trust"] = known.trust
-        arrays[f"device{d}_inflation"] = known.inflation
+        arrays[f"device{d}_trust"] = np.array([known.trust])
+        arrays[f"device{d}_scores"] = known.scores
     for residual in predictor.residual_:
         arrays["residual_weight"] = residual.weight
         arrays |= _boosters("residual", residual.boosting)
@@ -98,10 +98,10 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         own = stored.part(f"device{d}_")
         n = len(device.clusters) + len(OTHERS)
         factors = Factors(own.numbers("factors", (n,), within=(-20.0, 20.0)))
-        inflation = own.numbers("inflation", (_OUTPUTS,), within=POSITIVE)
-        trust = own.numbers("trust", (_OUTPUTS,), within=(0.0, 1.0))
+        scores = own.numbers("scores", (None, _OUTPUTS), within=NOT_NEGATIVE)
+        trust = float(own.numbers("trust", (1,), within=(0.0, 1.0))[0])
         board = Board(device, predictor.kinds_)
-        predictor.measured_[device.name] = Measured(board, factors, trust, inflation)
+        predictor.measured_[device.name] = Measured(board, factors, trust, scores)
     predictor.residual_ = []
     if corrected:
         weight = stored.numbers("residual_weight", (_OUTPUTS,), within=(0.0, 1.0))

@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.graphs.schema import EDGE_TYPES, edges_of
-from msbgen.predict.graph._kernels import CLUSTER, END, START, SWIFTNESS
+from msbgen.predict.graph._kernels import CLUSTER, END, RANK, START, SWIFTNESS
 from msbgen.predict.graph.boards import Board, Indices, Prepared, placements, prepare_graph
 from msbgen.predict.graph.factors import Factors
 from msbgen.predict.graph.features import Shape
@@ -53,7 +53,8 @@ class Scene:
         """What is known of each task whatever the context, (n, 16)."""
         graph, kinds = self.graph, self.board.kinds
         shape = Shape(graph, self.board)
-        kind, work, n = graph.kind, graph.work, len(graph.work)
+        place, n = np.argsort(graph.order), len(graph.order)
+        kind, work = graph.kind[place], graph.work[place]
         table = np.array(
             [
                 [k.seconds.max(), k.seconds.min(), k.cycles, k.misses.max() + 1, k.misses.min() + 1]
@@ -68,7 +69,7 @@ class Scene:
         sink = self.dataset["distance_to_sink"].values.astype(float)
         loops = self.dataset["loops"].values if "loops" in self.dataset else np.zeros(n)
         whole = [n, shape.seconds.sum(), shape.span]
-        rank = np.log(-graph.amounts[:, 1])
+        rank = np.log(-graph.amounts[0, place, RANK])
         return np.column_stack(
             [
                 *(amounts, rank, depth, sink, depth / (depth + sink + 1), np.log1p(into)),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import device_contexts
-from msbgen.data.graphs.schema import make_graph
+from msbgen.data.graphs.schema import edges_of, make_graph
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.predict.graph.boards import Board, placements, prepare_graph, schedule
 from msbgen.predict.graph.factors import Factors
@@ -71,7 +71,7 @@ def test_time_never_beats_the_critical_path_nor_work_over_capacity(board):
         times = schedule(prepared, arrays(board), rows, np.full(len(rows), 25.0))[:, 0]
         least = [kind.at(8, 800, 2.0)[0] for kind in board.kinds]
         alone = prepared.work * np.array(least)[prepared.kind]
-        longest = -prepared.amounts[:, 1].min()  # upward rank of the first task
+        longest = -prepared.amounts[..., 1].min()  # upward rank of the first task
         assert np.all(times >= longest * (1 - 1e-9))
         cores = rows[:, 1] + rows[:, 3]
         assert np.all(times * cores >= alone.sum() * (1 - 1e-9))
@@ -80,14 +80,52 @@ def test_time_never_beats_the_critical_path_nor_work_over_capacity(board):
 def test_ranks_are_the_heaviest_paths_to_the_end(kinds):
     graph = make_graph(["busy"] * 4, [1, 2, 5, 1], [(0, 1), (0, 2), (1, 3), (2, 3)])
     prepared = prepare_graph(graph, kinds)
-    assert prepared.amounts[:, 1] == pytest.approx([-3.5, -1.5, -3.0, -0.5])
+    ranks = np.array([-3.5, -1.5, -3.0, -0.5])
+    assert prepared.amounts[0, :, 1] == pytest.approx(ranks[prepared.order])
 
 
 def test_the_longest_path_goes_first_by_rank(board):
     graph = make_graph(["busy"] * 3, [1.0, 1.0, 4.0], [])
     context = [2, 2.0, 0, 0.5, 8, 800]
-    assert time_of(board, graph, context) == pytest.approx(2.5 + 2e-4, rel=1e-3)
     assert time_of(board, graph, context, ranked=True) == pytest.approx(2.0 + 1e-4, rel=1e-3)
+    # of orders and the same from the back, the long one is last in one or in none
+    orders = prepare_graph(graph, board.kinds).amounts[..., 0]
+    wanted = np.where(orders[:, 2] == 4.0, 2.5, 2.0).mean()
+    assert time_of(board, graph, context) == pytest.approx(wanted, rel=1e-3)
+
+
+def test_the_order_in_a_file_and_names_change_nothing(board):
+    for family in ("abcd", "abc"):
+        graph = layered(family, 3)
+        n = graph.sizes["task"]
+        order = np.random.default_rng(0).permutation(n)
+        edges = np.argsort(order)[edges_of(graph)][::-1]
+        same = make_graph(
+            graph["kind"].values[order],
+            graph["work"].values[order],
+            [tuple(edge) for edge in edges.tolist()],
+            names=[f"other{i}" for i in range(n)],
+        )
+        one, other = (prepare_graph(g, board.kinds) for g in (graph, same))
+        for name in ("nodes", "successors", "amounts"):
+            assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert np.array_equal(graph["work"].values[one.order], one.work)
+        assert np.array_equal(same["work"].values[other.order], one.work)
+
+
+def test_each_order_is_the_same_graph(board):
+    graph = layered("abcd", 2)
+    prepared = prepare_graph(graph, board.kinds)
+    edges = edges_of(graph)
+    work = graph["work"].values
+    wanted = sorted((work[u], work[v]) for u, v in edges)
+    seen = set()
+    for nodes, successors, amounts in zip(prepared.nodes, prepared.successors, prepared.amounts):
+        source = np.repeat(np.arange(len(work)), np.diff(nodes[:, 0]))
+        assert sorted(zip(amounts[source, 0], amounts[successors, 0])) == wanted
+        assert np.array_equal(nodes[:-1, 1], np.bincount(successors, minlength=len(work)))
+        seen.add(tuple(amounts[:, 0]))
+    assert len(seen) == len(prepared.nodes)
 
 
 def test_placements_say_where_and_when(board):

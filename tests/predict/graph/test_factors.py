@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import device_contexts
+from msbgen.data.graphs.schema import make_graph
 from msbgen.predict.graph.boards import Board, prepare_graph
 from msbgen.predict.graph.factors import (
     Factors,
     Runs,
     estimate,
     fit_factors,
-    mean_factors,
 )
 from toy_board import device_of, layered
 
@@ -56,7 +56,13 @@ def test_factors_multiply_what_they_are_named_for(board):
     start = np.array([25.0])
     plain = estimate(graph, Factors.none(2).applied(board), rows, start)[0]
     twice = Factors(np.log([2.0, 9.0, 2.0, 1, 1, 1, 1]))  # cluster 1 is not given
-    assert estimate(graph, twice.applied(board), rows, start)[0, 0] == pytest.approx(2 * plain[0])
+    busy = prepare_graph(make_graph(["busy"] * 2, [1.0, 2.0], [(0, 1)]), board.kinds)
+    alone = estimate(busy, Factors.none(2).applied(board), rows, start)[0, 0]
+    assert estimate(busy, twice.applied(board), rows, start)[0, 0] == pytest.approx(2 * alone)
+    # half as fast a core waits for memory as long as before: 0.1 / 2 and 80 * 0.6 / 800 s
+    stream = prepare_graph(make_graph(["stream"], [1.0], []), board.kinds)
+    slow = estimate(stream, twice.applied(board), rows, start)[0, 0]
+    assert slow == pytest.approx(2 * 0.05 + 0.06 + 2 * 1e-4)
     costly = Factors(np.log([1, 1, 1, 3.0, 3.0, 3.0, 3.0]))
     tripled = estimate(graph, costly.applied(board), rows, start)[0]
     assert tripled[1] == pytest.approx(3 * plain[1])
@@ -78,9 +84,17 @@ def test_energy_is_the_integral_of_power_and_warms(kinds):
     assert warm[2] == pytest.approx(25 + 2.0 * power * (1 - np.exp(-warm[0] / 20)), rel=0.02)
 
 
-def test_a_device_nobody_measured_is_thought_to_be_like_the_others():
-    fitted = [(2, Factors(np.arange(7.0))), (1, Factors(np.full(6, 2.0)))]
-    mean = mean_factors(fitted, 3)
-    assert mean.values[:3] == pytest.approx([1.25] * 3)
-    assert mean.values[3:] == pytest.approx([2.0, 2.5, 3.0, 3.5, 4.0])
-    assert np.array_equal(mean_factors([], 2).values, np.zeros(7))
+def test_runs_far_off_hardly_move_factors(board):
+    runs = runs_on(board, Factors(TRUE), noise=0.01)
+    log = runs.log.copy()
+    log[::10] += 0.4
+    strange = Runs(runs.graphs, runs.graph, runs.rows, runs.temperature, log)
+    found = fit_factors(strange, board, Factors.none(2))
+    assert found.values[:2] == pytest.approx(TRUE[:2], abs=0.06)
+
+
+def test_the_swiftest_core_is_the_one_that_runs_say_is(board):
+    big = board.clusters[0, 0, 1]
+    slow = Factors(np.log([2.0, 1, 1, 1, 1, 1, 1])).applied(board)[2]
+    assert slow[0, 0, 1] == pytest.approx(big / 2)
+    assert slow[0, 1, 1] == pytest.approx(board.clusters[0, 1, 1])

@@ -4,6 +4,8 @@ import pytest
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.predict.graph.intervals import calibrate, check_families, independent_runs
 
+NONE = np.empty((0, 2))
+
 
 def families(n, runs, rng, shared=0.0):
     """Features of which the first is the deviation of the errors; part is the family's own."""
@@ -21,14 +23,14 @@ def test_intervals_of_new_families_cover_about_what_was_asked(shared):
         rng = np.random.default_rng(seed)
         found = calibrate(*families(40, 15, rng, shared), folds=4, seed=0)
         features, error, _ = families(200, 5, rng, shared)
-        inside.append(np.abs(error) <= found.half_width(features, 0.1))
+        inside.append(np.abs(error) <= found.half_width(features, 0.1, NONE))
     assert np.mean(inside) == pytest.approx(0.9, abs=0.03)
 
 
 def test_intervals_are_wide_where_errors_are():
     rng = np.random.default_rng(0)
     found = calibrate(*families(40, 20, rng), folds=4, seed=0)
-    narrow, wide = found.half_width(np.array([[0.06, 0.2], [0.29, 0.2]]), 0.1)
+    narrow, wide = found.half_width(np.array([[0.06, 0.2], [0.29, 0.2]]), 0.1, NONE)
     assert np.all(wide > 2 * narrow)
 
 
@@ -36,8 +38,8 @@ def test_a_rate_needs_its_families():
     rng = np.random.default_rng(0)
     few = calibrate(*families(12, 50, rng), folds=4, seed=0)
     with pytest.raises(MeasurementError, match=r"at least 19 runs of as many different families"):
-        few.half_width(np.ones((1, 2)), 0.05)
-    assert np.all(few.half_width(np.ones((1, 2)), 0.1) > 0)
+        few.half_width(np.ones((1, 2)), 0.05, NONE)
+    assert np.all(few.half_width(np.ones((1, 2)), 0.1, NONE) > 0)
     check_families(0.05, np.arange(19))
     with pytest.raises(ArgumentError, match="miscoverage is 0"):
         check_families(0.0, np.arange(19))
@@ -54,14 +56,16 @@ def test_runs_of_one_fate_are_worth_their_families_and_independent_ones_themselv
     assert independent_runs(apart[:30], np.arange(30)) == 30
 
 
-def test_a_device_that_is_predicted_worse_has_wider_intervals_never_narrower():
+def test_intervals_of_a_device_follow_its_own_errors():
     rng = np.random.default_rng(0)
     found = calibrate(*families(40, 20, rng), folds=4, seed=0)
     features, error, _ = families(10, 5, rng)
-    assert found.inflation(features, 0.2 * error) == pytest.approx([1.0, 1.0])
-    worse = found.inflation(features, 3.0 * error)
-    assert np.all((worse > 1.6) & (worse < 3.5))
-    few = found.inflation(features[:3], 3.0 * error[:3])
+    plain = found.half_width(features, 0.1, NONE)
+    alike = found.half_width(features, 0.1, found.scores(features, error))
+    worse = found.half_width(features, 0.1, found.scores(features, 3.0 * error))
+    few = found.half_width(features, 0.1, found.scores(features[:3], 3.0 * error[:3]))
+    assert np.all(np.abs(np.log(alike / plain)) < 0.3)
+    assert np.all((worse > 1.6 * plain) & (worse < 3.5 * plain))
     assert np.all(few < worse)
 
 

@@ -50,13 +50,14 @@ def schedule(
     nodes, successors = packed(n, edges, kinds)
     amounts = np.column_stack([work, np.zeros(n) if rank is None else rank]).astype(float)
     rows = np.array([[0, *(x for c in cores for x in (c, clock))]])
-    totals, trace = np.empty((1, 4 + len(cores))), np.empty((1, n, 3))
+    totals, trace = np.empty((1, 5 + len(cores))), np.empty((1, n, 3))
     clusters = np.empty((4, *pace.shape[1:3]))
     clusters[0] = 1.0 / pace[0, :, :, 1, 1, 0]  # swift where the pace is short
     clusters[1:] = np.array([dispatch, on, idle])[:, None, None]
     board = pace, watts * pace, clusters, np.array(cooling)
     contexts = rows, np.array([20.0])
-    list_schedules((nodes, successors, amounts), rank is not None, board, contexts, totals, trace)
+    graph = nodes[None], successors[None], amounts[None]
+    list_schedules(graph, rank is not None, board, contexts, totals, trace)
     return totals[0], trace[0]
 
 
@@ -121,7 +122,7 @@ def test_schedules_are_those_of_the_definition(graph, big, little, dispatch):
             there = (mine[:, START] <= start) & (mine[:, END] > start + 1e-9)
             assert there.sum() <= cores
         lasting = (mine[:, END] - mine[:, START]).sum()
-        assert totals[JOULES + c] == pytest.approx(2.0 * (lasting - dispatch * len(mine)), abs=1e-6)
+        assert totals[JOULES + c] == pytest.approx(2.0 * lasting, abs=1e-6)
     # bounds of time: the critical path on the fastest cores, work over capacity
     longest = np.zeros(n)
     for v in range(n):
@@ -168,8 +169,8 @@ def test_each_kind_has_a_pace_and_joules_of_its_own():
     pace = np.broadcast_to(np.array([1.0, 4.0]), (1, 1, 1, 3, 3, 2)).copy()
     totals, trace = schedule(2, {(0, 1)}, [1.0, 0.5], pace, (2,), 0.25, kinds=[0, 1])
     assert trace[:, END].tolist() == pytest.approx([1.25, 3.5])
-    # joules are of work, twice its seconds, not of dispatch
-    assert totals[[TIME, JOULES]].tolist() == pytest.approx([3.5, 2 * 3.0])
+    # joules are of work and of dispatch, twice their seconds
+    assert totals[[TIME, JOULES]].tolist() == pytest.approx([3.5, 2 * 3.5])
 
 
 def test_joules_flow_whatever_runs_and_warm_the_device():
@@ -211,13 +212,14 @@ def test_clocks_step_down_at_the_cap_and_up_again_below_it():
 def schedule_with(pace, joules, cooling, work):
     """One task on one core at the second of two clocks, joules of a unit of work given."""
     nodes, successors = packed(1, set())
-    totals, trace = np.empty((1, 5)), np.empty((1, 1, 3))
+    totals, trace = np.empty((1, 6)), np.empty((1, 1, 3))
     spent = np.ones_like(pace) * np.array(joules)[None, None, :, None, None, None]
     clusters = np.zeros((4, *pace.shape[1:3]))
     board = pace, spent, clusters, np.array(cooling)
     contexts = np.array([[0, 1, 1]]), np.array([20.0])
     amounts = np.array([[work, 0.0]])
-    list_schedules((nodes, successors, amounts), False, board, contexts, totals, trace)
+    graph = nodes[None], successors[None], amounts[None]
+    list_schedules(graph, False, board, contexts, totals, trace)
     return totals[0], trace[0]
 
 
