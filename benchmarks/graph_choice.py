@@ -246,11 +246,11 @@ def job(work: Path, seed: int, part: str, episodes: int) -> str:
     return path.name
 
 
-def run(work: Path, seeds: int = 5, long: int = 1) -> None:
-    """All parts that are not done yet, two at a time, and the report."""
-    all_kinds(work)  # profiles of the kinds, once for all
+def run(work: Path, seeds: int = 5, long: int = 1, processes: int = 2) -> None:
+    """All parts that are not done yet, some at a time, and the report."""
+    all_kinds(work, processes)  # profiles of the kinds, once for all
     todo = parts(seeds, long)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(processes) as pool:
         for done in pool.map(job, [work] * len(todo), *zip(*todo)):
             print(done, flush=True)
     report(work, seeds, long)
@@ -366,6 +366,10 @@ if __name__ == "__main__":
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--long", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2, help="at a time")
     parser.add_argument("--no-run", action="store_true", help="report what was done")
     given = parser.parse_args()
-    (report if given.no_run else run)(given.work, given.seeds, given.long)
+    if given.no_run:
+        report(given.work, given.seeds, given.long)
+    else:
+        run(given.work, given.seeds, given.long, given.processes)

@@ -76,10 +76,12 @@ def kind_data(kind: str, folder: Path) -> None:
     save_netcdf(profiles, generated, overwrite=True)
 
 
-def all_kinds(folder: Path) -> tuple[dict[str, xr.Dataset], dict[str, xr.Dataset]]:
+def all_kinds(
+    folder: Path, processes: int = 2
+) -> tuple[dict[str, xr.Dataset], dict[str, xr.Dataset]]:
     """Truth's phase tables and generated profiles by kind, made where they are missing."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(processes) as pool:
         list(pool.map(kind_data, KINDS, [folder] * len(KINDS)))
     truth = {kind: load_netcdf(folder / f"{kind}-truth.nc") for kind in KINDS}
     return truth, {kind: load_netcdf(folder / f"{kind}.nc") for kind in KINDS}
@@ -100,6 +102,8 @@ class Study:
     runs : dict of str to xarray.Dataset
         By device.
     simulators : dict of str to Simulator
+    truth : dict of str to xarray.Dataset
+        Phase tables of what tasks do, by kind.
     """
 
     devices: dict[str, Device]
@@ -107,6 +111,7 @@ class Study:
     profiles: dict[str, xr.Dataset]
     runs: dict[str, xr.Dataset]
     simulators: dict[str, Simulator]
+    truth: dict[str, xr.Dataset]
 
 
 def all_graphs() -> dict[str, xr.Dataset]:
@@ -161,7 +166,7 @@ def study(folder: Path, seed: int = 0) -> Study:
         name: draw_runs(simulators[name], graphs, CONTEXTS, np.random.default_rng([seed, i]))
         for i, name in enumerate(DEVICES)
     }
-    return Study(devices, graphs, profiles, runs, simulators)
+    return Study(devices, graphs, profiles, runs, simulators, truth)
 
 
 def draw_runs(

@@ -440,6 +440,7 @@ def main() -> None:
     part = parts.add_parser("graph", help="time and energy of task graphs, beside every peer")
     part.add_argument("--work", type=Path, required=True, help="folder for what is made once")
     part.add_argument("--seeds", type=int, default=len(graph_study.SEEDS), help="of how many draws")
+    part.add_argument("--processes", type=int, default=2, help="that fit at a time")
     part.add_argument("--no-run", action="store_true", help="report what the folder holds")
     part = parts.add_parser("dirty", help="faults in the known contexts: named, and fitted")
     part.add_argument("--only", nargs="+", choices=dirty.PARTS, default=[*dirty.PARTS])
@@ -467,7 +468,10 @@ def main() -> None:
     elif arguments.part == "graph":
         seeds = range(arguments.seeds)
         for study, which in ((graph_study, seeds), (graph_choice, arguments.seeds)):
-            (study.report if arguments.no_run else study.run)(arguments.work, which)
+            if arguments.no_run:
+                study.report(arguments.work, which)
+            else:
+                study.run(arguments.work, which, processes=arguments.processes)
     elif arguments.part == "dirty":
         dirty.run(arguments.only, arguments.tasks, arguments.seeds, arguments.work, arguments.jobs)
     elif arguments.part == "picture":

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import episodes
 from msbgen.predict.graph.boards import Board, prepare_graph
 from msbgen.predict.graph.features import Shape, plain_features
 from msbgen.predict.graph.kinds import read_kinds
@@ -41,7 +42,7 @@ def answers(tmp_path):
             kept[f"{name}|ridge"] = log[held] + [0.3 + 0.1 * seed, 0.3]
             kept[f"{name}|low"] = log[held] - [0.2, 0.1]
             kept[f"{name}|high"] = log[held] + [0.2, -0.05]
-        np.savez(tmp_path / f"graph-{seed}-tables.npz", **kept)
+        np.savez(tmp_path / f"graph-{seed}-ours.npz", **kept)
     return tmp_path
 
 
@@ -147,6 +148,49 @@ def test_peers_of_the_network_answer_each_graph_by_itself(peer):
     together, alone = answer(joined(batches)), np.concatenate([answer(b) for b in batches])
     assert np.allclose(together, alone, rtol=1e-3, atol=1e-3 * np.abs(alone).max())
     assert not np.allclose(alone[0], alone[1])
+
+
+def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
+    world = episodes.world(length=3)
+    truth = graph_choice.play.Truthful(world)
+    made = graph_choice.Setting(0, world, world, episodes.TX2, truth, truth)
+    asked, put = [], {}
+
+    class Here:
+        """A pool whose jobs run in this process, where what is replaced below stays so."""
+
+        map = staticmethod(map)
+
+        def __init__(self, processes):
+            assert processes == 1
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(graph_choice, "setting_of", lambda work, seed: asked.append(seed) or made)
+    monkeypatch.setattr(graph_choice, "all_kinds", lambda work, processes: None)
+    monkeypatch.setattr(graph_choice, "ProcessPoolExecutor", Here)
+    for name, value in {"EPISODES": 2, "HEATED": 2, "DEADLINES": 1, "SHORT": 3, "LONG": 4}.items():
+        monkeypatch.setattr(graph_choice, name, value)
+    monkeypatch.setattr(graph_choice, "AGENTS", {"D3QN": 0})
+    monkeypatch.setattr(graph_choice, "LONG_AGENTS", {graph_choice.TABLE: 0})
+    monkeypatch.setattr(graph_choice, "RESULTS", tmp_path)
+    monkeypatch.setattr(graph_choice, "put_into_readme", put.__setitem__)
+    graph_choice.run(tmp_path, seeds=1, long=1, processes=1)
+    assert asked == [0, 0, 0]
+    names = [line.split(" | ")[0].strip("| ") for line in put["graph-choice"].splitlines()[2:]]
+    assert names[0] == graph_choice.ORACLE
+    assert {"search, cautious", "tabular Q, 3 episodes", "tabular Q, 4 episodes"} <= set(names)
+    assert "D3QN, 3 episodes" in names
+    rows = dict(zip(names, put["graph-choice"].splitlines()[2:]))
+    assert rows[graph_choice.ORACLE].split(" | ")[1] == rows["search"].split(" | ")[1]  # the truth
+    assert "| bounds | " in put["graph-deadlines"]
+    graph_choice.run(tmp_path, seeds=1, long=1, processes=1)
+    assert asked == [0, 0, 0]  # nothing was left to do
 
 
 def test_choices_are_reported_of_seeds_whose_searches_are_there(tmp_path, monkeypatch, capsys):
