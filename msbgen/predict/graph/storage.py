@@ -66,6 +66,7 @@ def save_graph_model(
         "parameters": parameters,
         "kinds": [kind.name for kind in predictor.kinds_],
         "devices": [asdict(known.board.device) for known in predictor.measured_.values()],
+        "scores": [len(known.scores) for known in predictor.measured_.values()],
         "families": predictor.families_,
         "residual": len(predictor.residual_),
         "calibrated": len(predictor.calibration_),
@@ -89,6 +90,7 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         predictor = GraphPredictor(**parameters)
         names = tuple(map(str, labels["kinds"]))
         devices = [_device(one) for one in labels["devices"]]
+        apart = [int(labels["scores"][d]) for d in range(len(devices))]
         families = tuple(map(str, labels["families"]))
         corrected, calibrated = int(labels["residual"]), int(labels["calibrated"])
     predictor.kinds_ = tuple(_kind(stored, k, name) for k, name in enumerate(names))
@@ -98,7 +100,9 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         own = stored.part(f"device{d}_")
         n = len(device.clusters) + len(OTHERS)
         factors = Factors(own.numbers("factors", (n,), within=(-20.0, 20.0)))
-        scores = own.numbers("scores", (None, _OUTPUTS), within=NOT_NEGATIVE)
+        scores = np.empty((0, _OUTPUTS))
+        if apart[d]:
+            scores = own.numbers("scores", (apart[d], _OUTPUTS), within=NOT_NEGATIVE)
         trust = float(own.numbers("trust", (1,), within=(0.0, 1.0))[0])
         board = Board(device, predictor.kinds_)
         predictor.measured_[device.name] = Measured(board, factors, trust, scores)

@@ -39,6 +39,10 @@ def test_a_predictor_survives_a_file(fitted, tmp_path, kinds):
         predictor.adapt(some, device=new, graphs=GRAPHS)
     asked = GRAPHS["family31"], new, [new.largest]
     assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
+    save_graph_model(again, tmp_path / "adapted.nc")
+    adapted = load_graph_model(tmp_path / "adapted.nc")
+    for one, other in zip(adapted.predict_interval(*asked), fitted.predict_interval(*asked)):
+        assert np.array_equal(one, other)
 
 
 def test_equal_predictors_give_equal_bytes(fitted, tmp_path):
