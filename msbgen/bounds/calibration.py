@@ -257,7 +257,9 @@ class Calibration:
         held, score = self.held, self._band_heads.scores(head, quantity)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
+        own, share = held.holding(quantity)
         columns = [
-            self._pools.quantiles(column, held.row, held.share, rate, asked) for column in score.T
+            self._pools.quantiles(column, held.row[own], share, rate, asked)
+            for column in score[own].T
         ]
         return np.stack(columns, axis=1)

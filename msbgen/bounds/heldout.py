@@ -79,6 +79,8 @@ class HeldOut:
     def of_total(self, quantity: int) -> HeldOut:
         """The same for bounds on the total of another quantity: energy, say.
 
+        Of the runs that hold it.
+
         Raises
         ------
         MeasurementError
@@ -86,11 +88,27 @@ class HeldOut:
         """
         total = np.full(len(self.duration), np.nan)
         total[self._pairs[1]] = self.state[..., quantity].sum(axis=1)
-        if not (np.all(total > 0) and np.all(self.predicted[..., quantity].sum(axis=1) > 0)):
+        mine = np.isfinite(total)
+        told = np.all(total[mine] > 0) and mine.any()
+        if not (told and np.all(self.predicted[..., quantity].sum(axis=1) > 0)):
             raise MeasurementError(
                 "some run counted nothing of what is bounded; drop it, or measure it again."
             )
-        return replace(self, duration=total, bounded=quantity)
+        if mine.all():
+            return replace(self, duration=total, bounded=quantity)
+        rows = np.isin(self.context, self.run_context[mine])
+        return replace(
+            self,
+            context=self.context[rows],
+            left_out=self.left_out[rows],
+            weight=self.weight[rows] / self.weight[rows].sum(),
+            doubt=self.doubt[rows],
+            predicted=self.predicted[rows],
+            run_context=self.run_context[mine],
+            duration=total[mine],
+            state=self.state[mine[self._pairs[1]]],
+            bounded=quantity,
+        )
 
     @property
     def segments(self) -> int:
@@ -118,6 +136,15 @@ class HeldOut:
     def share(self) -> Floats:
         """What each pair counts, (pairs,): a row's weight in equal parts for its runs."""
         return (self.weight / self.n_runs[self.context])[self.row]
+
+    def holding(self, quantity: int) -> tuple[NDArray[np.bool_], Floats]:
+        """Pairs whose run holds a quantity, (pairs,), and what each of these counts."""
+        holds = np.asarray(np.isfinite(self.state[..., quantity]).any(axis=1))
+        if holds.all():
+            return holds, self.share
+        many = np.bincount(self.row[holds], minlength=len(self.context))
+        share = (self.weight / np.maximum(many, 1))[self.row[holds]]
+        return holds, share / share.sum()
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -225,7 +252,7 @@ class HeldOut:
             A name, shape, type or value that no left-out predictions of this law have.
         """
         centre, n = law.centre, len(law.contexts)
-        used = np.isfinite(centre.total)
+        used = _ended(law)
         n_runs = used.sum(axis=1)
         context = stored.indices("context", (None,), below=n)
         rows, amounts = len(context), (centre.segments, len(centre.trend.offset))
@@ -398,31 +425,44 @@ def leave_out(
     rows = np.concatenate(groups)
     weight = np.where(centre.mended[rows], 0.0, weight)
     weight = weight / weight.sum() if centre.mended.any() else weight
-    used, means = np.isfinite(centre.total), law.known_states()
+    used, means = _ended(law), law.known_states()
+    # nor does a context of which every run was cut
+    kept = np.asarray(used.any(axis=1))[rows]
+    weight = np.where(kept, weight, 0.0) / weight[kept].sum() if not kept.all() else weight
     predicted, state = [], []
     for done, group in enumerate(groups):
         prior = _left_out_prediction(law, means, used, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
         place, run = np.nonzero(used[group])
+        if progress:
+            progress(done + 1, len(groups))
+        if len(run) == 0:
+            continue
         mine = group[place], run
         steps = law.interval / centre.pace[mine] if centre.mended.any() else law.interval
         runs = (counts[mine], law.duration[mine], steps)
         own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=centre.clock)
         state.append(_in_segments(own.state, centre.segments))
-        if progress:
-            progress(done + 1, len(groups))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
     return HeldOut(
         trend=centre.trend,
-        context=rows,
-        left_out=left_out,
-        weight=weight,
-        doubt=_doubt(centre.trend, groups),
-        predicted=np.concatenate(predicted),
+        context=rows[kept],
+        left_out=left_out[kept],
+        weight=weight[kept],
+        doubt=_doubt(centre.trend, groups)[kept],
+        predicted=np.concatenate(predicted)[kept],
         run_context=np.nonzero(used)[0],
         duration=law.duration[used],
         state=np.concatenate(state),
     )
+
+
+def _ended(law: Law) -> NDArray[np.bool_]:
+    """Runs that were learned from and went on to their end, (n_known, n_runs).
+
+    How long the others would have gone on is not known: they say nothing of bounds.
+    """
+    return np.isfinite(law.centre.total) & np.isfinite(law.duration)
 
 
 def _left_out_prediction(

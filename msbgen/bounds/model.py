@@ -172,7 +172,7 @@ class CalibratedModel(ProfileModel):
         """
         query = self.checked(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
-        outside = self._hull.outside(query).astype(np.int8)
+        outside = self.extrapolated(query).astype(np.int8)
         beyond = self.calibration.beyond(query).astype(np.int8)
         text = f"execution time that a new run exceeds with probability {miscoverage:g}"
         far = "bound is a guess: nothing that was left out lay as far from the rest"

@@ -21,6 +21,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.data import (
         check,
         kernels,
+        partial,
         quality,
         relative,
         runtimes,
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     warnings, notes = list(findings.warnings), []
     if not findings.errors:
         show(schema.describe_profiles(dataset))
-        for line in clocks.describe_clocks(dataset):
+        for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(dataset)):
             show(line)
         warnings += quality.doubt_measurements(dataset, source=options.file.name)
         found = model.doubt_contexts(dataset)

@@ -71,11 +71,12 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.data import store
     from msbgen.generate import model as generate
+    from msbgen.generate.size import expected_size
 
     measured = store.read_profiles(options.measured)
     mended = _mender(measured, options.measured.name, options.power_of)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
-    size = generate.expected_size(
+    size = expected_size(
         measured,
         len(contexts),
         kind=options.kind,

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
     inputs = [*options.recordings, options.manifest, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import schema, store
+    from msbgen.data import partial, schema, store
     from msbgen.measure import clocks, imports, manifest
     from msbgen.measure.readers.forms import Reader
 
@@ -113,5 +113,5 @@ def run(options: argparse.Namespace) -> None:
     for sentence in warnings:
         shared.say(f"warning: {sentence}")
     shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
-    for line in clocks.describe_clocks(dataset):
+    for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(dataset)):
         shared.show(line)

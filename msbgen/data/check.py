@@ -12,6 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.breaches import Breaches
+from msbgen.data.gaps import interval_counts
+from msbgen.data.partial import clock_errors, complete_errors, cut_warnings, measured_errors
 from msbgen.data.schema import (
     COUNT_UNITS,
     ENERGY_UNITS,
@@ -145,6 +147,7 @@ def _layout_errors(ds: xr.Dataset) -> Iterator[str]:
         got = ds["duration"].attrs.get("units")
         if not _is(got, "s"):
             yield f"variable 'duration' has units {_shown(got)}; seconds are wanted, units 's'."
+    yield from complete_errors(ds)
     if not isinstance(ds.attrs.get("task", ""), str):
         yield f"attribute 'task' is {_shown(ds.attrs['task'])}; a text is wanted."
 
@@ -317,6 +320,7 @@ def _value_errors(ds: xr.Dataset) -> Iterator[str]:
     for rows in _context_blocks(ds):
         _check_values(ds.isel(context=rows), breaches.of(rows.start))
     yield from breaches.sentences()
+    yield from clock_errors(ds)
 
 
 def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
@@ -327,6 +331,7 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
     duration = duration_array(ds)
     present = np.isfinite(duration)
     largest = float(np.finfo(np.float32).max)
+    whole = np.minimum(interval_counts(duration, sampling_interval(ds)), ds.sizes["time"])
     lengths = []
     for name in names:
         counts = ds[name].transpose(*order).values.reshape(*duration.shape, ds.sizes["time"])
@@ -344,18 +349,22 @@ def _check_values(ds: xr.Dataset, found: Callable[[str, Any], None]) -> None:
                 counts < 0,
             )
         alive = ~np.isnan(counts)
-        lengths.append(_run_lengths(alive))
-        inside = np.arange(counts.shape[2]) < lengths[-1][..., None]
-        found(
-            f"counter '{name}' is NaN inside a run PLACE: NaN only marks the end; "
-            f"fill in what was not counted or drop the run.",
-            inside & ~alive,
-        )
+        length = _run_lengths(alive)
+        if "gaps" in ds[name].attrs:  # the last sample may be a lost one
+            length = np.where(length > 0, np.maximum(length, whole), 0)
+        else:
+            found(
+                f"counter '{name}' is NaN inside a run PLACE: fill in what was not counted, or "
+                f"say in its attribute 'gaps' whether the next count holds it ('carried') or it "
+                f"is 'lost'.",
+                (np.arange(counts.shape[2]) < length[..., None]) & ~alive,
+            )
+        lengths.append(length)
     length = np.stack(lengths, axis=-1)  # (context, run, counter)
     longest = length.max(axis=-1)
     found(
         "counters end at different times PLACE: cut them to one length.",
-        (length != length[..., :1]).any(axis=-1),
+        ((length != longest[..., None]) & (length > 0)).any(axis=-1),
     )
     found(
         "a run of zero length PLACE: it has a duration but no counts; drop it.",
@@ -391,11 +400,12 @@ def _context_blocks(ds: xr.Dataset) -> Iterator[slice]:
 
 
 def _measurement_errors(ds: xr.Dataset) -> Iterator[str]:
+    yield from measured_errors(ds)
     for name in counter_names(ds):
         extremes = [f.reduce(ds[name].values, axis=None) for f in (np.fmin, np.fmax)]
         with np.errstate(over="ignore", under="ignore"):
             stored = np.nan_to_num(extremes).astype(np.float32)  # as files hold it
-        if not np.any(stored != 0):
+        if not np.any(stored != 0) and np.isfinite(extremes).all():
             yield f"counter '{name}' is zero everywhere: the event was never counted; drop it."
 
 
@@ -415,6 +425,7 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
 def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
+    yield from cut_warnings(ds)
     breaches = Breaches(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)

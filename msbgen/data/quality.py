@@ -15,7 +15,8 @@ them, as :mod:`msbgen.measure` writes them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -23,8 +24,11 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from msbgen.data.breaches import Breaches
+from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
+    complete_array,
     context_table,
+    count_array,
     counter_names,
     describe_context,
     duration_array,
@@ -71,7 +75,7 @@ def doubt_measurements(dataset: xr.Dataset, *, source: str = "dataset") -> list[
     if "kind" in dataset.attrs or "run" not in dataset.dims:
         return []
     breaches = Breaches(dataset)
-    totals = np.stack([_totals(dataset, name) for name in counter_names(dataset)], axis=-1)
+    totals = _totals(dataset)
     _wrapped(dataset, breaches)
     _recording(dataset, breaches)
     _settings(dataset, breaches)
@@ -109,11 +113,16 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     ]
 
 
-def _totals(ds: xr.Dataset, name: str) -> Floats:
-    """Events of each run, (context, run), NaN where it is missing."""
-    counts = ds[name].transpose("context", "run", "time").values
-    totals = np.nansum(counts, axis=2, dtype=float)
-    return np.where(np.isfinite(duration_array(ds)), totals, np.nan)
+def _totals(ds: xr.Dataset) -> Floats:
+    """Events of each run, (context, run, counter), NaN where it was not held until its end."""
+    totals = np.nansum(count_array(ds), axis=2)
+    known = held_counters(ds) & np.isfinite(_durations(ds))[..., None]
+    return np.where(known, totals, np.nan)
+
+
+def _durations(ds: xr.Dataset) -> Floats:
+    """Execution times [s], (context, run), NaN where a run is missing or was cut."""
+    return np.where(complete_array(ds), duration_array(ds), np.nan)
 
 
 def _wrapped(ds: xr.Dataset, breaches: Breaches) -> None:
@@ -190,7 +199,7 @@ def _settings(ds: xr.Dataset, breaches: Breaches) -> None:
 
 def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     """Runs of one context that are not alike, and single runs that are unlike the others."""
-    found, duration = breaches.of(0), duration_array(ds)
+    found, duration = breaches.of(0), _durations(ds)
     clock = str(ds.attrs.get("progress", "instructions"))
     if clock in counter_names(ds):
         own = totals[..., counter_names(ds).index(clock)]
@@ -217,9 +226,10 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
         )
 
 
-def _by_context(reduce: object, values: Floats) -> Floats:
-    """A figure of the runs of each context; every context has one."""
-    return np.array([reduce(row[np.isfinite(row)]) for row in values])  # type: ignore[operator]
+def _by_context(reduce: Callable[[Floats], Any], values: Floats) -> Floats:
+    """A figure of the runs of each context, NaN where there is none."""
+    rows = [row[np.isfinite(row)] for row in values]
+    return np.array([reduce(row) if len(row) else np.nan for row in rows])
 
 
 def _spread(values: Floats) -> Floats:
@@ -230,11 +240,11 @@ def _spread(values: Floats) -> Floats:
 
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     """Runs that are one recording, taken twice."""
-    duration = duration_array(ds)
+    duration = _durations(ds)
     seen: set[tuple[float, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
     for c, r in np.argwhere(np.isfinite(duration)):
-        key = (float(duration[c, r]), *totals[c, r].tolist())
+        key = (float(duration[c, r]), *np.nan_to_num(totals[c, r], nan=-1.0).tolist())
         again[c, r] = key in seen
         seen.add(key)
     breaches.of(0)(
@@ -246,7 +256,7 @@ def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
 
 def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
     """Resources whose levels change neither durations nor totals by more than runs differ."""
-    figures = np.concatenate([duration_array(ds)[..., None], totals], axis=-1)
+    figures = np.concatenate([_durations(ds)[..., None], totals], axis=-1)
     table = context_table(ds)
     for column, name in enumerate(resource_names(ds)):
         groups = _others_equal(table, column)
@@ -273,7 +283,9 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
     between = within = 0.0
     free_between = free_within = 0
     for rows in groups:
-        runs = [values[row][np.isfinite(values[row])] for row in rows]
+        runs = [own for row in rows if len(own := values[row][np.isfinite(values[row])])]
+        if len(runs) < 2:
+            continue
         means, every = np.array([run.mean() for run in runs]), np.concatenate(runs)
         if np.ptp(means) > _FAR * np.abs(means).max():
             return True
@@ -291,11 +303,14 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
 
 def _not_set(ds: xr.Dataset) -> Iterator[str]:
     """Contexts that run as with the most of a resource, where one between them does not."""
-    duration, table = duration_array(ds), context_table(ds)
+    duration, table = _durations(ds), context_table(ds)
     mean, names = _by_context(np.mean, duration), resource_names(ds)
     error = _by_context(np.std, duration)
     for column, name in enumerate(names):
         for rows in _others_equal(table, column):
+            rows = rows[np.isfinite(mean[rows])]
+            if len(rows) < 3:
+                continue
             rows = rows[np.argsort(table[rows, column])]
             most = rows[-1]
             for i, low in enumerate(rows[:-2]):

@@ -14,12 +14,17 @@ one variable a counter    context[, run], time    events in the interval that en
                                                   or its energy [J];
                                                   ``role="counter"``; NaN once the run has ended
 ``duration``              context[, run]          execution time of the run [s]
+``complete``, if some     context, run            1 where the run went on to its end, 0 where it was
+runs were cut                                     cut: its counts until then, and ``duration`` until
+                                                  then, are valid
 ========================  ======================  ==================================================
 
 ``run`` is a repetition; generated samples name the dimension ``sample``; maximum-likelihood
-and mean profiles have neither.  A missing run is NaN throughout.  Names of resources and
-counters are free but for those in :data:`RESERVED`: every function of the package asks the
-dataset for them.
+and mean profiles have neither.  A missing run is NaN throughout; a counter that was not measured in
+a run is NaN throughout that run, in which the clock of progress is always measured.  Samples lost
+inside a run are NaN there, and the counter's attribute ``gaps`` says whether the next count holds
+what was missed (``"carried"``) or it is ``"lost"``.  Names of resources and counters are free but
+for those in :data:`RESERVED`: every function of the package asks the dataset for them.
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.data.gaps import CARRIED, fill_gaps
 from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-profile/1"
@@ -43,9 +49,11 @@ PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 BOUND_COLUMNS = ("duration_bound", "margin_shape", "extrapolated", "beyond")
 # What it has too where the profiles count energy.
 ENERGY_BOUND = "energy_bound"
+# Which runs went on to their end.
+COMPLETE = "complete"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
-    {"context", "time", *REPLICATES, "duration", "method", "metric", "score"}
+    {"context", "time", *REPLICATES, "duration", COMPLETE, "method", "metric", "score"}
     | {*PLAN_COLUMNS, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share of them are one level: what is left of
@@ -122,13 +130,23 @@ def all_contexts(dataset: xr.Dataset) -> NDArray[np.float64]:
 def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Counts of every counter, (n_contexts, n_runs, n_times, n_counters), NaN after the end.
 
-    A dataset without a replicate dimension counts as one run a context.
+    A dataset without a replicate dimension counts as one run a context.  A counter is NaN
+    throughout the runs that do not hold it; gaps are filled (:mod:`msbgen.data.gaps`).
     """
     dim = replicate_dim(dataset)
     order = ("context", dim, "time") if dim else ("context", "time")
     arrays = [dataset[name].transpose(*order).values for name in counter_names(dataset)]
     counts = np.stack(arrays, axis=-1).astype(float)
-    return counts if dim else counts[:, None]
+    counts = counts if dim else counts[:, None]
+    for k, name in enumerate(counter_names(dataset)):
+        if "gaps" in dataset[name].attrs:
+            counts[..., k] = fill_gaps(
+                counts[..., k],
+                duration_array(dataset),
+                sampling_interval(dataset),
+                carried=dataset[name].attrs["gaps"] == CARRIED,
+            )
+    return counts
 
 
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
@@ -138,9 +156,26 @@ def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     return np.asarray(duration, dtype=float).reshape(dataset.sizes["context"], -1)
 
 
+def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
+    """Whether runs went on to their end, (n_contexts, n_runs): all that are not said to be cut."""
+    shape = duration_array(dataset).shape
+    if COMPLETE not in dataset:
+        return np.ones(shape, dtype=bool)
+    dims = ("context", replicate_dim(dataset))
+    return np.asarray(dataset[COMPLETE].transpose(*dims).values != 0).reshape(shape)
+
+
+def clock_name(dataset: xr.Dataset) -> str:
+    """Counter that tells the progress of a run, or ``time``: the file's choice, or the usual."""
+    said = dataset.attrs.get("progress")
+    if said is not None:
+        return str(said)
+    return "instructions" if "instructions" in counter_names(dataset) else "time"
+
+
 def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
-    """Mean execution time of each context [s], (n_contexts,), NaN where there is no run."""
-    duration = duration_array(dataset)
+    """Mean execution time of each context [s], (n_contexts,), NaN where no run went to its end."""
+    duration = np.where(complete_array(dataset), duration_array(dataset), np.nan)
     present = np.isfinite(duration)
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(duration).sum(axis=1) / present.sum(axis=1)
@@ -167,12 +202,12 @@ def describe_profiles(dataset: xr.Dataset) -> str:
     dim = replicate_dim(dataset)
     duration = duration_array(dataset)
     runs = np.isfinite(duration).sum(axis=1)
+    ended = np.isfinite(duration) & complete_array(dataset)
     lines = [
         f"task      {dataset.attrs.get('task', '(not named)')}",
         f"contexts  {dataset.sizes['context']}, "
         + (f"{span(runs)} {dim}s each" if dim else "one profile each"),
-        f"duration  {span(duration[np.isfinite(duration)])} s, "
-        f"sampled every {sampling_interval(dataset):g} s",
+        f"duration  {span(duration[ended])} s, sampled every {sampling_interval(dataset):g} s",
     ]
     for name in resource_names(dataset):
         values = np.unique(dataset[name].values)
@@ -182,7 +217,8 @@ def describe_profiles(dataset: xr.Dataset) -> str:
         lines.append(f"resource  {name} [{units}]: {span(values)}, {len(values)} values{of}")
     for name in counter_names(dataset):
         total = dataset[name].sum("time", dtype=float).transpose("context", ...).values
-        total = total.reshape(duration.shape)[np.isfinite(duration)]
+        held = dataset[name].notnull().any("time").transpose("context", ...).values
+        total = total.reshape(duration.shape)[held.reshape(duration.shape) & ended]
         what = "J" if dataset[name].attrs.get("units") == ENERGY_UNITS else "events"
         lines.append(f"counter   {name}: {span(total)} {what} a run")
     return "\n".join(lines)
@@ -200,8 +236,14 @@ def resource_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 
 def counter_attrs(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Attributes of every counter by name, as :func:`make_profiles` takes them."""
-    return {name: dict(dataset[name].attrs) for name in counter_names(dataset)}
+    """Attributes of every counter by name, as :func:`make_profiles` takes them.
+
+    Without what is said of gaps: what :func:`count_array` returns has none.
+    """
+    return {
+        name: {key: value for key, value in dataset[name].attrs.items() if key != "gaps"}
+        for name in counter_names(dataset)
+    }
 
 
 def inherited_attrs(dataset: xr.Dataset) -> dict[str, Any]:
@@ -284,6 +326,7 @@ def make_profiles(
     replicate: str = "run",
     attrs: Mapping[str, Any] | None = None,
     extrapolated: ArrayLike | None = None,
+    complete: ArrayLike | None = None,
 ) -> xr.Dataset:
     """Put labels on arrays: the one place where a profile dataset is built.
 
@@ -306,6 +349,8 @@ def make_profiles(
         Global attributes beyond ``schema`` and ``interval``.
     extrapolated : array_like of bool, (n_contexts,)
         Which contexts lie outside the hull of the measured ones, for generated profiles.
+    complete : array_like of bool, (n_contexts, n_runs)
+        Which runs went on to their end, where some were cut.
 
     Returns
     -------
@@ -354,6 +399,9 @@ def make_profiles(
     if extrapolated is not None:
         label = {"long_name": "context lies outside the hull of the measured ones", "units": "1"}
         variables["extrapolated"] = "context", np.asarray(extrapolated, dtype=np.int8), label
+    if complete is not None:
+        label = {"long_name": "run went on to its end", "units": "1"}
+        variables[COMPLETE] = dims[:-1], np.asarray(complete, dtype=np.int8), label
     header = {"schema": SCHEMA, "interval": float(interval)}
     return xr.Dataset(variables, coords=coords, attrs={**header, **(attrs or {})})
 

@@ -22,9 +22,11 @@ from msbgen.contexts import (
     squared_distances,
     to_unit_range,
 )
+from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
     NEGLIGIBLE,
     checked_contexts,
+    complete_array,
     context_table,
     count_array,
     counter_attrs,
@@ -36,6 +38,7 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
+from msbgen.errors import MeasurementError
 
 Floats = NDArray[np.float64]
 
@@ -47,12 +50,16 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     """Mean empirical profile of every context, dims (context, time).
 
     The expected count of every interval, a run that has ended counting zero; as long as the
-    longest run.  ``duration`` is the mean duration.
+    longest run.  ``duration`` is the mean duration.  Each counter's mean is over the runs that hold
+    it, that of a run that was cut until there; NaN where there is none.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
-    present = np.isfinite(duration)[:, :, None, None]
-    mean = np.nan_to_num(counts).sum(axis=1) / present.sum(axis=1)
-    mean[~np.isfinite(counts).any(axis=(1, 3))] = np.nan
+    running = np.isfinite(counts)
+    ended = (complete_array(dataset) & np.isfinite(duration))[:, :, None, None]
+    known = running | (ended & running.any(axis=2, keepdims=True))
+    with np.errstate(invalid="ignore"):
+        mean = np.nan_to_num(counts).sum(axis=1) / known.sum(axis=1)
+    mean[~running.any(axis=(1, 3))] = np.nan
     return _labelled(mean, mean_duration(dataset), context_table(dataset), dataset)
 
 
@@ -85,6 +92,7 @@ def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     The bandwidth is Scott's times the factor out of 1/4, 1/2, 1, 2 that has the least squared
     error of mean profiles when one known context is left out.
     """
+    train = _known_throughout(train)
     known = to_unit_range(context_table(train), context_table(train))
     profiles = np.nan_to_num(_mean_counts(train))
     largest = profiles.max(axis=(0, 1))
@@ -110,6 +118,7 @@ def _interpolate(
     train: xr.Dataset, contexts: ArrayLike, weigh: Callable[[Floats, Floats], Floats]
 ) -> xr.Dataset:
     """Combine the known mean profiles with weights (n_query, n_known) of unit-range contexts."""
+    train = _known_throughout(train)
     table = context_table(train)
     query = checked_contexts(contexts, resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
@@ -120,6 +129,24 @@ def _interpolate(
     longest = np.flatnonzero(np.isfinite(mean).any(axis=(0, 2)))
     length = int(longest[-1]) + 1 if len(longest) else 1
     return _labelled(mean[:, :length], weights @ mean_duration(train), query, train)
+
+
+def _known_throughout(train: xr.Dataset) -> xr.Dataset:
+    """The contexts in which runs that went on to their end hold every counter.
+
+    Raises
+    ------
+    MeasurementError
+        There is none.
+    """
+    ended = held_counters(train) & complete_array(train)[..., None]
+    known = np.asarray(ended.any(axis=1)).all(axis=1)
+    if not known.any():
+        raise MeasurementError(
+            "in no context do runs that went on to their end hold every counter; one at least is "
+            "wanted."
+        )
+    return train if known.all() else train.isel(context=np.flatnonzero(known))
 
 
 def _mean_counts(train: xr.Dataset) -> Floats:

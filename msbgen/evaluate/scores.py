@@ -12,7 +12,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.check import validate_profiles
+from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
+    complete_array,
     context_table,
     count_array,
     counter_names,
@@ -123,6 +125,7 @@ def score_methods(
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
     _check_same_labels(train, truth, "the measured file")
+    _check_ends(truth)
     _warn_of_doubtful_truth(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
@@ -192,9 +195,9 @@ def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
     -------
     xarray.Dataset
         Of the form of :func:`score_methods`, with the one method ``halves``; NaN where a context
-        has fewer than two runs.
+        has fewer than two whole runs.
     """
-    dim, present = replicate_dim(truth), np.isfinite(duration_array(truth))
+    dim, present = replicate_dim(truth), _whole_runs(truth)
     scores = np.full((1, len(present), len(METRICS)), np.nan)
     rows = np.flatnonzero(present.sum(axis=1) > 1)
     if dim and len(rows):
@@ -311,6 +314,22 @@ def _warn_of_doubtful_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
         )
 
 
+def _check_ends(truth: xr.Dataset) -> None:
+    """Whoever was never seen to end, or in one of the counters, cannot be compared with."""
+    ended = held_counters(truth) & complete_array(truth)[..., None]
+    unknown = ~np.asarray(ended.any(axis=1)).all(axis=1)
+    if unknown.any():
+        raise ProfileError(
+            f"the truth has no run of some counter that went on to its end in "
+            f"{describe_context(truth, int(np.argmax(unknown)))}: drop the context, or measure it."
+        )
+
+
+def _whole_runs(ds: xr.Dataset) -> NDArray[np.bool_]:
+    """Runs that hold every counter and went on to their end, (n_contexts, n_runs)."""
+    return held_counters(ds).all(axis=2) & complete_array(ds) & np.isfinite(duration_array(ds))
+
+
 def _check_same_labels(other: xr.Dataset, truth: xr.Dataset, source: str) -> None:
     for what, names in (("resources", resource_names), ("counters", counter_names)):
         if names(other) != names(truth):
@@ -365,6 +384,7 @@ class _Reference:
         duration, interval = mean_duration(truth), sampling_interval(truth)
         rows = [[int(share * end / interval) for share in CLOUD_TIMES] for end in duration]
         counts = count_array(truth)
+        counts[~_whole_runs(truth)] = np.nan  # others do not show what goes together
         clouds = [[_cloud(c, row, scale) for row in at] for c, at in zip(counts, rows)]
         profiles = [_running(c) for c in count_array(mean_profiles(truth))[:, 0]]
         return cls(profiles, duration, scale, rows, clouds)
@@ -388,6 +408,8 @@ def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warpi
         scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
         clouds = [_cloud(counts[c], row, reference.scale) for row in reference.rows[c]]
         pairs = list(zip(clouds, reference.clouds[c]))
+        if not all(len(theirs) for theirs in reference.clouds[c]):
+            continue
         scores[c, column["energy_distance"]] = np.mean([energy_distance(*p) for p in pairs])
         scores[c, column["wasserstein"]] = np.mean([wasserstein_distance(*p) for p in pairs])
     return scores

@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 
 # A duration this close to a whole number of intervals [intervals] has no partial one.
 _WHOLE = 1e-6
+# What is left at least of a run that was cut, as a share of it.
+_NOT_ENDED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,12 @@ class ClockedRuns:
     ----------
     state : ndarray, (..., bins, d)
         Amounts per bin of the quantities that are not the clock, in the order time, counters
-        [s, events].  NaN for a missing run, for a run whose clock counted nothing, and in the
-        bins that overlap an interval in which that counter was not measured.
+        [s, events].  NaN for a missing run, for a run whose clock counted nothing, in the
+        bins that overlap an interval in which that counter was not measured, and from the bin on
+        in which a run was cut.
     total : ndarray, (...)
-        What the clock counted in each run; [s] when the clock is wall time.
+        What the clock counted in each run, or would have if it had not been cut; [s] when the
+        clock is wall time.
     knots : ndarray, (bins + 1,)
         Edges of the bins, from 0 to 1.
     clock : int
@@ -71,6 +75,7 @@ def to_progress(
     *,
     knots: ArrayLike,
     clock: int = 1,
+    expected: ArrayLike | None = None,
 ) -> ClockedRuns:
     """Amounts of every quantity per bin of progress, for many runs at once.
 
@@ -87,6 +92,9 @@ def to_progress(
         Edges of the bins of progress, from 0 to 1; a bin without width takes a plateau.
     clock : int
         0 for wall time, 1 + k for counter k.
+    expected : array_like, (...), optional
+        What the clock would have counted in each run that was cut; NaN for the others, whose own
+        totals hold.
 
     Returns
     -------
@@ -113,9 +121,10 @@ def to_progress(
     runs, ended = _checked_runs(counts, duration, interval, clock)
     edges = _checked_knots(knots)
     batch = runs.shape[:-2]
-    position, total, amounts = _amounts(runs, ended, interval, clock)
+    position, total, amounts = _amounts(runs, ended, interval, clock, expected)
     state = np.empty((len(amounts), len(edges) - 1, amounts.shape[2]))
     _kernels.rebin(position, amounts, edges, np.full(len(amounts), len(edges) - 2), state)
+    _cut(state, position, edges)
     return ClockedRuns(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
 
 
@@ -128,6 +137,7 @@ def sharpen(
     knots: ArrayLike,
     clock: int = 1,
     shared_steps: int = 0,
+    expected: ArrayLike | None = None,
 ) -> ClockedRuns:
     """As :func:`to_progress`, with a prior for what happens within a sampling interval.
 
@@ -143,7 +153,7 @@ def sharpen(
 
     Parameters
     ----------
-    counts, duration, interval, knots, clock
+    counts, duration, interval, knots, clock, expected
         As for :func:`to_progress`.
     prior : array_like, broadcastable to (..., bins, d)
         Expected amounts per bin, not negative; only ratios within an interval matter.  The
@@ -164,26 +174,28 @@ def sharpen(
     edges = _checked_knots(knots)
     batch = runs.shape[:-2]
     shape = (*batch, len(edges) - 1, runs.shape[-1])
-    expected = np.asarray(prior, dtype=float)
-    if not np.all(np.isfinite(expected)) or np.any(expected < 0):
+    weight = np.asarray(prior, dtype=float)
+    if not np.all(np.isfinite(weight)) or np.any(weight < 0):
         raise ArgumentError(
-            f"prior goes from {expected.min():g} to {expected.max():g}; finite amounts ≥ 0 are "
-            f"wanted."
+            f"prior goes from {weight.min():g} to {weight.max():g}; finite amounts ≥ 0 are wanted."
         )
     try:
-        expected = np.broadcast_to(expected, shape)
+        weight = np.broadcast_to(weight, shape)
     except ValueError:
-        raise ArgumentError(f"prior has shape {expected.shape}; {shape} is wanted.") from None
-    position, total, amounts = _amounts(runs, ended, interval, clock)
+        raise ArgumentError(f"prior has shape {weight.shape}; {shape} is wanted.") from None
+    position, total, amounts = _amounts(runs, ended, interval, clock, expected)
     state = np.empty((len(amounts), *shape[-2:]))
     # a copy: broadcast arrays are read-only
-    expected = np.array(expected, order="C").reshape(state.shape)
-    _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
+    weight = np.array(weight, order="C").reshape(state.shape)
+    _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
+    _cut(state, position, edges)
     for _ in range(shared_steps):
-        had = expected.sum(axis=0)
+        seen = np.isfinite(state)
+        had = (weight if seen.all() else np.where(seen, weight, 0.0)).sum(axis=0)
         ratio = np.divide(np.nansum(state, axis=0), had, out=np.ones_like(had), where=had > 0)
-        expected = expected * ratio
-        _kernels.rebin_in_proportion(position, amounts, edges, expected, state)
+        weight = weight * ratio
+        _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
+        _cut(state, position, edges)
     return ClockedRuns(state.reshape(shape), total.reshape(batch), edges, clock)
 
 
@@ -392,13 +404,31 @@ def _quantities(
 
 
 def _amounts(
-    runs: Floats, duration: Floats, interval: ArrayLike, clock: int
+    runs: Floats, duration: Floats, interval: ArrayLike, clock: int, expected: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d)."""
+    """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d).
+
+    The progress of a run that was cut ends below 1.
+    """
     flat = runs.reshape(-1, *runs.shape[-2:])
     quantities, _ = _quantities(flat, duration.reshape(-1), interval)
     position, total = _positions(quantities, clock)
+    if expected is not None:
+        wanted = np.broadcast_to(np.asarray(expected, dtype=float), duration.shape).reshape(-1)
+        cut = np.isfinite(wanted) & np.isfinite(total)
+        # it had not ended, whatever it was expected to count
+        least = np.maximum(wanted[cut], total[cut] * (1.0 + _NOT_ENDED))
+        position[cut] *= (total[cut] / least)[:, None]
+        total[cut] = least
     return position, total, np.ascontiguousarray(np.delete(quantities, clock, axis=2))
+
+
+def _cut(state: Floats, position: Floats, edges: Floats) -> None:
+    """Forget, in place, the bins (n, bins, d) that runs did not reach the end of."""
+    end = position[:, -1]
+    unseen = (end < 1.0 - _NOT_ENDED / 2)[:, None] & (edges[1:] > end[:, None])
+    if unseen.any():
+        state[unseen] = np.nan
 
 
 def _positions(quantities: Floats, clock: int) -> tuple[Floats, Floats]:

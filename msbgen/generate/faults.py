@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import counter_names, describe_context
 from msbgen.faults.counts import find_wrong_counts
@@ -34,14 +34,20 @@ _AT_CAP = 0.5
 
 
 def find_faults(
-    counts: Floats, duration: Floats, contexts: Floats, interval: float, clock: int
+    counts: Floats,
+    duration: Floats,
+    contexts: Floats,
+    interval: float,
+    clock: int,
+    complete: ArrayLike = True,
 ) -> Findings:
     """Find what was measured wrongly, from the measurements alone.
 
     Parameters
     ----------
     counts : ndarray, (n, runs, times, k)
-        Events per interval, NaN once a run has ended.
+        Events per interval, NaN once a run has ended, and throughout a run that does not hold
+        the counter.
     duration : ndarray, (n, runs)
         [s], NaN where a run is missing.
     contexts : ndarray, (n, m)
@@ -49,6 +55,9 @@ def find_faults(
         [s]
     clock : int
         What tells progress: 0 for wall time, 1 + k for counter k.
+    complete : array_like of bool, broadcastable to (n, runs)
+        Which runs went on to their end; the others are not looked at, nor are contexts in which
+        no such run holds some counter.
 
     Returns
     -------
@@ -59,7 +68,15 @@ def find_faults(
     -----
     A fifth of the time of a fit where nothing is wrong, O(n³).
     """
-    faults = _found(counts, duration, contexts, interval, clock)
+    ended = np.where(complete, duration, np.nan)
+    held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
+    rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
+    if len(rows) == 0:
+        return Findings()  # the fit says so
+    faults = [
+        replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
+        for fault in _found(counts[rows], ended[rows], contexts[rows], interval, clock)
+    ]
     levels = [tuple(row) for row in contexts.tolist()]
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in faults))
 
@@ -87,13 +104,14 @@ def _found(
         return faults + _of_contexts(
             contexts, quantities, used, np.zeros(len(contexts), dtype=bool)
         )
-    state = np.where(used[..., None, None], measured.state, 0.0).sum(axis=1)
+    state = _sums_of_runs(measured.state, used)
     capped, time = at_caps(contexts, state), state[..., 0]
     excused = (capped * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
     moved = _of_contexts(contexts, quantities, used, excused)
     # segments of an exchanged context look stretched: it is exchanged back before
     labels = _exchanged_back(contexts, moved)
     parts = np.where(used[..., None, None], measured.state, np.nan)
+    parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]  # what every run holds
     parts = parts.reshape(*used.shape, _SEGMENTS, -1, parts.shape[3]).sum(axis=3)
     capped = at_caps(labels, state).reshape(len(contexts), _SEGMENTS, -1).mean(axis=2)
     stretches = find_stretches(labels, parts, capped)
@@ -110,23 +128,28 @@ def _found(
 
 
 def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
-    """Time [s] of every run and its totals of the counters but the clock, (n, runs, k)."""
-    totals = np.where(used[..., None], np.nansum(counts, axis=2), 0.0)
+    """Time [s] of every run and its totals of the counters but the clock, (n, runs, k).
+
+    NaN for what a run does not hold.
+    """
+    held = np.isfinite(counts).any(axis=2) & used[..., None]
+    totals = np.where(held, np.nansum(counts, axis=2), np.nan)
     if clock:
         totals = np.delete(totals, clock - 1, axis=2)
-    return np.concatenate([np.where(used, duration, 0.0)[..., None], totals], axis=2)
+    return np.concatenate([np.where(used, duration, np.nan)[..., None], totals], axis=2)
 
 
 def _of_contexts(contexts: Floats, quantities: Floats, used: Bools, excused: Bools) -> list[Fault]:
     """Contexts that were slowed down, fit no other, or changed places, by the runs used."""
-    kept = np.flatnonzero(used.any(axis=1))
-    used, quantities = used[kept], np.where(used[kept][..., None], quantities[kept], 0.0)
-    means = quantities.sum(axis=1) / used.sum(axis=1)[:, None]
+    held = np.isfinite(quantities) & used[..., None]
+    kept = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
+    held, quantities = held[kept], np.where(held[kept], quantities[kept], 0.0)
+    means = quantities.sum(axis=1) / held.sum(axis=1)
     suspects = find_suspects(
         contexts[kept],
         means[:, 0],
         means[:, 1:],
-        _variance(quantities, used, means),
+        _variance(quantities, held, means),
         excused[kept],
     )
     faults = []
@@ -150,10 +173,21 @@ def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:
     return labels
 
 
-def _variance(quantities: Floats, used: Bools, means: Floats) -> Floats:
+def _sums_of_runs(state: Floats, used: Bools) -> Floats:
+    """Of the runs of each context (n, runs, bins, k) that are used, (n, bins, k).
+
+    As many of a quantity that some runs do not hold as there would be if they did.
+    """
+    seen = np.isfinite(state) & used[..., None, None]
+    sums, many = np.where(seen, state, 0.0).sum(axis=1), seen.sum(axis=1)
+    runs = used.sum(axis=1)[:, None, None]
+    return np.where(many == runs, sums, sums * (runs / np.maximum(many, 1)))
+
+
+def _variance(quantities: Floats, held: Bools, means: Floats) -> Floats:
     """Of the logarithms of means over runs (n, runs, 1 + k), as runs tell it, (n, 1 + k)."""
-    few = used.sum(axis=1)[:, None]
-    square = np.where(used[..., None], (quantities - means[:, None]) ** 2, 0.0).sum(axis=1)
+    few = held.sum(axis=1)
+    square = np.where(held, (quantities - means[:, None]) ** 2, 0.0).sum(axis=1)
     floor = 0.01 * means.mean(axis=0)
     own = square / np.maximum(few - 1, 1) / few / np.maximum(means + floor, 1e-300) ** 2
     return np.where(few > 1, own, 0.0)

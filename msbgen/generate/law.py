@@ -38,7 +38,7 @@ class Law(Protocol):
 
     @property
     def duration(self) -> Floats:
-        """Measured execution times (n_known, n_runs) [s], NaN where a run is missing."""
+        """Measured execution times (n_known, n_runs) [s], NaN where one is missing or was cut."""
         ...
 
     @property

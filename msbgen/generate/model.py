@@ -23,9 +23,11 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.contexts import Hull, to_unit_range
 from msbgen.data.arrays import POSITIVE, StoredArrays, digest
 from msbgen.data.check import validate_profiles
+from msbgen.data.partial import is_partial, partial_attrs, unended_counters
 from msbgen.data.schema import (
     check_units,
     checked_contexts,
+    complete_array,
     context_table,
     count_array,
     counter_attrs,
@@ -36,6 +38,7 @@ from msbgen.data.schema import (
     join_profiles,
     make_profiles,
     resource_attrs,
+    same_level,
     sampling_interval,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
@@ -68,8 +71,6 @@ _FAR = 1e3
 _MOST_KNOWN = 1_000
 # Share of the machine's memory that one context may take: several are worked on at a time.
 _MEMORY_SHARE = 0.05
-# Files come out at a third of the size of their counts or larger.
-_PACKED_SHARE = 0.25
 # Intervals that the longest run of a model may have.
 _MOST_ROWS = 1e9
 # Counts in a block of contexts [bytes], and contexts that a law answers together.
@@ -276,7 +277,7 @@ class ProfileModel:
             counters=self.counters,
             replicate="sample",
             attrs=attrs,
-            extrapolated=self._hull.outside(some),
+            extrapolated=self.extrapolated(some),
         )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -344,9 +345,8 @@ class ProfileModel:
         stored.want(len(contexts) > 0, "number of contexts", 0, "one or more")
         duration = stored.numbers("duration", (len(contexts), None), within=POSITIVE, missing=True)
         stored.want(
-            bool(np.isfinite(duration).any(axis=1).all()), stored.named("duration"), "NaN", "a run "
-            "of every context",
-        )  # fmt: skip
+            bool(np.isfinite(duration).any()), stored.named("duration"), "NaN", "a run's end"
+        )
         rows = np.nanmax(duration) / float(interval or 1)
         stored.want(
             rows < _MOST_ROWS, "longest run in intervals", rows, f"less than {_MOST_ROWS:g}"
@@ -370,7 +370,21 @@ class ProfileModel:
 
     @cached_property
     def _hull(self) -> Hull:
-        return Hull.of(self.law.contexts)
+        return Hull.of(self.law.contexts[self._ended])
+
+    @cached_property
+    def _ended(self) -> NDArray[np.bool_]:
+        """Known contexts of which some run went on to its end, (n_known,)."""
+        return np.asarray(np.isfinite(self.law.duration).any(axis=1))
+
+    def extrapolated(self, query: Floats) -> NDArray[np.bool_]:
+        """Contexts (n_query, n_resources) outside the hull of those with a run that ended.
+
+        And those of which every run was cut, wherever they are.
+        """
+        cut = self.law.contexts[~self._ended]
+        known = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
+        return self._hull.outside(query) | known
 
     def checked(self, contexts: ArrayLike) -> Floats:
         """Contexts to answer for, (n_query, n_resources).
@@ -425,32 +439,6 @@ def _checked_times(times: ArrayLike) -> Floats | float:
     return ends
 
 
-def expected_size(
-    dataset: xr.Dataset,
-    n_contexts: int,
-    *,
-    kind: Kind = "max_likelihood",
-    times: float | None = None,
-    n_samples: int = 10,
-) -> float:
-    """What a file of generated profiles takes on disk at least [bytes], known before the fit.
-
-    Parameters
-    ----------
-    dataset : xarray.Dataset
-        The measured profiles.
-    n_contexts : int
-    kind, n_samples
-        As for :meth:`ProfileModel.generate`.
-    times : float
-        Output interval [s]; None for the measured one.
-    """
-    samples = n_samples if kind == "sample" else 1
-    interval = sampling_interval(dataset) if times is None else times
-    rows = float(np.nanmean(duration_array(dataset))) / interval
-    return _PACKED_SHARE * 4.0 * samples * len(counter_names(dataset)) * rows * n_contexts
-
-
 def fit_profiles(
     dataset: xr.Dataset,
     settings: Settings = DEFAULT,
@@ -495,7 +483,7 @@ def fit_profiles(
         law, findings = _FITS[type(settings)](dataset, settings, rng, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{_place(dataset)}: {error}") from None
-    attrs = inherited_attrs(dataset)
+    attrs = {**inherited_attrs(dataset), **partial_attrs(dataset)}
     if findings:
         attrs["faults"] = name_faults(dataset, findings)
     return ProfileModel(
@@ -515,8 +503,8 @@ def doubt_contexts(dataset: xr.Dataset) -> list[str]:
     if "kind" in dataset.attrs or not 1 < dataset.sizes["context"] <= _MOST_KNOWN:
         return []
     counts, duration, table, interval = _measured(dataset)
-    clock = progress_clock(dataset)
-    return name_faults(dataset, find_faults(counts, duration, table, interval, clock))
+    clock, complete = progress_clock(dataset), complete_array(dataset)
+    return name_faults(dataset, find_faults(counts, duration, table, interval, clock, complete))
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
@@ -534,15 +522,17 @@ def _fit_progress(
             f"keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, "
             f"{-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
         )
-    clock = progress_clock(dataset, settings)
+    clock, complete = progress_clock(dataset, settings), complete_array(dataset)
+    for sentence in unended_counters(dataset):
+        raise MeasurementError(sentence)
     counts, duration, table, interval = _measured(dataset)
-    findings = find_faults(counts, duration, table, interval, clock)
+    findings = find_faults(counts, duration, table, interval, clock, complete)
     for sentence in name_faults(dataset, findings):
         _log.warning("%s", sentence)
     own = findings.mend(counts, duration, table)
     law = ProgressLaw.fit(
         own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
-        worth=own.worth, progress=progress,
+        worth=own.worth, complete=complete[own.kept], progress=progress,
     )  # fmt: skip
     _warn_of_lost_counts(dataset, law, own.kept)
     return law, findings
@@ -554,6 +544,11 @@ def _fit_elapsed(
     rng: np.random.Generator | int,
     progress: OnProgress | None,
 ) -> tuple[ElapsedLaw, Findings]:
+    if is_partial(dataset):
+        raise MeasurementError(
+            "some runs lack counters or were cut; the paper's preset wants whole ones: take the "
+            "default preset, or keep the runs that hold everything."
+        )
     law = ElapsedLaw.fit(*_measured(dataset), settings, rng=rng, progress=progress)
     return law, Findings()  # the paper's law takes everything as it was measured
 

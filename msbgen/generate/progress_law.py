@@ -103,7 +103,7 @@ class ProgressLaw:
     settings : ProgressSettings
     contexts : ndarray, (n_known, n_resources)
     duration : ndarray, (n_known, n_runs)
-        Measured execution times [s], NaN where a run is missing.
+        Measured execution times [s], NaN where a run is missing or was cut.
     interval : float
         Sampling interval [s].
     centre : Centre
@@ -133,6 +133,7 @@ class ProgressLaw:
         *,
         pace: ArrayLike = 1.0,
         worth: ArrayLike = 1.0,
+        complete: ArrayLike = True,
         progress: OnProgress | None = None,
     ) -> ProgressLaw:
         """Fit the trend, and measure the runs from it.
@@ -142,9 +143,10 @@ class ProgressLaw:
         Parameters
         ----------
         counts : ndarray, (n_known, n_runs, n_times, n_counters)
-            Events per interval, NaN once a run has ended.
+            Events per interval, NaN once a run has ended or was cut, and throughout a run that
+            does not hold the counter; every run holds the clock.
         duration : ndarray, (n_known, n_runs)
-            [s], NaN where a run is missing.
+            [s], NaN where a run is missing; until the cut of a run that was cut.
         contexts : ndarray, (n_known, n_resources)
         interval : float
             [s]
@@ -155,13 +157,17 @@ class ProgressLaw:
             How many times longer each run was measured to take than `duration` says.
         worth : array_like, broadcastable to (n_known,)
             What a run of each context counts in a trend, at most 1.
+        complete : array_like of bool, broadcastable to (n_known, n_runs)
+            Which runs went on to their end.
         progress : callable
             Called with (done, total) stages.
 
         Raises
         ------
         MeasurementError
-            The clock counted nothing in every run of a context.
+            The clock counted nothing in every run of a context; no run went on to its end.
+        msbgen.bridge.solve.NotConvergedError
+            The solver that couples groups of counters did not reach its tolerance.
         """
         stages = 3 + settings.sharpenings
         done = iter(range(1, stages + 1))
@@ -173,7 +179,7 @@ class ProgressLaw:
         paces = np.broadcast_to(np.asarray(pace, dtype=float), duration.shape)
         # a run that took f times as long counted in f times as long intervals
         steps = interval / paces if (paces != 1.0).any() else interval
-        runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth)
+        runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
         step()
         trend, state = sharpened_trend(runs, settings.segments, settings.sharpenings, step)
         centre = Centre.fit(
@@ -184,9 +190,10 @@ class ProgressLaw:
             bandwidth=settings.bandwidth,
             pace=paces,
         )
-        residuals = Residuals.fit(runs, state, centre)
+        residuals = Residuals.fit(runs, state, centre, epsilon=settings.epsilon, tol=settings.tol)
         step()
-        return cls(settings, contexts, duration, interval, centre, residuals)
+        ended = np.where(complete, duration, np.nan)
+        return cls(settings, contexts, ended, interval, centre, residuals)
 
     def check(self, query: Floats) -> None:
         """Raise ArgumentError where a context has no place in the coordinates of the trends."""

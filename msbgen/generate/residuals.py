@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.arrays import LOGARITHMS, StoredArrays
 from msbgen.generate.centre import Centre, log_ratio
+from msbgen.generate.lending import find_lenders, lend
 from msbgen.generate.runs import Runs
 
 Floats = NDArray[np.float64]
@@ -50,23 +51,38 @@ class Residuals:
     total_residual: Floats
 
     @classmethod
-    def fit(cls, runs: Runs, state: Floats, centre: Centre) -> Residuals:
-        """Measure the runs' states (n, bins, k) from the centre of the known contexts."""
-        fitted = centre.of_known()[runs.context]
+    def fit(
+        cls, runs: Runs, state: Floats, centre: Centre, *, epsilon: float, tol: float
+    ) -> Residuals:
+        """Measure the runs' states (n, bins, k) from the centre of the known contexts.
+
+        What a run was not seen to do is lent by others (:mod:`msbgen.generate.lending`), coupled
+        with the given weight of the entropy and tolerance.
+        """
+        fitted = centre.of_known(runs.holders)[runs.context]
         bins, k = state.shape[1:]
         parts = (len(state), centre.segments, -1, k)
         own_parts, fitted_parts = (a.reshape(parts).sum(axis=2) for a in (state, fitted))
         # the mean over all bins of what has been reached there
         reached = (fitted * np.arange(bins, 0, -1)[:, None]).mean(axis=(0, 1))
         ahead = log_ratio(own_parts.cumsum(axis=1), fitted_parts.cumsum(axis=1), reached)
-        total = centre.totals(runs.contexts)[runs.context]
-        return cls(
-            runs.context,
-            _unbiased(log_ratio(state, fitted), runs),
-            _unbiased(log_ratio(own_parts, fitted_parts), runs),
-            _unbiased(ahead, runs),
-            np.log(runs.run_total / total),
+        residual, coarse, lag = (
+            _unbiased(log, runs)
+            for log in (log_ratio(state, fitted), log_ratio(own_parts, fitted_parts), ahead)
         )
+        total = np.log(runs.run_total / centre.totals(runs.contexts)[runs.context])
+        if not np.isfinite(coarse).all():
+            lender = find_lenders(
+                coarse, lag, centre.place[runs.context], runs.context, epsilon=epsilon, tol=tol
+            )
+            residual, coarse = lend(residual, lender), lend(coarse, lender)
+            # who was cut ends as the run does that it is lent from
+            last = lender[:, -1, 0]
+            total = np.where(np.isfinite(runs.expected), total[last], total)
+            parts_then = (fitted * np.exp(residual)).reshape(parts).sum(axis=2)
+            then = log_ratio(parts_then.cumsum(axis=1), fitted_parts.cumsum(axis=1), reached)
+            lag = np.where(np.isfinite(lag), lag, then)
+        return cls(runs.context, residual, coarse, lag, total)
 
     @cached_property
     def factor(self) -> Floats:
@@ -124,7 +140,7 @@ def _unbiased(residual: Floats, runs: Runs) -> Floats:
     Spread by √(R/(R−1)), R its number of runs, and shifted so that the mean of the exponentials
     is one.  A single run's residual is as it is.
     """
-    n_runs = runs.n_runs[runs.context, None, None]
+    n_runs = runs.seen(residual)[runs.context]
     spread = residual * np.sqrt(n_runs / np.maximum(n_runs - 1.0, 1.0))
     excess = np.log(runs.means(np.exp(spread)))[runs.context]
     return np.where(n_runs > 1, spread - excess, residual)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.errors import MeasurementError
 from msbgen.generate.clock import lost_counts, sharpen, to_progress, uniform_knots
+from msbgen.generate.partial import expected_totals, fill_means
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -42,11 +43,15 @@ class Runs:
     clock : int
         0 for wall time, 1 + k for counter k.
     state : ndarray, (n, bins, k)
-        Amounts per bin of progress, spread evenly within the sampling intervals.
+        Amounts per bin of progress, spread evenly within the sampling intervals; NaN where a run
+        holds no such counter, and from where it was cut.
     total : ndarray, (n_known, n_runs)
-        What the clock counted in each run; NaN for runs that are missing or lost counts.
+        What the clock counted in each run, or would have counted in one that was cut; NaN for runs
+        that are missing or lost counts.
     worth : ndarray, (n_known,)
         What a run of each context counts in a trend, at most 1.
+    expected : ndarray, (n,)
+        What the clock would have counted in runs that were cut; NaN for the others.
     """
 
     contexts: Floats
@@ -58,6 +63,7 @@ class Runs:
     state: Floats
     total: Floats
     worth: Floats
+    expected: Floats
 
     @classmethod
     def of(
@@ -69,6 +75,7 @@ class Runs:
         clock: int,
         bins: int,
         worth: ArrayLike = 1.0,
+        complete: ArrayLike = True,
     ) -> Runs:
         """Runs on their progress clock; those that lost counts are left out.
 
@@ -85,15 +92,22 @@ class Runs:
             Bins of progress.
         worth : array_like, broadcastable to (n_known,)
             What a run of each context counts in a trend, at most 1.
+        complete : array_like of bool, broadcastable to (n_known, n_runs)
+            Which runs went on to their end.
 
         Raises
         ------
         MeasurementError
-            The clock counted nothing in every run of a context.
+            The clock counted nothing in every run of a context; no run went on to its end.
         """
         knots, steps = uniform_knots(bins), np.asarray(interval, dtype=float)
-        measured = to_progress(counts, duration, interval, knots=knots, clock=clock)
-        used = usable_runs(measured.total, clock)
+        whole = np.broadcast_to(np.asarray(complete, dtype=bool), duration.shape)
+        expected = expected_totals(counts, duration, contexts, clock, whole)
+        measured = to_progress(
+            counts, duration, interval, knots=knots, clock=clock, expected=expected
+        )
+        used = usable_runs(np.where(whole, measured.total, np.nan), clock)
+        used |= ~whole & (measured.total > 0)
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise MeasurementError(
@@ -112,6 +126,7 @@ class Runs:
             measured.state[context, run],
             np.where(used, measured.total, np.nan),
             np.broadcast_to(np.asarray(worth, dtype=float), (len(contexts),)),
+            expected[context, run],
         )
 
     @cached_property
@@ -130,9 +145,27 @@ class Runs:
         return self.total[np.isfinite(self.total)]
 
     def means(self, state: Floats) -> Floats:
-        """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k)."""
+        """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k).
+
+        Over those that were seen there, of which each is a number; NaN where none was.
+        """
         first = np.searchsorted(self.context, np.arange(len(self.contexts)))
-        return np.add.reduceat(state, first, axis=0) / self.n_runs[:, None, None]
+        seen = np.isfinite(state)
+        if seen.all():
+            return np.add.reduceat(state, first, axis=0) / self.n_runs[:, None, None]
+        sums = np.add.reduceat(np.where(seen, state, 0.0), first, axis=0)
+        many = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
+        return np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
+
+    def seen(self, state: Floats) -> Indices:
+        """Runs of each context of which a state (n, bins, k) is a number, (n_known, bins, k)."""
+        first = np.searchsorted(self.context, np.arange(len(self.contexts)))
+        return np.add.reduceat(np.isfinite(state), first, axis=0, dtype=np.int64)
+
+    @cached_property
+    def holders(self) -> Indices:
+        """Runs of each known context that hold each quantity, (n_known, k)."""
+        return self.seen(self.state[:, :1])[:, 0]
 
     def sharpened(self, trend: Trend) -> Floats:
         """Amounts per bin of progress, placed in the intervals by a trend, (n, bins, k)."""
@@ -145,6 +178,7 @@ class Runs:
             knots=uniform_knots(prior.shape[1]),
             clock=self.clock,
             shared_steps=_SHARED_STEPS,
+            expected=self.expected,
         ).state
 
 
@@ -170,9 +204,13 @@ def sharpened_trend(
     state : ndarray, (n, bins, k)
     """
     state = runs.state
+    means = runs.means(state)
+    if np.isnan(means).any():  # caps are sought among whole states
+        rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
+        means = fill_means(means, rough)
     trend = fit_trend(
         runs.contexts,
-        runs.means(state),
+        means,
         weights=runs.weight,
         # a cap is on a counter per time, which is a state only where time is not the clock
         find_caps=runs.clock != 0,
@@ -181,7 +219,7 @@ def sharpened_trend(
     done()
     for _ in range(sharpenings):
         state = runs.sharpened(trend)
-        trend = trend.refit(runs.means(state), weights=runs.weight)
+        trend = trend.refit(fill_means(runs.means(state), trend), weights=runs.weight)
         done()
     return trend, state
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
+import partials
 from held import grid_groups, held_out
 from msbgen.bounds.heldout import HeldOut, leave_out
+from msbgen.bounds.model import calibrate_model
 from msbgen.data.arrays import StoredArrays
 from msbgen.data.schema import count_array
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
@@ -311,3 +313,40 @@ def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration
     with pytest.raises(ProfileError, match=message) as error:
         HeldOut.from_arrays(model.law, stored(arrays))
     assert "\n" not in str(error.value)
+
+
+def test_runs_that_were_cut_say_nothing_of_bounds(task, quick, grid):
+    places = [(2, 0), (2, 1), *((7, r) for r in range(4))]
+    spoilt = partials.cut(task.copy(deep=True), places)
+    model = fit_profiles(spoilt, quick)
+    held = leave_out(model.law, count_array(spoilt))
+    ended = spoilt["complete"].values == 1
+    np.testing.assert_array_equal(held.duration, spoilt["duration"].values[ended])
+    np.testing.assert_array_equal(held.n_runs, ended.sum(axis=1))
+    assert 7 not in held.context  # nobody knows how long it takes
+    assert 2 in held.context
+    assert held.weight.sum() == pytest.approx(1.0)
+    assert len(held.state) == len(held.row)
+    calibrated = calibrate_model(model, spoilt)
+    assert calibrated.bounds(grid[[2, 7]], 0.1)["extrapolated"].values.tolist() == [0, 1]
+
+
+def test_what_some_runs_hold_is_bounded_and_banded_by_these(task, quick, grid):
+    grouped = partials.in_groups(task.copy(deep=True))
+    calibrated = calibrate_model(fit_profiles(grouped, quick), grouped)
+    held = calibrated.calibration.held
+    holds, share = held.holding(2)
+    np.testing.assert_array_equal(holds, np.isfinite(held.state[:, 0, 2]))
+    assert holds.mean() == pytest.approx(0.5)
+    assert share.sum() == pytest.approx(1.0)
+    of_misses = held.of_total(2)
+    np.testing.assert_allclose(
+        of_misses.duration, np.nansum(grouped["cache_misses"][:, 1::2], axis=2).ravel(), rtol=1e-5
+    )
+    assert of_misses.weight.sum() == pytest.approx(1.0)
+    # as many of the runs that hold it are inside as of those of the whole measurement
+    lower, upper = calibrated.calibration.bands(grid, 0.1, holds="segment")
+    inside = (held.state > lower[held.context[held.row]]) & (
+        held.state < upper[held.context[held.row]]
+    )
+    assert inside[holds, :, 2].mean() > 0.9

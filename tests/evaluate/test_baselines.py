@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+import xarray as xr
 
 import oracles
+import partials
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
     context_table,
@@ -9,7 +11,7 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
 )
-from msbgen.errors import ArgumentError
+from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 
@@ -167,3 +169,31 @@ def test_a_counter_that_is_zero_everywhere_does_not_choose_the_bandwidth(measure
     wanted = BASELINES["kernel_mean"](without, [[3.0, 1.5]])
     got = BASELINES["kernel_mean"](silent, [[3.0, 1.5]])
     np.testing.assert_allclose(got["instructions"], wanted["instructions"])
+
+
+def test_means_are_over_the_runs_that_hold_a_counter_and_until_they_were_cut():
+    whole, grouped = partials.whole(), partials.in_groups(partials.whole())
+    mean = mean_profiles(grouped)
+    for name, runs in (("cache_requests", slice(0, None, 2)), ("cache_misses", slice(1, None, 2))):
+        wanted = mean_profiles(whole.isel(run=runs))[name].values
+        shared = min(wanted.shape[1], mean.sizes["time"])
+        np.testing.assert_allclose(mean[name].values[:, :shared], wanted[:, :shared], rtol=1e-5)
+    cut = partials.cut(partials.whole(), [(0, 1)])
+    rows = int(np.isfinite(cut["instructions"].values[0, 1]).sum())
+    own, others = whole["instructions"].values[0], np.delete(whole["instructions"].values[0], 1, 0)
+    got = mean_profiles(cut)["instructions"].values[0]
+    np.testing.assert_allclose(got[:rows], own[:, :rows].mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(
+        got[rows : rows + 3], others[:, rows : rows + 3].mean(axis=0), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_contexts_that_nobody_saw_the_end_of_are_left_out(name):
+    spoilt = partials.cut(partials.whole(), [(4, r) for r in range(4)])
+    kept = partials.whole().isel(context=[0, 1, 2, 3, 5, 6, 7, 8])
+    asked = [[4.0, 1.5]]
+    xr.testing.assert_identical(BASELINES[name](spoilt, asked), BASELINES[name](kept, asked))
+    every = [(c, r) for c in range(9) for r in (0, 2)]
+    with pytest.raises(MeasurementError, match="in no context do runs that went on"):
+        BASELINES[name](partials.cut(partials.in_groups(partials.whole()), every), asked)

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 
+import partials
 from msbgen.data.schema import context_table, counter_names, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.baselines import mean_profiles, nearest_context
@@ -259,3 +260,18 @@ def test_halves_of_the_runs_are_scored_as_methods_are(measured, truth):
     np.testing.assert_array_equal(found[0], wanted[0])
     alone = score_halves(measured, truth.isel(run=[0]))["score"]
     assert np.isnan(alone).all()
+
+
+def test_a_partial_truth_is_compared_with_what_it_holds():
+    whole, grouped = partials.whole(), partials.in_groups(partials.whole())
+    plain, partial = (
+        score_methods(whole, truth, ["nearest_context"])["score"].sel({"method": "nearest_context"})
+        for truth in (whole, grouped)
+    )
+    assert float(partial.sel(metric="ndtw").max()) < 0.05
+    # no run holds all counters: nothing is known of clouds of them
+    assert partial.sel(metric="energy_distance").isnull().all()
+    assert plain.sel(metric="energy_distance").notnull().all()
+    cut = partials.cut(partials.whole(), [(3, r) for r in range(4)])
+    with pytest.raises(ProfileError, match=r"no run of some counter that went on .* context 3"):
+        score_methods(whole, cut, ["nearest_context"])

@@ -220,3 +220,32 @@ def test_a_bad_prior_is_refused():
         sharpen(np.ones((2, 2)), 2.0, 1.0, -np.ones(2), knots=[0.0, 1.0])
     with pytest.raises(ValueError, match="prior has shape"):
         sharpen(np.ones((2, 2)), 2.0, 1.0, np.ones((3, 2)), knots=[0.0, 1.0])
+
+
+@pytest.mark.parametrize("clock", [0, 1])
+def test_a_run_that_was_cut_is_known_until_there(clock):
+    """As the same run whole, in the bins that it reached the end of."""
+    counts = np.stack([np.arange(1.0, 11.0), 20 - np.arange(1.0, 11.0)], axis=1)
+    knots = np.linspace(0, 1, 8)
+    whole = to_progress(counts, 1.0, 0.1, knots=knots, clock=clock)
+    cut = np.where(np.arange(10)[:, None] < 6, counts, np.nan)
+    some = np.stack([counts, cut])
+    expected = np.array([np.nan, whole.total])
+    runs = to_progress(some, [1.0, 0.6], 0.1, knots=knots, clock=clock, expected=expected)
+    np.testing.assert_array_equal(runs.state[0], whole.state)
+    seen = int(0.6 * 7) if clock == 0 else int(21 / 55 * 7)
+    np.testing.assert_allclose(runs.state[1, :seen], whole.state[:seen])
+    assert np.isnan(runs.state[1, seen:]).all()
+    assert runs.total.tolist() == [float(whole.total)] * 2
+    prior = np.ones((7, 2))
+    sharp = sharpen(
+        some, [1.0, 0.6], 0.1, prior, knots=knots, clock=clock, expected=expected, shared_steps=2
+    )
+    assert np.isnan(sharp.state[1]).any(axis=1).tolist() == [j >= seen for j in range(7)]
+
+
+def test_a_run_that_was_cut_had_not_ended_whatever_it_was_expected_to_count():
+    counts = np.full((4, 1), 10.0)
+    runs = to_progress(counts, 0.4, 0.1, knots=[0.0, 0.5, 1.0], clock=1, expected=20.0)
+    assert runs.total == pytest.approx(40.0)
+    assert np.isfinite(runs.state[:, 0]).tolist() == [True, False]

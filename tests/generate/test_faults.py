@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import msbgen
+import partials
 from conftest import synthetic_task
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.generate.clock import resample
 from msbgen.generate.faults import find_faults, name_faults
+from msbgen.generate.model import doubt_contexts
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 
@@ -91,3 +93,12 @@ def test_a_model_file_of_damaged_findings_is_refused(clean, tmp_path):
 def test_too_few_contexts_tell_nothing(clean):
     few = clean.isel(context=slice(0, 4))
     assert not find_faults(*arrays(few), sampling_interval(few), 1)
+
+
+@pytest.mark.parametrize(
+    "spoil", [partials.in_groups, lambda ds: partials.cut(ds, [(c, 1) for c in range(20)])]
+)
+def test_a_slow_context_is_named_among_partial_measurements(clean, spoil):
+    assert doubt_contexts(spoil(clean.copy(deep=True))) == []
+    (sentence,) = doubt_contexts(spoil(slowed(clean, 9, 2.0)))
+    assert f"context 9 (cache_ways={clean['cache_ways'].values[9]:g}" in sentence

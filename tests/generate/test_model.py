@@ -23,7 +23,7 @@ from msbgen.data.schema import (
 from msbgen.data.store import write_blocks, write_profiles
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
-from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, expected_size, fit_profiles
+from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
 
 KINDS = ("max_likelihood", "mean", "sample")
 COARSE = ElapsedSettings(snapshot_interval=0.03)
@@ -303,14 +303,6 @@ def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried(mea
         model.stream([[2.0, 1.0]], kind="mean", times=1e-12)
     with pytest.raises(ArgumentError, match="ask for fewer samples, or a longer interval"):
         model.stream([[2.0, 1.0]], kind="sample", n_samples=10**12)
-
-
-def test_files_come_out_at_least_as_large_as_expected(measured, tmp_path):
-    model, query = fit_profiles(measured, QUICK), all_contexts(measured)
-    for options in ({"kind": "mean", "times": 0.001}, {"kind": "sample", "n_samples": 40}):
-        write_blocks(model.stream(query, **options), tmp_path / "a.nc", overwrite=True)
-        expected = expected_size(measured, len(query), **options)
-        assert expected < (tmp_path / "a.nc").stat().st_size < 20 * expected + 50_000
 
 
 def test_contexts_outside_the_hull_are_marked(measured):

@@ -1,0 +1,349 @@
+"""Partial measurements: groups of counters, runs that were cut, samples that were lost.
+
+``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]``
+
+Six programs are replayed from their traces, so that what was taken away is known.  A design is a
+number of contexts and of runs that hold each counter.  Cases: (a) requests and misses in different
+runs; (b) misses on demand and prefetched ones as counters of their own, in different runs: both
+follow the page colouring, so they depend; (c) half of the runs in the slowest third of contexts cut
+at half; (d) all runs there cut, each at a random place; (e) 2 % of samples lost, for good (e lost)
+or held by the next (e carried); (f) groups, cuts as in (c) and lost samples at once.
+
+Peers: *limit*, all counters in the same runs, whole; *whole runs*, what is left without the partial
+ones; *independent*, groups joined at random within a context; *nearest run*, each run joined with
+the one whose time is the nearest all along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from itertools import product
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
+
+import msbgen
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    counter_attrs,
+    duration_array,
+    make_profiles,
+    resource_attrs,
+    sampling_interval,
+)
+from msbgen.platform import PlatformConfig
+from msbgen.platform.replay import _Program, replay
+from msbgen.platform.trace import read_trace
+
+Floats = NDArray[np.float64]
+Method = Callable[[xr.Dataset, Any], xr.Dataset]
+
+CASES = ("a", "b", "c", "d", "e lost", "e carried", "f")
+DESIGNS = ("27x3", "125x10")
+# Test contexts, every so many of those that ship, and runs of each.
+_EVERY, _TRUTH_RUNS, _SAMPLES = 8, 30, 30
+# Seeds of the replays: what is measured, and what is tested.
+_MEASURED, _TRUTH = 21, 22
+_SLOWEST, _LOST = 1 / 3, 0.02
+_RATES = (0.05, 0.1)
+
+
+# ------------------------------------------------------------------------------------- replays
+
+
+def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool) -> xr.Dataset:
+    """Whole runs; with `streams` misses on demand and prefetched ones instead of requests."""
+    trace = read_trace(PROFILES / "traces" / f"{task}.nc")
+    if not streams:
+        return replay(trace, contexts, runs, rng=seed)
+    plain = _Program.table
+
+    def demanded(
+        program: _Program, ways: int, colouring: int, config: PlatformConfig
+    ) -> tuple[Floats, ...]:
+        events, *times = plain(program, ways, colouring, config)
+        events = events.copy()
+        events[:, 1] = program.histogram[colouring, 0, ways:].sum(axis=0)
+        return events, *times
+
+    with patch.object(_Program, "table", demanded):
+        ds = replay(trace, contexts, runs, rng=seed)
+    counts = count_array(ds)
+    # the second is the sum of it and all misses, in float32
+    demand = np.clip(counts[..., 1] - counts[..., 2], 0.0, counts[..., 2])
+    counts = np.stack([counts[..., 0], demand, counts[..., 2] - demand], axis=-1)
+    names = ("instructions", "demand_misses", "prefetched_misses")
+    return _rebuilt(ds, counts, duration_array(ds), {name: {} for name in names})
+
+
+def known_contexts(task: str, n: int) -> Floats:
+    """The contexts of the grid that ships, 125, or those of it at every second level, 27."""
+    table = context_table(msbgen.read_profiles(PROFILES / f"{task}.nc"))
+    if n == len(table):
+        return table
+    return table[np.all([np.isin(c, np.unique(c)[::2]) for c in table.T], axis=0)]
+
+
+def _rebuilt(
+    ds: xr.Dataset,
+    counts: Floats,
+    duration: Floats,
+    counters: dict[str, dict[str, Any]] | None = None,
+    complete: NDArray[np.bool_] | None = None,
+) -> xr.Dataset:
+    return make_profiles(
+        counts, duration, context_table(ds), interval=sampling_interval(ds),
+        resources=resource_attrs(ds), counters=counters or counter_attrs(ds),
+        attrs={k: v for k, v in ds.attrs.items() if k in ("task", "platform", "source")},
+        complete=complete,
+    )  # fmt: skip
+
+
+# -------------------------------------------------------------------------- what is taken away
+
+
+def in_groups(ds: xr.Dataset) -> xr.Dataset:
+    """The second counter in the runs with even numbers only, the third in the others."""
+    counts = count_array(ds)
+    counts[:, 1::2, :, 1] = np.nan
+    counts[:, 0::2, :, 2] = np.nan
+    return _rebuilt(ds, counts, duration_array(ds))
+
+
+def cut(ds: xr.Dataset, ends: Floats) -> xr.Dataset:
+    """Runs cut at shares (n, runs) of their durations, at a whole interval; 1 for none."""
+    counts, duration, interval = count_array(ds), duration_array(ds).copy(), sampling_interval(ds)
+    complete = ends >= 1
+    kept = np.maximum(np.floor(ends * duration / interval), 1).astype(int)
+    for c, r in np.argwhere(~complete):
+        counts[c, r, kept[c, r] :] = np.nan
+        duration[c, r] = kept[c, r] * interval
+    return _rebuilt(ds, counts, duration, complete=complete)
+
+
+def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
+    """2 % of the samples of every run missing; the next holds what was missed, or it is lost."""
+    counts = count_array(ds)
+    there = np.isfinite(counts).any(axis=-1)
+    last = there & ~np.roll(np.isfinite(counts).any(axis=-1), -1, axis=2)
+    last[:, :, -1] = there[:, :, -1]
+    gone = there & (rng.random(there.shape) < _LOST) & ~last
+    if kind == "carried":
+        for t in range(counts.shape[2] - 1):
+            counts[:, :, t + 1] += np.where(gone[:, :, t, None], counts[:, :, t], 0.0)
+    counts[gone] = np.nan
+    complete = ds["complete"].values.astype(bool) if "complete" in ds else None
+    labels = {name: {**label, "gaps": kind} for name, label in counter_attrs(ds).items()}
+    return _rebuilt(ds, counts, duration_array(ds), labels, complete)
+
+
+def taken_away(whole: xr.Dataset, case: str, seed: int) -> xr.Dataset:
+    """The partial measurements of a case."""
+    rng = np.random.default_rng([seed, *case.encode()])
+    duration = duration_array(whole)
+    slow = np.argsort(duration.mean(axis=1))[-round(_SLOWEST * len(duration)) :]
+    ends = np.ones(duration.shape)
+    if case in ("c", "f"):
+        pairs = np.arange(duration.shape[1]) // (2 if case == "f" else 1)
+        ends[slow] = np.where(pairs % 2 == 0, 0.5, 1.0)
+    if case == "d":
+        ends[slow] = rng.uniform(0.1, 0.9, (len(slow), duration.shape[1]))
+    partial = in_groups(whole) if case in "abf" else whole
+    partial = cut(partial, ends) if case in "cdf" else partial
+    kind = {"e carried": "carried", "e lost": "lost", "f": "lost"}.get(case)
+    return lost(partial, kind, rng) if kind else partial
+
+
+def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
+    """What is left without partial runs; None where nothing is."""
+    counts, duration = count_array(partial), duration_array(partial).copy()
+    names = msbgen_counters(partial)
+    raw = np.stack([partial[name].values for name in names], axis=-1)
+    inside = np.arange(raw.shape[2]) < np.isfinite(counts).any(axis=-1).sum(axis=2)[..., None]
+    whole = (np.isfinite(raw).all(axis=-1) | ~inside).all(axis=2)
+    if "complete" in partial:
+        whole &= partial["complete"].values.astype(bool)
+    if not whole.any():
+        return None
+    raw[~whole], duration[~whole] = np.nan, np.nan
+    kept = np.flatnonzero(whole.any(axis=1))
+    return _rebuilt(partial, raw, duration).isel(context=kept)
+
+
+def msbgen_counters(ds: xr.Dataset) -> list[str]:
+    return list(counter_attrs(ds))
+
+
+# --------------------------------------------------------------------------------------- peers
+
+
+def independent(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
+    """Lenders drawn at random among the runs of the same context that hold the quantity."""
+    rng = np.random.default_rng(0)
+    return _whole_lenders(coarse, run_context, lambda run, others: int(rng.choice(others)))
+
+
+def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
+    """Lenders whose time, segment by segment, is the nearest."""
+    shared = np.isfinite(coarse).all(axis=(0, 1))
+    own = np.concatenate([coarse[..., shared], lag[..., shared]], axis=2)
+    own /= own.std(axis=(0, 1))
+
+    def nearest(run: int, others: Any) -> int:
+        return int(others[((own[others] - own[run]) ** 2).sum(axis=(1, 2)).argmin()])
+
+    return _whole_lenders(coarse, run_context, nearest)
+
+
+def _whole_lenders(coarse: Floats, run_context: Any, choose: Callable[[int, Any], int]) -> Any:
+    n, _, k = coarse.shape
+    lender = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
+    held = np.isfinite(coarse).all(axis=1)
+    for run, q in product(range(n), range(k)):
+        if not held[run, q]:
+            others = np.flatnonzero(held[:, q] & (run_context == run_context[run]))
+            lender[run, :, q] = choose(run, others)
+    return lender
+
+
+_JOINED: dict[str, Callable[..., Any]] = {"independent": independent, "nearest run": nearest_run}
+
+
+def _fitted(dataset: xr.Dataset, joined: str = "") -> msbgen.ProfileModel:
+    with ExitStack() as stack:
+        if joined:
+            name = "msbgen.generate.residuals.find_lenders"
+            stack.enter_context(patch(name, _JOINED[joined]))
+        return msbgen.fit_profiles(dataset)
+
+
+def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
+    return lambda _, contexts: model.generate(contexts, kind=kind, n_samples=_SAMPLES, rng=3)
+
+
+# ------------------------------------------------------------------------------------- studies
+
+
+def study(task: str, design: str, cases: Sequence[str]) -> dict[str, Any]:
+    """Scores and coverage of every fit of a task: case -> method -> figure."""
+    contexts, runs = map(int, design.split("x"))
+    shipped = msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
+    asked = context_table(shipped)[::_EVERY]
+    out: dict[str, Any] = {}
+    for streams in (False, True):
+        mine = [case for case in cases if (case == "b") == streams]
+        if not mine:
+            continue
+        known = known_contexts(task, contexts)
+        whole = replayed(task, known, 2 * runs, _MEASURED, streams=streams)
+        truth = replayed(task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
+        train = whole.isel(run=slice(0, runs))
+        limit = _fitted(train)
+        for case in mine:
+            partial = taken_away(whole if case in "abf" else train, case, _MEASURED)
+            models = {"limit": limit, "partial": _fitted(partial)}
+            if case in "ab":
+                models |= {name: _fitted(partial, name) for name in _JOINED}
+            left = whole_runs(partial)
+            if left is not None:
+                models["whole runs"] = _fitted(left)
+            out[case] = _scored(train, truth, models)
+            for name, data in (("limit", train), ("partial", partial), ("whole runs", left)):
+                if name in models and data is not None:
+                    out[case][name] |= _coverage(models[name], data, truth)
+            if case == "d":
+                marked = models["partial"].generate(known, kind="mean")["extrapolated"].values
+                out[case]["partial"]["marked"] = int(marked.sum())
+    return out
+
+
+def _scored(
+    train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
+) -> dict[str, dict[str, float]]:
+    methods = {
+        f"{name}/{kind}": _kind(model, kind)
+        for name, model in models.items()
+        for kind in ("mean", "sample")
+    }
+    scores = msbgen.summarise(msbgen.score_methods(train, truth, methods))["methods"]
+    return {
+        name: {
+            **{m: scores[f"{name}/mean"][m] for m in ("ndtw", "ndtw_scaled", "duration_error")},
+            "energy": scores[f"{name}/sample"]["energy_distance"],
+        }
+        for name in models
+    }
+
+
+def _coverage(
+    model: msbgen.ProfileModel, measured: xr.Dataset, truth: xr.Dataset
+) -> dict[str, float]:
+    """Shares of the test runs within their bounds, by the rates that the contexts support."""
+    calibrated = msbgen.calibrate_model(model, measured)
+    took, out = duration_array(truth), {}
+    for rate in _RATES:
+        with suppress(msbgen.MeasurementError):
+            bound = calibrated.duration_bound(context_table(truth), rate)
+            out[f"within {1 - rate:.0%}"] = float((took <= bound[:, None]).mean())
+    return out
+
+
+# -------------------------------------------------------------------------------------- tables
+
+
+def run(tasks: Sequence[str], designs: Sequence[str], cases: Sequence[str]) -> None:
+    """Every design, its JSON and, of everything, the tables of the page."""
+    for design in designs:
+        results = {}
+        for task in tasks:
+            results[task] = study(task, design, cases)
+            print(design, task, results[task], flush=True)
+        if tuple(tasks) == TASKS and tuple(cases) == CASES:
+            store(RESULTS / f"partial-{design}.json", results)
+            put_into_readme(f"partial-{design}", errors_table(results))
+            put_into_readme(f"partial-{design}-joint", joint_table(results))
+        else:
+            print(f"\n{errors_table(results)}\n\n{joint_table(results)}", flush=True)
+
+
+def errors_table(results: dict[str, Any]) -> str:
+    """Errors over those of the limit, mean of the tasks (worst), and coverage."""
+    header = ["case", "method", "nDTW", "scaled", "duration error", *_within()]
+    rows = []
+    for case in next(iter(results.values())):
+        every = [result[case] for result in results.values()]
+        for name in ("limit", "partial", "whole runs"):
+            if any(name not in one for one in every):
+                continue
+            cells = []
+            for metric in ("ndtw", "ndtw_scaled"):
+                ratio = [one[name][metric] / one["limit"][metric] for one in every]
+                cells.append(f"{np.mean(ratio):.2f} ({max(ratio):.2f})")
+            cells.append(f"{np.mean([one[name]['duration_error'] for one in every]):.2%}")
+            for within in _within():
+                own = [one[name][within] for one in every if within in one[name]]
+                cells.append(f"{np.mean(own):.1%}" if own else "refused")
+            rows.append([case, name, *cells])
+    return markdown(header, rows)
+
+
+def joint_table(results: dict[str, Any]) -> str:
+    """Energy distances of the joint clouds, a column a task."""
+    rows = []
+    for case in ("a", "b"):
+        every = {task: result.get(case, {}) for task, result in results.items()}
+        for name in ("limit", "partial", "independent", "nearest run"):
+            if all(name in one for one in every.values()):
+                own = [f"{one[name]['energy']:.4f}" for one in every.values()]
+                rows.append([case, name, *own])
+    return markdown(["case", "method", *results], rows)
+
+
+def _within() -> list[str]:
+    return [f"within {1 - rate:.0%}" for rate in _RATES]

@@ -1,0 +1,76 @@
+"""Samples that were lost inside a run: what is taken to have happened there.
+
+A sample that comes late or not at all leaves a gap in a run.  Where the counter went on counting
+the next sample holds what was missed (``carried``): it is shared out over the gap at an even rate,
+and totals are kept.  Where it did not (``lost``) the rate is interpolated between the samples
+around the gap.  So is what is missing at the very end, where nothing comes after.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+CARRIED, LOST = "carried", "lost"
+KINDS = (CARRIED, LOST)
+
+# A duration this close to a whole number of intervals [intervals] has no partial one.
+_WHOLE = 1e-6
+# More intervals than any file has.
+_MOST = 2**62
+
+
+def interval_counts(duration: Floats, interval: float) -> NDArray[np.int64]:
+    """Intervals that runs of some durations [s] fill or begin, 0 for missing runs."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        length = np.clip(np.ceil(duration / interval - _WHOLE), 1, _MOST)
+    return np.where(np.isnan(duration), 0, length).astype(np.int64)
+
+
+def fill_gaps(counts: Floats, duration: Floats, interval: float, *, carried: bool) -> Floats:
+    """One counter's counts with what happened in its gaps, NaN after the end of each run.
+
+    Parameters
+    ----------
+    counts : ndarray, (n_contexts, n_runs, n_times)
+        Events per interval; NaN in gaps, after the end, and throughout where it was not counted.
+    duration : ndarray, (n_contexts, n_runs)
+        [s], NaN where a run is missing.
+    interval : float
+        [s]
+    carried : bool
+        Whether the count after a gap holds what was missed; lost otherwise.
+
+    Returns
+    -------
+    ndarray, (n_contexts, n_runs, n_times)
+
+    Examples
+    --------
+    >>> run = np.array([[[2.0, np.nan, 4.0, 6.0]]])
+    >>> fill_gaps(run, np.array([[0.4]]), 0.1, carried=True).tolist()
+    [[[2.0, 2.0, 2.0, 6.0]]]
+    >>> fill_gaps(run, np.array([[0.4]]), 0.1, carried=False).tolist()
+    [[[2.0, 3.0, 4.0, 6.0]]]
+    """
+    filled = np.array(counts, dtype=float)
+    length = np.minimum(interval_counts(duration, interval), counts.shape[2])
+    inside = np.arange(counts.shape[2]) < length[..., None]
+    missing = np.isnan(filled) & inside
+    held = np.isfinite(filled).any(axis=2)
+    for c, r in np.argwhere(missing.any(axis=2) & held):
+        own = filled[c, r, : length[c, r]]
+        width = np.full(len(own), 1.0)  # [intervals]
+        width[-1] = min(duration[c, r] / interval - (len(own) - 1), 1.0)
+        known = np.flatnonzero(np.isfinite(own))
+        if carried:
+            first = np.concatenate([[0], known[:-1] + 1])
+            last = known[-1] + 1
+            rate = own[known] / np.add.reduceat(width[:last], first)
+            own[:last] = np.repeat(rate, known - first + 1) * width[:last]
+            known = np.arange(last)
+        gap = np.flatnonzero(np.isnan(own))
+        own[gap] = np.interp(gap, known, own[known] / width[known]) * width[gap]
+    return filled

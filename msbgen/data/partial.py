@@ -1,0 +1,240 @@
+"""What of the runs was not measured: groups of counters, runs that were cut, gaps.
+
+A core counts a few events at a time, so counters are measured in groups, in different runs; slow
+contexts are cut by a timeout; samples get lost.  What of this is an error, what is in doubt, and
+how it reads in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.breaches import Breaches
+from msbgen.data.gaps import KINDS, interval_counts
+from msbgen.data.schema import (
+    COMPLETE,
+    clock_name,
+    complete_array,
+    counter_names,
+    describe_context,
+    duration_array,
+    replicate_dim,
+    sampling_interval,
+    span,
+)
+
+Bools = NDArray[np.bool_]
+
+# Runs so near the longest [share of it] that count so much less work than others look cut.
+_AT_TIMEOUT, _LESS_WORK = 0.005, 0.03
+# Contexts and counters that a line names.
+_NAMED = 3
+
+
+def held_counters(dataset: xr.Dataset) -> Bools:
+    """Which runs hold which counters, (n_contexts, n_runs, n_counters)."""
+    shape = duration_array(dataset).shape
+    dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
+    largest = [
+        np.fmax.reduce(dataset[name].transpose(*dims).values, axis=-1).reshape(shape)
+        for name in counter_names(dataset)
+    ]
+    return ~np.isnan(np.stack(largest, axis=-1))
+
+
+def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
+    """Sets of counters that some runs hold together, each with those runs, (n_contexts, n_runs).
+
+    One where every run holds every counter; most runs first.
+    """
+    held, names = held_counters(dataset), np.array(counter_names(dataset))
+    patterns = np.unique(held[held.any(axis=2)], axis=0)
+    found = [
+        (tuple(map(str, names[pattern])), (held == pattern).all(axis=2)) for pattern in patterns
+    ]
+    return sorted(found, key=lambda group: -int(group[1].sum()))
+
+
+def is_partial(dataset: xr.Dataset) -> bool:
+    """Whether some run lacks a counter, or was cut."""
+    there = np.isfinite(duration_array(dataset))
+    return not (held_counters(dataset)[there].all() and complete_array(dataset)[there].all())
+
+
+def describe_partial(dataset: xr.Dataset) -> list[str]:
+    """Say in plain words which counters are in which runs, what was cut, and what was lost."""
+    lines = [*_group_lines(dataset), *_cut_lines(dataset)]
+    for name, share in _missing(dataset):
+        then = (
+            "the next count holds what was missed"
+            if dataset[name].attrs["gaps"] == KINDS[0]
+            else "lost, and interpolated"
+        )
+        lines.append(f"gaps      {name}: {share:.2g} % of the samples are missing: {then}")
+    return lines
+
+
+def _group_lines(ds: xr.Dataset) -> Iterator[str]:
+    groups = counter_groups(ds)
+    if len(groups) < 2:
+        return
+    shared = [n for n in counter_names(ds) if all(n in names for names, _ in groups)]
+    if shared:
+        yield f"groups    {len(groups)}, with {', '.join(shared)} in every run"
+    else:
+        yield f"groups    {len(groups)}"
+    for number, (names, runs) in enumerate(groups, start=1):
+        own = ", ".join(n for n in names if n not in shared) or "nothing more"
+        lacking = int((~runs.any(axis=1)).sum())
+        where = f", in {lacking} contexts none" if lacking else ""
+        each = runs.sum(axis=1)[runs.any(axis=1)]
+        yield f"group {number}   {own}: {span(each)} runs a context{where}"
+
+
+def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
+    there = np.isfinite(duration_array(ds))
+    cut = there & ~complete_array(ds)
+    if not cut.any():
+        return
+    yield (
+        f"cut       {int(cut.sum())} of {int(there.sum())} runs were ended early, in "
+        f"{int(cut.any(axis=1).sum())} contexts: their counts until then are used"
+    )
+    whole = np.flatnonzero(cut.any(axis=1) & (cut == there).all(axis=1))
+    if len(whole):
+        some = ", ".join(describe_context(ds, int(i)) for i in whole[:_NAMED])
+        more = ", …" if len(whole) > _NAMED else ""
+        yield (
+            f"cut       in {len(whole)} contexts every run, {some}{more}: how long these go on is "
+            f"taken from the others"
+        )
+
+
+def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float]]:
+    """Counters with gaps, and the share of their samples that is missing [%]."""
+    inside = interval_counts(duration_array(ds), sampling_interval(ds))
+    held = held_counters(ds)
+    for k, name in enumerate(counter_names(ds)):
+        wanted = int(inside[held[..., k]].sum())
+        got = int(ds[name].notnull().sum())
+        if "gaps" in ds[name].attrs and got < wanted:
+            yield name, 100.0 * (wanted - got) / wanted
+
+
+def partial_attrs(dataset: xr.Dataset) -> dict[str, str]:
+    """What the attributes of all that is made from a dataset say of its partial runs."""
+    said = {}
+    groups = counter_groups(dataset)
+    if len(groups) > 1:
+        clock = clock_name(dataset)
+        shared = [n for n in counter_names(dataset) if all(n in names for names, _ in groups)]
+        known = ", ".join(dict.fromkeys([clock, *shared, "time", "context"]))
+        apart = "; ".join(", ".join(n for n in names if n not in shared) for names, _ in groups)
+        said["coupled"] = (
+            f"measured in different runs: {apart}. How counters depend that were never in one run "
+            f"is not measured: they depend here through {known} only."
+        )
+    there = np.isfinite(duration_array(dataset))
+    cut = there & ~complete_array(dataset)
+    if cut.any():
+        whole = np.flatnonzero((cut == there).all(axis=1))
+        said["cut"] = f"{int(cut.sum())} of {int(there.sum())} runs were cut" + (
+            "; every run in " + ", ".join(describe_context(dataset, int(i)) for i in whole)
+            if len(whole)
+            else ""
+        )
+    return said
+
+
+# ------------------------------------------------------------------------------------- problems
+
+
+def complete_errors(ds: xr.Dataset) -> Iterator[str]:
+    """What is wrong with the layout of what says that runs were cut, or of what is said of gaps."""
+    for name in counter_names(ds):
+        said = ds[name].attrs.get("gaps", KINDS[0])
+        if not (isinstance(said, str) and said in KINDS):
+            yield (
+                f"counter '{name}' has gaps {str(said)[:20]!r}; 'carried' (the next count holds "
+                f"what was missed) or 'lost' is wanted."
+            )
+    if COMPLETE not in ds:
+        return
+    wanted = {"context", replicate_dim(ds) or "run"}
+    if set(ds[COMPLETE].dims) != wanted:
+        yield (
+            f"variable '{COMPLETE}' has dimensions {sorted(map(str, ds[COMPLETE].dims))}; "
+            f"{sorted(wanted)} are wanted."
+        )
+    elif ds[COMPLETE].dtype.kind not in "biuf" or not np.isin(ds[COMPLETE].values, (0, 1)).all():
+        yield (
+            f"variable '{COMPLETE}' holds other values than 1, a run that went on to its end, and "
+            f"0, one that was cut; these are wanted."
+        )
+
+
+def clock_errors(ds: xr.Dataset) -> Iterator[str]:
+    """Runs in which the clock was not measured: nobody knows how far they were."""
+    clock, breaches = clock_name(ds), Breaches(ds)
+    if clock in counter_names(ds):
+        held = held_counters(ds)
+        breaches.of(0)(
+            f"counter '{clock}', the clock of progress, was not measured PLACE: measure it in "
+            f"every run, or name another clock in attribute 'progress'.",
+            held.any(axis=2) & ~held[..., counter_names(ds).index(clock)],
+        )
+    yield from breaches.sentences()
+
+
+def measured_errors(ds: xr.Dataset) -> Iterator[str]:
+    """What nothing can be learned from: counters that were not measured, no end of any run."""
+    held = held_counters(ds)
+    missing = [name for k, name in enumerate(counter_names(ds)) if not held[..., k].any()]
+    for name in missing:
+        yield f"counter '{name}' is NaN in every run: none holds it; drop it, or measure it."
+    if not missing:
+        yield from unended_counters(ds)
+
+
+def unended_counters(ds: xr.Dataset) -> Iterator[str]:
+    """Counters of which no run tells the end; all of them in one sentence where none ended."""
+    held = held_counters(ds)
+    ended = held & complete_array(ds)[..., None]
+    if held.any() and not ended.any():
+        yield (
+            "no run went on to its end, 'complete' is 0 throughout: how long the task takes is "
+            "not known; measure one run without a timeout."
+        )
+        return
+    for k, name in enumerate(counter_names(ds)):
+        if held[..., k].any() and not ended[..., k].any():
+            yield (
+                f"counter '{name}' is in no run that went on to its end: measure it in one "
+                f"without a timeout, or drop it."
+            )
+
+
+def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
+    """Runs that end with the longest one and counted less work than others: a timeout, unsaid."""
+    clock, duration = clock_name(ds), duration_array(ds)
+    if COMPLETE in ds or clock not in counter_names(ds) or "run" not in ds.dims:
+        return
+    counts = ds[clock].transpose("context", "run", "time").values
+    total = np.array([np.nansum(runs, axis=1, dtype=float) for runs in counts])
+    longest = np.fmax.reduce(duration, axis=None)
+    at_end = duration >= (1.0 - _AT_TIMEOUT) * longest
+    others = total[np.isfinite(duration) & ~at_end]
+    if len(others) == 0:
+        return
+    breaches = Breaches(ds)
+    breaches.of(0)(
+        f"ends with the longest run at {longest:.4g} s, having counted less of "
+        f"'{clock}' than shorter ones, PLACE: a timeout? Say so in 'complete' (context, run), 0 "
+        f"for runs that were cut.",
+        at_end & (total < (1.0 - _LESS_WORK) * np.median(others)),
+    )
+    yield from breaches.sentences()

@@ -1,0 +1,77 @@
+"""What a law takes runs for that were cut, and contexts in which a counter was not measured."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.errors import MeasurementError
+from msbgen.trend.fit import Trend, fit_trend
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def expected_totals(
+    counts: Floats, duration: Floats, contexts: Floats, clock: int, complete: Bools
+) -> Floats:
+    """What the clock would have counted in runs that were cut, (n_known, n_runs); NaN elsewhere.
+
+    As much as in the other runs of the context (their median), or, where every run was cut, as the
+    trend of these totals over the contexts says.
+
+    Parameters
+    ----------
+    counts : ndarray, (n_known, n_runs, n_times, n_counters)
+    duration : ndarray, (n_known, n_runs)
+        [s]; until the cut of a run that was cut, NaN where a run is missing.
+    contexts : ndarray, (n_known, n_resources)
+    clock : int
+        0 for wall time, 1 + k for counter k.
+    complete : ndarray of bool, (n_known, n_runs)
+
+    Raises
+    ------
+    MeasurementError
+        No run went on to its end.
+    """
+    there = np.isfinite(duration)
+    out = np.full(duration.shape, np.nan)
+    if (complete | ~there).all():
+        return out
+    total = duration if clock == 0 else np.nansum(counts[..., clock - 1], axis=2)
+    known = complete & there & (total > 0)
+    ended = known.any(axis=1)
+    if not ended.any():
+        raise MeasurementError(
+            "no run went on to its end: how long the task takes is not known; measure one run "
+            "without a timeout."
+        )
+    usual = np.full(len(total), np.nan)
+    for c in np.flatnonzero(ended):
+        usual[c] = np.median(total[c, known[c]])
+    if not ended.all():
+        trend = fit_trend(
+            contexts[ended],
+            usual[ended, None, None],
+            weights=known[ended].sum(axis=1),
+            find_caps=False,
+        )
+        usual[~ended] = trend.predict(contexts[~ended])[:, 0, 0]
+    cut = there & ~complete
+    out[cut] = np.broadcast_to(usual[:, None], out.shape)[cut]
+    return out
+
+
+def fill_means(means: Floats, trend: Trend) -> Floats:
+    """Mean amounts (n_known, bins, k) with what a trend says where no run of a context was seen.
+
+    As far off as the context is where it was seen, quantity by quantity.
+    """
+    missing = np.isnan(means)
+    if not missing.any():
+        return means
+    told = trend.predict(trend.contexts)
+    own, others = (np.where(missing, 0.0, a).sum(axis=1, keepdims=True) for a in (means, told))
+    level = np.divide(own, others, out=np.ones_like(own), where=(own > 0) & (others > 0))
+    return np.where(missing, told * level, means)

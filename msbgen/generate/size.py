@@ -1,0 +1,38 @@
+"""How large a file of generated profiles comes out."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+
+from msbgen.data.schema import counter_names, duration_array, sampling_interval
+from msbgen.generate.law import Kind
+
+# Files come out at a third of the size of their counts or larger.
+_PACKED_SHARE = 0.25
+
+
+def expected_size(
+    dataset: xr.Dataset,
+    n_contexts: int,
+    *,
+    kind: Kind = "max_likelihood",
+    times: float | None = None,
+    n_samples: int = 10,
+) -> float:
+    """What a file of generated profiles takes on disk at least [bytes], known before the fit.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The measured profiles.
+    n_contexts : int
+    kind, n_samples
+        As for :meth:`ProfileModel.generate`.
+    times : float
+        Output interval [s]; None for the measured one.
+    """
+    samples = n_samples if kind == "sample" else 1
+    interval = sampling_interval(dataset) if times is None else times
+    rows = float(np.nanmean(duration_array(dataset))) / interval
+    return _PACKED_SHARE * 4.0 * samples * len(counter_names(dataset)) * rows * n_contexts

@@ -1,0 +1,167 @@
+"""Groups, cuts and gaps in words; what of them is an error, and what a doubt."""
+
+import numpy as np
+import pytest
+
+import partials
+from msbgen.data.check import inspect_profiles
+from msbgen.data.partial import (
+    counter_groups,
+    describe_partial,
+    held_counters,
+    is_partial,
+    partial_attrs,
+)
+from msbgen.data.quality import doubt_measurements
+from msbgen.data.schema import (
+    COMPLETE,
+    complete_array,
+    count_array,
+    counter_names,
+    describe_profiles,
+    mean_duration,
+)
+from msbgen.data.store import read_profiles, write_profiles
+
+
+@pytest.fixture
+def profiles():
+    return partials.whole()
+
+
+def test_whole_profiles_have_one_group_and_nothing_to_say(profiles):
+    assert describe_partial(profiles) == []
+    assert partial_attrs(profiles) == {}
+    assert not is_partial(profiles)
+    assert complete_array(profiles).all()
+    ((names, runs),) = counter_groups(profiles)
+    assert names == tuple(counter_names(profiles))
+    assert runs.all()
+
+
+def test_groups_are_told_with_what_all_runs_share(profiles):
+    grouped = partials.in_groups(profiles)
+    assert inspect_profiles(grouped).errors == []
+    assert is_partial(grouped)
+    said = describe_partial(grouped)
+    assert said[0] == "groups    2, with instructions in every run"
+    assert sorted(line.partition("   ")[2] for line in said[1:]) == [
+        "cache_misses: 2 runs a context",
+        "cache_requests: 2 runs a context",
+    ]
+    assert "not measured" in partial_attrs(grouped)["coupled"]
+    assert held_counters(grouped)[:, :, 1].tolist() == [[True, False] * 2] * 9
+    assert "cache_misses" in describe_profiles(grouped)
+
+
+def test_a_group_may_be_missing_in_some_contexts(profiles):
+    grouped = partials.in_groups(profiles)
+    for run in (1, 3):
+        grouped["duration"][4, run] = np.nan
+        for name in counter_names(grouped):
+            grouped[name][4, run] = np.nan
+    assert inspect_profiles(grouped).errors == []
+    assert any(line.endswith("in 1 contexts none") for line in describe_partial(grouped))
+
+
+def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
+    before = mean_duration(profiles)
+    spoilt = partials.cut(profiles, [(0, 0), (0, 1), *((3, r) for r in range(4))])
+    assert inspect_profiles(spoilt).errors == []
+    first, second = describe_partial(spoilt)
+    assert "6 of 36 runs were ended early, in 2 contexts" in first
+    assert "in 1 contexts every run, context 3" in second
+    assert "context 3" in partial_attrs(spoilt)["cut"]
+    after = mean_duration(spoilt)
+    assert np.isnan(after[3])
+    assert after[0] == pytest.approx(before[0], rel=0.05)
+    assert doubt_measurements(spoilt) == []
+
+
+@pytest.mark.parametrize("kind", ["carried", "lost"])
+def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
+    counts = count_array(profiles)
+    spoilt = partials.with_gaps(profiles, kind)
+    assert inspect_profiles(spoilt).errors == []
+    words = {"carried": "holds what was missed", "lost": "lost, and interpolated"}[kind]
+    assert [words in line for line in describe_partial(spoilt)] == [True] * 3
+    write_profiles(spoilt, tmp_path / "gaps.nc")
+    filled = count_array(read_profiles(tmp_path / "gaps.nc"))
+    np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
+    tolerance = 1e-5 if kind == "carried" else 0.05
+    np.testing.assert_allclose(np.nansum(filled, axis=2), np.nansum(counts, axis=2), rtol=tolerance)
+
+
+def nowhere(ds):
+    ds["cache_misses"][:] = np.nan
+    return ds
+
+
+def without_clock(ds):
+    ds["instructions"][2, 1] = np.nan
+    return ds
+
+
+def hole(ds):
+    ds["cache_misses"][1, 1, 3] = np.nan
+    return ds
+
+
+def odd_gaps(ds):
+    ds["cache_misses"].attrs["gaps"] = "some"
+    return ds
+
+
+def never_ended(ds):
+    return partials.cut(ds, [(c, r) for c in range(9) for r in range(4)])
+
+
+def one_never_ended(ds):
+    return partials.cut(partials.in_groups(ds), [(c, r) for c in range(9) for r in (1, 3)])
+
+
+def half_complete(ds):
+    ds = partials.cut(ds, [(0, 0)])
+    return ds.assign({COMPLETE: ds[COMPLETE] * 0.5})
+
+
+def complete_of_contexts(ds):
+    return ds.assign({COMPLETE: ("context", np.ones(9))})
+
+
+ERRORS = {
+    nowhere: "counter 'cache_misses' is NaN in every run: none holds it",
+    without_clock: "'instructions', the clock of progress, was not measured in context 2",
+    hole: "say in its attribute 'gaps' whether",
+    odd_gaps: "has gaps 'some'; 'carried'",
+    never_ended: "no run went on to its end",
+    one_never_ended: "counter 'cache_misses' is in no run that went on to its end",
+    half_complete: "variable 'complete' holds other values than 1",
+    complete_of_contexts: "variable 'complete' has dimensions ['context']",
+}
+
+
+@pytest.mark.parametrize("spoil", ERRORS)
+def test_what_nothing_can_be_learned_from_is_an_error_in_one_sentence(profiles, spoil):
+    (error,) = inspect_profiles(spoil(profiles), source="task.nc").errors
+    assert ERRORS[spoil] in error
+    assert error.startswith("task.nc: ")
+    assert error.endswith(".")
+
+
+def test_a_timeout_that_nobody_told_of_is_doubted(profiles):
+    spoilt = partials.cut(profiles, [(0, r) for r in range(4)], share=0.9)
+    limit = float(spoilt["duration"][0].min())
+    rows = round(limit / profiles.attrs["interval"])
+    for context, run in np.argwhere(spoilt["duration"].values > limit):
+        spoilt["duration"][context, run] = limit
+        for name in counter_names(spoilt):
+            spoilt[name][context, run, rows:] = np.nan
+    (doubt,) = inspect_profiles(spoilt.drop_vars(COMPLETE)).warnings
+    assert "a timeout? Say so in 'complete'" in doubt
+    assert "context 0 " in doubt
+    assert inspect_profiles(spoilt).warnings == []
+
+
+def test_groups_say_nothing_against_a_measurement(profiles):
+    assert doubt_measurements(partials.in_groups(profiles)) == doubt_measurements(partials.whole())
