@@ -28,6 +28,8 @@ task graphs, beside every peer, and contexts chosen for them; the folder keeps w
 that a study that was stopped goes on where it was.  `bench_graph.py` times the answers.
 ``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put
 into the known contexts of the six tasks: what is named, and fits beside those to clean data.
+``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]``:
+counters in different runs, runs that were cut, samples that were lost.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -55,6 +57,7 @@ import graph as graph_study
 import graph_choice
 import kernels
 import numpy as np
+import partial as partial_runs
 import queue_study
 import relative
 import runtime
@@ -448,6 +451,10 @@ def main() -> None:
     part.add_argument("--seeds", type=int, choices=(1, 2, 3), default=3, help="3")
     part.add_argument("--work", type=Path, help="folder that keeps the fits, to go on later")
     part.add_argument("--jobs", type=int, default=2, help="processes; 2")
+    part = parts.add_parser("partial", help="groups of counters, cut runs, lost samples")
+    part.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
+    part.add_argument("--designs", nargs="+", default=[*partial_runs.DESIGNS])
+    part.add_argument("--cases", nargs="+", choices=partial_runs.CASES, default=partial_runs.CASES)
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -474,6 +481,8 @@ def main() -> None:
                 study.run(arguments.work, which, processes=arguments.processes)
     elif arguments.part == "dirty":
         dirty.run(arguments.only, arguments.tasks, arguments.seeds, arguments.work, arguments.jobs)
+    elif arguments.part == "partial":
+        partial_runs.run(arguments.tasks, arguments.designs, arguments.cases)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":
