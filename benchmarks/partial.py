@@ -271,14 +271,23 @@ def _scored(
         for name, model in models.items()
         for kind in ("mean", "sample")
     }
-    scores = msbgen.summarise(msbgen.score_methods(train, truth, methods))["methods"]
-    return {
-        name: {
-            **{m: scores[f"{name}/mean"][m] for m in ("ndtw", "ndtw_scaled", "duration_error")},
-            "energy": scores[f"{name}/sample"]["energy_distance"],
+    scored = msbgen.score_methods(train, truth, methods)["score"]
+
+    def of(name: str, metric: str) -> Floats:
+        return scored.sel({"method": name, "metric": metric}).values
+
+    limit = of("limit/sample", "energy_distance")
+    out: dict[str, dict[str, float]] = {}
+    for name in models:
+        metrics = ("ndtw", "ndtw_scaled", "duration_error")
+        energy = of(f"{name}/sample", "energy_distance")
+        out[name] = {m: float(of(f"{name}/mean", m).mean()) for m in metrics}
+        out[name] |= {
+            "energy": float(energy.mean()),
+            "beyond limit": float((energy - limit).mean()),
+            "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
         }
-        for name in models
-    }
+    return out
 
 
 def _coverage(
@@ -334,13 +343,16 @@ def errors_table(results: dict[str, Any]) -> str:
 
 
 def joint_table(results: dict[str, Any]) -> str:
-    """Energy distances of the joint clouds, a column a task."""
+    """Energy distances of the joint clouds, and the error of how far beyond the limit's they are."""
     rows = []
     for case in ("a", "b"):
         every = {task: result.get(case, {}) for task, result in results.items()}
         for name in ("limit", "partial", "independent", "nearest run"):
             if all(name in one for one in every.values()):
-                own = [f"{one[name]['energy']:.4f}" for one in every.values()]
+                own = [
+                    f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}"
+                    for one in every.values()
+                ]
                 rows.append([case, name, *own])
     return markdown(["case", "method", *results], rows)
 
