@@ -148,13 +148,16 @@ def little(task: str) -> dict:
     train, truth = read_task(task)
     out = {}
     for name, kept in (("27 contexts, 3 runs", (0, 2, 4)), ("8 contexts, 3 runs", (0, 4))):
-        table = context_table(train)
-        inside = np.all(
-            [np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0
-        )
-        few = train.isel(context=np.flatnonzero(inside), run=slice(0, 3))
+        few = at_levels(train, kept, runs=3)
         out[name] = msbgen.summarise(msbgen.score_methods(few, truth, EVERYONE))
     return out
+
+
+def at_levels(train: xr.Dataset, kept: tuple[int, ...], *, runs: int) -> xr.Dataset:
+    """The known contexts at some levels of each resource, and the first of their runs."""
+    table = context_table(train)
+    inside = np.all([np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0)
+    return train.isel(context=np.flatnonzero(inside), run=slice(0, runs))
 
 
 # -------------------------------------------------------------------------------------- ablation
@@ -303,13 +306,8 @@ def replays(program: str) -> dict:
 
     Beside the 200, drawn at random out of the platform's, all contexts of the corner.
     """
-    trace = read_trace(PROFILES / "traces" / f"{program}.nc")
-    train = replay(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
-    known = {tuple(row) for row in context_table(train)}
-    every = platform_contexts("all")
-    every = every[[tuple(row) not in known for row in every]]
-    rng = np.random.default_rng([2, *program.encode()])
-    drawn = every[np.sort(rng.choice(len(every), 200, replace=False))]
+    trace, train, every = replayed(program)
+    drawn = draw_contexts(program, every)
     ways, bandwidth, _ = every.T
     corner = every[(ways <= CORNER_WAYS) & (bandwidth == bandwidth.min())]
     methods = {m: EVERYONE[m] for m in (*OURS, "whole_runs/mean", "bracketing")}
@@ -318,6 +316,21 @@ def replays(program: str) -> dict:
         truth = replay(trace, asked, 30, rng=1)
         out[name] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
     return out
+
+
+def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
+    """Its trace, 125 known contexts of ten runs, and all other contexts of the platform."""
+    trace = read_trace(PROFILES / "traces" / f"{program}.nc")
+    train = replay(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
+    known = {tuple(row) for row in context_table(train)}
+    every = platform_contexts("all")
+    return trace, train, every[[tuple(row) not in known for row in every]]
+
+
+def draw_contexts(program: str, every: Floats) -> Floats:
+    """200 of some contexts, the same ones whenever a program is asked for."""
+    rng = np.random.default_rng([2, *program.encode()])
+    return every[np.sort(rng.choice(len(every), 200, replace=False))]
 
 
 # ---------------------------------------------------------------------------------- real hardware

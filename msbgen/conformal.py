@@ -16,8 +16,6 @@ missing 1/(n+1), at infinity.  A rate below 1/(n+1) has no finite bound and is r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,6 @@ from msbgen.contexts import weighted_quantile
 from msbgen.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
 
 # Heads are chosen at these rates; a rate between two uses the choice of the smaller one.
 _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -77,71 +74,19 @@ def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
     yield least, miscoverage
 
 
-@dataclass(frozen=True, eq=False)
-class Pools:
-    """Left-out contexts in two pools, the near and the far ones, each with its own quantile.
+def group_quantile(score: Floats, share: Floats, n_groups: int, miscoverage: float) -> float:
+    """Score that a new run of a new group exceeds with probability at most `miscoverage`.
 
-    The new context is one of n + 1, whichever pool it falls into: the correction for it is that
-    of all contexts together, so that the rate holds over both pools; within each it holds up to
-    1/(contexts of the pool).
-
-    Attributes
+    Parameters
     ----------
-    doubt : ndarray, (rows,)
-        How far each left-out context was from the rest.
-    weight : ndarray, (rows,)
-    context : ndarray of int, (rows,)
-        The exchangeable unit.
+    score : ndarray, (n,)
+    share : ndarray, (n,)
+        What each counts: a group's share in equal parts for its runs.
+    n_groups : int
+        Exchangeable ones, the contexts, say.
+    miscoverage : float
+        One that so many groups support; :func:`check_rate` refuses others.
     """
-
-    doubt: Floats
-    weight: Floats
-    context: Indices
-
-    @cached_property
-    def cut(self) -> float:
-        """Weighted median doubt: where near ends and far begins."""
-        order = np.argsort(self.doubt, kind="stable")
-        reached = np.cumsum(self.weight[order])
-        return float(self.doubt[order[np.searchsorted(reached, (0.5 - 1e-9) * reached[-1])]])
-
-    @cached_property
-    def _smaller(self) -> int:
-        """Contexts in the smaller of the two."""
-        far = self.doubt > self.cut
-        return min(len(np.unique(self.context[side])) for side in (~far, far))
-
-    def far(self, doubt: Floats) -> Indices:
-        """0 for contexts as near as the nearer half of the left-out ones, 1 for others."""
-        return (doubt > self.cut).astype(np.int64)
-
-    def quantiles(
-        self, score: Floats, row: Indices, share: Floats, rate: float, asked: float
-    ) -> Floats:
-        """Conformal quantiles of the near and the far pool, (2,).
-
-        They are equal, that of all together, where a pool has too few contexts for the rate.
-
-        Parameters
-        ----------
-        score : ndarray, (pairs,)
-        row : ndarray of int, (pairs,)
-            Left-out row of each score.
-        share : ndarray, (pairs,)
-        rate, asked : float
-            The rate at which pools are formed, and that of the quantile.
-
-        Raises
-        ------
-        MeasurementError
-            All contexts together are too few for the rate asked.
-        """
-        n = len(np.unique(self.context[row]))
-        check_rate(asked, n, score.size)
-        # the new context is one of n + 1, at infinity, for which the largest score stands
-        level = min((1.0 - asked) * (1.0 + 1.0 / n), 1.0)
-        if self._smaller < contexts_needed(rate):
-            return np.repeat(weighted_quantile(score, share[None], level)[0], 2)
-        far = self.far(self.doubt)[row]
-        sides = np.stack([np.where(far == 0, share, 0.0), np.where(far == 1, share, 0.0)])
-        return weighted_quantile(score, sides, level)[:, 0]
+    # the new group is one of n + 1, at infinity, for which the largest score stands
+    level = min((1.0 - miscoverage) * (1.0 + 1.0 / n_groups), 1.0)
+    return float(weighted_quantile(score, share[None], level)[0, 0])

@@ -3,6 +3,7 @@
 import numpy as np
 
 from msbgen.bounds.heldout import HeldOut
+from msbgen.generate.centre import Centre
 from msbgen.trend.fit import fit_trend
 
 
@@ -21,11 +22,25 @@ def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state
     if state is None:
         state = np.concatenate([durations[c] for c in context])[:, None, None]
     segments, k = state.shape[1:]
+    groups_of = np.concatenate([np.full(len(g), 1 / len(g)) for g in groups])
+    trend = fit_trend(contexts, np.ones((n, segments, k)) / segments, find_caps=False)
+    work = np.ones((n, 1))
+    centre = Centre(
+        clock=1,
+        segments=segments,
+        bandwidth=1.0,
+        total=work,
+        pace=work,
+        trend=trend,
+        total_trend=fit_trend(contexts, work[..., None], find_caps=False),
+        departure=np.zeros((n, segments, k)),
+        trust=np.ones((n, k)),
+    )
     return HeldOut(
-        trend=fit_trend(contexts, np.ones((n, segments, k)) / segments, find_caps=False),
+        centre=centre,
         context=context,
         left_out=np.concatenate([[np.isin(np.arange(n), g)] * len(g) for g in groups]),
-        weight=np.full(len(context), 1 / len(context)) if weight is None else np.asarray(weight),
+        weight=groups_of / len(groups) if weight is None else np.asarray(weight),
         doubt=np.full(len(context), 0.1) if doubt is None else np.asarray(doubt, dtype=float),
         predicted=np.ones((len(context), segments, k)) / segments,
         run_context=run_context,

@@ -250,28 +250,6 @@ def weighted_quantile(values, weights, level):
     return max(values)
 
 
-def pooled_quantiles(rows, rate, asked):
-    """Conformal quantile for each left-out row (doubt, whole weight, context, scores of its runs).
-
-    Rows farther than the weighted median doubt have a quantile of their own where each side has
-    the 1/rate − 1 contexts that the rate needs.
-    """
-    cut = weighted_quantile([row[0] for row in rows], [row[1] for row in rows], Fraction(1, 2))
-    sides = [[row for row in rows if (row[0] > cut) == far] for far in (False, True)]
-    if min(len({row[2] for row in side}) for side in sides) < 1 / rate - 1:
-        sides = [rows, rows]
-    n = len({row[2] for row in rows})
-    level = (1 - asked) * Fraction(n + 1, n)
-    found = []
-    for row in rows:
-        many = sides[row[0] > cut]
-        common = np.lcm.reduce([len(r[3]) for r in many])
-        scores = [score for r in many for score in r[3]]
-        shares = [int(r[1] * common // len(r[3])) for r in many for _ in r[3]]
-        found.append(weighted_quantile(scores, shares, level))
-    return found
-
-
 def prior(lengths):
     """Covariance of two places: Matérn-5/2 plus a nearly free line."""
 
@@ -303,61 +281,45 @@ def kriging_mean(known, z, lengths, nugget, values):
     return values.mean(axis=0) + weights @ (values - values.mean(axis=0))
 
 
-def head(name, near, log_time, doubt, runs, rows):
-    """Location and width of one head at one context.
+def width(near, steps, rows, placed):
+    """Width of one part at one context, before its draw towards the mean over parts.
 
-    near: weight of each known context; runs: its execution times; rows: left-out predictions
-    (context, weight, doubt, log predicted time).
+    near: weight of each known context; steps: squared, to each resource's level; rows: left-out
+    predictions (context, resource that its level was left out of or None, level, its own near and
+    squared steps, errors of the runs).
     """
-    spread = []  # of each context's log times about its mean, corrected for the mean being known
-    for times in runs:
-        n = len(times)
-        log = [np.log(t / (sum(times) / n)) * np.sqrt(n / max(n - 1, 1)) for t in times]
-        spread.append(log)
-    if name == "mean":
-        return log_time, 1.0
-    if name in ("median", "quantile 0.9", "quantile 0.99"):
-        level = {"median": 0.5, "quantile 0.9": 0.9, "quantile 0.99": 0.99}[name]
-        pairs = [
-            (x, near[c] / len(log)) for c, log in enumerate(spread) if len(log) > 1 for x in log
-        ]
-        total, reached = sum(w for _, w in pairs), 0.0
-        for x, w in sorted(pairs):
-            reached += w
-            if reached >= level * total - 1e-9 * total:
-                return log_time + x, 1.0
-    squares = []  # mean squared error of each left-out prediction
-    for c, _, _, log_predicted in rows:
-        errors = [(np.log(t) - log_predicted) ** 2 for t in runs[c]]
-        squares.append(sum(errors) / len(errors))
-    if name == "local":
-        weights = [near[c] * weight for c, weight, _, _ in rows]
-        total = sum(w * square for w, square in zip(weights, squares))
-        return log_time, np.sqrt(total / sum(weights))
-    variance = [sum(x * x for x in log) / len(log) for log in spread]
-    known = [c for c, times in enumerate(runs) if len(times) > 1]
-    noise = 0.0
-    if known and sum(near[c] for c in known) > 0:
-        noise = sum(near[c] * variance[c] for c in known) / sum(near[c] for c in known)
-    if name == "spread":
-        return log_time, np.sqrt(noise)
-    bias = sum(row[1] * max(square - variance[row[0]], 0.0) for row, square in zip(rows, squares))
-    per_doubt = np.sqrt(bias / sum(row[1] * row[2] ** 2 for row in rows))
-    return log_time, np.sqrt(noise + (per_doubt * doubt) ** 2)
+    alone = [row for row in rows if row[1] is None]
 
+    def mean_near(near, values, count):
+        """Of values and counts by context: a mean that all contexts' counts for one in."""
+        total = sum(count.values())
+        weights = {c: near[c] * count[c] + count[c] / total for c in values}
+        return sum(w * values[c] for c, w in weights.items()) / sum(weights.values())
 
-def band_width(near, runs, rows, errors, segment):
-    """Width of a band in one segment of one quantity.
+    variance, error = {}, {}
+    for c, _, _, _, _, errors in alone:
+        if len(errors) > 1:
+            mean = sum(errors) / len(errors)
+            variance[c] = sum((e - mean) ** 2 for e in errors) / (len(errors) - 1)
 
-    rows: left-out predictions (context, weight); errors: of each row, of each run, the log of
-    measured over predicted in each segment.
-    """
-    segments = len(errors[0][0])
-    square = []
-    for s in range(segments):
-        total = weights = 0.0
-        for (c, weight), of_runs in zip(rows, errors):
-            total += near[c] * weight * sum(e[s] ** 2 for e in of_runs) / len(runs[c])
-            weights += near[c] * weight
-        square.append(total / weights)
-    return np.sqrt(square[segment] + 0.3 * sum(square) / segments)
+    def noise(near):
+        return mean_near(near, variance, dict.fromkeys(variance, 1.0)) if variance else 0.0
+
+    def beside_noise(row):
+        errors = row[5]
+        return max((sum(errors) / len(errors)) ** 2 - noise(row[3]) / len(errors), 0.0)
+
+    error = {row[0]: beside_noise(row) for row in alone}
+    ones = dict.fromkeys(error, 1.0)
+    square = noise(near) + mean_near(near, error, ones)
+    for r in range(len(steps)):
+        of_r = [row for row in rows if row[1] == r]
+        if not of_r:
+            continue
+        few = 1 + placed / len({row[2] for row in of_r})
+        more = {row[0]: beside_noise(row) - mean_near(row[3], error, ones) for row in of_r}
+        step = {row[0]: row[4][r] for row in of_r}
+        count = dict.fromkeys(more, 1.0)
+        growth = max(mean_near(near, more, count), 0.0) / mean_near(near, step, count)
+        square += few * growth * steps[r]
+    return square

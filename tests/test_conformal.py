@@ -9,87 +9,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from msbgen.conformal import Pools, check_rate, contexts_needed, rungs
+from msbgen.conformal import check_rate, contexts_needed, group_quantile, rungs
 from msbgen.errors import ArgumentError, MeasurementError
 
-# ------------------------------------------------------------------ pools
-
-row = st.tuples(
-    st.integers(0, 5),  # doubt
-    st.integers(1, 4),  # weight
-    st.integers(0, 8),  # context
-    st.lists(st.integers(-5, 5), min_size=1, max_size=3),
-)
-rates = st.sampled_from([Fraction(1, 2), Fraction(1, 3), Fraction(1, 5), Fraction(9, 10)])
+# ------------------------------------------------------------------ quantiles
 
 
-def pools(rows):
-    """Pools of rows (doubt, weight, context, scores), and their scores' rows and shares."""
-    doubt, weight, context, scores = zip(*rows)
-    weight = np.array(weight) / sum(weight)
-    which = np.repeat(np.arange(len(rows)), [len(s) for s in scores])
-    share = np.concatenate([np.full(len(s), w / len(s)) for w, s in zip(weight, scores)])
-    found = Pools(np.array(doubt, dtype=float), weight, np.array(context))
-    return found, np.concatenate(scores).astype(float), which, share
-
-
-@given(st.lists(row, min_size=4, max_size=14), rates, rates)
-def test_pooled_quantiles_equal_those_of_exact_fractions(rows, rate, asked):
-    found, score, which, share = pools(rows)
-    n = len({context for _, _, context, _ in rows})
-    if n < 1 / asked - 1:
-        with pytest.raises(MeasurementError, match="miscoverage"):
-            found.quantiles(score, which, share, float(rate), float(asked))
-        return
-    offsets = found.quantiles(score, which, share, float(rate), float(asked))
-    got = offsets[found.far(found.doubt)]
-    assert got.tolist() == oracles.pooled_quantiles(rows, rate, asked)
+def nested(runs_of):
+    """Scores of the runs of groups, and what each counts."""
+    n = len(runs_of)
+    share = np.concatenate([np.full(len(runs), 1 / (n * len(runs))) for runs in runs_of])
+    return np.concatenate(runs_of).astype(float), share
 
 
 @given(
     st.lists(st.lists(st.integers(-5, 5), min_size=1, max_size=4), min_size=4, max_size=12),
     st.sampled_from([0.2, 0.25, 0.31, 0.5, 0.9]),
 )
-def test_one_pool_gives_the_hierarchical_quantile_of_the_literature(runs_of, rate):
-    found, score, which, share = pools([(1, 1, c, runs) for c, runs in enumerate(runs_of)])
-    near, far = found.quantiles(score, which, share, rate, rate)
-    assert near == far == oracles.hierarchical_quantile(runs_of, rate)
+def test_the_quantile_is_the_hierarchical_one_of_the_literature(runs_of, rate):
+    score, share = nested(runs_of)
+    assert group_quantile(score, share, len(runs_of), rate) == oracles.hierarchical_quantile(
+        runs_of, rate
+    )
 
 
-def test_near_and_far_are_parted_where_both_sides_support_the_rate():
-    doubt = np.repeat([0.1, 2.0], 20)
-    found = Pools(doubt, np.full(40, 1 / 40), np.arange(40))
-    assert found.cut == 0.1
-    assert found.far(np.array([0.0, 0.1, 0.2, 9.0])).tolist() == [0, 0, 1, 1]
-    score, share = doubt.copy(), np.full(40, 1 / 40)
-    assert found.quantiles(score, np.arange(40), share, 0.05, 0.05).tolist() == [0.1, 2.0]
-    # a rate that needs 33 contexts a side
-    assert found.quantiles(score, np.arange(40), share, 0.03, 0.05).tolist() == [2.0, 2.0]
+@given(st.integers(0, 2**32 - 1))
+def test_the_order_of_runs_is_nothing_and_finer_rates_have_larger_quantiles(seed):
+    rng = np.random.default_rng(seed)
+    score, share = nested([rng.standard_normal(rng.integers(1, 4)) for _ in range(20)])
+    order, rates = rng.permutation(len(score)), np.sort(rng.uniform(0.05, 1.0, 6))[::-1]
+    found = [group_quantile(score, share, 20, rate) for rate in rates]
+    assert found == sorted(found)
+    assert found == [group_quantile(score[order], share[order], 20, rate) for rate in rates]
 
 
 @pytest.mark.parametrize("error", [0.0, 3.0], ids=["runs apart", "runs of a context together"])
 @pytest.mark.parametrize("rate", [0.2, 0.05])
-@pytest.mark.parametrize("parted", [False, True], ids=["one pool", "two pools"])
-def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error, parted):
+def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error):
     rng = np.random.default_rng(3)
     n, runs, trials = 39, 4, 2000
-    context = np.repeat(np.arange(n), runs)
-    share = np.full(n * runs, 1 / (n * runs))
     covered = 0
     for _ in range(trials):
-        doubt = rng.random(n + 1) if parted else np.ones(n + 1)
-        loud = 1 + 4 * doubt  # far contexts scatter more
-        score = loud[:n].repeat(runs) * (
-            error * rng.standard_normal(n).repeat(runs) + rng.standard_normal(n * runs)
-        )
-        new = loud[n] * (error * rng.standard_normal() + rng.standard_normal())
-        found = Pools(doubt[:n], np.full(n, 1 / n), np.arange(n))
-        offsets = found.quantiles(score, context, share, rate, rate)
-        covered += new <= offsets[found.far(doubt[n:])].item()
+        log = error * rng.standard_normal((n, 1)) + rng.standard_normal((n, runs))
+        new = error * rng.standard_normal() + rng.standard_normal()
+        covered += new <= group_quantile(*nested(log), n, rate)
     slack = 4 * np.sqrt(rate * (1 - rate) / trials)
-    # every pool rounds up to its next run's share
-    excess = (2 if parted else 1) / (n + 1)
-    assert 1 - rate - slack <= covered / trials <= 1 - rate + excess + slack
+    assert 1 - rate - slack <= covered / trials <= 1 - rate + 1 / (n + 1) + slack
 
 
 # ------------------------------------------------------------------ rates

@@ -1,11 +1,9 @@
 """Bounds on execution times and bands around profiles, from predictions of left-out contexts.
 
 U(β) such that a new run in a new context β ends by U(β) [s] with probability 1 − α, whatever the
-law of the noise and of the trend's error: the score of a left-out run is how far it exceeds a head
-(:mod:`msbgen.bounds.heads`), s = (log T − m(β)) / w(β), and U(β) = exp(m(β) + q·w(β)) with q a
-conformal quantile (:mod:`msbgen.conformal`) of the scores in the pool of β, near or far.  The
-tightest head is chosen on the same scores that calibrate it (Pitot, Section 3.5, "Optimal Quantile
-Choice"); with few heads the optimism is of the order of 1/n.
+law of the noise and of the prediction's error: the score of a left-out run is how far it exceeds
+the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β), and
+U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.conformal`) of the scores.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.bounds.heads import NARROW, BandHeads, DurationHeads, tightest
 from msbgen.bounds.heldout import HeldOut
-from msbgen.conformal import Pools, check_rate, rungs
+from msbgen.bounds.widths import NARROW, Widths
+from msbgen.conformal import check_rate, group_quantile
 from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
@@ -31,8 +29,8 @@ Holds = Literal["run", "segment"]
 # Contexts bounded at a time: each is weighed against every known run.
 _BLOCK = 512
 
-# Where all runs nearby are equal a head is very narrow, and others are very many widths away:
-# what it says of them is useless, but must not overflow.
+# Where all runs nearby are equal the width is tiny, and others are very many widths away: what is
+# said of them is useless, but must not overflow.
 _MOST_LOG = 700.0
 
 
@@ -89,24 +87,16 @@ class Calibration:
         MeasurementError
             A rate that the known contexts cannot support, with the number of runs that it needs.
         """
-        steps = self._duration_steps(miscoverage)
+        self._check(miscoverage)
+        offset = self._once(self._find_duration_offset, miscoverage)
         asked = np.asarray(contexts, dtype=np.float64)
-        if len(asked) <= _BLOCK:
-            return self._largest_bound(steps, asked)
-        blocks = [asked[i : i + _BLOCK] for i in range(0, len(asked), _BLOCK)]
-        return np.concatenate([self._largest_bound(steps, block) for block in blocks])
+        blocks = [asked[i : i + _BLOCK] for i in range(0, max(len(asked), 1), _BLOCK)]
+        return np.concatenate([self._at(block, offset) for block in blocks])
 
-    def _largest_bound(self, steps: dict[str, Floats], contexts: Floats) -> Floats:
+    def _at(self, contexts: Floats, offset: float) -> Floats:
         places = self.held.at(contexts)
-        far = self._pools.far(places.doubt)
-        margin = np.full(len(far), -np.inf)
-        for head, offsets in reversed(steps.items()):  # coarser rates seldom matter
-            offset = offsets[far]
-            if np.all(self._heads.most(head, offset, places.doubt) + 1e-9 <= margin):
-                continue
-            location, width = self._heads.at(head, places)
-            margin = np.maximum(margin, location - places.log_time + offset * width)
-        return np.exp(np.minimum(places.log_time + margin, _MOST_LOG))
+        width = self._duration_widths.at(places)[:, 0]
+        return np.exp(np.minimum(places.log_time + offset * width, _MOST_LOG))
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"
@@ -132,13 +122,14 @@ class Calibration:
         if holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
+        self._check(miscoverage)
         places, floor = self.held.at(contexts), self.held.floor
-        far, centre = self._pools.far(places.doubt), np.log(places.predicted + floor)
+        centre = np.log(places.predicted + floor)
         half = np.full_like(centre, NARROW)  # what is never seen must not fail by rounding
         for k in range(len(self.quantities)):
-            for head, offsets in self._band_steps(miscoverage, k, holds).items():
-                width = self._band_heads.at(head, places)[..., k]
-                half[..., k] = np.maximum(half[..., k], offsets[far] * width)
+            offsets = self._once(self._find_band_offsets, miscoverage, k, holds)
+            width = self._once(self._find_band_widths, k).at(places)
+            half[..., k] = np.maximum(half[..., k], offsets * width)
         lower = np.maximum(np.exp(centre - half) - floor, 0.0)
         return lower, np.exp(np.minimum(centre + half, _MOST_LOG)) - floor
 
@@ -150,20 +141,6 @@ class Calibration:
         """
         far = self.held.at(contexts).doubt > self.held.doubt.max()
         return far | self.held.untried(contexts)
-
-    def head(self, miscoverage: float) -> str:
-        """The head whose calibrated bounds are the tightest over the left-out runs.
-
-        The least mean over-provisioning, mean of bound / measured − 1; out of
-        :data:`msbgen.bounds.heads.HEADS`.
-        """
-        self._check(miscoverage)
-        return self._chosen_head(miscoverage)
-
-    def band_head(self, miscoverage: float, quantity: int, *, holds: Holds = "run") -> str:
-        """The head of the narrowest bands of a quantity over the left-out runs, mean of logs."""
-        self._check(miscoverage)
-        return self._chosen_band_head(miscoverage, quantity, holds)
 
     # What does not depend on the contexts asked for is found once and kept.
 
@@ -178,88 +155,35 @@ class Calibration:
             self._memory[key] = find(*about)
         return self._memory[key]
 
-    @cached_property
-    def _heads(self) -> DurationHeads:
-        return DurationHeads(self.held)
-
-    @cached_property
-    def _band_heads(self) -> BandHeads:
-        return BandHeads(self.held)
-
-    @cached_property
-    def _pools(self) -> Pools:
-        return Pools(self.held.doubt, self.held.weight, self.held.context)
-
     def _check(self, miscoverage: float) -> None:
         check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))
 
-    def _duration_steps(self, miscoverage: float) -> dict[str, Floats]:
-        """The heads of all rungs, each with its largest quantiles, near and far."""
-        return self._once(self._find_duration_steps, miscoverage)
-
-    def _find_duration_steps(self, miscoverage: float) -> dict[str, Floats]:
-        self._check(miscoverage)
-        steps: dict[str, Floats] = {}
-        for rate, asked in rungs(miscoverage, self.held.n_contexts):
-            head = self._chosen_head(rate)
-            offsets = self._offsets(head, rate, asked)
-            steps[head] = np.maximum(steps.get(head, -np.inf), offsets)
-        return steps
-
-    def _chosen_head(self, rate: float) -> str:
-        return self._once(self._find_head, rate)
-
-    def _find_head(self, rate: float) -> str:
-        held, margins = self.held, []
-        far = self._pools.far(held.doubt)
-        for name in self._heads.names:
-            location, width = self._heads.at(name, held.rows)
-            bound = location + self._offsets(name, rate, rate)[far] * width
-            over = np.minimum(bound[held.row] - held.log_time, _MOST_LOG)
-            margins.append(float(held.share @ np.expm1(over)))
-        return tightest(self._heads.names, margins)
-
-    def _offsets(self, head: str, rate: float, asked: float) -> Floats:
-        """Conformal quantiles of a duration head's scores, near and far, (2,)."""
+    @cached_property
+    def _duration_widths(self) -> Widths:
         held = self.held
-        return self._pools.quantiles(self._heads.scores(head), held.row, held.share, rate, asked)
+        error = held.log_time - held.rows.log_time[held.row]
+        return Widths(held, error[:, None], np.ones(len(error), dtype=bool), placed=False)
 
-    def _band_steps(self, miscoverage: float, quantity: int, holds: Holds) -> dict[str, Floats]:
-        """The band heads of all rungs, each with its largest quantiles, (2, segments or 1)."""
-        return self._once(self._find_band_steps, miscoverage, quantity, holds)
+    def _find_duration_offset(self, miscoverage: float) -> float:
+        return float(self._quantiles(self._duration_widths.scores, self.held.share, miscoverage)[0])
 
-    def _find_band_steps(
-        self, miscoverage: float, quantity: int, holds: Holds
-    ) -> dict[str, Floats]:
-        self._check(miscoverage)
-        steps: dict[str, Floats] = {}
-        for rate, asked in rungs(miscoverage, self.held.n_contexts):
-            head = self._chosen_band_head(rate, quantity, holds)
-            offsets = self._band_offsets(head, quantity, holds, rate, asked)
-            steps[head] = np.maximum(steps.get(head, -np.inf), offsets)
-        return steps
+    def _find_band_widths(self, quantity: int) -> Widths:
+        held = self.held
+        predicted = (held.predicted + held.floor)[held.row]
+        error = np.log((held.state + held.floor) / predicted)[..., quantity]
+        # a hole in a counter says nothing
+        error = np.where(np.isfinite(error), error, 0.0)
+        return Widths(held, error, held.holding(quantity)[0], placed=True)
 
-    def _chosen_band_head(self, rate: float, quantity: int, holds: Holds) -> str:
-        return self._once(self._find_band_head, rate, quantity, holds)
-
-    def _find_band_head(self, rate: float, quantity: int, holds: Holds) -> str:
-        far, widths = self._pools.far(self.held.doubt), []
-        for name in self._band_heads.names:
-            offset = self._band_offsets(name, quantity, holds, rate, rate)[far]
-            half = offset * self._band_heads.left_out(name)[..., quantity]
-            widths.append(float(self.held.weight @ half.mean(axis=1)))
-        return tightest(self._band_heads.names, widths)
-
-    def _band_offsets(
-        self, head: str, quantity: int, holds: Holds, rate: float, asked: float
-    ) -> Floats:
-        """Conformal quantiles of a band head's scores, near and far, (2, segments or 1)."""
-        held, score = self.held, self._band_heads.scores(head, quantity)
+    def _find_band_offsets(self, miscoverage: float, quantity: int, holds: Holds) -> Floats:
+        """How many widths the band is to either side, (segments,), or (1,) for all at once."""
+        score = np.abs(self._once(self._find_band_widths, quantity).scores)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
-        own, share = held.holding(quantity)
-        columns = [
-            self._pools.quantiles(column, held.row[own], share, rate, asked)
-            for column in score[own].T
-        ]
-        return np.stack(columns, axis=1)
+        own, share = self.held.holding(quantity)
+        return self._quantiles(score[own], share, miscoverage)
+
+    def _quantiles(self, scores: Floats, share: Floats, miscoverage: float) -> Floats:
+        """Of each column of scores (runs, parts) that count their share, (parts,)."""
+        n = self.held.n_contexts
+        return np.array([group_quantile(score, share, n, miscoverage) for score in scores.T])

@@ -1,9 +1,11 @@
 """Predictions of known contexts from the others, beside what was measured there.
 
 What conformal bounds learn from: each row is one known context, predicted from the contexts
-outside the group that it was left out with.  How far it was from those is its *doubt*: the
-deviation of the trend's Gaussian process there, a distance in the learned metric that knows the
-geometry of the neighbours.
+outside the group that it was left out with, as the model would have been without them: trend and
+local mean of the departures.  How far it was from those is its *doubt*: the deviation of the
+trend's Gaussian process there, a distance in the learned metric that knows the geometry of the
+neighbours.  How far its level of a resource was from theirs, whatever the other resources, is its
+*gap*.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from msbgen.contexts import inner_levels
 from msbgen.data.arrays import StoredArrays
 from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, MeasurementError
+from msbgen.generate.centre import Centre
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.law import Law
 from msbgen.machine import OnProgress
@@ -28,12 +31,12 @@ from msbgen.trend.fit import Trend, fit_trend
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Weight of the whole levels among what is left out: new contexts mostly lie between levels.
-_LEVELS = 0.75
 # Radius of neighbourhoods, in median distances of a known context to its nearest.
 _RADIUS = 1.5
 # Weight of far contexts in a neighbourhood: where no context is near, all are alike.
 _FAR = 1e-6
+# Added to the variance of levels: of several that are nearly one, none is told by the others.
+_JITTER = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +45,14 @@ class HeldOut:
 
     Attributes
     ----------
-    trend : Trend
+    centre : Centre
         Fitted to all known contexts; it predicts the mean at new ones.
     context : ndarray of int, (rows,)
         Known context that each left-out prediction is for.
     left_out : ndarray of bool, (rows, n_known)
         The contexts that were left out with it.
     weight : ndarray, (rows,)
-        Sums to 1.
+        Sums to 1, in equal parts for everything that was left out as a whole.
     doubt : ndarray, (rows,)
         Deviation of the trend's Gaussian process at the left-out context, given the rest.
     predicted : ndarray, (rows, segments, k)
@@ -65,7 +68,7 @@ class HeldOut:
         (:meth:`of_total`) `duration` holds the totals.
     """
 
-    trend: Trend
+    centre: Centre
     context: Indices
     left_out: NDArray[np.bool_]
     weight: Floats
@@ -109,6 +112,11 @@ class HeldOut:
             state=self.state[mine[self._pairs[1]]],
             bounded=quantity,
         )
+
+    @property
+    def trend(self) -> Trend:
+        """Trend of the centre."""
+        return self.centre.trend
 
     @property
     def segments(self) -> int:
@@ -161,6 +169,34 @@ class HeldOut:
         """Amounts per segment (k,) below which the trend is additive."""
         return self.trend.offset * (self.trend.mean.shape[1] // self.segments)
 
+    # What was left out with what.
+
+    @cached_property
+    def groups(self) -> list[Indices]:
+        """Rows of each group of contexts that were left out together."""
+        _, group = np.unique(self.left_out, axis=0, return_inverse=True)
+        return [np.flatnonzero(group.ravel() == g) for g in range(group.max() + 1)]
+
+    @cached_property
+    def levels(self) -> list[tuple[int, Indices]]:
+        """Whole levels among them: the resource, and the rows that count."""
+        found = []
+        for rows in self.groups:
+            own = self.trend.contexts[self.context[rows]]
+            one = same_level(own, own[0]).all(axis=0) & self.rows.new[rows].all(axis=0)
+            rows = rows[self.weight[rows] > 0]
+            if len(np.unique(self.context[rows])) > 1:
+                found += [(int(r), rows) for r in np.flatnonzero(one)]
+        return found
+
+    @cached_property
+    def alone(self) -> NDArray[np.bool_]:
+        """Rows that count and are of no level that was left out as a whole, (rows,)."""
+        alone = self.weight > 0
+        for _, rows in self.levels:
+            alone[rows] = False
+        return alone
+
     # What is asked, and what was left out, in the same terms.
 
     def at(self, contexts: ArrayLike) -> Asked:
@@ -203,30 +239,21 @@ class HeldOut:
         -------
         ndarray of bool, (q,)
         """
-        values, known = np.asarray(contexts, dtype=np.float64), self.trend.contexts
-        outside = np.maximum(np.abs(self.trend.scaled(values)) - 0.5, 0.0)
+        asked = self.at(contexts)
+        outside = np.maximum(np.abs(self.trend.scaled(asked.contexts)) - 0.5, 0.0)
         tried, reach = self._tried
-        untried = np.zeros(len(values), dtype=bool)
-        for r, column in enumerate(known.T):
-            levels = np.unique(column)
-            new = ~same_level(values[:, r, None], levels).any(axis=1)
-            untried |= new & (~tried[r] | (outside[:, r] > reach[r] * (1 + 1e-9)))
-        return untried
+        return np.asarray((asked.new & (~tried | (outside > reach * (1 + 1e-9)))).any(axis=1))
 
     @cached_property
     def _tried(self) -> tuple[NDArray[np.bool_], Floats]:
         """Whether a left-out level was new to the rest, and how far out one lay, (n_resources,)."""
-        kept = ~self.left_out
-        tried, reach = np.zeros(self.known.shape[1], dtype=bool), np.zeros(self.known.shape[1])
-        for r, column in enumerate(self.trend.contexts.T):
-            same = same_level(column[:, None], column)
-            tried[r] = not (kept & same[self.context]).any(axis=1).all()
-            z = self.known[:, r]
+        kept, reach = ~self.left_out, np.zeros(self.known.shape[1])
+        for r, z in enumerate(self.known.T):
             lowest = np.where(kept, z, np.inf).min(axis=1)
             highest = np.where(kept, z, -np.inf).max(axis=1)
             mine = z[self.context]
             reach[r] = np.maximum(lowest - mine, mine - highest).max(initial=0.0)
-        return tried, reach
+        return np.asarray(self.rows.new.any(axis=0)), reach
 
     # In a file, beside the law.
 
@@ -273,7 +300,7 @@ class HeldOut:
         timed = not np.isnan(state[..., 0]).any()
         stored.want(timed, f"time in {stored.named('state')}", "NaN", "a number")
         return cls(
-            trend=centre.trend,
+            centre=centre,
             context=context,
             left_out=left_out,
             weight=weight,
@@ -320,14 +347,26 @@ class Asked:
         The deviation of the trend's Gaussian process, relative to that of its smooth part: a
         distance in the learned metric to all known contexts together.
         """
-        held, z = self.held, self._z
-        across = prior_covariance(z, held.known, held.trend.lengths[0])
-        told = np.einsum("qn,qn->q", across @ held.precision, across)
-        return np.sqrt(np.maximum(prior_variance(z) - told, 0.0))
+        held = self.held
+        return _deviation(self._z, held.known, held.trend.lengths[0], held.precision)
+
+    @cached_property
+    def new(self) -> NDArray[np.bool_]:
+        """Where its level of a resource is none of the known contexts', (q, n_resources)."""
+        return _new_levels(self.contexts, self.held.trend.contexts)
+
+    @cached_property
+    def gap(self) -> Floats:
+        """How far it is from the known levels of each resource alone, (q, n_resources).
+
+        As :attr:`doubt`, in one resource; 0 at a known level.
+        """
+        return _gaps(self.new, self._z, self.held.known, self.held.trend.lengths[0])
 
     @cached_property
     def _state(self) -> Floats:
-        return self.held.trend.predict(self.contexts)
+        centre = self.held.centre
+        return centre.amounts(self.contexts, centre.log_weights(self.contexts))
 
     @cached_property
     def log_time(self) -> Floats:
@@ -362,6 +401,27 @@ class LeftOut:
     def doubt(self) -> Floats:
         """How far each is from the contexts that were left, (rows,)."""
         return self.held.doubt
+
+    @cached_property
+    def new(self) -> NDArray[np.bool_]:
+        """Where its level of a resource is none of those that were left, (rows, n_resources)."""
+        held = self.held
+        contexts, new = (
+            held.trend.contexts,
+            np.zeros((len(held.context), held.known.shape[1]), bool),
+        )
+        for rows in held.groups:
+            new[rows] = _new_levels(contexts[held.context[rows]], contexts[~held.left_out[rows[0]]])
+        return new
+
+    @cached_property
+    def gap(self) -> Floats:
+        """How far it is from the levels that were left, (rows, n_resources)."""
+        held, gap = self.held, np.zeros(self.new.shape)
+        for rows in held.groups:
+            mine, kept = held.known[held.context[rows]], held.known[~held.left_out[rows[0]]]
+            gap[rows] = _gaps(self.new[rows], mine, kept, held.trend.lengths[0])
+        return gap
 
     @cached_property
     def log_time(self) -> Floats:
@@ -417,21 +477,21 @@ def leave_out(
         )
     if folds is not None and not (folds == folds // 1 and 2 <= folds <= n):
         raise ArgumentError(f"folds is {folds}; 2 to {n}, the number of contexts, is wanted.")
-    if folds is None:
-        groups, weight = _singles_and_levels(law.contexts)
-    else:
-        groups, weight = _random_groups(n, int(folds), np.random.default_rng(rng))
+    groups = _singles_and_levels(law.contexts)
+    if folds is not None:
+        groups = _random_groups(n, int(folds), np.random.default_rng(rng))
     # a time that was scaled back by what the others say tells nothing of how far they err
     rows = np.concatenate(groups)
+    weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
     weight = np.where(centre.mended[rows], 0.0, weight)
-    weight = weight / weight.sum() if centre.mended.any() else weight
+    weight /= weight.sum()
     used, means = _ended(law), law.known_states()
     # nor does a context of which every run was cut
     kept = np.asarray(used.any(axis=1))[rows]
-    weight = np.where(kept, weight, 0.0) / weight[kept].sum() if not kept.all() else weight
+    weight = np.where(kept, weight, 0.0) / weight[kept].sum()
     predicted, state = [], []
     for done, group in enumerate(groups):
-        prior = _left_out_prediction(law, means, used, group, anew=folds is not None)
+        prior = _left_out_prediction(law, means, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
         place, run = np.nonzero(used[group])
         if progress:
@@ -445,7 +505,7 @@ def leave_out(
         state.append(_in_segments(own.state, centre.segments))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
     return HeldOut(
-        trend=centre.trend,
+        centre=centre,
         context=rows[kept],
         left_out=left_out[kept],
         weight=weight[kept],
@@ -465,38 +525,57 @@ def _ended(law: Law) -> NDArray[np.bool_]:
     return np.isfinite(law.centre.total) & np.isfinite(law.duration)
 
 
-def _left_out_prediction(
-    law: Law, means: Floats, used: NDArray[np.bool_], group: Indices, *, anew: bool
-) -> Floats:
+def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool) -> Floats:
     """Amounts per bin of a group of known contexts from all others, (group, bins, k)."""
-    trend = law.centre.trend
+    centre, contexts = law.centre, law.contexts
     if len(group) == 1 and not anew:
-        return trend.held_out[group]
-    kept = np.setdiff1d(np.arange(len(law.contexts)), group)
-    worth = trend.weights[kept]
+        return centre.held_out[group]
+    kept = np.setdiff1d(np.arange(len(contexts)), group)
+    worth, trend = centre.trend.weights[kept], centre.trend
     if anew:
-        segments = law.centre.segments
-        trend = fit_trend(law.contexts[kept], means[kept], weights=worth, segments=segments)
+        trend = fit_trend(contexts[kept], means[kept], weights=worth, segments=centre.segments)
     else:
-        known = law.contexts[kept]
-        whole = tuple(replace(one, contexts=known) for one in trend.whole)
-        trend = replace(trend, contexts=known, whole=whole)
+        whole = tuple(replace(sums, contexts=contexts[kept]) for sums in trend.whole)
+        trend = replace(trend, contexts=contexts[kept], whole=whole)
         trend = trend.refit(means[kept], weights=worth)
-    return trend.predict(law.contexts[group])
+    others = centre.of_others(kept, means[kept], trend)
+    return others.amounts(contexts[group], others.log_weights(contexts[group]))
 
 
-def _random_groups(n: int, folds: int, rng: np.random.Generator) -> tuple[list[Indices], Floats]:
-    groups = [np.sort(group) for group in np.array_split(rng.permutation(n), folds)]
-    return groups, np.full(n, 1.0 / n)
+def _random_groups(n: int, folds: int, rng: np.random.Generator) -> list[Indices]:
+    return [np.sort(group) for group in np.array_split(rng.permutation(n), folds)]
 
 
-def _singles_and_levels(contexts: Floats) -> tuple[list[Indices], Floats]:
-    """Each context alone and each level of a resource that lies between others; their weights."""
-    n, levels = len(contexts), [rows for _, rows in inner_levels(contexts)]
-    count = sum(map(len, levels))
-    share = _LEVELS if levels else 0.0
-    weight = np.repeat([(1.0 - share) / n, share / max(count, 1)], [n, count])
-    return [np.array([i]) for i in range(n)] + levels, weight
+def _singles_and_levels(contexts: Floats) -> list[Indices]:
+    """Each context alone and each level of a resource that lies between others."""
+    levels = [rows for _, rows in inner_levels(contexts)]
+    return [np.array([i]) for i in range(len(contexts))] + levels
+
+
+def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:
+    """Where levels (q, n_resources) are none of the known ones' (n, n_resources)."""
+    levels = [np.unique(column) for column in known.T]
+    new = [~same_level(own[:, None], levels[r]).any(axis=1) for r, own in enumerate(values.T)]
+    return np.stack(new, axis=1)
+
+
+def _gaps(new: NDArray[np.bool_], z: Floats, known: Floats, lengths: Floats) -> Floats:
+    """Deviation at each new level given the known ones of the same resource, (q, n_resources)."""
+    gaps = np.zeros(z.shape)
+    for r in np.flatnonzero(new.any(axis=0)):
+        levels, length = np.unique(known[:, r])[:, None], lengths[r : r + 1]
+        prior = prior_covariance(levels, levels, length) + _JITTER * np.eye(len(levels))
+        precision = np.asarray(np.linalg.inv(prior), dtype=np.float64)
+        gap = _deviation(z[:, r, None], levels, length, precision)
+        gaps[:, r] = np.where(new[:, r], gap, 0.0)
+    return gaps
+
+
+def _deviation(z: Floats, known: Floats, lengths: Floats, precision: Floats) -> Floats:
+    """Deviation of the process at points (q, m), given known ones of a precision, (q,)."""
+    across = prior_covariance(z, known, lengths)
+    told = np.einsum("qn,qn->q", across @ precision, across)
+    return np.sqrt(np.maximum(prior_variance(z) - told, 0.0))
 
 
 def _doubt(trend: Trend, groups: Sequence[Indices]) -> Floats:

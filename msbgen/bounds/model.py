@@ -1,27 +1,25 @@
 """Calibrate a fitted model: bounds that hold in contexts that were not measured.
 
 Known contexts are left out in turn and predicted from the others; how far their runs exceed these
-predictions says how far a new run in a new context will (:mod:`msbgen.bounds.calibration`).  That
-is a theorem where new contexts are drawn like the known ones.  Where this departs from it, and what
-is done:
+predictions says how far a new run in a new context will (:mod:`msbgen.bounds.calibration`).  What
+is promised, and on what it rests:
 
+- Everything that is left out as a whole has one vote: each context alone, and each inner level of
+  a resource with all its contexts, since these err alike.  A new run of a new context that is drawn
+  like what was left out is covered with probability 1 − α or more, whatever the law of its noise;
+  the widths were learned from the same contexts, which is worth little beside hundreds of runs.
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
   bounds are a little wide.  Contexts left out alone are predicted in closed form,
-  `Trend.held_out`, which keeps the length scales chosen with the left-out context present: a few
+  `Centre.held_out`, which keeps the length scales chosen with the left-out context present: a few
   parameters against hundreds of runs.  ``folds=K`` repeats every choice instead.  Residuals of the
   bridge at the left-out context are never used.
 - Known contexts are mostly a grid, new ones lie between its levels: they are not drawn alike.
-  Contexts left out alone are too easy inside the grid (their neighbours give away the level) and
-  too hard at its edge.  So each inner level is left out as a whole too, with three quarters of the
-  weight, and scores are pooled by how far the left-out context was from the rest.  Pools are used
-  as far as their contexts support the rate.
+  There the promise is as good as a model of how errors grow, learned from the levels left out:
+  those of the execution time with the gap to the measured levels, those of a band by as much at
+  any new level, as all runs of a level share where the sampling intervals end in the program.
+  With three levels of a resource this rests on a single one.
 - What happens only between two levels leaves no trace at the known contexts: a working set that
   begins to fit the cache there is covered by no calibration.
-- All contexts of a clock level share where the ends of the sampling intervals fall in the program,
-  and so the error of placing counts within them.  Where phases are shorter than the interval the
-  level, not the context, is what is exchangeable for the bands of the counters, and three inner
-  levels are too few for a rate of 5 %: with a clock level of gzip left out of everything, the
-  counters' bands hold for 1 to 90 % of its runs, with a level of ways or bandwidth for 91 to 100 %.
 """
 
 from __future__ import annotations
@@ -167,8 +165,7 @@ class CalibratedModel(ProfileModel):
             known contexts; ``beyond``, 1 where its bound is a guess, as no left-out prediction had
             to reach as far: the context is farther from the known ones than any that was left out,
             or at a new level of a resource of which none was tried (one that was measured at two
-            levels, say, or at one).  The attributes name the miscoverage and the shape of the
-            margin (:data:`msbgen.bounds.heads.HEADS`).
+            levels, say, or at one).  An attribute names the miscoverage.
         """
         query = self.checked(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
@@ -198,7 +195,6 @@ class CalibratedModel(ProfileModel):
                 "schema": BOUNDS_SCHEMA,
                 "source": f"bounds by msbgen from {len(self.law.contexts)} measured contexts",
                 "miscoverage": miscoverage,
-                "margin_shape": self.calibration.head(miscoverage),
             },
         )
 

@@ -67,6 +67,5 @@ def run(options: argparse.Namespace) -> None:
         tables.write_table(tables.bound_rows(bounds), options.out, overwrite=options.force)
     shared.show(
         f"{options.out}: {len(contexts)} contexts, {int(bounds['extrapolated'].sum())} of them "
-        f"extrapolated; a new run exceeds its bound with probability {options.miscoverage:g} "
-        f"(shape of the margin: {bounds.attrs['margin_shape']})"
+        f"extrapolated; a new run exceeds its bound with probability {options.miscoverage:g}"
     )

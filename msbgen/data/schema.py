@@ -46,7 +46,7 @@ REPLICATES = ("run", "sample")
 COUNT_UNITS, ENERGY_UNITS = "1", "J"
 # Columns that a plan, and a table of bounds, have beside the resources.
 PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
-BOUND_COLUMNS = ("duration_bound", "margin_shape", "extrapolated", "beyond")
+BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
 # What it has too where the profiles count energy.
 ENERGY_BOUND = "energy_bound"
 # Which runs went on to their end.

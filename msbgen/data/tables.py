@@ -176,7 +176,7 @@ def plan_rows(
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
-    """Rows of bounds: each context, its bound [s], the margin's shape, extrapolated, beyond.
+    """Rows of bounds: each context, its bound [s], extrapolated, beyond.
 
     Where energy was counted its bound [J] comes last.
     """
@@ -184,12 +184,10 @@ def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:
     more = [ENERGY_BOUND] if ENERGY_BOUND in bounds else []
     yield [*resources, *BOUND_COLUMNS, *more]
     contexts = zip(*(bounds[name].values.tolist() for name in resources))
-    names = ("duration_bound", "extrapolated", "beyond", *more)
-    values = zip(*(bounds[name].values.tolist() for name in names))
-    shape = bounds.attrs["margin_shape"]
+    values = zip(*(bounds[name].values.tolist() for name in (*BOUND_COLUMNS, *more)))
     for levels, (bound, outside, beyond, *joules) in zip(contexts, values):
         energy = [f"{value:.6g}" for value in joules]
-        yield [*map(_level, levels), f"{bound:.6g}", shape, outside, beyond, *energy]
+        yield [*map(_level, levels), f"{bound:.6g}", outside, beyond, *energy]
 
 
 def _level(value: float) -> str:

@@ -8,7 +8,7 @@ smoothed by a kernel over the contexts; of a single run's as much as its neighbo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -169,6 +169,36 @@ class Centre:
         around = self._departed(self._fitted[rows], log_weight)
         states[rows] = np.where(alone[rows, None], around, states[rows])
         return states
+
+    @cached_property
+    def held_out(self) -> Floats:
+        """The centre of each known context from all others, (n_known, bins, k).
+
+        With the parameters of the trend and the departures of the others from the trend of all.
+        """
+        log_weight = gaussian_log_weights(self.place, self.place)
+        np.fill_diagonal(log_weight, -np.inf)
+        log_weight -= log_weight.max(axis=1, keepdims=True)
+        return self._departed(self.trend.held_out, log_weight)
+
+    def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
+        """The centre that some of the known contexts make, with a trend that was fitted to them.
+
+        Parameters
+        ----------
+        kept : ndarray of int
+        states : ndarray, (len(kept), bins, k)
+            Their mean measured amounts.
+        trend : Trend
+        """
+        return replace(
+            self,
+            total=self.total[kept],
+            pace=self.pace[kept],
+            trend=trend,
+            departure=log_ratio(states, trend.predict(trend.contexts)),
+            trust=self.trust[kept],
+        )
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""

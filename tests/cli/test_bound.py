@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.bounds.heads import HEADS
 from msbgen.bounds.model import CalibratedModel
 from msbgen.data.store import write_profiles
 
@@ -19,7 +18,6 @@ def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert [row["cache_ways"] for row in rows] == ["3", "8", "9"]
     assert [row["extrapolated"] for row in rows] == ["0", "0", "1"]
-    assert {row["margin_shape"] for row in rows} <= set(HEADS)
     assert msbgen(*arguments, "-o", "-").stdout == done.stdout  # a dash is stdout
     done = msbgen(*arguments, "-o", "b.nc", "--model", "model.nc")
     assert done.returncode == 0, done.stderr
@@ -28,7 +26,6 @@ def test_bound_says_context_bound_margin_and_extrapolation(folder, msbgen):
         np.testing.assert_array_equal(bounds["frequency"], [1.5, 2.0, 1.0])
         found = bounds["duration_bound"].values
         assert bounds.attrs["miscoverage"] == 0.2
-        assert bounds.attrs["margin_shape"] == rows[0]["margin_shape"]
     np.testing.assert_allclose(found, [float(row["duration_bound"]) for row in rows], rtol=1e-5)
     model = CalibratedModel.load(folder / "model.nc")
     np.testing.assert_array_equal(model.duration_bound([[3, 1.5], [8, 2], [9, 1]], 0.2), found)
@@ -85,4 +82,4 @@ def test_bounds_of_odd_resource_names_are_quoted(measured, tmp_path, msbgen):
         rows = list(csv.reader(stream))
     assert rows[0][0] == "cache,ways"
     assert len(rows) == 5
-    assert {len(row) for row in rows} == {6}
+    assert {len(row) for row in rows} == {5}

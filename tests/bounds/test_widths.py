@@ -1,0 +1,103 @@
+"""Widths against slow loops, and what they follow."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracles
+from held import grid_groups, held_out
+from msbgen.bounds.widths import NARROW, Widths
+
+
+def drawn(seed, *, most_runs=4, parts=1):
+    """Ragged runs of a small grid, of which a few contexts may lack; errors of their own."""
+    rng = np.random.default_rng(seed)
+    levels = [np.sort(rng.uniform(1.0, 3.0, n)) for n in (4, rng.integers(2, 4))]
+    contexts = np.array([(a, b) for a in levels[0] for b in levels[1]])
+    runs = [np.ones(rng.integers(1, most_runs + 1)) for _ in contexts]
+    held = held_out(contexts, runs, groups=grid_groups(contexts))
+    return held, 0.2 * rng.standard_normal((len(held.row), parts))
+
+
+def every(held):
+    return np.ones(len(held.row), dtype=bool)
+
+
+def slow_rows(held, error, placed):
+    """The left-out predictions as the oracle wants them."""
+    steps = held.rows.new.astype(float) if placed else held.rows.gap**2
+    resource = dict.fromkeys(range(len(held.context)))
+    for r, rows in held.levels:
+        resource.update(dict.fromkeys(rows.tolist(), r))
+    contexts, rows = held.trend.contexts, []
+    for i, c in enumerate(held.context):
+        level = None if resource[i] is None else contexts[c, resource[i]]
+        errors = error[held.row == i].tolist()
+        rows.append((int(c), resource[i], level, held.rows.near[i], steps[i], errors))
+    return rows
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_widths_equal_those_of_slow_loops(seed, placed):
+    held, error = drawn(seed)
+    rows = slow_rows(held, error[:, 0], placed)
+    rng = np.random.default_rng(seed)
+    asked = held.at(np.vstack([held.trend.contexts[:2], rng.uniform(1.0, 3.0, (3, 2))]))
+    for places in (asked, held.rows):
+        found = Widths(held, error, every(held), placed).at(places)
+        steps = places.new.astype(float) if placed else places.gap**2
+        for i, near in enumerate(places.near):
+            wanted = oracles.width(near, steps[i], rows, placed)
+            assert found[i, 0] == pytest.approx(np.sqrt(1.3 * wanted) + NARROW, rel=1e-6)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_runs_that_hold_nothing_of_it_say_nothing(seed, placed):
+    held, error = drawn(seed)
+    holds = np.random.default_rng(seed).random(len(error)) < 0.7
+    holds[np.unique(held.row, return_index=True)[1]] = True  # one run of each context
+    other = np.where(holds[:, None], error, 9.0)
+    one, two = (Widths(held, e, holds, placed).at(held.rows) for e in (error, other))
+    np.testing.assert_array_equal(one, two)
+    assert np.all(one < 2.0)
+
+
+def test_parts_that_agree_are_drawn_towards_the_others():
+    held, error = drawn(1, parts=3)
+    quiet = error * [1.0, 1.0, 0.0]
+    width = Widths(held, quiet, every(held), placed=True).at(held.rows)
+    square = (width - NARROW) ** 2
+    mean = square.sum(axis=1) / (3 + 3 * 0.3)
+    np.testing.assert_allclose(square[:, 2], 0.3 * mean, rtol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_a_score_is_what_a_bound_has_to_reach(seed, placed):
+    held, error = drawn(seed, parts=2)
+    widths = Widths(held, error, every(held), placed)
+    reached = widths.scores * widths.at(held.rows)[held.row]
+    np.testing.assert_allclose(reached, error, atol=1e-12)
+
+
+def test_single_runs_tell_nothing_of_the_noise_and_all_of_the_error():
+    held, _ = drawn(2, most_runs=1)
+    width = Widths(held, np.full((len(held.row), 1), 0.1), every(held), placed=False).at(held.rows)
+    np.testing.assert_allclose(width, np.sqrt(1.3) * 0.1, rtol=1e-6)
+
+
+def test_a_new_level_is_one_step_for_what_was_placed_and_a_gap_for_totals():
+    contexts = np.array([(w, 1.0) for w in (1.0, 2.0, 3.0, 4.0, 5.0) for _ in (0,)])
+    contexts = np.vstack([contexts, contexts + [0.0, 1.0]])
+    held = held_out(contexts, np.ones((10, 2)), groups=grid_groups(contexts))
+    assert [r for r, _ in held.levels] == [0, 0, 0]
+    rng = np.random.default_rng(3)
+    error = 0.01 * rng.standard_normal((len(held.row), 1))
+    error[np.isin(held.row, np.concatenate([rows for _, rows in held.levels]))] += 0.1
+    asked = held.at([(3.0, 1.0), (3.05, 1.0), (3.5, 1.0)])
+    known, near, far = Widths(held, error, every(held), placed=False).at(asked)[:, 0]
+    assert known < near < far - 3 * (near - known)
+    known, near, far = Widths(held, error, every(held), placed=True).at(asked)[:, 0]
+    assert known < 0.3 * near
+    assert near == pytest.approx(far, rel=0.05)
