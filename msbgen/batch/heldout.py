@@ -39,7 +39,7 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsO
     try:
         known = isinstance(model, CalibratedModel)
         calibrated = model if known else calibrate_model(model, measured)
-        calibrated.calibration.head(rate)  # raises where there are too few contexts for it
+        calibrated.calibration.check(rate)
     except (MeasurementError, ArgumentError) as error:
         missing = Missing(f"No bounds: {error}")
         return lambda contexts: missing

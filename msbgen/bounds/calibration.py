@@ -87,7 +87,7 @@ class Calibration:
         MeasurementError
             A rate that the known contexts cannot support, with the number of runs that it needs.
         """
-        self._check(miscoverage)
+        self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)
         asked = np.asarray(contexts, dtype=np.float64)
         blocks = [asked[i : i + _BLOCK] for i in range(0, max(len(asked), 1), _BLOCK)]
@@ -122,7 +122,7 @@ class Calibration:
         if holds not in get_args(Holds):
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
-        self._check(miscoverage)
+        self.check(miscoverage)
         places, floor = self.held.at(contexts), self.held.floor
         centre = np.log(places.predicted + floor)
         half = np.full_like(centre, NARROW)  # what is never seen must not fail by rounding
@@ -142,6 +142,16 @@ class Calibration:
         far = self.held.at(contexts).doubt > self.held.doubt.max()
         return far | self.held.untried(contexts)
 
+    def check(self, miscoverage: float) -> None:
+        """Refuse what is no rate, or one that the known contexts cannot support.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`duration_bound`.
+        """
+        check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))
+
     # What does not depend on the contexts asked for is found once and kept.
 
     @cached_property
@@ -154,9 +164,6 @@ class Calibration:
         if key not in self._memory:
             self._memory[key] = find(*about)
         return self._memory[key]
-
-    def _check(self, miscoverage: float) -> None:
-        check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))
 
     @cached_property
     def _duration_widths(self) -> Widths:
