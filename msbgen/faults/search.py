@@ -33,6 +33,8 @@ _WIDTH, _BRANCHES, _PATIENCE = 8, 10, 2
 _MOST_MOVES, _FEW_MOVES = 0.25, 12
 # Rounds of fitting the noise without the contexts found; of excusing corners.
 _ROUNDS, _EXCUSES = 4, 3
+# Moves that lose and are tried with the noise fitted without them.
+_TRIED = 3
 # Counts below this share of their mean are treated additively.
 _FLOOR = 0.01
 # A line of contexts at least so long, moved to this share, is a corner.
@@ -94,6 +96,16 @@ def find_suspects(
     return Suspects(moves, hunt.each_gain(found), factor, worth)
 
 
+@dataclass(frozen=True, eq=False)
+class _Round:
+    """The moves found with the noise fitted in one way, and their likelihood."""
+
+    likelihood: float
+    board: Board
+    state: State
+    raised: bool
+
+
 class _Hunt:
     """One search; arguments as `find_suspects`."""
 
@@ -122,23 +134,44 @@ class _Hunt:
         return state
 
     def _likeliest(self) -> State:
-        best: tuple[float, Board, State] | None = None
-        for raised in (True, False):
-            moves: tuple[Move, ...] = ()
-            label, seen = np.arange(len(self._time)), set[frozenset[Move]]()
-            for _ in range(_ROUNDS):
-                board = self._fitted(moves, label, raised=raised)
-                state = _search(board)
-                whole = board.log_density_of_time() + state.gain
-                if best is None or whole > best[0]:
-                    best = whole, board, state
-                moves, label = state.moves, state.label
-                if frozenset(moves) in seen or not (moves or seen):
-                    break
-                seen.add(frozenset(moves))
+        best = max(
+            (self._settled((), raised=raised) for raised in (True, False)),
+            key=lambda one: one.likelihood,
+        )
+        while True:
+            # two that changed places may be all the noise there is: what fits without them?
+            next_moves = best.board.best_moves(best.state, _TRIED)
+            tried = [self._tried((*best.state.moves, m), raised=best.raised) for _, m in next_moves]
+            surest = max(tried, key=lambda one: one.likelihood, default=best)
+            if surest.likelihood <= best.likelihood:
+                break
+            settled = self._settled(surest.state.moves, raised=best.raised)
+            best = settled if settled.likelihood > surest.likelihood else surest
+        self._board = best.board
+        return best.state
+
+    def _tried(self, moves: tuple[Move, ...], *, raised: bool) -> _Round:
+        """These moves, with the noise fitted without them."""
+        board = self._fitted(moves, _relabelled(moves, len(self._time)), raised=raised)
+        state = _replayed(board, list(moves))
+        return _Round(board.log_density_of_time() + state.gain, board, state, raised)
+
+    def _settled(self, moves: tuple[Move, ...], *, raised: bool) -> _Round:
+        """The likeliest of rounds that fit the noise without the contexts that the last moved."""
+        best: _Round | None = None
+        seen = set[frozenset[Move]]()
+        for _ in range(_ROUNDS):
+            board = self._fitted(moves, _relabelled(moves, len(self._time)), raised=raised)
+            state = _search(board)
+            own = _Round(board.log_density_of_time() + state.gain, board, state, raised)
+            if best is None or own.likelihood > best.likelihood:
+                best = own
+            moves = state.moves
+            if frozenset(moves) in seen or not (moves or seen):
+                break
+            seen.add(frozenset(moves))
         assert best is not None
-        self._board = best[1]
-        return best[2]
+        return best
 
     def _fitted(self, moves: tuple[Move, ...], label: Indices, *, raised: bool) -> Board:
         """The board with the noise of the contexts that did not move."""
@@ -204,6 +237,15 @@ class _Hunt:
             left = max(1.0 / precision[i, i] - process.noise[i] - 0.49, 0.0)
             worth[i] = process.noise[i] / (process.noise[i] + left)
         return factor, worth
+
+
+def _relabelled(moves: tuple[Move, ...], n: int) -> Indices:
+    """Whose measurements are those of each context after the moves, (n,)."""
+    label = np.arange(n)
+    for move in moves:
+        if move.kind == "exchanged":
+            label[list(move.contexts)] = label[list(move.contexts[::-1])]
+    return label
 
 
 def _search(board: Board) -> State:

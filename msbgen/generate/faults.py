@@ -121,10 +121,19 @@ def _found(
         faults.append(Fault("stretched", (s.context,), where, s.factor, 1.0, s.gain))
     if not stretches:
         return faults + moved
+    again = _of_contexts(contexts, quantities, used, excused)
     gone = np.asarray(~used.any(axis=1))
-    halves = [f for f in moved if f.kind == "exchanged" and gone[list(f.contexts)].any()]
-    labels = _exchanged_back(contexts, halves)
-    return faults + halves + _of_contexts(labels, quantities, used, excused)
+    odd = {i for fault in again for i in fault.contexts}
+    # whose partner is left out may still be seen to be in the wrong place
+    halves = [
+        f
+        for f in moved
+        if f.kind == "exchanged" and gone[list(f.contexts)].any() and odd & {*f.contexts}
+    ]
+    if halves:
+        labels = _exchanged_back(contexts, halves)
+        again = halves + _of_contexts(labels, quantities, used, excused)
+    return faults + again
 
 
 def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
