@@ -42,12 +42,14 @@ COUNTERS = {
 }
 
 
-def synthetic_task(contexts: np.ndarray, n_runs: int = 3, interval: float = 0.01) -> xr.Dataset:
+def synthetic_task(
+    contexts: np.ndarray, n_runs: int = 3, interval: float = 0.01, seed: int = 7
+) -> xr.Dataset:
     """A task of two phases whose miss rate falls with the ways and whose speed with the clock.
 
     Phase 1 computes, phase 2 misses; every run varies by about one per cent.
     """
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seed)
     work = np.array([1.0e8, 0.8e8])  # instructions per phase
     requests_per_instruction = np.array([0.002, 0.02])
     n_times = 0

@@ -1,8 +1,18 @@
-"""Contexts of a made-up machine, and what a task counts and takes there."""
+"""Contexts of a made-up machine, what a task takes there, and faults put into profiles."""
 
 from itertools import product
 
 import numpy as np
+
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    counter_attrs,
+    duration_array,
+    make_profiles,
+    resource_attrs,
+    sampling_interval,
+)
 
 
 def machine(levels=(3, 3, 3)):
@@ -25,3 +35,54 @@ def task(contexts, noise=0.01, seed=0):
     counts = np.column_stack([requests, misses])
     counts *= np.exp(0.1 * noise * rng.standard_normal(counts.shape))
     return time * np.exp(noise * rng.standard_normal(len(time))), counts
+
+
+def slower(counts, duration, interval, factor, begin=0.0, end=1.0):
+    """A run (times, k) slowed down between two shares of its time, sampled as before."""
+    counts = counts[np.isfinite(counts).all(axis=1)]
+    edges = np.append(interval * np.arange(len(counts)), duration)
+    reached = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
+    times = np.union1d(edges, duration * np.array([begin, end]))
+    spent = duration * (np.clip(times / duration, begin, end) - begin)
+    later = times + (factor - 1.0) * spent
+    ends = np.append(np.arange(interval, later[-1] - 1e-9, interval), later[-1])
+    out = [np.interp(ends, later, np.interp(times, edges, column)) for column in reached.T]
+    return np.diff(np.column_stack(out), axis=0, prepend=0.0), later[-1]
+
+
+def spoilt(dataset, slow=(), exchanged=(), stretched=(), absurd=()):
+    """Profiles with faults in them.
+
+    `slow` are (context, factor), `exchanged` pairs of contexts, `stretched` (context, run, factor,
+    begin, end), `absurd` (context, run, interval, counter).
+    """
+    counts, duration = count_array(dataset), duration_array(dataset).copy()
+    interval = sampling_interval(dataset)
+    runs = [[own[np.isfinite(own).all(axis=1)] for own in row] for row in counts]
+    for i, factor in slow:
+        for r, own in enumerate(runs[i]):
+            runs[i][r], duration[i, r] = slower(own, duration[i, r], interval, factor)
+    for i, r, *how in stretched:
+        runs[i][r], duration[i, r] = slower(runs[i][r], duration[i, r], interval, *how)
+    for i, j in exchanged:
+        runs[i], runs[j] = runs[j], runs[i]
+        duration[[i, j]] = duration[[j, i]]
+    longest = max(len(own) for row in runs for own in row)
+    out = np.full((*duration.shape, longest, counts.shape[3]), np.nan)
+    for i, r in np.ndindex(*duration.shape):
+        out[i, r, : len(runs[i][r])] = runs[i][r]
+    for place in absurd:
+        out[place] = 2.0**48
+    return make_profiles(
+        out, duration, context_table(dataset), interval=interval,
+        resources=resource_attrs(dataset), counters=counter_attrs(dataset), attrs=dataset.attrs,
+    )  # fmt: skip
+
+
+# Of a task of twenty contexts or more, three runs each.
+EVERY_FAULT = {
+    "slow": [(9, 2.2)],
+    "exchanged": [(2, 16)],
+    "stretched": [(5, 1, 2.5, 0.4, 0.6)],
+    "absurd": [(12, 0, 3, 1)],
+}

@@ -31,8 +31,9 @@ Indices = NDArray[np.int64]
 
 # Deviation of the logarithm of what a fault does to an amount.
 FAULT = 0.7
-# Odds that the counts of a context depart though nothing went wrong.
-_REAL = 0.05
+# Odds that the counts of a context depart though nothing went wrong, by as much or by a little: a
+# context is bad where they depart by much.
+_REAL, _LITTLE = 0.05, 0.05
 # Odds of a slow context, of a bad one over it, and what each move of a neighbour takes off a gain.
 _ODDS, _BAD, _CROWDED = 0.002, 0.2, 2.3
 
@@ -123,13 +124,17 @@ class Board:
         """Gains where a context was slow, or bad, (n,) each."""
         touched = state.touched(self.n)
         own = [np.diag(p) for p in state.precision]
-        freed = [_freed(a, d) for a, d in zip(pulled, own)]
+        freed = _freed(pulled[0], own[0])
         mean = pulled[0] * FAULT**2 / (1.0 + FAULT**2 * own[0])
         deviation = FAULT / np.sqrt(1.0 + FAULT**2 * own[0])
         odds = np.log(_ODDS) - _CROWDED * (self.beside & touched).sum(axis=1)
-        slow = freed[0] + np.log(2.0) + log_ndtr(mean / deviation) + odds
-        counts = np.sum(freed[1:], axis=0) if len(freed) > 1 else np.zeros(self.n)
-        bad = freed[0] + counts - np.logaddexp(0.0, np.log(_REAL) + counts) + odds + np.log(_BAD)
+        slow = freed + np.log(2.0) + log_ndtr(mean / deviation) + odds
+        counts, little = np.zeros((2, self.n))
+        for a, d in zip(pulled[1:], own[1:]):
+            counts += _freed(a, d)
+            little += _freed(a, d, _LITTLE)
+        real = np.logaddexp(0.0, np.log(_REAL) + np.logaddexp(counts, little))
+        bad = freed + counts - real + odds + np.log(_BAD)
         barred = touched | self.excused
         return np.where(barred, -np.inf, slow), np.where(barred, -np.inf, bad)
 
@@ -201,10 +206,10 @@ class Board:
         return State(tuple(precision), tuple(values), label, state.gain + gain, moves)
 
 
-def _freed(pulled: Floats, precision: Floats) -> Floats:
-    """Log likelihood gained where a context may be anything, by its a = Py and P_ii."""
-    wide = 1.0 + FAULT**2 * precision
-    return 0.5 * (FAULT * pulled) ** 2 / wide - 0.5 * np.log(wide)
+def _freed(pulled: Floats, precision: Floats, deviation: float = FAULT) -> Floats:
+    """Log likelihood gained where a context departs by N(0, s²), by its a = Py and P_ii."""
+    wide = 1.0 + deviation**2 * precision
+    return 0.5 * (deviation * pulled) ** 2 / wide - 0.5 * np.log(wide)
 
 
 def _freed_of_two(a_i: Floats, a_j: Floats, own_i: Floats, own_j: Floats, both: Floats) -> Floats:

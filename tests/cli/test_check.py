@@ -7,7 +7,9 @@ import pytest
 
 from broken import BROKEN
 from conftest import synthetic_task
-from msbgen.data.store import write_profiles
+from faulty import EVERY_FAULT, spoilt
+from msbgen.data.store import read_profiles, write_profiles
+from msbgen.data.tables import read_planned_contexts
 
 
 def test_check_says_what_a_file_holds(folder, msbgen):
@@ -111,3 +113,32 @@ def test_check_names_what_does_not_belong(tmp_path, msbgen):
     assert "context 15 " in done.stdout
     assert "look exchanged" in done.stdout
     assert "usable, with warnings" in done.stdout
+
+
+def test_a_file_with_every_fault_goes_through_every_verb(tmp_path, msbgen):
+    grid = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.25, 1.5, 2.0)])
+    write_profiles(spoilt(synthetic_task(grid), **EVERY_FAULT), tmp_path / "faulty.nc")
+    sentences = [
+        "context 9 (cache_ways=4, frequency=1.25 GHz) took 2.",
+        "context 2 (cache_ways=2, frequency=1.5 GHz) and context 16 (cache_ways=8, frequency=1 GHz)"
+        " look exchanged",
+        "run 1 of context 5 (cache_ways=3, frequency=1.25 GHz) took ",
+        "times the most that other runs have in context 12 (cache_ways=6, frequency=1 GHz), run 0",
+    ]
+    again = "faulty.nc", "--contexts", "grid:4x3"
+    verbs = [
+        ("check", "faulty.nc"),
+        ("generate", *again, "-o", "made.nc"),
+        ("bound", *again, "--miscoverage", "0.2", "-o", "bounds.csv"),
+        ("plan", "faulty.nc", "--budget", "3", "-o", "plan.csv"),
+    ]
+    for verb in verbs:
+        done = msbgen(*verb)
+        assert done.returncode == 0, done.stderr
+        for sentence in sentences:
+            lines = [own for own in (done.stdout + done.stderr).splitlines() if sentence in own]
+            assert len(lines) == 1, (verb, sentence)
+            assert "measure" in lines[0]
+    assert sum(map(len, read_profiles(tmp_path / "made.nc").attrs["faults"])) > 0
+    planned, _ = read_planned_contexts(tmp_path / "plan.csv", ["cache_ways", "frequency"])
+    assert {tuple(row) for row in planned} <= {tuple(row) for row in grid[[2, 5, 9, 12, 16]]}

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from msbgen.faults.moves import _BAD, _ODDS, _REAL, FAULT, Board, Move, freed_at
+from msbgen.faults.moves import _BAD, _LITTLE, _ODDS, _REAL, FAULT, Board, Move, freed_at
 from msbgen.faults.process import Process
 
 
@@ -44,10 +44,10 @@ def test_slow_gains_what_integration_over_its_slowness_says(board):
         assert slow[i] - np.log(_ODDS) == pytest.approx(np.log(whole) - density(process, values))
 
 
-def of_counts(process, values, departing):
+def of_counts(process, values, departing, deviation=FAULT):
     """Log density of counts some of which depart for real."""
     free = np.isin(np.arange(len(values)), departing)
-    return density(Process(process.smooth, process.noise + FAULT**2 * free), values)
+    return density(Process(process.smooth, process.noise + deviation**2 * free), values)
 
 
 def test_bad_gains_the_densities_with_a_free_variance(board):
@@ -58,7 +58,8 @@ def test_bad_gains_the_densities_with_a_free_variance(board):
         gain = of_counts(time, state.values[0], [i]) - of_counts(time, state.values[0], [])
         free, none = (of_counts(counts, state.values[1], own) for own in ([i], []))
         # counts may depart though nothing is wrong
-        gain += free - np.logaddexp(none, np.log(_REAL) + free)
+        little = of_counts(counts, state.values[1], [i], _LITTLE)
+        gain += free - np.logaddexp(none, np.log(_REAL) + np.logaddexp(free, little))
         assert bad[i] - np.log(_ODDS * _BAD) == pytest.approx(gain)
 
 

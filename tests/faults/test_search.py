@@ -42,6 +42,26 @@ def test_a_slow_context_is_named_and_its_factor_told(seed, slow, factor):
     assert np.all(np.delete(result.worth, slow) == 1)
 
 
+@settings(max_examples=10)
+@given(
+    st.dictionaries(st.integers(0, 26), st.floats(0.2, 5.0), max_size=6),
+    st.lists(st.integers(0, 26), max_size=4, unique=True),
+)
+def test_whatever_happened_weights_never_exceed_one(factors, excused):
+    contexts = machine()
+    time, counts = task(contexts)
+    for i, factor in factors.items():
+        time[i] *= factor
+    result = find_suspects(
+        contexts, time, counts, np.zeros((27, 3)), np.isin(np.arange(27), excused)
+    )
+    assert np.all((result.worth > 0) & (result.worth <= 1))
+    assert np.all(result.factor >= 1)
+    moved = [i for move in result.moves for i in move.contexts]
+    assert len(moved) == len(set(moved))
+    assert all(gain > 0 for gain in result.gains)
+
+
 @pytest.mark.parametrize("pair", [(0, 13), (5, 24), (10, 12)])
 def test_exchanged_labels_are_named(pair):
     contexts = machine()
@@ -49,6 +69,19 @@ def test_exchanged_labels_are_named(pair):
     back = list(pair[::-1])
     time[list(pair)], counts[list(pair)] = time[back], counts[back]
     assert found(contexts, time, counts) == {("exchanged", pair)}
+
+
+def test_an_exchange_that_counts_alone_tell_is_found():
+    contexts = machine((3, 3, 1))[:, :2]
+    contexts = np.column_stack([np.repeat(contexts[:, 0], 3), np.tile(contexts[:, 1], 3)])
+    rng = np.random.default_rng(0)
+    misses = 4e6 * np.exp(-contexts[:, 0] / 7.0)
+    time = (0.5 + 1e-7 * misses) * np.exp(0.005 * rng.standard_normal(27))  # whatever the bandwidth
+    counts = np.column_stack([np.full(27, 5e6), misses])
+    counts *= np.exp(0.002 * rng.standard_normal(counts.shape))
+    time[[1, 25]], counts[[1, 25]] = time[[25, 1]], counts[[25, 1]]
+    (move,) = suspects(contexts, time, counts).moves
+    assert move.kind == "exchanged"
 
 
 def test_two_slow_neighbours_and_an_exchange_are_told_apart():

@@ -4,54 +4,112 @@ import logging
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import msbgen
 import partials
 from conftest import synthetic_task
+from faulty import EVERY_FAULT, spoilt
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
-from msbgen.generate.clock import resample
+from msbgen.faults.findings import Findings
 from msbgen.generate.faults import find_faults, name_faults
 from msbgen.generate.model import doubt_contexts
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
+GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
 
 
 @pytest.fixture(scope="module")
 def clean():
-    return synthetic_task(np.array([(w, f) for w in WAYS for f in CLOCKS]), n_runs=2)
+    return synthetic_task(GRID, n_runs=2)
 
 
 def arrays(dataset):
     return count_array(dataset), duration_array(dataset), context_table(dataset)
 
 
-def slowed(dataset, context, factor):
-    """A dataset in which one context took longer, its counts spread over the longer time."""
-    counts, duration, contexts = arrays(dataset)
-    interval = sampling_interval(dataset)
-    slow = resample(counts[context], duration[context], interval, interval / factor)
-    longest = max(counts.shape[2], slow.shape[1])
-    out = np.full((*counts.shape[:2], longest, counts.shape[3]), np.nan)
-    out[:, :, : counts.shape[2]] = counts
-    out[context] = np.nan
-    out[context, :, : slow.shape[1]] = slow
-    duration = duration.copy()
-    duration[context] *= factor
-    return msbgen.make_profiles(
-        out, duration, contexts, interval=interval,
-        resources={n: dataset[n].attrs for n in ("cache_ways", "frequency")},
-        counters={n: dataset[n].attrs for n in dataset.data_vars if n != "duration"},
-    )  # fmt: skip
+def found(dataset):
+    return find_faults(*arrays(dataset), sampling_interval(dataset), 1)
 
 
-def test_nothing_is_wrong_with_clean_runs(clean):
-    assert not find_faults(*arrays(clean), sampling_interval(clean), 1)
+def told(findings, order=None, runs=None):
+    """Kinds, contexts and runs of findings, whatever their order was."""
+    out = set()
+    for fault in findings:
+        at = fault.contexts if order is None else tuple(int(order[i]) for i in fault.contexts)
+        run = [int(fault.where[0])] if fault.where else []
+        out.add((fault.kind, *sorted(at), *(run if runs is None else [int(runs[r]) for r in run])))
+    return out
+
+
+@pytest.fixture(scope="module")
+def three_runs():
+    return synthetic_task(GRID)
+
+
+@pytest.fixture(scope="module")
+def faulty(three_runs):
+    return spoilt(three_runs, **EVERY_FAULT)
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(0, 10_000), runs=st.integers(1, 4))
+def test_nothing_is_wrong_with_clean_runs(seed, runs):
+    assert not found(synthetic_task(GRID, n_runs=runs, seed=seed))
+
+
+NAMED = {("slow", 9), ("exchanged", 2, 16), ("stretched", 5, 1), ("count", 12, 0)}
+
+
+def test_every_fault_at_once_is_named(faulty):
+    assert told(found(faulty)) == NAMED
+
+
+@settings(max_examples=5)
+@given(order=st.permutations(range(20)), runs=st.permutations(range(3)))
+def test_the_order_of_contexts_and_runs_does_not_matter(faulty, order, runs):
+    shuffled = faulty.isel(context=list(order), run=list(runs))
+    assert told(found(shuffled), order, runs) == NAMED
+
+
+def test_exchanged_single_runs_are_no_stretches(three_runs):
+    single = spoilt(three_runs.isel(run=[0]), exchanged=[(2, 16)])
+    assert told(found(single)) == {("exchanged", 2, 16)}
+
+
+def test_an_exchange_is_not_made_up_of_a_stretched_run(three_runs):
+    single = spoilt(three_runs.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
+    assert told(found(single)) == {("stretched", 5, 0)}
+
+
+def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, faulty, monkeypatch):
+    asked = [[5.0, 1.4], [3.5, 1.3], [7.0, 1.9], [2.5, 1.1]]
+    truth = synthetic_task(np.array(asked), n_runs=20, seed=1)
+
+    wanted = np.nan_to_num(count_array(truth)).mean(axis=1)
+    scale = wanted.max(axis=(0, 1))
+
+    def errors(dataset):
+        """Of duration, and nDTW, of the worst of the contexts asked for."""
+        made = msbgen.fit_profiles(dataset).generate(asked, kind="mean")
+        profiles = [own[np.isfinite(own).all(axis=1)] for own in count_array(made)[:, 0]]
+        pairs = zip(profiles, wanted)
+        ndtw = [msbgen.normalised_dtw(own / scale, its / scale) for own, its in pairs]
+        ratio = duration_array(made)[:, 0] / duration_array(truth).mean(axis=1)
+        return np.array([np.abs(ratio - 1).max(), max(ndtw)])
+
+    clean, robust = errors(three_runs), errors(faulty)
+    monkeypatch.setattr("msbgen.generate.model.find_faults", lambda *_: Findings())
+    unweighted = errors(faulty)
+    assert np.all(robust < 1.5 * clean + 0.003)
+    assert np.all(unweighted > 3 * robust)
 
 
 def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog):
-    spoilt = slowed(clean, 9, 2.2)
+    slow = spoilt(clean, slow=[(9, 2.2)])
     with caplog.at_level(logging.WARNING, "msbgen"):
-        model = msbgen.fit_profiles(spoilt)
+        model = msbgen.fit_profiles(slow)
     assert "context 9" in caplog.text
     assert "measure it again" in caplog.text
     assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
@@ -59,12 +117,12 @@ def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog
     wanted = msbgen.fit_profiles(clean).law.durations(np.array(asked))
     assert model.law.durations(np.array(asked)) == pytest.approx(wanted, rel=0.02)
     made = model.generate(asked, kind="mean")
-    assert made.attrs["faults"] == name_faults(spoilt, model.findings)
+    assert made.attrs["faults"] == name_faults(slow, model.findings)
 
 
 def test_a_model_remembers_its_findings(clean, tmp_path):
     model = msbgen.calibrate_model(
-        msbgen.fit_profiles(slowed(clean, 9, 2.2)), slowed(clean, 9, 2.2)
+        msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)])), spoilt(clean, slow=[(9, 2.2)])
     )
     assert model.calibration.held.weight[model.calibration.held.context == 9].sum() == 0
     model.save(tmp_path / "model.nc")
@@ -83,7 +141,7 @@ def test_an_absurd_count_is_mended(clean):
 
 
 def test_a_model_file_of_damaged_findings_is_refused(clean, tmp_path):
-    model = msbgen.fit_profiles(slowed(clean, 9, 2.2))
+    model = msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)]))
     dataset = model._as_dataset()
     dataset.attrs["labels"] = dataset.attrs["labels"].replace('"kind": "slow", ', "")
     with pytest.raises(msbgen.ProfileError, match="findings"):
