@@ -64,6 +64,134 @@ def _pop(heap, keys, size):
 
 
 @_kernel
+def _line_up(line, first, size, task):
+    """Put a task behind those that became ready before it."""
+    line[first + size] = task
+    return size + 1
+
+
+@_kernel
+def _play(graph, ranked, board, context, scratch, totals, trace):
+    """Time of one order in one context; joules and the last temperature are added to the totals.
+
+    Invariant: `ready` tasks, a heap by rank or a line, wait for nothing and those that run fill the
+    first slots, at most as many on a cluster as it has cores; time only advances while one runs.
+    """
+    nodes, successors, amounts = graph
+    pace, joules, clusters, cooling = board
+    row, start = context
+    base, ambient, resistance, constant, cap, hysteresis = cooling
+    ready, waiting, slot_task, slot_cluster, slots, own, clock = scratch
+    slot_left, slot_wait, slot_pace, slot_joules = slots
+    n, n_clusters, ranks = len(amounts), len(own), amounts[:, RANK]
+    first, size, running, done, down = 0, 0, 0, 0, 0
+    now, heat = 0.0, start
+    own[:] = 0
+    gift, cores = row[0], row[1::2].sum()
+    for c in range(n_clusters):
+        clock[c] = row[2 + 2 * c]
+    for v in range(n):
+        waiting[v] = nodes[v, WAITING]
+        if waiting[v] == 0:
+            size = _push(ready, ranks, size, v) if ranked else _line_up(ready, first, size, v)
+    while done < n:
+        while size > 0 and running < cores:
+            if ranked:
+                size = _pop(ready, ranks, size)
+                v = ready[size]
+            else:
+                v = ready[first]
+                first, size = first + 1, size - 1
+            best, most_swift = -1, -np.inf
+            for c in range(n_clusters):
+                swift = clusters[SWIFTNESS, c, clock[c]]
+                if own[c] < row[1 + 2 * c] and swift > most_swift:
+                    best, most_swift = c, swift
+            slot_task[running] = v
+            slot_cluster[running] = best
+            slot_left[running] = amounts[v, WORK]
+            slot_wait[running] = clusters[DISPATCH, best, clock[best]]
+            running += 1
+            own[best] += 1
+            if len(trace) > 0:
+                trace[v, START] = now
+                trace[v, CLUSTER] = best
+        if running == 0:  # a cycle, or no core: callers look before
+            now = np.nan
+            break
+        step = np.inf
+        power, on, idle, lowest = base, 0.0, 0.0, True
+        for s in range(running):
+            c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
+            slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
+            slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
+            step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
+            power += slot_joules[s] / slot_pace[s]
+        for c in range(n_clusters):
+            if row[1 + 2 * c] > 0:
+                on += clusters[ON, c, clock[c]]
+                idle += (row[1 + 2 * c] - own[c]) * clusters[IDLE, c, clock[c]]
+                lowest = lowest and clock[c] == 0
+        power += on + idle
+        # clocks step when the temperature, on its way to `goal`, meets a threshold
+        goal, turn = ambient + resistance * power, 0
+        if goal > cap and not lowest:
+            wait = 0.0
+            if heat < cap:
+                wait = constant * np.log((goal - heat) / (goal - cap))
+            if wait < step:
+                step, turn = wait, 1
+        elif down > 0 and goal < cap - hysteresis:
+            wait = 0.0
+            if heat > cap - hysteresis:
+                wait = constant * np.log((heat - goal) / (cap - hysteresis - goal))
+            if wait < step:
+                step, turn = wait, -1
+        now += step
+        heat = goal + (heat - goal) * np.exp(-step / constant)
+        totals[ON_JOULES] += on * step
+        totals[IDLE_JOULES] += idle * step
+        kept = 0
+        for s in range(running):
+            c, v = slot_cluster[s], slot_task[s]
+            # to start a task is work, too, and draws what the task does
+            totals[JOULES + c] += step / slot_pace[s] * slot_joules[s]
+            slot_left[s] -= max(step - slot_wait[s], 0.0) / slot_pace[s]
+            slot_wait[s] = max(slot_wait[s] - step, 0.0)
+            if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
+                slot_task[kept] = v
+                slot_cluster[kept] = c
+                slot_left[kept] = max(slot_left[s], 0.0)
+                slot_wait[kept] = slot_wait[s]
+                kept += 1
+            else:
+                done += 1
+                if len(trace) > 0:
+                    trace[v, END] = now
+                for e in range(nodes[v, FIRST], nodes[v + 1, FIRST]):
+                    w = successors[e]
+                    waiting[w] -= 1
+                    if waiting[w] == 0:
+                        size = (
+                            _push(ready, ranks, size, w)
+                            if ranked
+                            else _line_up(ready, first, size, w)
+                        )
+        running = kept
+        if turn != 0:
+            # rounding must not leave it a hair short, or it would turn again at once
+            heat = max(heat, cap) if turn > 0 else min(heat, cap - hysteresis)
+            down += turn
+        own[:] = 0
+        for s in range(running):
+            own[slot_cluster[s]] += 1
+        for c in range(n_clusters):
+            clock[c] = max(row[2 + 2 * c] - down, 0)
+    totals[LAST] += heat
+    return now
+
+
+@_kernel
 def list_schedules(graph, ranked, board, contexts, totals, trace):
     """Schedule a graph greedily in each of several contexts, on average over several orders.
 
@@ -97,139 +225,37 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
         temperature, the standard deviation of the time, joules of the tasks on each cluster.
     trace : ndarray, (m or 0, n, 3)
         Written unless it is empty: start, end and cluster of each task, in the first order.
-
-    Notes
-    -----
-    Invariant: `ready` tasks wait for nothing and `running` ones fill the first slots, at most as
-    many on a cluster as it has cores; time only advances while something runs.
     """
     all_nodes, all_successors, all_amounts = graph
-    pace, joules, clusters, cooling = board
     rows, temperature = contexts
-    base, ambient, resistance, constant, cap, hysteresis = cooling
-    n_orders, n, n_clusters, m = len(all_nodes), all_amounts.shape[1], pace.shape[1], len(rows)
-    heap = np.empty(n, np.int32)
-    waiting = np.empty(n, np.int32)
-    keys = np.empty(n)
+    n_orders, n, n_clusters = len(all_nodes), all_amounts.shape[1], board[0].shape[1]
     most = 0
-    for k in range(m):
+    for k in range(len(rows)):
         most = max(most, rows[k, 1::2].sum())
-    slot_task = np.empty(most, np.int32)
-    slot_cluster = np.empty(most, np.int32)
-    slot_left = np.empty(most)  # work
-    slot_wait = np.empty(most)  # of its dispatch [s]
-    slot_pace = np.empty(most)
-    slot_joules = np.empty(most)  # of a unit of work
-    own = np.empty(n_clusters, np.int64)
-    clock = np.empty(n_clusters, np.int64)
-    for k in range(m):
+    scratch = (
+        np.empty(n, np.int32),  # tasks that are ready
+        np.empty(n, np.int32),  # tasks that each waits for
+        np.empty(most, np.int32),  # task of each slot
+        np.empty(most, np.int32),  # its cluster
+        # its work left, dispatch left [s], pace, joules of a unit of work
+        (np.empty(most), np.empty(most), np.empty(most), np.empty(most)),
+        np.empty(n_clusters, np.int64),  # tasks that run on each cluster
+        np.empty(n_clusters, np.int64),  # its clock
+    )
+    nothing = np.empty((0, 3))
+    for k in range(len(rows)):
         totals[k] = 0.0
         for o in range(n_orders):
-            nodes, successors, amounts = all_nodes[o], all_successors[o], all_amounts[o]
-            size, running, done, came, down = 0, 0, 0, 0, 0
-            now, heat = 0.0, temperature[k]
-            own[:] = 0
-            gift, cores = rows[k, 0], rows[k, 1::2].sum()
-            for c in range(n_clusters):
-                clock[c] = rows[k, 2 + 2 * c]
-            for v in range(n):
-                waiting[v] = nodes[v, WAITING]
-                keys[v] = amounts[v, RANK]
-                if waiting[v] == 0:
-                    if not ranked:
-                        keys[v] = came
-                        came += 1
-                    size = _push(heap, keys, size, v)
-            while done < n:
-                while size > 0 and running < cores:
-                    size = _pop(heap, keys, size)
-                    v = heap[size]
-                    best, most_swift = -1, -np.inf
-                    for c in range(n_clusters):
-                        swift = clusters[SWIFTNESS, c, clock[c]]
-                        if own[c] < rows[k, 1 + 2 * c] and swift > most_swift:
-                            best, most_swift = c, swift
-                    slot_task[running] = v
-                    slot_cluster[running] = best
-                    slot_left[running] = amounts[v, WORK]
-                    slot_wait[running] = clusters[DISPATCH, best, clock[best]]
-                    running += 1
-                    own[best] += 1
-                    if o == 0 and len(trace) > 0:
-                        trace[k, v, START] = now
-                        trace[k, v, CLUSTER] = best
-                if running == 0:  # a cycle, or no core: callers look before
-                    now = np.nan
-                    break
-                step = np.inf
-                power, on, idle, lowest = base, 0.0, 0.0, True
-                for s in range(running):
-                    c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
-                    slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
-                    slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
-                    step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
-                    power += slot_joules[s] / slot_pace[s]
-                for c in range(n_clusters):
-                    if rows[k, 1 + 2 * c] > 0:
-                        on += clusters[ON, c, clock[c]]
-                        idle += (rows[k, 1 + 2 * c] - own[c]) * clusters[IDLE, c, clock[c]]
-                        lowest = lowest and clock[c] == 0
-                power += on + idle
-                # clocks step when the temperature, on its way to `goal`, meets a threshold
-                goal, turn = ambient + resistance * power, 0
-                if goal > cap and not lowest:
-                    wait = 0.0
-                    if heat < cap:
-                        wait = constant * np.log((goal - heat) / (goal - cap))
-                    if wait < step:
-                        step, turn = wait, 1
-                elif down > 0 and goal < cap - hysteresis:
-                    wait = 0.0
-                    if heat > cap - hysteresis:
-                        wait = constant * np.log((heat - goal) / (cap - hysteresis - goal))
-                    if wait < step:
-                        step, turn = wait, -1
-                now += step
-                heat = goal + (heat - goal) * np.exp(-step / constant)
-                totals[k, ON_JOULES] += on * step
-                totals[k, IDLE_JOULES] += idle * step
-                kept = 0
-                for s in range(running):
-                    c, v = slot_cluster[s], slot_task[s]
-                    # to start a task is work, too, and draws what the task does
-                    totals[k, JOULES + c] += step / slot_pace[s] * slot_joules[s]
-                    slot_left[s] -= max(step - slot_wait[s], 0.0) / slot_pace[s]
-                    slot_wait[s] = max(slot_wait[s] - step, 0.0)
-                    if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
-                        slot_task[kept] = v
-                        slot_cluster[kept] = c
-                        slot_left[kept] = max(slot_left[s], 0.0)
-                        slot_wait[kept] = slot_wait[s]
-                        kept += 1
-                    else:
-                        done += 1
-                        if o == 0 and len(trace) > 0:
-                            trace[k, v, END] = now
-                        for e in range(nodes[v, FIRST], nodes[v + 1, FIRST]):
-                            w = successors[e]
-                            waiting[w] -= 1
-                            if waiting[w] == 0:
-                                if not ranked:
-                                    keys[w] = came
-                                    came += 1
-                                size = _push(heap, keys, size, w)
-                running = kept
-                if turn != 0:
-                    # rounding must not leave it a hair short, or it would turn again at once
-                    heat = max(heat, cap) if turn > 0 else min(heat, cap - hysteresis)
-                    down += turn
-                own[:] = 0
-                for s in range(running):
-                    own[slot_cluster[s]] += 1
-                for c in range(n_clusters):
-                    clock[c] = max(rows[k, 2 + 2 * c] - down, 0)
+            now = _play(
+                (all_nodes[o], all_successors[o], all_amounts[o]),
+                ranked,
+                board,
+                (rows[k], temperature[k]),
+                scratch,
+                totals[k],
+                trace[k] if o == 0 and len(trace) > 0 else nothing,
+            )
             totals[k, TIME] += now
-            totals[k, LAST] += heat
             totals[k, SPREAD] += now**2
         totals[k] /= n_orders
         totals[k, SPREAD] = np.sqrt(max(totals[k, SPREAD] - totals[k, TIME] ** 2, 0.0))
