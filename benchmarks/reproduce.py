@@ -26,8 +26,9 @@ and power at clocks never measured; the folder holds public sets, absent ones ar
 ``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
 task graphs, beside every peer, and contexts chosen for them; the folder keeps what was found, so
 that a study that was stopped goes on where it was.  `bench_graph.py` times the answers.
-``python benchmarks/reproduce.py dirty [--only named fits] [--tasks …] [--seeds N]``: faults put
-into the known contexts of the six tasks: what is named, and fits beside those to clean data.
+``python benchmarks/reproduce.py dirty [--only named fits peers] [--tasks …] [--seeds N] [--work
+FOLDER]``: faults put into the known contexts of the six tasks: what is named, and fits beside those
+to clean data; the folder keeps the fits, so that a study that was stopped goes on where it was.
 ``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]``:
 counters in different runs, runs that were cut, samples that were lost.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.

@@ -1,9 +1,10 @@
 """Which contexts do not belong: the set of faults under which the known data are likeliest.
 
 A beam search over moves (:mod:`msbgen.faults.moves`), through moves that lose, since two faults may
-hide each other; then each move is taken back and the rest completed anew.  The noise of the
-processes is fitted with the contexts found left aside, in turn, with and without more of it where
-neighbours depart; of all rounds the likeliest counts.
+hide each other; then moves are taken back and the rest completed anew.  The noise of the processes
+is fitted with the contexts found left aside, in turn, with and without more of it where neighbours
+depart, and in the end also without those that the next moves would find: a fault that nothing else
+explains may be what the noise was fitted to.  Of all rounds the likeliest counts.
 
 Faults are single, corners have neighbours: where most contexts along a line of a grid, or most
 direct neighbours of a context, would be at fault, none is.  Whoever spends half of its time at the
@@ -83,7 +84,8 @@ def find_suspects(
 
     Notes
     -----
-    O(n³) for each of some hundred processes, O(n²) for each move; a fifth of a second for 125.
+    O(n³) for each of some hundred processes, O(n²) for each move; a third of a second for 125, two where
+    several are found.
     """
     order = np.lexsort(contexts.T[::-1])  # ties are broken by the levels, not by the file's order
     hunt = _Hunt(contexts[order], time[order], counts[order], variance[order], excused[order])

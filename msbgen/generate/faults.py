@@ -1,7 +1,8 @@
 """What is wrong with measured runs, before anything is fitted to them.
 
-In turn: counts that no run can have; stretches of runs that were slowed down; contexts that took
-too long, fit no other, or changed places (:mod:`msbgen.faults`).
+In turn: counts that no run can have; contexts that took too long, fit no other, or changed places;
+stretches of runs that were slowed down, and the contexts once more without these
+(:mod:`msbgen.faults`).
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def find_faults(
 
     Notes
     -----
-    A fifth of the time of a fit where nothing is wrong, O(n³).
+    A third of the time of a fit where nothing is wrong, once or twice that of one elsewhere, O(n³).
     """
     ended = np.where(complete, duration, np.nan)
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
