@@ -158,5 +158,5 @@ def test_too_few_contexts_tell_nothing(clean):
 )
 def test_a_slow_context_is_named_among_partial_measurements(clean, spoil):
     assert doubt_contexts(spoil(clean.copy(deep=True))) == []
-    (sentence,) = doubt_contexts(spoil(slowed(clean, 9, 2.0)))
+    (sentence,) = doubt_contexts(spoil(spoilt(clean, slow=[(9, 2.0)])))
     assert f"context 9 (cache_ways={clean['cache_ways'].values[9]:g}" in sentence
