@@ -84,8 +84,8 @@ def find_suspects(
 
     Notes
     -----
-    O(n³) for each of some hundred processes, O(n²) for each move; a third of a second for 125, two where
-    several are found.
+    O(n³) for each of some hundred processes, O(n²) for each move; a third of a second for 125,
+    two where several are found.
     """
     order = np.lexsort(contexts.T[::-1])  # ties are broken by the levels, not by the file's order
     hunt = _Hunt(contexts[order], time[order], counts[order], variance[order], excused[order])
