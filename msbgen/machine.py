@@ -18,12 +18,22 @@ _MEMORY_LIMITS = (
 # What long work tells its caller: how many steps are done, of how many.
 OnProgress = Callable[[int, int], None]
 
+# What this process was told to leave to others, by `limit_cores`.
+_most_cores: list[int] = []
+
 
 def available_cores() -> int:
     """Cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        there = len(os.sched_getaffinity(0))
+    else:
+        there = os.cpu_count() or 1
+    return min([there, *_most_cores])
+
+
+def limit_cores(most: int | None) -> None:
+    """Have this process use at most so many cores from now on; None for all that there are."""
+    _most_cores[:] = [] if most is None else [most]
 
 
 def physical_memory() -> int:

@@ -28,6 +28,7 @@ GROUPS = {
     "measuring": ("measure", "import", "platform"),
     "deciding": ("phases", "allocate", "taskset", "simulate", "queue", "choose"),
     "predictors": ("runtime", "relative", "kernels", "graph"),
+    "many tasks": ("batch",),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else
@@ -41,6 +42,8 @@ CODES = {
     "msbgen.measure.actuators.actuator.SettingError": USAGE,
     "msbgen.measure.sweep.probe.LackError": USAGE,
     "msbgen.measure.sweep.harvest.IncompleteError": PARTIAL,
+    "msbgen.batch.run.IncompleteError": PARTIAL,
+    "msbgen.batch.pool.ClusterError": PARTIAL,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
     "builtins.BrokenPipeError": DONE,  # whoever reads the results has enough

@@ -28,6 +28,8 @@ from msbgen.machine import physical_memory
 
 # Counts of one stored chunk.
 _CHUNK = 2**18
+# Ctrl-C, the end, and the time that a piece of work may take.
+_WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
 # How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
 _HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
@@ -197,7 +199,7 @@ def _library(path: Path) -> Iterator[None]:
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Keep Ctrl-C and SIGTERM until the body is done: interrupted, the netCDF library hangs."""
+    """Keep signals that raise until the body is done: interrupted, the netCDF library hangs."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -206,7 +208,7 @@ def interrupts_wait() -> Iterator[None]:
     def catch(number: int, frame: object) -> None:
         caught.append(number)
 
-    before = {number: signal.signal(number, catch) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, catch) for number in _WAITING}
     try:
         yield
     finally:

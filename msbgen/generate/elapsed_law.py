@@ -234,6 +234,10 @@ class ElapsedLaw:
         weights, ends = self._run_weights(query)
         return _means(weights, ends)
 
+    def longest(self, query: Floats) -> float:
+        """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        return float(np.nanmax(self.duration))
+
     def profiles(
         self,
         query: Floats,

@@ -112,6 +112,10 @@ class Law(Protocol):
         """Execution times (q,) [s] that mean profiles have at contexts (q, n_resources)."""
         ...
 
+    def longest(self, query: Floats) -> float:
+        """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        ...
+
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of progress of each known context, (n_known, bins, k).
 

@@ -213,9 +213,7 @@ class ProfileModel:
             "settings": json.dumps(asdict(self.law.settings)),
             **self.law.provenance(kind),
         }
-        step = max(int(_BLOCK_BYTES / each), 1)
-        step -= step % _TILE if step > _TILE else 0
-        # they depend on the job alone, so that equal jobs give equal files on every machine
+        step = self.block_size(kind, n_samples=n_samples, times=ends)
         blocks = (slice(i, min(i + step, len(query))) for i in range(0, len(query), step))
         return (
             self._block(query, rows, kind, ends, n_samples, key, attrs, progress) for rows in blocks
@@ -240,6 +238,26 @@ class ProfileModel:
             The solver of the bridge did not reach its tolerance.
         """
         self.law.prepare(kind, progress)
+
+    def block_size(
+        self, kind: Kind, *, n_samples: int = 10, times: Floats | float | None = None
+    ) -> int:
+        """Contexts that :meth:`stream` yields at a time; arguments as there.
+
+        It depends on the job alone, so that equal jobs give equal files on every machine.
+        """
+        ends = self.law.interval if times is None else times
+        each = self._bytes_per_context(n_samples if kind == "sample" else 1, ends)
+        step = max(int(_BLOCK_BYTES / each), 1)
+        return step - (step % _TILE if step > _TILE else 0)
+
+    def most_rows(self, contexts: ArrayLike, *, times: float | None = None) -> int:
+        """Intervals that no profile of these contexts exceeds, of whatever kind.
+
+        For whoever has to make room before profiles are generated; arguments as :meth:`generate`.
+        """
+        longest = self.law.longest(self.checked(contexts))
+        return int(np.ceil(longest / (self.law.interval if times is None else times))) + 1
 
     def _bytes_per_context(self, n_samples: int, times: Floats | float) -> float:
         """Counts of one context while it is generated [bytes], at the finer of both intervals."""

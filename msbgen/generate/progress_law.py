@@ -321,6 +321,18 @@ class ProgressLaw:
             out[rows] = (weight * duration).sum(axis=1) / weight.sum(axis=1)
         return out
 
+    def longest(self, query: Floats) -> float:
+        """Execution time that no profile at contexts (q, n_resources) exceeds, of any kind [s]."""
+        longest = 0.0
+        for start in range(0, len(query), _BLOCK):
+            centre, clock, active, _ = self._around(query[start : start + _BLOCK])
+            duration = self._run_durations(centre, self._totals(clock, active), active)
+            longest = max(longest, float(duration.max()))
+            if self.centre.clock != 0:  # a path takes as long as it is ahead at its end
+                ahead = np.exp(self.residuals.lag[active, -1, 0])
+                longest = max(longest, float((centre[..., 0].sum(axis=1)[:, None] * ahead).max()))
+        return longest
+
     def _around(self, query: Floats) -> tuple[Floats, Floats, Indices, Floats]:
         """What contexts are answered from, each the same whatever its company.
 

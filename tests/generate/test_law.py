@@ -27,6 +27,22 @@ def test_durations_are_those_of_the_mean_profiles(measured, settings):
     np.testing.assert_allclose(law.durations(query), law.profiles(query, "mean")[1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("clock", ["time", "instructions"])
+@pytest.mark.parametrize("settings", [DEFAULT, PAPER], ids=["default", "paper"])
+def test_no_profile_is_longer_than_the_longest(measured, settings, clock):
+    model = fit_profiles(measured.assign_attrs(progress=clock), settings)
+    query = np.array([[2.0, 1.0], [3.0, 1.5], [9.0, 2.5], [5.0, 1.2]])
+    for part in (query, query[1:2]):
+        longest = model.law.longest(part)
+        for kind in ("mean", "max_likelihood", "sample"):
+            profiles = model.generate(part, kind=kind, n_samples=50)
+            assert profiles["duration"].max() <= longest * (1 + 1e-12)
+            assert profiles.sizes["time"] <= model.most_rows(part)
+            finer = model.generate(part, kind=kind, times=0.003)
+            assert finer.sizes["time"] <= model.most_rows(part, times=0.003)
+    assert longest < 2 * np.nanmax(model.law.duration)
+
+
 def test_a_law_without_a_trend_says_so(measured):
     law = fit_profiles(measured, PAPER).law
     for ask in (lambda: law.centre, lambda: law.residuals, law.known_states):

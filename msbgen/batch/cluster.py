@@ -1,0 +1,250 @@
+"""Units on a Dask cluster: processes of this machine, or whatever workers a scheduler has.
+
+Workers are lost, and so are schedulers; nothing here waits for either without a limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from msbgen.batch.carry import (
+    Orders,
+    Unit,
+    attempts,
+    carry_out,
+    forget_attempts,
+    lost_too_often,
+    too_long,
+    was_late,
+)
+from msbgen.batch.job import Facts
+from msbgen.batch.manifest import FAILED, LOST
+from msbgen.batch.pool import ClusterError
+from msbgen.errors import ArgumentError
+from msbgen.machine import load_library
+
+# Longest waits [s]: for a cluster, for an answer of its scheduler, for its end, for one that has
+# gone to come back; beyond the time of a unit, for the next one to end.
+_START, _ANSWER, _END, _GONE, _GRACE = 120.0, 30.0, 15.0, 20.0, 60.0
+# Between looks at whether the scheduler is there [s], and at how many workers it has.
+_LOOK, _COUNT = 0.5, 5.0
+# Units that are under way for each thread of the workers: one is carried out, one is at hand.
+_EACH = 2
+
+
+class DaskPool:
+    """Has units carried out by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    scheduler : str
+        ``local:N`` for N processes of this machine, the address of a scheduler, as
+        ``tcp://head:8786``, or a file that one has written of itself.
+    orders : Orders
+
+    Raises
+    ------
+    ArgumentError
+        dask or distributed is not installed, or the text is none of these.
+    ClusterError
+        The cluster does not start, or its scheduler does not answer.
+    """
+
+    def __init__(self, scheduler: str, orders: Orders):
+        self._distributed = load_library("distributed", "dist", "--scheduler")
+        self._scheduler = scheduler
+        self._local = _local_workers(scheduler)
+        self._orders = replace(orders, worker=True)
+        self._units: dict[str, tuple[Unit, Any]] = {}
+        self._ended: queue.Queue[Any] = queue.Queue()
+        self._serial = 0
+        self._threads, self._counted = 0, -math.inf
+        self._cluster: Any = None
+        self._client: Any = None
+        self._levels = _hush()
+        self._start()
+
+    def _start(self) -> None:
+        if not self._local:
+            self._client = _within(_START, self._connect, self._nobody)
+            return
+        import dask
+
+        # a unit knows itself how often it was begun; what is lost beside it is begun again here
+        settings = {"distributed.scheduler.allowed-failures": self._orders.retries}
+        with dask.config.set(settings):
+            self._cluster = _within(
+                _START, self._start_workers, "no cluster started on this machine."
+            )
+        self._client = _within(_START, self._connect, self._nobody)
+
+    def _start_workers(self) -> Any:
+        return self._distributed.LocalCluster(
+            n_workers=self._local,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        )
+
+    def _connect(self) -> Any:
+        if self._cluster is not None:
+            return self._distributed.Client(self._cluster, timeout=_ANSWER, set_as_default=False)
+        path = Path(self._scheduler)
+        place = {"scheduler_file": str(path)} if path.is_file() else {"address": self._scheduler}
+        return self._distributed.Client(timeout=_ANSWER, set_as_default=False, **place)
+
+    @property
+    def _nobody(self) -> str:
+        return (
+            f"the scheduler '{self._scheduler}' does not answer; start it again and go on with "
+            f"--resume."
+        )
+
+    def room(self) -> int:
+        """See :class:`msbgen.batch.pool.Pool`: enough for every thread to have one at hand."""
+        now = time.monotonic()
+        if now > self._counted + _COUNT:
+            with suppress(Exception):  # whether it is there at all is seen elsewhere
+                self._threads = sum(self._client.nthreads().values())
+            self._counted = now
+        return _EACH * max(self._threads, 1) - len(self._units)
+
+    def submit(self, unit: Unit) -> None:
+        """See :class:`msbgen.batch.pool.Pool`."""
+        forget_attempts(unit)
+        self._submit(unit)
+
+    def _submit(self, unit: Unit) -> None:
+        self._serial += 1
+        key = f"{unit.key}#{self._serial}"
+        future = self._client.submit(carry_out, unit, self._orders, key=key, pure=False, retries=0)
+        self._units[key] = unit, future
+        future.add_done_callback(self._ended.put)
+
+    def collect(self) -> list[tuple[Unit, Facts]]:
+        """See :class:`msbgen.batch.pool.Pool`."""
+        until = time.monotonic() + self._orders.timeout + _GRACE
+        gone = math.inf
+        while time.monotonic() < until:
+            try:
+                future = self._ended.get(timeout=_LOOK)
+            except queue.Empty:
+                there = self._client.status == "running" and self._client.scheduler is not None
+                gone = math.inf if there else min(gone, time.monotonic() + _GONE)
+                if time.monotonic() > gone:
+                    raise ClusterError(self._nobody) from None
+                continue
+            answered = self._answer(future)
+            if answered is not None:
+                return [answered]
+        raise ClusterError(
+            f"no unit has ended within {self._orders.timeout + _GRACE:g} s: the workers are lost or "
+            f"do not answer."
+        )
+
+    def _answer(self, future: Any) -> tuple[Unit, Facts] | None:
+        """What a future brought; none where its unit was begun again."""
+        if future.key not in self._units:  # of a cluster before
+            return None
+        unit, _ = self._units.pop(future.key)
+        try:
+            if future.status == "finished":
+                return unit, future.result(timeout=_ANSWER)
+            error = future.exception(timeout=_ANSWER) if future.status == "error" else None
+        except Exception as failure:
+            error = failure
+        killed = self._distributed.KilledWorker
+        if error is not None and not isinstance(error, (killed, TimeoutError, OSError)):
+            said = f"could not be given to a worker, {type(error).__name__}: {error}"
+            return unit, {"outcome": FAILED, "error": said[:600]}
+        begun, late = attempts(unit), was_late(unit)
+        if begun <= self._orders.retries and not late:  # lost beside another one, or not too often
+            self._submit(unit)
+            return None
+        forget_attempts(unit)
+        if late:
+            return unit, {"outcome": FAILED, "attempt": begun, "error": too_long(self._orders)}
+        return unit, {"outcome": LOST, "attempt": begun, "error": lost_too_often(begun)}
+
+    def renew(self) -> list[Unit]:
+        """See :class:`msbgen.batch.pool.Pool`."""
+        lost = [unit for unit, _ in self._units.values()]
+        self._units.clear()
+        self._end()
+        self._start()
+        return lost
+
+    def close(self) -> None:
+        """See :class:`msbgen.batch.pool.Pool`; workers of this machine are ended."""
+        self._units.clear()
+        self._end()
+        for name, level in self._levels.items():
+            logging.getLogger(name).setLevel(level)
+
+    def _end(self) -> None:
+        client, cluster = self._client, self._cluster
+        self._client = self._cluster = None
+        for one in (client, cluster):
+            if one is not None:
+                try:
+                    _within(_END, lambda one=one: one.close(timeout=_END / 2), "it does not end.")
+                except ClusterError:  # its processes end with this one
+                    one.status = "closed"  # or it tries again when it is collected
+
+
+def _local_workers(scheduler: str) -> int:
+    """Processes of this machine that a text asks for; 0 where it names a scheduler."""
+    kind, _, rest = scheduler.partition(":")
+    if kind != "local":
+        if "://" not in scheduler and not Path(scheduler).is_file():
+            raise ArgumentError(
+                f"scheduler is '{scheduler}'; local:N, an address as tcp://head:8786 or a file that "
+                f"a scheduler has written is wanted."
+            )
+        return 0
+    if not (rest.isascii() and rest.isdigit() and 1 <= int(rest) <= 1000):
+        raise ArgumentError(f"scheduler is '{scheduler}'; local:N, N from 1 on, is wanted.")
+    return int(rest)
+
+
+def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
+    """What a call returns; ClusterError where it takes longer, or fails."""
+    answer: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answer.append(act())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if answer:
+        return answer[0]
+    why = str(errors[0]) if errors else ""
+    raise ClusterError(f"{problem}{f' ({why[:300]})' if why else ''}") from None
+
+
+def _hush() -> dict[str, int]:
+    """Have the libraries say nothing of lost workers: the batch does; returns levels before."""
+    names = ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler")
+    names += ("distributed.comm", "distributed.client", "tornado.application", "bokeh")
+    before = {}
+    for name in names:
+        logger = logging.getLogger(name)
+        before[name] = logger.level
+        logger.setLevel(logging.CRITICAL)
+    return before

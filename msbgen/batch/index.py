@@ -1,0 +1,116 @@
+"""The index of a batch: one page without scripts that lists its tasks, the worst first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from msbgen.batch.course import Course
+from msbgen.data.files import replace_file
+
+NAME = "index.html"
+# Figures that tasks are listed by: steps that find them call them so.
+ERROR, BASELINE = "error", "baseline"
+# File of the report, where there is one.
+REPORT = "report.html"
+# Characters of a reason that are shown.
+_SHOWN = 160
+
+_HEAD = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Profiles of many tasks</title>
+<style>
+body { font: 1rem/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem; padding: 0 1rem;
+  color: #1b1b1b; background: #fff }
+div { overflow-x: auto }
+table { border-collapse: collapse; width: 100% }
+caption { text-align: left; padding: .5rem 0 }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8888; vertical-align: top;
+  overflow-wrap: anywhere }
+td:nth-child(n+3):nth-child(-n+6) { text-align: right; white-space: nowrap }
+a { color: #0b4f9c }
+@media (prefers-color-scheme: dark) {
+  body { color: #eee; background: #161616 }
+  a { color: #8fc1ff }
+}
+</style>
+</head>
+<body>
+<main>
+<h1>Profiles of many tasks</h1>
+"""
+_COLUMNS = ("Task", "State", "Error", "Baseline", "CPU time", "Size", "Results")
+
+
+def write_index(out: Path, courses: Sequence[Course]) -> None:
+    """Write the index of a batch.
+
+    Failed tasks come first, each with its first reason; then those that are not complete; then the
+    others, by the error that their scores say.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    failed = sum(bool(course.failures) for course in courses)
+    done = sum(course.is_complete for course in courses)
+    lines = [
+        _HEAD,
+        f"<p>{len(courses)} tasks: {done} complete, {failed} with failures. Failed tasks come "
+        f"first, then the largest errors.</p>\n",
+        '<div role="region" aria-label="Tasks" tabindex="0">\n<table>\n',
+        "<caption>Error: distance of generated from measured profiles in contexts held out (scaled "
+        "nDTW); baseline: that of bracketing interpolation.</caption>\n<thead><tr>",
+        *(f'<th scope="col">{name}</th>' for name in _COLUMNS),
+        "</tr></thead>\n<tbody>\n",
+        *(_row(course) for course in sorted(courses, key=_place)),
+        "</tbody>\n</table>\n</div>\n</main>\n</body>\n</html>\n",
+    ]
+    with replace_file(out / NAME, overwrite=True) as partial:
+        partial.write_text("".join(lines), encoding="utf-8", errors="backslashreplace")
+
+
+def _place(course: Course) -> tuple[int, float, str]:
+    state = 0 if course.failures else 1 if not course.is_complete else 2
+    error = course.figures().get(ERROR, -math.inf)
+    return state, -error, course.job.task.name
+
+
+def _row(course: Course) -> str:
+    name, figures = course.job.task.name, course.figures()
+    cells = [
+        f'<tr><th scope="row">{escape(name)}</th>',
+        f"<td>{_state(course)}</td>",
+        *(f"<td>{_number(figures.get(key))}</td>" for key in (ERROR, BASELINE)),
+        f"<td>{course.seconds:.1f} s</td><td>{course.bytes / 1e6:.2f} MB</td>",
+        f"<td>{_links(name, course.files())}</td></tr>\n",
+    ]
+    return "".join(cells)
+
+
+def _state(course: Course) -> str:
+    if course.failures:
+        first = course.failures[0]
+        said = str(first["error"])
+        said = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+        return escape(f"failed: {first['unit']}: {said}")
+    return "complete" if course.is_complete else "not complete"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _links(task: str, files: Sequence[str]) -> str:
+    """Links to the report, if there is one, and to the folder."""
+    folder = quote(task)
+    report = f'<a href="{folder}/{REPORT}">report</a> ' if REPORT in files else ""
+    return report + (f'<a href="{folder}/">files</a>' if files else "")

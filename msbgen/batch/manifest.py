@@ -1,0 +1,132 @@
+"""The manifest of a batch: a line a unit that has ended, and how; it is what resuming goes by.
+
+A journal (:mod:`msbgen.data.journal`): only ever added to, and half a last line is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from msbgen.batch.tasks import Task
+from msbgen.data.journal import Form, Journal, Record
+from msbgen.errors import ArgumentError, ProfileError
+
+# How a unit ends: well, by an error that it would end with again, by the loss of its worker.
+DONE, FAILED, LOST = "done", "failed", "lost"
+VERSION = 1
+NAME = "manifest.jsonl"
+
+_UNIT: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("task", "unit", "settings", "version", "host", "error"), str),
+    **dict.fromkeys(("attempt", "bytes"), int),
+    **dict.fromkeys(("files", "facts"), dict),
+    "seconds": (int, float),
+}
+
+
+def _is_record(record: Any) -> bool:
+    if not isinstance(record, dict):
+        return False
+    if record.get("event") == "batch":
+        return isinstance(record.get("msbgen"), str) and isinstance(record.get("options"), dict)
+    return (
+        record.get("event") == "unit"
+        and record.get("outcome") in (DONE, FAILED, LOST)
+        and all(isinstance(record.get(key), kind) for key, kind in _UNIT.items())
+    )
+
+
+FORM = Form("batch", VERSION, "a batch", "msbgen batch", "running a batch", _is_record)
+
+
+def open_manifest(
+    out: Path, tasks: Sequence[Task], options: dict[str, Any], *, resume: bool
+) -> Journal:
+    """Begin the manifest of a batch, or go on with that of one that was begun.
+
+    Parameters
+    ----------
+    out : Path
+        Folder of the batch, which is made.
+    tasks : sequence of Task
+    options : dict
+        What beyond the tasks' settings forms the results.
+    resume : bool
+
+    Raises
+    ------
+    ArgumentError
+        A batch was begun there, and is not to be resumed.
+    ProfileError
+        The manifest is damaged, of another version, or of other settings.
+    OSError
+        The folder cannot be made.
+    """
+    path = out / NAME
+    out.mkdir(exist_ok=True)
+    if not resume:
+        try:
+            journal = Journal(path, FORM, new=True)
+        except FileExistsError:
+            raise ArgumentError(
+                f"{path}: exists already; go on with --resume, or name another folder."
+            ) from None
+    else:
+        journal = Journal(path, FORM, new=not path.exists())
+    try:
+        _check(journal, tasks, options)
+    except BaseException:
+        journal.close()
+        raise
+    return journal
+
+
+def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, Any]) -> None:
+    """See that a manifest goes on as it was begun; begin it if it was not."""
+    now = version("msbgen")
+    if not journal.records:
+        head = {"event": "batch", "version": VERSION, "msbgen": now, "options": options}
+        journal.append(head)
+        return
+    first = journal.records[0]
+    if first["msbgen"] != now:
+        raise ProfileError(
+            f"{journal.path}: was begun with msbgen {first['msbgen']}, this is {now}; name another "
+            f"folder."
+        )
+    for key, value in options.items():
+        if first["options"].get(key) != value:
+            raise ProfileError(
+                f"{journal.path}: was begun with {key} {first['options'].get(key)!r}, not {value!r}; "
+                f"say so again, or name another folder."
+            )
+    wanted = {task.name: task.digest for task in tasks}
+    for record in journal.records[1:]:
+        if record["settings"] != wanted.get(record["task"], record["settings"]):
+            raise ProfileError(
+                f"{journal.path}: task '{record['task']}' was begun with other settings; put them "
+                f"back, or name another folder."
+            )
+
+
+def unit_record(task: Task, unit: str, outcome: str, facts: dict[str, Any]) -> Record:
+    """The line of a unit that has ended."""
+    return {
+        "event": "unit",
+        "task": task.name,
+        "unit": unit,
+        "outcome": outcome,
+        "settings": task.digest,
+        "version": version("msbgen"),
+        "attempt": 1,
+        "seconds": 0.0,
+        "host": "",
+        "bytes": 0,
+        "files": {},
+        "facts": {},
+        "error": "",
+        **facts,
+    }

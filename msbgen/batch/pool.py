@@ -1,0 +1,91 @@
+"""Where units are carried out: in this process, one after another."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msbgen.batch.carry import Orders, Unit, carry_out
+from msbgen.batch.job import Facts
+
+
+class ClusterError(RuntimeError):
+    """The cluster that units were given to does not answer, or cannot be had.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        A sentence each.
+    """
+
+    def __init__(self, *problems: str):
+        super().__init__(" ".join(problems))
+        self.problems = problems
+
+
+class Pool(Protocol):
+    """Takes units, and tells of those that have ended."""
+
+    def room(self) -> int:
+        """Units that may be submitted now."""
+        ...
+
+    def submit(self, unit: Unit) -> None:
+        """Have a unit carried out."""
+        ...
+
+    def collect(self) -> list[tuple[Unit, Facts]]:
+        """Units that have ended, with the fields of their lines; waits for one.
+
+        Raises
+        ------
+        ClusterError
+            None ended within the limit, or nobody answers any more.
+        """
+        ...
+
+    def renew(self) -> list[Unit]:
+        """Begin anew elsewhere; returns units that were submitted and have not ended.
+
+        Raises
+        ------
+        ClusterError
+            There is nowhere else.
+        """
+        ...
+
+    def close(self) -> None:
+        """End what was begun."""
+        ...
+
+
+class HerePool:
+    """Carries units out in this process, as they come.
+
+    Parameters
+    ----------
+    orders : Orders
+    """
+
+    def __init__(self, orders: Orders):
+        self._orders = orders
+        self._ended: list[tuple[Unit, Facts]] = []
+
+    def room(self) -> int:
+        """One at a time."""
+        return 0 if self._ended else 1
+
+    def submit(self, unit: Unit) -> None:
+        """Carry a unit out."""
+        self._ended.append((unit, carry_out(unit, self._orders)))
+
+    def collect(self) -> list[tuple[Unit, Facts]]:
+        """Those that have ended: all."""
+        ended, self._ended = self._ended, []
+        return ended
+
+    def renew(self) -> list[Unit]:
+        """Nothing is ever lost here."""
+        return []
+
+    def close(self) -> None:
+        """Nothing was begun."""

@@ -1,0 +1,270 @@
+"""A batch: every unit of every task, whatever happens to some of them, resumable.
+
+The manifest is behind the results: a unit is noted once its files are where they belong.  So
+whatever happens, what is noted is there, and at most what was going on is done again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from msbgen.batch import job as jobs
+from msbgen.batch.carry import Orders, Step, Unit
+from msbgen.batch.course import Course
+from msbgen.batch.index import write_index
+from msbgen.batch.job import Job
+from msbgen.batch.manifest import DONE, LOST, open_manifest, unit_record
+from msbgen.batch.pool import ClusterError, HerePool, Pool
+from msbgen.batch.tasks import Task
+from msbgen.data.journal import Journal, Record
+from msbgen.errors import ArgumentError
+from msbgen.machine import OnProgress
+
+_log = logging.getLogger("msbgen")
+
+# Times that a cluster may be lost without a unit having ended between.
+_MOST_CLUSTERS = 3
+# Tasks that are under way at most: what their units leave for one another takes room.
+_UNDER_WAY = 64
+
+
+class IncompleteError(RuntimeError):
+    """Some units failed; the others are done.
+
+    Attributes
+    ----------
+    problems : tuple of str
+        A sentence each.
+    """
+
+    def __init__(self, *problems: str):
+        super().__init__(" ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a batch has come to.
+
+    Attributes
+    ----------
+    out : Path
+    courses : sequence of Course
+        Of every task, in their order.
+    carried_out : int
+        Units that were, this time.
+    """
+
+    out: Path
+    courses: Sequence[Course]
+    carried_out: int
+
+    @property
+    def failures(self) -> list[Record]:
+        """Units that failed."""
+        return [record for course in self.courses for record in course.failures]
+
+    def describe(self) -> str:
+        """How many tasks are complete."""
+        done = sum(course.is_complete for course in self.courses)
+        return (
+            f"{done} of {len(self.courses)} tasks are complete; {self.carried_out} units were "
+            f"carried out"
+        )
+
+    def complete(self) -> None:
+        """Raise :class:`IncompleteError` where something failed."""
+        problems = [f"{r['task']}, {r['unit']}: {r['error']}" for r in self.failures]
+        if problems:
+            raise IncompleteError(*problems)
+
+
+def run_batch(
+    tasks: Sequence[Task],
+    out: Path,
+    orders: Orders,
+    *,
+    scheduler: str = "",
+    resume: bool = False,
+    zarr: bool = False,
+    models: bool = False,
+    block: int = 0,
+    progress: OnProgress | None = None,
+) -> Batch:
+    """Fit every task, generate its profiles, and carry out the steps that it wants.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    out : Path
+        Folder of the results, made where its parent is; one folder a task, the manifest, an index.
+    orders : Orders
+    scheduler : str
+        As :class:`msbgen.batch.cluster.DaskPool` has it; "" for this process.
+    resume : bool
+        Go on with what was begun there: what is done, and whose input is as it was, stays.
+    zarr, models, block
+        As :class:`msbgen.batch.job.Job` has them.
+    progress : callable
+        Called with (done, total) tasks.
+
+    Returns
+    -------
+    Batch
+        Failures included; `complete` raises them.
+
+    Raises
+    ------
+    ArgumentError
+        A step that there is not; a scheduler of another form, or without the extra; a batch was
+        begun there, and is not to be resumed.
+    ProfileError
+        The manifest is damaged, or of other settings or another version.
+    ClusterError
+        The scheduler is lost; what is done is noted.
+    OSError
+        The manifest cannot be written: the disk is full, say.
+    """
+    steps = {task.name: _steps_of(task, orders.steps) for task in tasks}
+    out = out.resolve()
+    journal = open_manifest(out, tasks, {"zarr": zarr, "models": models}, resume=resume)
+    courses: list[Course] = []
+    try:
+        told: dict[str, list[Record]] = {}
+        for record in journal.records[1:]:
+            told.setdefault(record["task"], []).append(record)
+        for task in tasks:
+            job = Job(task, out, zarr, models, block)
+            courses.append(Course(job, steps[task.name], told.pop(task.name, ())))
+        carried_out = 0
+        if not all(course.is_over for course in courses):
+            pool = _pool(scheduler, orders)
+            try:
+                carried_out = _Run(pool, courses, journal, orders.retries, progress).carry_on()
+            finally:
+                pool.close()
+                jobs.forget_files()
+        return Batch(out, courses, carried_out)
+    finally:
+        journal.close()
+        _tidy(out, courses)
+        write_index(out, courses)
+
+
+def _tidy(out: Path, courses: Sequence[Course]) -> None:
+    """Remove what the units of complete tasks left for one another."""
+    for course in courses:
+        if course.is_complete:
+            jobs.clear(course.job)
+    with suppress(OSError):  # others still need it
+        (out / jobs.SCRATCH).rmdir()
+
+
+def _steps_of(task: Task, steps: Mapping[str, Step]) -> dict[str, Step]:
+    """Steps that a task wants, in the order of all."""
+    wanted = task.settings.steps
+    unknown = [name for name in wanted if name != "all" and name not in steps]
+    if unknown:
+        raise ArgumentError(
+            f"task '{task.name}' wants the step '{unknown[0][:60]}'; {', '.join(steps)}, or all, are "
+            f"known."
+        )
+    return {name: step for name, step in steps.items() if "all" in wanted or name in wanted}
+
+
+def _pool(scheduler: str, orders: Orders) -> Pool:
+    if not scheduler:
+        return HerePool(orders)
+    from msbgen.batch.cluster import DaskPool
+
+    return DaskPool(scheduler, orders)
+
+
+class _Run:
+    """Units given to a pool as there is room, and noted as they end."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        courses: Sequence[Course],
+        journal: Journal,
+        retries: int,
+        progress: OnProgress | None,
+    ):
+        self._pool, self._journal, self._retries = pool, journal, retries
+        self._progress: Callable[[int, int], None] = progress or (lambda done, total: None)
+        waiting = [course for course in courses if not course.is_over]
+        self._done = len(courses) - len(waiting)
+        self._waiting = iter(waiting)
+        self._open: list[Course] = []
+        self._by_task = {course.job.task.name: course for course in courses}
+        self._lost: dict[str, int] = {}
+        self._carried_out = 0
+
+    def carry_on(self) -> int:
+        """Carry out all there is; returns how many units that were."""
+        in_a_row = 0
+        while True:
+            self._open = [course for course in self._open if not self._close(course)]
+            self._open += islice(self._waiting, max(_UNDER_WAY - len(self._open), 0))
+            try:
+                for unit in islice(self._next_units(), max(self._pool.room(), 0)):
+                    self._by_task[unit.job.task.name].running.add(unit.name)
+                    self._pool.submit(unit)
+                if not any(course.running for course in self._open):
+                    if not self._open:
+                        return self._carried_out
+                    continue
+                for unit, fields in self._pool.collect():
+                    self._note(unit, fields)
+                    in_a_row = 0
+                    if fields["outcome"] == LOST:
+                        self._begin_anew("a unit lost its worker too often", blame=False)
+            except ClusterError as error:
+                in_a_row += 1
+                if in_a_row >= _MOST_CLUSTERS:
+                    raise
+                self._begin_anew(str(error), blame=True)
+
+    def _next_units(self) -> Iterator[Unit]:
+        for course in self._open:
+            yield from course.next_units()
+
+    def _close(self, course: Course) -> bool:
+        """Whether nothing is left of a task; then what its units left for one another is removed."""
+        if not course.is_over:
+            return False
+        if course.is_complete:
+            jobs.clear(course.job)
+        self._done += 1
+        self._progress(self._done, len(self._by_task))
+        return True
+
+    def _note(self, unit: Unit, fields: dict[str, object]) -> None:
+        task = unit.job.task
+        record = unit_record(task, unit.name, str(fields["outcome"]), dict(fields))
+        if record["outcome"] != DONE:
+            _log.warning("%s, %s: %s", task.name, unit.name, record["error"])
+        self._journal.append(record)
+        self._by_task[task.name].end(record)
+        self._carried_out += 1
+
+    def _begin_anew(self, why: str, *, blame: bool) -> None:
+        """Have a fresh cluster carry out what the last one has not.
+
+        Where nobody knows which unit is to `blame`, all that were under way may be, and none of
+        them is tried for ever.
+        """
+        _log.warning("a fresh cluster is wanted: %s", why)
+        for unit in self._pool.renew():
+            self._lost[unit.key] = self._lost.get(unit.key, 0) + blame
+            if self._lost[unit.key] > self._retries:
+                fields = {"outcome": LOST, "attempt": self._lost[unit.key], "error": why}
+                self._note(unit, fields)
+            else:
+                self._by_task[unit.job.task.name].running.discard(unit.name)

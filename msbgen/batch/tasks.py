@@ -1,0 +1,257 @@
+"""Tasks of a batch: what is measured, what is wanted of it.
+
+A TOML file names them, with defaults and what each has of its own; a folder of profile files is a
+task a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, get_args
+
+from msbgen.data import toml
+from msbgen.data.files import check_input
+from msbgen.durations import parse_seconds
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.generate.law import Kind
+from msbgen.generate.model import PRESETS
+
+# Bytes of a task's name, which is that of a folder.
+_LONGEST = 200
+# Characters of a name that a message shows.
+_SHOWN = 60
+# What beside the files of a batch can be no task.
+_TAKEN = ("manifest.jsonl", "index.html")
+_OWN = ("name", "measured", "truth")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is wanted of a task; every field is a key in TOML.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        Kinds of profiles to generate.
+    contexts : str
+        As ``--contexts``: ``all``, ``grid:AxB…`` or a file, beside the tasks' own.
+    samples : int
+        Random profiles a context, of kind "sample".
+    interval : str
+        Output interval as ``10ms``; "" for the measured one.
+    preset : str
+        Of the fit.
+    seed : int
+        Of everything random.
+    steps : tuple of str
+        Beyond generating: which of the steps that there are; "all" stands for every one.
+    miscoverage : float
+        Of the bounds.
+    leave_out : int
+        Contexts that are left out at a time to score methods where there is no truth; 0 for a
+        fifth of them.
+    methods : tuple of str
+        That are scored.
+    budget : str
+        Of the plan: a time, as ``60s``, or a number of contexts.
+    """
+
+    kinds: tuple[str, ...] = ("mean", "max_likelihood", "sample")
+    contexts: str = "all"
+    samples: int = 10
+    interval: str = ""
+    preset: str = "default"
+    seed: int = 0
+    steps: tuple[str, ...] = ("all",)
+    miscoverage: float = 0.05
+    leave_out: int = 0
+    methods: tuple[str, ...] = ("default/mean", "bracketing")
+    budget: str = "10"
+
+    @property
+    def times(self) -> float | None:
+        """Output interval [s]; None for the measured one."""
+        return parse_seconds(self.interval) if self.interval else None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a batch.
+
+    Attributes
+    ----------
+    name : str
+        Of its folder in the output, too.
+    measured : Path
+    inputs : tuple of Path
+        Everything that is read: `measured`, then the truth and a file of contexts, if any.
+    truth : Path or None
+        Measured profiles of other contexts, that methods are scored against.
+    settings : Settings
+    """
+
+    name: str
+    measured: Path
+    truth: Path | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def inputs(self) -> tuple[Path, ...]:
+        """See the class."""
+        contexts = Path(self.settings.contexts)
+        listed = None if is_rule(self.settings.contexts) else contexts
+        return tuple(path for path in (self.measured, self.truth, listed) if path)
+
+    @property
+    def digest(self) -> str:
+        """Of the settings: equal ones, and no others, have the same."""
+        content = json.dumps({**asdict(self.settings), "truth": bool(self.truth)}, sort_keys=True)
+        return blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def is_rule(contexts: str) -> bool:
+    """Whether contexts are said by a rule, and not by a file."""
+    return contexts == "all" or contexts.startswith("grid:")
+
+
+def read_tasks(source: Path, defaults: Settings | None = None) -> list[Task]:
+    """Tasks of a TOML file, or of the profile files of a folder, in their order.
+
+    Parameters
+    ----------
+    source : Path
+        A TOML file with a table ``[defaults]`` and an array of tables ``[[task]]``, each with
+        ``measured`` (beside the file), ``name`` (that of the file), ``truth``, and fields of
+        :class:`Settings`; or a folder whose ``*.nc`` are tasks, but for the ``*-truth.nc`` beside
+        them, which are what their methods are scored against.
+    defaults : Settings, optional
+        Where the file says nothing.
+
+    Raises
+    ------
+    ProfileError
+        No such file or folder, an unknown key, a value that cannot be, a name that makes no folder
+        or is there twice, no task.
+    """
+    base = defaults or Settings()
+    tasks = _of_folder(source, base) if source.is_dir() else _of_toml(source, base)
+    if not tasks:
+        raise ProfileError(f"{source}: holds no task; a profile file, *.nc, or more is wanted.")
+    seen: set[str] = set()
+    for task in tasks:
+        _check_name(task.name, source)
+        if task.name in seen:
+            raise ProfileError(f"{source}: task '{task.name}' is there twice; name it once.")
+        seen.add(task.name)
+    return tasks
+
+
+def _of_folder(folder: Path, settings: Settings) -> list[Task]:
+    files = {path.stem: path.resolve() for path in sorted(folder.glob("*.nc"))}
+    truths = {name for name in files if name.endswith("-truth") and name[:-6] in files}
+    return [
+        Task(name, path, files.get(f"{name}-truth"), settings)
+        for name, path in files.items()
+        if name not in truths
+    ]
+
+
+def _of_toml(path: Path, base: Settings) -> list[Task]:
+    path, content = toml.read_toml(path)
+    toml.check_keys(content, ("defaults", "task"), ("task",), path.name)
+    defaults = content.get("defaults", {})
+    if not isinstance(defaults, dict):
+        raise ProfileError(f"{path.name}: 'defaults' is {defaults!r}; a table is wanted.")
+    folder = path.resolve().parent
+    base = _settings(defaults, base, folder, f"{path.name}, [defaults]")
+    tasks = []
+    for number, own in enumerate(toml.tables(content, "task", path.name), start=1):
+        where = f"{path.name}, task {number}"
+        keys = [f.name for f in fields(Settings)]
+        toml.check_keys(own, (*_OWN, *keys), ("measured",), where)
+        named = {key: toml.name(own, key, where) for key in _OWN if key in own}
+        measured = folder / named["measured"]
+        truth = folder / named["truth"] if "truth" in named else None
+        given = {key: value for key, value in own.items() if key not in _OWN}
+        settings = _settings(given, base, folder, where)
+        tasks.append(Task(named.get("name", measured.stem), measured, truth, settings))
+    return tasks
+
+
+def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str) -> Settings:
+    """Settings of a table, each key checked, over those that it does not say."""
+    defaults = {f.name: getattr(base, f.name) for f in fields(Settings)}
+    toml.check_keys(given, tuple(defaults), (), where)
+    values = dict(defaults)
+    for key, value in given.items():
+        kind = type(defaults[key])
+        if kind is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
+            values[key] = tuple(value)
+        elif kind is float and type(value) in (int, float):
+            values[key] = float(value)
+        elif key == "budget" and type(value) is int:
+            values[key] = str(value)
+        elif type(value) is kind and kind is not tuple:
+            values[key] = value
+        else:
+            wanted = {tuple: "a list of names", float: "a number", int: "a whole number"}
+            said = wanted.get(kind, "a text")
+            raise ProfileError(f"{where}: '{key}' is {value!r}; {said} is wanted.")
+    settings = Settings(**values)
+    if "contexts" in given and not is_rule(settings.contexts):
+        values["contexts"] = str(folder / settings.contexts)
+        check_input(values["contexts"])
+        settings = Settings(**values)
+    _check(settings, where)
+    return settings
+
+
+def _check(settings: Settings, where: str) -> None:
+    kinds = get_args(Kind)
+    for key, found, known in (
+        ("kinds", settings.kinds, kinds),
+        ("preset", (settings.preset,), tuple(PRESETS)),
+    ):
+        for value in found:
+            if value not in known:
+                raise ProfileError(
+                    f"{where}: '{key}' holds '{value[:_SHOWN]}'; {', '.join(known)} are known."
+                )
+    if len(set(settings.kinds)) < len(settings.kinds):
+        raise ProfileError(f"{where}: 'kinds' names a kind twice; name it once.")
+    for key, least in (("samples", 1), ("seed", 0), ("leave_out", 0)):
+        if not least <= getattr(settings, key) < 2**63:
+            raise ProfileError(
+                f"{where}: '{key}' is {getattr(settings, key)}; a whole number from {least} on is "
+                f"wanted."
+            )
+    if not 0 < settings.miscoverage < 1:
+        raise ProfileError(
+            f"{where}: 'miscoverage' is {settings.miscoverage}; a share above 0 and below 1 is "
+            f"wanted."
+        )
+    try:
+        wrong = settings.times is not None and not settings.times > 0
+    except ArgumentError as error:
+        raise ProfileError(f"{where}: 'interval' {error}") from None
+    if wrong:
+        raise ProfileError(f"{where}: 'interval' is no time above 0; one as 10ms is wanted.")
+
+
+def _check_name(name: str, source: Path) -> None:
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    plain = name.isprintable() and "/" not in name and not name.startswith((".", " "))
+    if not plain or name in _TAKEN:
+        raise ProfileError(
+            f"{source}: task {shown!r} cannot name a folder; a name without '/', control characters "
+            f"or a dot in front is wanted."
+        )
+    if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
+        raise ProfileError(
+            f"{source}: the name of task '{shown}' has {len(name)} characters; one of at most "
+            f"{_LONGEST} bytes is wanted (key 'name')."
+        )

@@ -1,0 +1,185 @@
+"""``msbgen batch``: the whole work for many tasks, here or on a cluster, resumable."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, Verbs
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from numpy.typing import NDArray
+
+    from msbgen.batch.carry import Found, Step
+    from msbgen.batch.job import Job
+
+# Longest time of a unit, where nothing is said [s].
+_TIMEOUT = 3600.0
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    text = "fit, generate, bound, evaluate, plan for many tasks"
+    verb = shared.new_verb(verbs, "batch", run, text)
+    verb.add_argument(
+        "tasks",
+        type=Path,
+        metavar="TASKS.toml|DIR",
+        help="tasks with what is wanted of each; or a folder of measured files (*.nc), a task a "
+        "file, with *-truth.nc beside them",
+    )
+    shared.add_out(verb, "OUT", "folder of the results, a folder a task", required=True)
+    verb.add_argument(
+        "--resume", action="store_true", help="do what is missing or whose input has changed"
+    )
+    verb.add_argument(
+        "--format",
+        choices=("netcdf", "zarr"),
+        default="netcdf",
+        help="of generated profiles; workers write into one zarr store at once (%(default)s)",
+    )
+    verb.add_argument("--models", action="store_true", help="keep the fitted models, too")
+    verb.add_argument(
+        "--block",
+        type=shared.count,
+        default=0,
+        metavar="N",
+        help="contexts that are generated at a time; changes no result (a few seconds' worth)",
+    )
+    verb.add_argument(
+        "--scheduler",
+        default="",
+        metavar="local:N|ADDRESS|FILE",
+        help="N processes of this machine, or a Dask scheduler by its address or the file that it "
+        "wrote (this process)",
+    )
+    verb.add_argument(
+        "--retries",
+        type=tries,
+        default=2,
+        metavar="N",
+        help="times that a unit is begun again whose worker was lost (%(default)s)",
+    )
+    verb.add_argument(
+        "--timeout",
+        type=shared.duration,
+        default=_TIMEOUT,
+        metavar="TIME",
+        help="longest time of a unit, as 90s or 10min (1h)",
+    )
+    verb.add_argument(
+        "--memory",
+        type=memory,
+        default=math.inf,
+        metavar="SIZE",
+        help="most memory that a unit may take beyond what its process holds, as 500MB or 4GB",
+    )
+
+
+def tries(text: str) -> int:
+    """Whole number from 0 on."""
+    return 0 if text == "0" else shared.count(text)
+
+
+def memory(text: str) -> float:
+    """Memory [bytes], given as 500MB or 4GB."""
+    number, unit = text[:-2], text[-2:]
+    scale = {"MB": 1e6, "GB": 1e9}.get(unit)
+    if scale is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no memory, as 500MB or 4GB")
+    return shared.number(number) * scale
+
+
+def run(options: argparse.Namespace) -> None:
+    """Carry out every unit of every task; what failed is said last."""
+    from msbgen.batch import run as batches
+    from msbgen.batch import tasks
+    from msbgen.batch.carry import Orders
+
+    wanted = tasks.read_tasks(options.tasks)
+    orders = Orders(
+        contexts_of, steps(), options.timeout, options.memory, retries=options.retries
+    )  # fmt: skip
+    with Progress("tasks") as step:
+        batch = batches.run_batch(
+            wanted,
+            options.out,
+            orders,
+            scheduler=options.scheduler,
+            resume=options.resume,
+            zarr=options.format == "zarr",
+            models=options.models,
+            block=options.block,
+            progress=step,
+        )
+    shared.show(f"{options.out}: {batch.describe()}")
+    batch.complete()
+
+
+def steps() -> dict[str, Step]:
+    """What is done with a fitted task; the wings that do it know nothing of batches."""
+    from msbgen.batch.carry import Step
+
+    return {"bound": Step(bound), "evaluate": Step(evaluate), "plan": Step(plan)}
+
+
+def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
+    """Contexts that a task wants, of what was measured."""
+    return shared.contexts(source, shared.levels_of(measured))
+
+
+def bound(job: Job) -> Found:
+    """Bounds of all contexts."""
+    from msbgen.batch.carry import Found
+    from msbgen.bounds import model as calibrate
+    from msbgen.data import store
+
+    settings, measured = job.task.settings, job.measured()
+    contexts = contexts_of(settings.contexts, measured)
+    calibrated = calibrate.calibrate_model(job.model(), measured)
+    bounds = calibrated.bounds(contexts, settings.miscoverage)
+    store.save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
+    return Found(["bounds.nc"])
+
+
+def evaluate(job: Job) -> Found:
+    """Scores on contexts held out: those of the truth, or of what was measured in turn."""
+    import numpy as np
+
+    from msbgen.batch.carry import Found
+    from msbgen.batch.index import BASELINE, ERROR
+    from msbgen.data import store
+    from msbgen.evaluate import scores as evaluate
+
+    settings, measured = job.task.settings, job.measured()
+    names = settings.methods
+    if job.task.truth is not None:
+        scores = evaluate.score_methods(measured, job.truth(), names)
+    else:
+        size = settings.leave_out or -(-measured.sizes["context"] // 5)
+        rng = np.random.default_rng(settings.seed)
+        scores = evaluate.leave_contexts_out(measured, size, names, rng=rng)
+    summary = evaluate.summarise(scores)
+    store.save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
+    shared.write_json(summary, job.folder / "scores.json", force=True)
+    means: dict[str, dict[str, Any]] = summary["methods"]
+    figures = {ERROR: means[names[0]]["ndtw_scaled"]}
+    if "bracketing" in means:
+        figures[BASELINE] = means["bracketing"]["ndtw_scaled"]
+    return Found(["scores.nc", "scores.json"], figures)
+
+
+def plan(job: Job) -> Found:
+    """Contexts to measure next."""
+    from msbgen.batch.carry import Found
+    from msbgen.plan import plan as planning
+
+    budget = job.task.settings.budget
+    planned = planning.plan_contexts(job.model(), int(budget) if budget.isdigit() else budget)
+    planned.write(job.folder / "plan.csv", overwrite=True)
+    return Found(["plan.csv"])
