@@ -228,7 +228,7 @@ def _result(unit: Unit, orders: Orders) -> tuple[Facts, dict[str, int]]:
         return {**facts, "model_bytes": size}, {"model.nc": size} if job.models else {}
     if name.startswith("generate/"):
         _, kind, start = name.split("/")
-        facts = jobs.generate(job, cast(Kind, kind), int(start), unit.stop, orders.contexts_of)
+        facts = jobs.generate(job, cast(Kind, kind), int(start), unit.stop)
         part = job.part(kind, int(start))
         return {**facts, "part_bytes": 0 if job.zarr else part.stat().st_size}, {}
     if name.startswith("join/"):

@@ -149,8 +149,8 @@ class DaskPool:
             if answered is not None:
                 return [answered]
         raise ClusterError(
-            f"no unit has ended within {self._orders.timeout + _GRACE:g} s: the workers are lost or "
-            f"do not answer."
+            f"no unit has ended within {self._orders.timeout + _GRACE:g} s: the workers are lost "
+            f"or do not answer."
         )
 
     def _answer(self, future: Any) -> tuple[Unit, Facts] | None:
@@ -209,8 +209,8 @@ def _local_workers(scheduler: str) -> int:
     if kind != "local":
         if "://" not in scheduler and not Path(scheduler).is_file():
             raise ArgumentError(
-                f"scheduler is '{scheduler}'; local:N, an address as tcp://head:8786 or a file that "
-                f"a scheduler has written is wanted."
+                f"scheduler is '{scheduler}'; local:N, an address as tcp://head:8786 or a file "
+                f"that a scheduler has written is wanted."
             )
         return 0
     if not (rest.isascii() and rest.isdigit() and 1 <= int(rest) <= 1000):

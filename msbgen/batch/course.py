@@ -70,7 +70,8 @@ class Course:
 
     def _serves(self, fit: Record) -> bool:
         """Whether what the fit has left is there, for all that is still to be done."""
-        if not _has_size(self.job.model_file, fit["facts"]["model_bytes"]):
+        there = _has_size(self.job.model_file, fit["facts"]["model_bytes"])
+        if not there or not self.job.contexts_file.exists():
             return False
         return not self.job.zarr or all(
             self.job.part(kind, 0).exists() or self.job.product(kind).exists()

@@ -32,8 +32,8 @@ body { font: 1rem/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem
 div { overflow-x: auto }
 table { border-collapse: collapse; width: 100% }
 caption { text-align: left; padding: .5rem 0 }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8888; vertical-align: top;
-  overflow-wrap: anywhere }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8888;
+  vertical-align: top; overflow-wrap: anywhere }
 td:nth-child(n+3):nth-child(-n+6) { text-align: right; white-space: nowrap }
 a { color: #0b4f9c }
 @media (prefers-color-scheme: dark) {

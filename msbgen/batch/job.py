@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from msbgen.batch.tasks import Task
 from msbgen.data import zarr_store
-from msbgen.data.files import check_input
+from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.generate.law import Kind
@@ -97,6 +97,15 @@ class Job:
         """The fitted model, read once."""
         return _kept_model(*_state(self.model_file))
 
+    @property
+    def contexts_file(self) -> Path:
+        """Where the contexts are that the task wants, as the fit found them."""
+        return self.scratch / "contexts.npy"
+
+    def contexts(self) -> Floats:
+        """Contexts that the task wants, (n, n_resources), read once."""
+        return _kept_contexts(*_state(self.contexts_file))
+
     def sample_rng(self) -> np.random.Generator:
         """Where samples come from: as `msbgen generate` draws them."""
         return np.random.default_rng(self.task.settings.seed).spawn(2)[1]
@@ -117,8 +126,14 @@ def _kept_model(path: str, size: int, changed: int) -> ProfileModel:
     return ProfileModel.load(path)
 
 
+@lru_cache(maxsize=2)
+def _kept_contexts(path: str, size: int, changed: int) -> Floats:
+    return np.load(path, allow_pickle=False)
+
+
 def forget_files() -> None:
     """Let go of what was read and kept."""
+    _kept_contexts.cache_clear()
     _kept_profiles.cache_clear()
     _kept_model.cache_clear()
 
@@ -165,6 +180,8 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
         for kind in settings.kinds:
             layout = next(_labelled(job, model, query[:1], kind))
             zarr_store.create_store(job.part(kind, 0), layout, len(query), rows)
+    with replace_file(job.contexts_file, overwrite=True) as partial:
+        np.save(partial, query)
     model.save(job.model_file, overwrite=True)  # last: it says that all of this is there
     within = {kind: _written_at_once(job, model, kind) for kind in settings.kinds}
     return {**facts, "contexts": len(query), "blocks": blocks, "within": within}
@@ -218,12 +235,12 @@ def _labelled(job: Job, model: ProfileModel, query: Floats, kind: Kind) -> Itera
         yield block.assign_attrs(preset=settings.preset, seed=settings.seed)
 
 
-def generate(job: Job, kind: Kind, start: int, stop: int, contexts_of: FindContexts) -> Facts:
+def generate(job: Job, kind: Kind, start: int, stop: int) -> Facts:
     """Generate the profiles of a block of contexts, from the `start`-th until before the `stop`-th.
 
     The block's contexts are asked for alone: nothing of it depends on the others.
     """
-    query = contexts_of(job.task.settings.contexts, job.measured())[start:stop]
+    query = job.contexts()[start:stop]
     profiles = join_profiles(list(_labelled(job, job.model(), query, kind)))
     part = job.part(kind, start)
     if job.zarr:

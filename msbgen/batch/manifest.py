@@ -100,8 +100,8 @@ def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, Any]) -> 
     for key, value in options.items():
         if first["options"].get(key) != value:
             raise ProfileError(
-                f"{journal.path}: was begun with {key} {first['options'].get(key)!r}, not {value!r}; "
-                f"say so again, or name another folder."
+                f"{journal.path}: was begun with {key} {first['options'].get(key)!r}, not "
+                f"{value!r}; say so again, or name another folder."
             )
     wanted = {task.name: task.digest for task in tasks}
     for record in journal.records[1:]:

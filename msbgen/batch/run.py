@@ -171,8 +171,8 @@ def _steps_of(task: Task, steps: Mapping[str, Step]) -> dict[str, Step]:
     unknown = [name for name in wanted if name != "all" and name not in steps]
     if unknown:
         raise ArgumentError(
-            f"task '{task.name}' wants the step '{unknown[0][:60]}'; {', '.join(steps)}, or all, are "
-            f"known."
+            f"task '{task.name}' wants the step '{unknown[0][:60]}'; {', '.join(steps)}, or all, "
+            f"are known."
         )
     return {name: step for name, step in steps.items() if "all" in wanted or name in wanted}
 
@@ -236,7 +236,7 @@ class _Run:
             yield from course.next_units()
 
     def _close(self, course: Course) -> bool:
-        """Whether nothing is left of a task; then what its units left for one another is removed."""
+        """Whether nothing is left of a task; then what its units left is removed."""
         if not course.is_over:
             return False
         if course.is_complete:

@@ -186,21 +186,7 @@ def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str
     """Settings of a table, each key checked, over those that it does not say."""
     defaults = {f.name: getattr(base, f.name) for f in fields(Settings)}
     toml.check_keys(given, tuple(defaults), (), where)
-    values = dict(defaults)
-    for key, value in given.items():
-        kind = type(defaults[key])
-        if kind is tuple and isinstance(value, list) and all(isinstance(v, str) for v in value):
-            values[key] = tuple(value)
-        elif kind is float and type(value) in (int, float):
-            values[key] = float(value)
-        elif key == "budget" and type(value) is int:
-            values[key] = str(value)
-        elif type(value) is kind and kind is not tuple:
-            values[key] = value
-        else:
-            wanted = {tuple: "a list of names", float: "a number", int: "a whole number"}
-            said = wanted.get(kind, "a text")
-            raise ProfileError(f"{where}: '{key}' is {value!r}; {said} is wanted.")
+    values = {**defaults, **{key: _value(key, v, defaults[key], where) for key, v in given.items()}}
     settings = Settings(**values)
     if "contexts" in given and not is_rule(settings.contexts):
         values["contexts"] = str(folder / settings.contexts)
@@ -208,6 +194,27 @@ def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str
         settings = Settings(**values)
     _check(settings, where)
     return settings
+
+
+def _value(key: str, value: Any, default: Any, where: str) -> Any:
+    """A value of the type that its default has."""
+    if isinstance(default, tuple):
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return tuple(value)
+        wanted = "a list of names"
+    elif isinstance(default, float):
+        return toml.amount(value, key, where)
+    elif isinstance(default, int):
+        if type(value) is int:
+            return value
+        wanted = "a whole number"
+    else:
+        if isinstance(value, str):
+            return value
+        if key == "budget" and type(value) is int:
+            return str(value)
+        wanted = "a text"
+    raise ProfileError(f"{where}: '{key}' is {str(value)[:_SHOWN]!r}; {wanted} is wanted.")
 
 
 def _check(settings: Settings, where: str) -> None:
@@ -247,8 +254,8 @@ def _check_name(name: str, source: Path) -> None:
     plain = name.isprintable() and "/" not in name and not name.startswith((".", " "))
     if not plain or name in _TAKEN:
         raise ProfileError(
-            f"{source}: task {shown!r} cannot name a folder; a name without '/', control characters "
-            f"or a dot in front is wanted."
+            f"{source}: task {shown!r} cannot name a folder; a name without '/', control "
+            f"characters or a dot in front is wanted."
         )
     if len(name.encode("utf-8", "surrogatepass")) > _LONGEST:
         raise ProfileError(

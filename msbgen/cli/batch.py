@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, Verbs
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
     from numpy.typing import NDArray
-
-    from msbgen.batch.carry import Found, Step
-    from msbgen.batch.job import Job
 
 # Longest time of a unit, where nothing is said [s].
 _TIMEOUT = 3600.0
@@ -100,10 +97,11 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.batch import run as batches
     from msbgen.batch import tasks
     from msbgen.batch.carry import Orders
+    from msbgen.batch.steps import STEPS
 
     wanted = tasks.read_tasks(options.tasks)
     orders = Orders(
-        contexts_of, steps(), options.timeout, options.memory, retries=options.retries
+        contexts_of, STEPS, options.timeout, options.memory, retries=options.retries
     )  # fmt: skip
     with Progress("tasks") as step:
         batch = batches.run_batch(
@@ -121,65 +119,6 @@ def run(options: argparse.Namespace) -> None:
     batch.complete()
 
 
-def steps() -> dict[str, Step]:
-    """What is done with a fitted task; the wings that do it know nothing of batches."""
-    from msbgen.batch.carry import Step
-
-    return {"bound": Step(bound), "evaluate": Step(evaluate), "plan": Step(plan)}
-
-
 def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
     """Contexts that a task wants, of what was measured."""
     return shared.contexts(source, shared.levels_of(measured))
-
-
-def bound(job: Job) -> Found:
-    """Bounds of all contexts."""
-    from msbgen.batch.carry import Found
-    from msbgen.bounds import model as calibrate
-    from msbgen.data import store
-
-    settings, measured = job.task.settings, job.measured()
-    contexts = contexts_of(settings.contexts, measured)
-    calibrated = calibrate.calibrate_model(job.model(), measured)
-    bounds = calibrated.bounds(contexts, settings.miscoverage)
-    store.save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
-    return Found(["bounds.nc"])
-
-
-def evaluate(job: Job) -> Found:
-    """Scores on contexts held out: those of the truth, or of what was measured in turn."""
-    import numpy as np
-
-    from msbgen.batch.carry import Found
-    from msbgen.batch.index import BASELINE, ERROR
-    from msbgen.data import store
-    from msbgen.evaluate import scores as evaluate
-
-    settings, measured = job.task.settings, job.measured()
-    names = settings.methods
-    if job.task.truth is not None:
-        scores = evaluate.score_methods(measured, job.truth(), names)
-    else:
-        size = settings.leave_out or -(-measured.sizes["context"] // 5)
-        rng = np.random.default_rng(settings.seed)
-        scores = evaluate.leave_contexts_out(measured, size, names, rng=rng)
-    summary = evaluate.summarise(scores)
-    store.save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
-    shared.write_json(summary, job.folder / "scores.json", force=True)
-    means: dict[str, dict[str, Any]] = summary["methods"]
-    figures = {ERROR: means[names[0]]["ndtw_scaled"]}
-    if "bracketing" in means:
-        figures[BASELINE] = means["bracketing"]["ndtw_scaled"]
-    return Found(["scores.nc", "scores.json"], figures)
-
-
-def plan(job: Job) -> Found:
-    """Contexts to measure next."""
-    from msbgen.batch.carry import Found
-    from msbgen.plan import plan as planning
-
-    budget = job.task.settings.budget
-    planned = planning.plan_contexts(job.model(), int(budget) if budget.isdigit() else budget)
-    planned.write(job.folder / "plan.csv", overwrite=True)
-    return Found(["plan.csv"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import glob
+import json
+import math
 import os
 import shutil
 import stat
@@ -12,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from msbgen.errors import ProfileError
 
@@ -87,6 +90,25 @@ def replace_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> It
             raise OSError(
                 f"{target}: cannot be written ({_reason(error)}); {remedy} or name another output."
             ) from None
+
+
+def write_json(content: Any, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Write numbers and names as JSON, whole or not at all; null is what no number is.
+
+    Raises as :func:`replace_file`.
+    """
+    with replace_file(path, overwrite=overwrite) as partial:
+        text = json.dumps(_finite(content), indent=1, allow_nan=False)
+        partial.write_text(text + "\n", encoding="utf-8")
+
+
+def _finite(content: Any) -> Any:
+    """The content with None for NaN and infinities, which JSON lacks."""
+    if isinstance(content, dict):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [_finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 @contextmanager

@@ -208,19 +208,6 @@ def score_rows(scores: Sequence[Mapping[str, object]]) -> list[list[object]]:
 
 def write_json(content: Any, path: Path, *, force: bool) -> None:
     """Write numbers and names as JSON, whole or not at all; null is what no number is."""
-    import json
+    from msbgen.data import files
 
-    from msbgen.data.files import replace_file
-
-    with replace_file(path, overwrite=force) as partial:
-        text = json.dumps(_finite(content), indent=1, allow_nan=False)
-        partial.write_text(text + "\n", encoding="utf-8")
-
-
-def _finite(content: Any) -> Any:
-    """The content with None for NaN and infinities, which JSON lacks."""
-    if isinstance(content, dict):
-        return {key: _finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return None if isinstance(content, float) and not -_INF < content < _INF else content
+    files.write_json(content, path, overwrite=force)

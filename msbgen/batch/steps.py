@@ -1,0 +1,61 @@
+"""What is done with each fitted task of a batch, beyond generating its profiles.
+
+A step reads what it needs of a job, leaves whole files in the task's folder and answers with their
+names: the same bytes wherever, and however often, it is carried out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from msbgen.batch.carry import Found, Step
+from msbgen.batch.index import BASELINE, ERROR
+from msbgen.batch.job import Job
+from msbgen.bounds.model import calibrate_model
+from msbgen.data.files import write_json
+from msbgen.data.store import save_netcdf
+from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
+from msbgen.plan.plan import plan_contexts
+
+_BRACKETING = "bracketing"
+
+
+def bound(job: Job) -> Found:
+    """Bounds of the contexts that the task wants, ``bounds.nc``."""
+    calibrated = calibrate_model(job.model(), job.measured())
+    bounds = calibrated.bounds(job.contexts(), job.task.settings.miscoverage)
+    save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
+    return Found(["bounds.nc"])
+
+
+def evaluate(job: Job) -> Found:
+    """Scores on contexts held out: those of the truth, or the measured ones in turn."""
+    settings, measured = job.task.settings, job.measured()
+    names = settings.methods
+    if job.task.truth is not None:
+        scores = score_methods(measured, job.truth(), names)
+    else:
+        size = settings.leave_out or -(-measured.sizes["context"] // 5)
+        rng = np.random.default_rng(settings.seed)
+        scores = leave_contexts_out(measured, size, names, rng=rng)
+    summary = summarise(scores)
+    save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
+    write_json(summary, job.folder / "scores.json", overwrite=True)
+    means: dict[str, dict[str, Any]] = summary["methods"]
+    figures = {ERROR: means[names[0]]["ndtw_scaled"]}
+    if _BRACKETING in means:
+        figures[BASELINE] = means[_BRACKETING]["ndtw_scaled"]
+    return Found(["scores.nc", "scores.json"], figures)
+
+
+def plan(job: Job) -> Found:
+    """Contexts to measure next, ``plan.csv``."""
+    budget = job.task.settings.budget
+    planned = plan_contexts(job.model(), int(budget) if budget.isdigit() else budget)
+    planned.write(job.folder / "plan.csv", overwrite=True)
+    return Found(["plan.csv"])
+
+
+STEPS = {"bound": Step(bound), "evaluate": Step(evaluate), "plan": Step(plan)}

@@ -1,0 +1,114 @@
+"""Tasks as files name them, and every way of naming them wrongly."""
+
+import pytest
+
+from msbgen.batch.tasks import Settings, Task, read_tasks
+from msbgen.errors import ProfileError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("b.nc", "a.nc", "a-truth.nc", "lone-truth.nc", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    return tmp_path
+
+
+def written(folder, text):
+    path = folder / "tasks.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_folder_is_a_task_a_file_with_its_truth(folder):
+    tasks = read_tasks(folder)
+    assert [(t.name, t.measured.name, t.truth and t.truth.name) for t in tasks] == [
+        ("a", "a.nc", "a-truth.nc"),
+        ("b", "b.nc", None),
+        ("lone-truth", "lone-truth.nc", None),
+    ]
+    assert all(t.settings == Settings() for t in tasks)
+
+
+def test_what_a_task_says_stands_over_the_defaults(folder):
+    (folder / "wanted.csv").write_text("ways\n2\n")
+    tasks = read_tasks(
+        written(
+            folder,
+            """
+            defaults = {seed = 3, kinds = ["mean"], miscoverage = 0.1, budget = 7}
+            [[task]]
+            measured = "a.nc"
+            truth = "a-truth.nc"
+            [[task]]
+            name = "second"
+            measured = "a.nc"
+            seed = 4
+            interval = "10ms"
+            contexts = "wanted.csv"
+            """,
+        )
+    )
+    assert [t.name for t in tasks] == ["a", "second"]
+    assert [t.settings.seed for t in tasks] == [3, 4]
+    assert all(t.settings.kinds == ("mean",) and t.settings.budget == "7" for t in tasks)
+    assert tasks[1].settings.times == 0.01
+    assert [p.name for p in tasks[0].inputs] == ["a.nc", "a-truth.nc"]
+    assert [p.name for p in tasks[1].inputs] == ["a.nc", "wanted.csv"]
+    assert len({t.digest for t in tasks}) == 2
+
+
+def test_a_digest_is_of_settings_alone(tmp_path):
+    one, other = Task("a", tmp_path / "a"), Task("b", tmp_path / "b")
+    assert one.digest == other.digest
+    assert one.digest != Task("a", tmp_path / "a", settings=Settings(seed=1)).digest
+    assert one.digest != Task("a", tmp_path / "a", tmp_path / "truth").digest
+
+
+ONE = '[[task]]\nmeasured = "a.nc"\n'
+WRONG = {
+    "": "'task' is missing",
+    "task = []\n": "holds no task",
+    "task = 3\n": "no array of tables",
+    "[[task]]\n": "'measured' is missing",
+    ONE + "sed = 3\n": "did you mean 'seed'",
+    ONE + "seed = -1\n": "'seed' is -1; a whole number from 0",
+    ONE + "seed = true\n": "'seed' is 'True'; a whole number",
+    ONE + "samples = 0\n": "'samples' is 0",
+    ONE + "kinds = 3\n": "'kinds' is '3'; a list of names",
+    ONE + 'kinds = ["best"]\n': "'kinds' holds 'best'; max_likelihood, mean, sample",
+    ONE + 'kinds = ["mean", "mean"]\n': "names a kind twice",
+    ONE + 'preset = "own"\n': "'preset' holds 'own'; default, paper",
+    ONE + "miscoverage = 1.5\n": "'miscoverage' is 1.5",
+    ONE + 'miscoverage = "x"\n': "'miscoverage' is 'x'; a number",
+    ONE + 'interval = "soon"\n': "'interval' time is 'soon'",
+    ONE + 'interval = "0s"\n': "'interval' is no time above 0",
+    ONE + 'contexts = "none.csv"\n': "none.csv: no such file",
+    ONE + 'name = "a/b"\n': "'a/b' cannot name a folder",
+    ONE + 'name = ".work"\n': "'.work' cannot name a folder",
+    ONE + 'name = "index.html"\n': "cannot name a folder",
+    ONE + 'name = "a\\u202eb"\n': "cannot name a folder",
+    ONE + f'name = "{"x" * 10_000}"\n': "has 10000 characters; one of at most 200 bytes",
+    ONE + ONE: "task 'a' is there twice",
+    "defaults = 3\n" + ONE: "'defaults' is 3; a table",
+    "defaults = {name = 'x'}\n" + ONE: "'name' is no known key",
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=lambda text: text[-30:].strip())
+def test_what_is_wrong_is_said_in_a_sentence(folder, text):
+    with pytest.raises(ProfileError) as caught:
+        read_tasks(written(folder, text))
+    said = str(caught.value)
+    assert WRONG[text] in said
+    assert len(said) < 400
+
+
+def test_names_of_many_letters_are_fine(folder):
+    for name in ("<script>", 'a"b', "مهمة", "x" * 200):
+        task = written(folder, ONE + f"name = '{name}'\n")
+        assert [t.name for t in read_tasks(task)] == [name]
+
+
+def test_an_empty_folder_holds_no_task(tmp_path):
+    with pytest.raises(ProfileError, match="holds no task"):
+        read_tasks(tmp_path)
