@@ -5,7 +5,7 @@ import os
 import pytest
 
 import msbgen.machine
-from msbgen.machine import available_cores, physical_memory
+from msbgen.machine import available_cores, limit_cores, physical_memory
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux's affinities")
@@ -32,3 +32,16 @@ def test_memory_is_no_more_than_the_container_may_use(monkeypatch, tmp_path, sai
         msbgen.machine, "_MEMORY_LIMITS", (tmp_path / "none", tmp_path / "memory.max")
     )
     assert physical_memory() == (wanted or whole)
+
+
+def test_cores_may_be_left_to_others():
+    there = available_cores()
+    limit_cores(1)
+    try:
+        assert available_cores() == 1
+    finally:
+        limit_cores(None)
+    assert available_cores() == there
+    limit_cores(there + 5)
+    assert available_cores() == there
+    limit_cores(None)

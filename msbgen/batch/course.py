@@ -50,8 +50,8 @@ class Course:
             for name, record in done.items():
                 if name == "fit" or (name.startswith("generate/") and self._part_is_there(record)):
                     self.ended[name] = record
-        elif "fit" in done and not self._wanted() and not job.models:
-            self.ended["fit"] = done["fit"]  # nobody asks for the model any more
+        elif "fit" in done and not self._wanted() and self._is_there(done["fit"]):
+            self.ended["fit"] = done["fit"]  # nobody asks for what it has left any more
 
     def _is_of_these_inputs(self, fit: Record | None) -> bool:
         """Whether the inputs are those of a record of the fit: by their state, or by their hash."""

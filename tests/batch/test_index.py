@@ -1,0 +1,84 @@
+"""The index: the worst first, reasons, links, and names that strangers gave."""
+
+import re
+from html.parser import HTMLParser
+
+from msbgen.batch.carry import Found, Step
+from msbgen.batch.course import Course
+from msbgen.batch.index import write_index
+from msbgen.batch.job import Job
+from msbgen.batch.manifest import DONE, FAILED, unit_record
+from msbgen.batch.tasks import Settings, Task
+
+STEPS = {"evaluate": Step(lambda job: Found([]))}
+FACTS = {"contexts": 1, "blocks": {}, "within": {}}
+
+
+def course(tmp_path, name, error=None, failure=None, files=()):
+    made = Course(Job(Task(name, tmp_path / "x.nc", settings=Settings(kinds=())), tmp_path), STEPS)
+    task = made.job.task
+    made.end(unit_record(task, "fit", DONE, {"facts": FACTS, "seconds": 61.25}))
+    if failure is not None:
+        made.end(unit_record(task, "evaluate", FAILED, {"error": failure}))
+    if error is not None:
+        facts = {"figures": {"error": error, "baseline": 0.5}}
+        sizes = {file: 1_500_000 for file in files}
+        fields = {"facts": facts, "files": sizes, "bytes": sum(sizes.values())}
+        made.end(unit_record(task, "evaluate", DONE, fields))
+    return made
+
+
+class Rows(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.rows, self.tags, self.links = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag == "a":
+            self.links.append(dict(attrs)["href"])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data):
+        if self.rows and self.rows[-1]:
+            self.rows[-1][-1] += data
+
+
+def test_failed_tasks_come_first_then_the_worst(tmp_path):
+    names = ["<script>alert(1)</script>", "مهمة", 'a"b', "bad & <i>", "waiting"]
+    courses = [
+        course(tmp_path, names[0], 0.02, files=["report.html", "mean.nc"]),
+        course(tmp_path, names[1], 0.04),
+        course(tmp_path, names[2], 0.03),
+        course(tmp_path, names[3], failure="<b>" + "x" * 500),
+        course(tmp_path, names[4]),
+    ]
+    write_index(tmp_path, courses)
+    text = (tmp_path / "index.html").read_text()
+    page = Rows(text)
+    assert [row[0] for row in page.rows[1:]] == [names[i] for i in (3, 4, 1, 2, 0)]
+    assert page.rows[1][1].startswith("failed: evaluate: <b>xxx")
+    assert len(page.rows[1][1]) < 200
+    assert page.rows[2][1] == "not complete"
+    assert page.rows[3][1:6] == ["complete", "0.0400", "0.5000", "61.2 s", "0.00 MB"]
+    assert page.rows[5][5:] == ["3.00 MB", "report files"]
+    assert "script" not in page.tags
+    assert "i" not in page.tags
+    folder = "%3Cscript%3Ealert%281%29%3C/script%3E"
+    assert page.links == [f"{folder}/report.html", f"{folder}/"]
+    assert "5 tasks: 3 complete, 1 with failures" in text
+    assert not re.search(r"https?://", text)
+
+
+def test_ten_thousand_rows_are_less_than_five_megabytes(tmp_path):
+    one = course(tmp_path, "a task with a name of some length", 0.02, files=["report.html"])
+    write_index(tmp_path, [one])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    write_index(empty, [])
+    row = (tmp_path / "index.html").stat().st_size - (empty / "index.html").stat().st_size
+    assert row * 10_000 < 5e6

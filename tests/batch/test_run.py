@@ -1,0 +1,290 @@
+"""Batches in this process: what goes wrong, and that resuming makes up for it, to the bit."""
+
+import json
+import os
+
+import pytest
+
+import batching
+from batching import SETTINGS, batch, done, lines, make_tasks, results
+from msbgen.batch.carry import Orders
+from msbgen.batch.run import IncompleteError, run_batch
+from msbgen.batch.tasks import Settings, Task, read_tasks
+from msbgen.data.store import read_profiles, write_profiles
+from msbgen.errors import ArgumentError, ProfileError
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return make_tasks(tmp_path_factory.mktemp("tasks") / "in")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert batch(source, out).failures == []
+    return out
+
+
+def resumed(source, out, undisturbed, step=batching.note, **options):
+    """Resume a batch, and see that it is as one that nothing disturbed, and did nothing twice."""
+    (out / "go on").touch()
+    before = done(out)
+    assert batch(source, out, step, resume=True, **options).failures == []
+    assert results(out) == results(undisturbed)
+    assert len(set(done(out))) == len(done(out)), "something finished was done again"
+    assert done(out)[: len(before)] == before
+    assert not (out / ".work").exists()
+
+
+def test_all_is_done_and_noted(undisturbed):
+    names = {"mean.nc", "sample.nc", "note.txt"}
+    assert set(results(undisturbed)) == {f"t{i}/{name}" for i in range(2) for name in names}
+    assert sorted(done(undisturbed)) == sorted(
+        f"t{i}/{unit}"
+        for i in range(2)
+        for unit in (
+            "fit", "generate/mean/0", "generate/sample/0", "join/mean", "join/sample", "note"
+        )
+    )  # fmt: skip
+    for record in lines(undisturbed)[1:]:
+        assert record["attempt"] == 1
+        assert record["seconds"] > 0
+        assert record["host"]
+        assert record["bytes"] == sum(record["files"].values())
+    assert lines(undisturbed)[-1]["facts"]["figures"] == {"error": 2.0}
+    assert "t0" in (undisturbed / "index.html").read_text()
+
+
+def test_chunks_change_nothing(source, undisturbed, tmp_path):
+    for block in (1, 5):
+        batch(source, tmp_path / f"{block}", block=block)
+        assert results(tmp_path / f"{block}") == results(undisturbed)
+
+
+def test_order_and_neighbours_change_nothing(source, undisturbed, tmp_path):
+    tasks = read_tasks(source, SETTINGS)
+    batch(source, tmp_path / "b", tasks=tasks[::-1])
+    assert results(tmp_path / "b") == results(undisturbed)
+    batch(source, tmp_path / "one", tasks=tasks[1:])
+    assert results(tmp_path / "one").items() < results(undisturbed).items()
+
+
+@pytest.mark.parametrize(
+    ("step", "limits", "said"),
+    [
+        (batching.fail, {}, "internal error, ZeroDivisionError: <script>"),
+        (batching.hang, {"timeout": 3.0}, "took longer than 3 s (--timeout)."),
+        (batching.eat, {"memory": 3e8}, "took more than 0.3 GB of memory (--memory)."),
+    ],
+)
+def test_a_unit_that_goes_wrong_stops_no_other(source, undisturbed, tmp_path, step, limits, said):
+    out = tmp_path / "out"
+    done_so_far = batch(source, out, step, **limits)
+    assert [(r["task"], r["unit"], r["error"]) for r in done_so_far.failures] == [
+        ("t0", "note", said)
+    ]
+    with pytest.raises(IncompleteError, match="t0, note: "):
+        done_so_far.complete()
+    assert len(done(out)) == 11
+    assert "<script>" not in (out / "index.html").read_text()
+    resumed(source, out, undisturbed, batching.note if step is batching.fail else step, **limits)
+
+
+def test_a_damaged_input_among_good_ones(source, undisturbed, tmp_path):
+    make_tasks(tmp_path / "in")
+    broken = tmp_path / "in" / "t0.nc"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[: len(whole) // 2])
+    out = tmp_path / "out"
+    assert [(r["task"], r["unit"]) for r in batch(tmp_path / "in", out).failures] == [("t0", "fit")]
+    assert len(done(out)) == 6
+    broken.write_bytes(whole)
+    resumed(tmp_path / "in", out, undisturbed)
+
+
+def test_half_a_line_of_the_manifest_is_done_again(source, undisturbed, tmp_path, monkeypatch):
+    """The process ends while it writes a line: what that told of is done again, nothing else."""
+    write = os.write
+    for nth in (0, 1, 4, 7, 12):
+        out, left = tmp_path / f"{nth}", iter(range(nth, -1, -1))
+
+        def half(handle, data, left=left):
+            if next(left):
+                return write(handle, data)
+            write(handle, data[: len(data) // 2])
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("msbgen.data.journal.os.write", half)
+            with pytest.raises(KeyboardInterrupt):
+                batch(source, out)
+        assert not (out / "manifest.jsonl").read_bytes().endswith(b"\n")
+        assert len(done(out)) == max(nth - 1, 0)
+        resumed(source, out, undisturbed)
+
+
+def test_what_is_missing_or_was_changed_is_made_again(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    batch(source, out)
+    (out / "t0" / "mean.nc").unlink()
+    (out / "t1" / "note.txt").write_text("longer than it was")
+    again = batch(source, out, resume=True)
+    assert results(out) == results(undisturbed)
+    assert [name for name in done(out)[12:] if name.startswith("t1")] == ["t1/fit", "t1/note"]
+    assert again.carried_out == 5  # the fit, the means, their file; the fit, the note
+    assert batch(source, out, resume=True).carried_out == 0
+
+
+def test_another_input_makes_its_task_anew(tmp_path):
+    source, out = make_tasks(tmp_path / "in"), tmp_path / "out"
+    batch(source, out)
+    before = results(out)
+    os.utime(source / "t0.nc")  # touched, and as it was
+    assert batch(source, out, resume=True).carried_out == 0
+    task = read_profiles(source / "t0.nc")
+    task["instructions"].values *= 1.01
+    write_profiles(task, source / "t0.nc", overwrite=True)
+    assert batch(source, out, resume=True).carried_out == 6
+    changed = {name for name, content in results(out).items() if before[name] != content}
+    assert changed == {"t0/mean.nc", "t0/sample.nc"}
+
+
+def test_other_settings_need_another_folder(source, tmp_path):
+    out = tmp_path / "out"
+    batch(source, out)
+    with pytest.raises(ArgumentError, match="exists already; go on with --resume"):
+        batch(source, out)
+    with pytest.raises(ProfileError, match="task 't0' was begun with other settings"):
+        batch(source, out, resume=True, settings=Settings(kinds=("mean",), preset="paper"))
+    with pytest.raises(ProfileError, match="was begun with models False, not True"):
+        batch(source, out, resume=True, models=True)
+    manifest = out / "manifest.jsonl"
+    manifest.write_text(manifest.read_text().replace('"msbgen": "', '"msbgen": "9.', 1))
+    with pytest.raises(ProfileError, match=r"was begun with msbgen 9\."):
+        batch(source, out, resume=True)
+
+
+def test_tasks_may_be_added_and_left_out(source, undisturbed, tmp_path):
+    tasks, out = read_tasks(source, SETTINGS), tmp_path / "out"
+    batch(source, out, tasks=tasks[:1])
+    batch(source, out, tasks=tasks[1:], resume=True)
+    assert results(out) == results(undisturbed)
+
+
+def test_a_full_disk_fails_a_unit_or_ends_the_batch(source, undisturbed, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "mean.nc")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("msbgen.batch.job.write_blocks", full)
+        failures = batch(source, out).failures
+    assert {(r["unit"], r["error"]) for r in failures} == {
+        ("join/mean", "mean.nc: no space left on device."),
+        ("join/sample", "mean.nc: no space left on device."),
+    }
+    resumed(source, out, undisturbed)
+
+    out = tmp_path / "other"
+    write, written = os.write, []
+
+    def fuller(handle, data):
+        written.append(1)
+        return write(handle, data) if len(written) < 5 else 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr("msbgen.data.journal.os.write", fuller)
+        with pytest.raises(OSError, match="No space left"):
+            batch(source, out)
+    assert len(done(out)) == 3
+    (out / "go on").touch()
+    batch(source, out, resume=True)
+    assert results(out) == results(undisturbed)
+
+
+def test_models_are_kept_where_they_are_asked_for(source, undisturbed, tmp_path):
+    out = tmp_path / "out"
+    batch(source, out, models=True)
+    assert {"t0/model.nc", "t1/model.nc"} == set(results(out)) - set(results(undisturbed))
+    before = results(out)
+    (out / "t0" / "model.nc").unlink()
+    assert batch(source, out, models=True, resume=True).carried_out == 1
+    assert results(out) == before
+
+
+def test_stores_are_written_region_by_region(source, tmp_path):
+    pytest.importorskip("zarr")
+    import xarray as xr
+
+    out = tmp_path / "out"
+    batch(source, out, zarr=True)
+    batch(source, tmp_path / "files")
+    for kind in ("mean", "sample"):
+        store = xr.open_zarr(out / "t0" / f"{kind}.zarr", consolidated=False, decode_times=False)
+        file = read_profiles(tmp_path / "files" / "t0" / f"{kind}.nc")
+        xr.testing.assert_identical(store.load(), file)
+    # moved to its place, and killed before that was noted
+    manifest = out / "manifest.jsonl"
+    kept = [line for line in manifest.read_text().splitlines() if '"join/mean"' not in line]
+    manifest.write_text("\n".join(kept) + "\n")
+    before = results(out)
+    batch(source, out, zarr=True, resume=True)
+    assert results(out) == before
+
+
+def test_a_step_that_there_is_not(source, tmp_path):
+    tasks = [Task("a", source / "t0.nc", settings=Settings(steps=("dance",)))]
+    with pytest.raises(ArgumentError, match="wants the step 'dance'; note, or all, are known"):
+        batch(source, tmp_path / "out", tasks=tasks)
+    none = [Task("a", source / "t0.nc", settings=Settings(kinds=(), steps=()))]
+    orders = Orders(batching.contexts_of, {})
+    run_batch(none, tmp_path / "none", orders)
+    assert not (tmp_path / "none" / "a").exists()
+
+
+def test_ten_thousand_tasks_resume_in_seconds(tmp_path, monkeypatch):
+    """A tenth of them here; the whole is a benchmark."""
+    source = tmp_path / "in"
+    source.mkdir()
+    out = tmp_path / "out"
+    out.mkdir()
+    synthetic_manifest(source, out, 1000, 10)
+    tasks = read_tasks(source, Settings(kinds=("mean",), steps=()))
+    orders = Orders(batching.contexts_of, {})
+    again = run_batch(tasks, out, orders, resume=True)
+    assert again.carried_out == 0
+    assert again.describe().startswith("1000 of 1000 tasks are complete")
+    assert (out / "index.html").stat().st_size < 500 * 1000
+
+
+def synthetic_manifest(source, out, n_tasks, units):
+    """What a batch of so many complete tasks has noted, each in so many units."""
+    settings = Settings(kinds=("mean",), steps=())
+    with (out / "manifest.jsonl").open("w") as stream:
+        from importlib.metadata import version
+
+        now = version("msbgen")
+        head = {"event": "batch", "version": 1, "msbgen": now}
+        stream.write(json.dumps({**head, "options": {"zarr": False, "models": False}}) + "\n")
+        for i in range(n_tasks):
+            path = source / f"task-{i}.nc"
+            path.write_bytes(b"x")
+            (out / path.stem).mkdir()
+            (out / path.stem / "mean.nc").write_bytes(b"y")
+            task = Task(path.stem, path.resolve(), settings=settings)
+            stat = [[1, path.stat().st_mtime_ns]]
+            blocks = units - 2
+            facts = {"input": "0" * 32, "stat": stat, "contexts": blocks, "blocks": {"mean": 1}}
+            facts |= {"within": {"mean": 9999}, "model_bytes": 1}
+            names = ["fit", *(f"generate/mean/{k}" for k in range(blocks)), "join/mean"]
+            for name in names:
+                files = {"mean.nc": 1} if name == "join/mean" else {}
+                own = facts if name == "fit" else {"rows": 100, "part_bytes": 1}
+                line = {
+                    "event": "unit", "task": task.name, "unit": name, "outcome": "done",
+                    "settings": task.digest, "version": now, "attempt": 1, "seconds": 1.5,
+                    "host": "node", "bytes": len(files), "files": files, "facts": own, "error": "",
+                }  # fmt: skip
+                stream.write(json.dumps(line) + "\n")

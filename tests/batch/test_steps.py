@@ -1,0 +1,69 @@
+"""Steps: they say what the library says."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from batching import contexts_of, make_tasks
+from msbgen.batch import job as jobs
+from msbgen.batch import steps
+from msbgen.batch.job import Job
+from msbgen.batch.tasks import Settings, Task
+from msbgen.bounds.model import calibrate_model
+from msbgen.data.store import load_netcdf, read_profiles, write_profiles
+from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
+from msbgen.generate.model import fit_profiles
+from msbgen.plan.plan import plan_contexts
+
+SETTINGS = Settings(kinds=(), miscoverage=0.3, budget="3", methods=("bracketing", "default/mean"))
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("steps")
+    source = make_tasks(folder / "in", 1)
+    job = Job(Task("t0", source / "t0.nc", settings=SETTINGS), folder / "out")
+    jobs.fit(job, contexts_of)
+    job.folder.mkdir(parents=True)
+    return job
+
+
+def test_bounds_are_those_of_the_calibrated_model(job):
+    assert steps.bound(job).files == ["bounds.nc"]
+    measured = job.measured()
+    wanted = calibrate_model(fit_profiles(measured), measured).bounds(job.contexts(), 0.3)
+    xr.testing.assert_identical(load_netcdf(job.folder / "bounds.nc"), wanted)
+
+
+def test_scores_are_of_contexts_left_out_or_of_the_truth(job):
+    measured, names = job.measured(), SETTINGS.methods
+    found = steps.evaluate(job)
+    scores = leave_contexts_out(measured, 2, names, rng=np.random.default_rng(0))
+    xr.testing.assert_identical(load_netcdf(job.folder / "scores.nc"), scores)
+    means = summarise(scores)["methods"]
+    assert json.loads((job.folder / "scores.json").read_text())["methods"] == means
+    assert found.figures == {
+        "error": means["bracketing"]["ndtw_scaled"],
+        "baseline": means["bracketing"]["ndtw_scaled"],
+    }
+    truth = job.task.measured.with_name("truth.nc")
+    write_profiles(read_profiles(job.task.measured).isel(context=slice(1, 3)), truth)
+    other = Job(Task("t0", job.task.measured, truth, SETTINGS), job.out)
+    steps.evaluate(other)
+    scores = score_methods(measured, read_profiles(truth), names)
+    xr.testing.assert_identical(load_netcdf(job.folder / "scores.nc"), scores)
+
+
+def test_a_plan_is_that_of_the_model(job):
+    assert steps.plan(job).files == ["plan.csv"]
+    planned = plan_contexts(job.model(), 3)
+    planned.write(job.out / "wanted.csv")
+    assert (job.folder / "plan.csv").read_text() == (job.out / "wanted.csv").read_text()
+
+
+def test_every_step_leaves_what_it_names(job):
+    for name, step in steps.STEPS.items():
+        for file in step.run(job).files:
+            assert (job.folder / file).is_file(), name
