@@ -60,7 +60,7 @@ class Settings:
         Of the plan: a time, as ``60s``, or a number of contexts.
     """
 
-    kinds: tuple[str, ...] = ("mean", "max_likelihood", "sample")
+    kinds: tuple[Kind, ...] = ("mean", "max_likelihood", "sample")
     contexts: str = "all"
     samples: int = 10
     interval: str = ""

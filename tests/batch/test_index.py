@@ -65,7 +65,7 @@ def test_failed_tasks_come_first_then_the_worst(tmp_path):
     assert len(page.rows[1][1]) < 200
     assert page.rows[2][1] == "not complete"
     assert page.rows[3][1:6] == ["complete", "0.0400", "0.5000", "61.2 s", "0.00 MB"]
-    assert page.rows[5][5:] == ["3.00 MB", "report files"]
+    assert [cell.strip() for cell in page.rows[5][5:]] == ["3.00 MB", "report files"]
     assert "script" not in page.tags
     assert "i" not in page.tags
     folder = "%3Cscript%3Ealert%281%29%3C/script%3E"

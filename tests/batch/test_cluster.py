@@ -1,0 +1,119 @@
+"""Batches on clusters: the same bits, whatever dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import batching
+from batching import batch, contexts_of, done, make_tasks, results
+from msbgen.batch import cluster
+from msbgen.batch.carry import Orders
+from msbgen.batch.cluster import DaskPool
+from msbgen.batch.pool import ClusterError
+from msbgen.errors import ArgumentError
+
+pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return make_tasks(tmp_path_factory.mktemp("tasks") / "in")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source, tmp_path_factory):
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    batch(source, out)
+    return out
+
+
+def test_workers_that_die_are_replaced_and_the_rest_is_done(source, undisturbed, tmp_path):
+    """One unit kills its worker each time: two attempts, then a fresh cluster for the others."""
+    out = tmp_path / "out"
+    failures = batch(source, out, batching.die, scheduler="local:2", retries=1, block=5).failures
+    assert [(r["task"], r["unit"], r["outcome"]) for r in failures] == [("t0", "note", "lost")]
+    assert (out / "deaths").read_text() == ".."
+    assert "lost in attempt 2 of 2" in failures[0]["error"]
+    (out / "go on").touch()
+    before = done(out)
+    assert batch(source, out, batching.die, resume=True).failures == []
+    assert results(out) == results(undisturbed)
+    assert done(out)[len(before) :] == ["t0/note"]
+
+
+def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
+    source, undisturbed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "_GONE", 0.5)
+    monkeypatch.setattr(cluster, "_ANSWER", 2.0)
+    file, out = tmp_path / "scheduler.json", tmp_path / "out"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", *common]
+    scheduler = _started([*dask, "--port", "0", "--host", "127.0.0.1"], environment)
+    worker = _started(
+        [sys.executable, "-m", "distributed.cli.dask_worker", *common, "--nthreads", "1",
+         "--death-timeout", "10"], environment,
+    )  # fmt: skip
+
+    def kill():
+        while not (out / "manifest.jsonl").exists() or len(done(out)) < 5:
+            time.sleep(0.05)
+        os.killpg(scheduler.pid, signal.SIGKILL)
+
+    try:
+        _wait(file)
+        threading.Thread(target=kill, daemon=True).start()
+        with pytest.raises(ClusterError, match="does not answer; start it again and go on with"):
+            batch(source, out, batching.hang, scheduler=str(file), timeout=100.0)
+    finally:
+        for process in (scheduler, worker):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    before = done(out)
+    assert before
+    (out / "go on").touch()
+    batch(source, out, resume=True)
+    assert results(out) == results(undisturbed)
+    assert done(out)[: len(before)] == before
+    assert len(set(done(out))) == len(done(out))
+
+
+def _started(command, environment):
+    return subprocess.Popen(
+        command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _wait(path):
+    until = time.monotonic() + 60
+    while not (path.exists() and path.stat().st_size):
+        assert time.monotonic() < until, "no scheduler started"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "text", ["local", "local:", "local:0", "local:x", "head:8786", "none.json"]
+)
+def test_other_texts_name_no_cluster(text):
+    with pytest.raises(ArgumentError, match="scheduler is '"):
+        DaskPool(text, Orders(contexts_of, {}))
+
+
+def test_what_is_missing_without_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ArgumentError, match=r"'pip install msbgen\[dist\]' is wanted"):
+        DaskPool("local:1", Orders(contexts_of, {}))
+
+
+def test_a_scheduler_that_nobody_started(monkeypatch):
+    monkeypatch.setattr(cluster, "_ANSWER", 0.5)
+    with pytest.raises(ClusterError, match="does not answer"):
+        DaskPool("tcp://127.0.0.1:9", Orders(contexts_of, {}))

@@ -1,0 +1,103 @@
+"""``msbgen batch``: its exit codes and last words; the units are tried elsewhere."""
+
+import subprocess
+import sys
+
+import pytest
+
+from batching import make_tasks
+from msbgen.cli.main import main
+
+TASKS = """
+[defaults]
+kinds = ["mean", "sample"]
+samples = 2
+preset = "paper"
+steps = []
+seed = 3
+[[task]]
+measured = "in/t0.nc"
+[[task]]
+measured = "in/t1.nc"
+name = "second"
+"""
+
+
+@pytest.fixture
+def tasks(tmp_path):
+    make_tasks(tmp_path / "in")
+    path = tmp_path / "tasks.toml"
+    path.write_text(TASKS)
+    return path
+
+
+def test_files_are_those_of_generate_to_the_byte(tasks, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["batch", str(tasks), "-o", str(out)]) == 0
+    assert (
+        capsys.readouterr().out == f"{out}: 2 of 2 tasks are complete; 10 units were carried out\n"
+    )
+    for name, task in (("t0", "t0"), ("t1", "second")):
+        for kind in ("mean", "sample"):
+            command = (
+                f"generate {tmp_path}/in/{name}.nc -o {tmp_path}/{kind}.nc --contexts all --force"
+            )
+            given = f"{command} --kind {kind} --samples 2 --seed 3 --preset paper"
+            assert main(given.split()) == 0
+            assert (out / task / f"{kind}.nc").read_bytes() == (
+                tmp_path / f"{kind}.nc"
+            ).read_bytes()
+
+
+def test_what_failed_is_said_last_with_exit_five(tasks, tmp_path, capsys):
+    (tmp_path / "in" / "t0.nc").write_bytes(b"x")
+    out = tmp_path / "out"
+    assert main(["batch", str(tasks), "-o", str(out)]) == 5
+    said = capsys.readouterr()
+    assert "1 of 2 tasks are complete" in said.out
+    assert said.err.splitlines()[-1] == (
+        "msbgen: t0, fit: t0.nc: not a netCDF file; profiles are netCDF-4."
+    )
+    assert (out / "index.html").is_file()
+    make_tasks(tmp_path / "in")
+    assert main(["batch", str(tasks), "-o", str(out), "--resume"]) == 0
+    assert main(["batch", str(tasks), "-o", str(out)]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.endswith("exists already; go on with --resume, or name another folder.")
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [
+        ("--memory 5", 2, "'5' is no memory, as 500MB or 4GB"),
+        ("--memory xGB", 2, "'x' is not a positive number"),
+        ("--timeout 0s", 2, "is no time above 0"),
+        ("--retries -1", 2, "'-1' is not a whole number"),
+        ("--block 0", 2, "is not a whole number"),
+        ("--scheduler local:0", 2, "local:N, N from 1 on, is wanted"),
+    ],
+)
+def test_usage(tasks, tmp_path, capsys, given, code, said):
+    name, value = given.split()
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "out"), f"{name}={value}"]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_no_task_is_bad_data(tmp_path, capsys):
+    (tmp_path / "none").mkdir()
+    assert main(["batch", str(tmp_path / "none"), "-o", str(tmp_path / "out")]) == 3
+    assert main(["batch", str(tmp_path / "gone.toml"), "-o", str(tmp_path / "out")]) == 3
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_a_small_disk(tasks, tmp_path, capsys):
+    """A limit on the size of files stands for a disk that is full, and is lifted for resuming."""
+    out = tmp_path / "out"
+    command = f"ulimit -f 20; exec {sys.executable} -m msbgen batch {tasks} -o {out}"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert ended.returncode == 5, ended.stderr
+    assert "make room" in ended.stderr
+    assert main(["batch", str(tasks), "-o", str(out), "--resume"]) == 0
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "good")]) == 0
+    for file in ("t0/mean.nc", "t0/sample.nc", "second/mean.nc", "second/sample.nc"):
+        assert (out / file).read_bytes() == (tmp_path / "good" / file).read_bytes()
