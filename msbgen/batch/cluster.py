@@ -115,8 +115,9 @@ class DaskPool:
         """See :class:`msbgen.batch.pool.Pool`: enough for every thread to have one at hand."""
         now = time.monotonic()
         if now > self._counted + _COUNT:
-            with suppress(Exception):  # whether it is there at all is seen elsewhere
-                self._threads = sum(self._client.nthreads().values())
+            with suppress(ClusterError):  # whether it is there at all is seen elsewhere
+                threads = _within(_ANSWER, self._client.nthreads, "no answer.")
+                self._threads = sum(threads.values())
             self._counted = now
         return _EACH * max(self._threads, 1) - len(self._units)
 

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,7 +160,7 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
             record = {}
         if not form.is_record(record):
             raise ProfileError(f"{path}: line {number} is no record of {form.of}; restore a copy.")
-        records.append(record)
+        records.append(_shared(record))
     if (
         not records
         or records[0]["event"] != form.event
@@ -169,6 +170,14 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
             f"{path}: is no journal of '{form.verb}'; name the one beside its output."
         )
     return records, whole
+
+
+def _shared(record: Record) -> Record:
+    """The record, with words that others have, too, in memory once: journals are long."""
+    return {
+        sys.intern(key): sys.intern(value) if isinstance(value, str) else value
+        for key, value in record.items()
+    }
 
 
 def _is_blank(path: Path, form: Form) -> bool:

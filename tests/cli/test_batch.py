@@ -56,7 +56,7 @@ def test_what_failed_is_said_last_with_exit_five(tasks, tmp_path, capsys):
     said = capsys.readouterr()
     assert "1 of 2 tasks are complete" in said.out
     assert said.err.splitlines()[-1] == (
-        "msbgen: t0, fit: t0.nc: not a netCDF file; profiles are netCDF-4."
+        "msbgen: t0, fit: t0.nc: not a netCDF file; netCDF-4 is wanted."
     )
     assert (out / "index.html").is_file()
     make_tasks(tmp_path / "in")
