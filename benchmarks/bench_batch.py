@@ -4,8 +4,8 @@
     python benchmarks/bench_batch.py kills --work FOLDER [--count 20]
     python benchmarks/bench_batch.py manifest --work FOLDER [--tasks 10000]
 
-``programs`` replays every program in a grid of contexts, and runs the same batch in several ways: all
-of them must give the same bytes; its times mean something on an otherwise idle machine only.
+``programs`` replays every program in a grid of contexts, and runs the same batch in several ways:
+all of them must give the same bytes; its times mean something on an otherwise idle machine only.
 ``kills`` ends workers, the client and the scheduler at random moments of batches of small tasks,
 resumes, and compares.  ``manifest`` resumes a long batch that is complete.
 """
@@ -22,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def small_tasks(folder: Path, n: int) -> Path:
     from batching import make_tasks
 
     make_tasks(folder / "in", n)
-    text = '[defaults]\nkinds = ["mean", "sample"]\nsamples = 3\nsteps = []\n'
+    text = '[defaults]\nkinds = ["mean", "sample"]\npreset = "paper"\nsamples = 3\nsteps = []\n'
     text += "".join(f'[[task]]\nmeasured = "in/t{i}.nc"\n' for i in range(n))
     (folder / "tasks.toml").write_text(text)
     return folder / "tasks.toml"
@@ -179,7 +180,7 @@ def kills(options: argparse.Namespace) -> dict:
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
     draw = random.Random(options.seed)
-    tasks = small_tasks(options.work, 24)
+    tasks = small_tasks(options.work, 16)
     good = options.work / "good"
     assert finished(started(tasks, good)) == 0
     wanted = results(good)
@@ -271,10 +272,8 @@ def killed_scheduler(work: Path, tasks: Path, wanted: dict[str, str], draw: rand
             break
         finally:
             for one in (scheduler, *both):
-                try:
+                with suppress(ProcessLookupError):
                     os.killpg(one.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
                 one.wait()
     assert results(out) == wanted, "other results"
     assert redone(out) == 0

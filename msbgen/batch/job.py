@@ -25,6 +25,7 @@ from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
+from msbgen.generate.size import most_rows
 
 Floats = NDArray[np.float64]
 Facts = dict[str, Any]
@@ -176,7 +177,7 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
         folder.mkdir(parents=True, exist_ok=True)
     blocks = {kind: _block_size(job, model, kind) for kind in settings.kinds}
     if job.zarr:
-        rows = model.most_rows(query, times=settings.times)
+        rows = most_rows(model, query, settings.times)
         for kind in settings.kinds:
             layout = next(_labelled(job, model, query[:1], kind))
             zarr_store.create_store(job.part(kind, 0), layout, len(query), rows)

@@ -242,22 +242,11 @@ class ProfileModel:
     def block_size(
         self, kind: Kind, *, n_samples: int = 10, times: Floats | float | None = None
     ) -> int:
-        """Contexts that :meth:`stream` yields at a time; arguments as there.
-
-        It depends on the job alone, so that equal jobs give equal files on every machine.
-        """
+        """Contexts that :meth:`stream` yields at a time: as many on every machine."""
         ends = self.law.interval if times is None else times
         each = self._bytes_per_context(n_samples if kind == "sample" else 1, ends)
         step = max(int(_BLOCK_BYTES / each), 1)
         return step - (step % _TILE if step > _TILE else 0)
-
-    def most_rows(self, contexts: ArrayLike, *, times: float | None = None) -> int:
-        """Intervals that no profile of these contexts exceeds, of whatever kind.
-
-        For whoever has to make room before profiles are generated; arguments as :meth:`generate`.
-        """
-        longest = self.law.longest(self.checked(contexts))
-        return int(np.ceil(longest / (self.law.interval if times is None else times))) + 1
 
     def _bytes_per_context(self, n_samples: int, times: Floats | float) -> float:
         """Counts of one context while it is generated [bytes], at the finer of both intervals."""

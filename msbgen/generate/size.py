@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from msbgen.data.schema import counter_names, duration_array, sampling_interval
 from msbgen.generate.law import Kind
+from msbgen.generate.model import ProfileModel
 
 # Files come out at a third of the size of their counts or larger.
 _PACKED_SHARE = 0.25
@@ -36,3 +38,13 @@ def expected_size(
     interval = sampling_interval(dataset) if times is None else times
     rows = float(np.nanmean(duration_array(dataset))) / interval
     return _PACKED_SHARE * 4.0 * samples * len(counter_names(dataset)) * rows * n_contexts
+
+
+def most_rows(model: ProfileModel, contexts: ArrayLike, times: float | None = None) -> int:
+    """Intervals that no profile of these contexts exceeds, of whatever kind.
+
+    For whoever makes room before profiles are generated; arguments as
+    :meth:`ProfileModel.generate`.
+    """
+    longest = model.law.longest(model.checked(contexts))
+    return int(np.ceil(longest / (model.law.interval if times is None else times))) + 1

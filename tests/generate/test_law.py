@@ -10,6 +10,7 @@ from msbgen.generate.elapsed_law import ElapsedLaw
 from msbgen.generate.law import Law
 from msbgen.generate.model import DEFAULT, PAPER, fit_profiles
 from msbgen.generate.progress_law import ProgressLaw
+from msbgen.generate.size import most_rows
 
 
 @pytest.mark.parametrize("law", [ProgressLaw, ElapsedLaw])
@@ -37,9 +38,9 @@ def test_no_profile_is_longer_than_the_longest(measured, settings, clock):
         for kind in ("mean", "max_likelihood", "sample"):
             profiles = model.generate(part, kind=kind, n_samples=50)
             assert profiles["duration"].max() <= longest * (1 + 1e-12)
-            assert profiles.sizes["time"] <= model.most_rows(part)
+            assert profiles.sizes["time"] <= most_rows(model, part)
             finer = model.generate(part, kind=kind, times=0.003)
-            assert finer.sizes["time"] <= model.most_rows(part, times=0.003)
+            assert finer.sizes["time"] <= most_rows(model, part, 0.003)
     assert longest < 2 * np.nanmax(model.law.duration)
 
 
