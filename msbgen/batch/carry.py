@@ -116,7 +116,7 @@ class Orders:
 
     contexts_of: FindContexts
     steps: Mapping[str, Step]
-    timeout: float = math.inf
+    timeout: float = 3600.0
     memory: float = math.inf
     retries: int = 0
     worker: bool = False

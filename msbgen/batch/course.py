@@ -167,8 +167,8 @@ class Course:
         ]  # fmt: skip
 
     @property
-    def bytes(self) -> int:
-        """Of the results that are there."""
+    def size(self) -> int:
+        """Of the results that are there [bytes]."""
         return sum(r["bytes"] for n, r in self.ended.items() if self._is_done(n))
 
 

@@ -90,7 +90,7 @@ def _row(course: Course) -> str:
         f'<tr><th scope="row">{escape(name)}</th>',
         f"<td>{_state(course)}</td>",
         *(f"<td>{_number(figures.get(key))}</td>" for key in (ERROR, BASELINE)),
-        f"<td>{course.seconds:.1f} s</td><td>{course.bytes / 1e6:.2f} MB</td>",
+        f"<td>{course.seconds:.1f} s</td><td>{course.size / 1e6:.2f} MB</td>",
         f"<td>{_links(name, course.files())}</td></tr>\n",
     ]
     return "".join(cells)

@@ -119,6 +119,7 @@ def unit_record(task: Task, unit: str, outcome: str, facts: dict[str, Any]) -> R
         "task": task.name,
         "unit": unit,
         "outcome": outcome,
+        "input": "",
         "settings": task.digest,
         "version": version("msbgen"),
         "attempt": 1,

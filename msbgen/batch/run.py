@@ -17,7 +17,7 @@ from msbgen.batch import job as jobs
 from msbgen.batch.carry import Orders, Step, Unit
 from msbgen.batch.course import Course
 from msbgen.batch.index import write_index
-from msbgen.batch.job import Job
+from msbgen.batch.job import Facts, Job
 from msbgen.batch.manifest import DONE, LOST, open_manifest, unit_record
 from msbgen.batch.pool import ClusterError, HerePool, Pool
 from msbgen.batch.tasks import Task
@@ -245,9 +245,11 @@ class _Run:
         self._progress(self._done, len(self._by_task))
         return True
 
-    def _note(self, unit: Unit, fields: dict[str, object]) -> None:
+    def _note(self, unit: Unit, fields: Facts) -> None:
         task = unit.job.task
-        record = unit_record(task, unit.name, str(fields["outcome"]), dict(fields))
+        found = fields.get("facts") or unit.facts  # a fit finds its inputs, others are told them
+        own = {"input": found.get("input", unit.facts.get("input", "")), **fields}
+        record = unit_record(task, unit.name, str(fields["outcome"]), own)
         if record["outcome"] != DONE:
             _log.warning("%s, %s: %s", task.name, unit.name, record["error"])
         self._journal.append(record)

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
-# Longest time of a unit, where nothing is said [s].
-_TIMEOUT = 3600.0
-
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
@@ -65,7 +62,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--timeout",
         type=shared.duration,
-        default=_TIMEOUT,
+        default=3600.0,
         metavar="TIME",
         help="longest time of a unit, as 90s or 10min (1h)",
     )

@@ -25,7 +25,8 @@ def test_a_manifest_is_begun_and_gone_on_with(tmp_path, task):
     records = [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
     assert [r["event"] for r in records] == ["batch", "unit", "unit"]
     assert records[1] == {
-        "event": "unit", "task": "a", "unit": "fit", "outcome": "done", "settings": task.digest,
+        "event": "unit", "task": "a", "unit": "fit", "outcome": "done", "input": "",
+        "settings": task.digest,
         "version": records[0]["msbgen"], "attempt": 1, "seconds": 2.0, "host": "here", "bytes": 0,
         "files": {}, "facts": {}, "error": "",
     }  # fmt: skip

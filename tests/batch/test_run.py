@@ -8,6 +8,7 @@ import pytest
 import batching
 from batching import SETTINGS, batch, done, lines, make_tasks, results
 from msbgen.batch.carry import Orders
+from msbgen.batch.job import identify
 from msbgen.batch.run import IncompleteError, run_batch
 from msbgen.batch.tasks import Settings, Task, read_tasks
 from msbgen.data.store import read_profiles, write_profiles
@@ -37,7 +38,7 @@ def resumed(source, out, undisturbed, step=batching.note, **options):
     assert not (out / ".work").exists()
 
 
-def test_all_is_done_and_noted(undisturbed):
+def test_all_is_done_and_noted(source, undisturbed):
     names = {"mean.nc", "sample.nc", "note.txt"}
     assert set(results(undisturbed)) == {f"t{i}/{name}" for i in range(2) for name in names}
     assert sorted(done(undisturbed)) == sorted(
@@ -51,6 +52,7 @@ def test_all_is_done_and_noted(undisturbed):
         assert record["attempt"] == 1
         assert record["seconds"] > 0
         assert record["host"]
+        assert record["input"] == identify(Task("t", source / f"{record['task']}.nc"))["input"]
         assert record["bytes"] == sum(record["files"].values())
     assert lines(undisturbed)[-1]["facts"]["figures"] == {"error": 2.0}
     assert "t0" in (undisturbed / "index.html").read_text()
