@@ -292,8 +292,9 @@ def width(near, steps, rows, placed):
 
     def mean_near(near, values, count):
         """Of values and counts by context: a mean that all contexts' counts for one in."""
-        total = sum(count.values())
-        weights = {c: near[c] * count[c] + count[c] / total for c in values}
+        total, nearest = sum(count.values()), max(near[c] for c in values)
+        scale = 1.0 if placed or nearest == 0 else nearest
+        weights = {c: near[c] / scale * count[c] + count[c] / total for c in values}
         return sum(w * values[c] for c, w in weights.items()) / sum(weights.values())
 
     variance, error = {}, {}
@@ -303,7 +304,11 @@ def width(near, steps, rows, placed):
             variance[c] = sum((e - mean) ** 2 for e in errors) / (len(errors) - 1)
 
     def noise(near):
-        return mean_near(near, variance, dict.fromkeys(variance, 1.0)) if variance else 0.0
+        if not variance:
+            return 0.0
+        least = 0.01 * sum(variance.values()) / len(variance)
+        log = {c: np.log(max(v, least)) for c, v in variance.items()}
+        return np.exp(mean_near(near, log, dict.fromkeys(variance, 1.0)))
 
     def beside_noise(row):
         errors = row[5]

@@ -5,10 +5,11 @@ bound, one that is wide where errors are large gives a tight bound.  Here it is,
 
     width(β)² = noise(β) + error alone(β) + Σ_r growth_r(β) · step_r(β)²
 
-All are means over the known contexts, near ones counting most: the variance of the runs, the mean
-square error of contexts that were left out alone, and what more those were off by that were left
-out with their level of resource r, per squared step that these took.  A context at a level that was
-measured has step 0: it pays nothing for gaps elsewhere.
+All are means over the known contexts, near ones counting most: the variance of the runs (a
+geometric mean: where a cache is too small it may be a thousand times as large), the mean square
+error of contexts that were left out alone, and what more those were off by that were left out with
+their level of resource r, per squared step that these took.  A context at a level that was measured
+has step 0: it pays nothing for gaps elsewhere.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ NARROW = 1e-9
 _SHRINKAGE = 0.3
 # What the mean over all known contexts counts beside those nearby, in contexts.
 _ALL = 1.0
+# Least variance of a context's runs over the mean of all: equal runs are a chance.
+_LEAST_NOISE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +66,8 @@ class Widths:
         square = self._noise(places.near) + self._alone(places.near)
         steps = self._steps(places)
         for r, (excess, step, count) in self._levels.items():
-            more = np.maximum(_mean_near(places.near, excess, count), 0.0)
-            growth = more / np.maximum(_mean_near(places.near, step, count), NARROW**2)
+            more = np.maximum(self._mean_near(places.near, excess, count), 0.0)
+            growth = more / np.maximum(self._mean_near(places.near, step, count), NARROW**2)
             square += steps[:, [r]] * growth
         return np.sqrt(square + _SHRINKAGE * square.mean(axis=1, keepdims=True)) + NARROW
 
@@ -78,7 +81,9 @@ class Widths:
         variance, repeated = self._variance
         if not repeated.any():
             return np.zeros((len(near), self.error.shape[1]))
-        return _mean_near(near, variance, repeated.astype(float))
+        least = np.maximum(_LEAST_NOISE * variance[repeated].mean(axis=0), NARROW**2)
+        log = np.log(np.maximum(variance, least))
+        return np.exp(self._mean_near(near, log, repeated.astype(float)))
 
     def _alone(self, near: Floats) -> Floats:
         """Mean square error of the contexts that were left out alone, (q, parts)."""
@@ -86,7 +91,21 @@ class Widths:
         rows = held.alone & (self._runs > 0)
         count = np.bincount(held.context[rows], minlength=n_known).astype(float)
         square = _sums(held.context[rows], self._beside_noise[rows], n_known)
-        return _mean_near(near, square / np.maximum(count, 1.0)[:, None], count)
+        return self._mean_near(near, square / np.maximum(count, 1.0)[:, None], count)
+
+    def _mean_near(self, near: Floats, values: Floats, weight: Floats) -> Floats:
+        """Mean of known contexts' values (n_known, parts) around each context, (q, parts).
+
+        The error of a total is the neighbourhood's: the nearest counts for one context, however
+        far it is.  That of placing counts is the level's, and far ones fade into the mean of all.
+        """
+        near = near * (weight > 0)
+        if not self.placed:
+            top = near.max(axis=1, keepdims=True)
+            near = near / np.where(top > 0, top, 1.0)
+        near = near * weight
+        mean = weight @ values / weight.sum()
+        return (near @ values + _ALL * mean) / (near.sum(axis=1, keepdims=True) + _ALL)
 
     def _steps(self, places: Places) -> Floats:
         """Squared step to each resource's level, (q, n_resources)."""
@@ -141,13 +160,6 @@ class Widths:
         more = np.where(held.alone, np.maximum(self._runs - 1, 0), 0)
         free = np.bincount(held.context, more, minlength=n_known)
         return square / np.maximum(free, 1)[:, None], free > 0
-
-
-def _mean_near(near: Floats, values: Floats, weight: Floats) -> Floats:
-    """Mean of known contexts' values (n_known, parts) around each context, (q, parts)."""
-    mean = weight @ values / weight.sum()
-    near = near * weight
-    return (near @ values + _ALL * mean) / (near.sum(axis=1, keepdims=True) + _ALL)
 
 
 def _sums(place: NDArray[np.int64], values: Floats, count: int) -> Floats:
