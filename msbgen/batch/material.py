@@ -258,7 +258,10 @@ def _planned(model: ProfileModel, source: str) -> Next | Missing:
         plan.runs,
         plan.seconds,
         plan.error,
-        tuple(plan.describe().splitlines()),
+        plan.noise,
+        plan.calibrated,
+        plan.pays,
+        plan.again,
         (
             f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",
             f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",

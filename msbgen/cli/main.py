@@ -24,7 +24,7 @@ INTERRUPTED, TERMINATED = 130, 143
 
 # The verbs by what they are for; each is a file beside this one with `add` and `run`.
 GROUPS = {
-    "profiles": ("check", "generate", "bound", "evaluate", "plan", "demo"),
+    "profiles": ("check", "generate", "bound", "evaluate", "plan", "report", "demo"),
     "measuring": ("measure", "import", "platform"),
     "deciding": ("phases", "allocate", "taskset", "simulate", "queue", "choose"),
     "predictors": ("runtime", "relative", "kernels", "graph"),

@@ -151,8 +151,14 @@ class Next:
         Predicted [s].
     error : ndarray, (1 + rows,)
         Expected error before, and after each row, as a share of the largest counts.
-    sentences : tuple of str
-        The plan in words.
+    noise : float
+        What one run differs from the mean of its context, in the same units.
+    calibrated : bool
+        Whether errors are calibrated on held-out contexts; else only their ratios mean something.
+    pays : int
+        Rows after which measuring hardly pays; all where it always does.
+    again : int
+        So many rows, the first ones, measure again what looks wrong.
     commands : tuple of str
         What to type for it.
     """
@@ -161,7 +167,10 @@ class Next:
     runs: NDArray[np.int64]
     seconds: Floats
     error: Floats
-    sentences: tuple[str, ...]
+    noise: float
+    calibrated: bool
+    pays: int
+    again: int
     commands: tuple[str, ...]
 
 

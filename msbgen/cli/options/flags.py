@@ -118,11 +118,13 @@ def add_folds(verb: argparse.ArgumentParser, default: int, text: str) -> None:
     verb.add_argument("--folds", type=folds, default=default, metavar="K", help=text)
 
 
-def add_contexts(verb: argparse.ArgumentParser, default_levels: str) -> None:
+def add_contexts(
+    verb: argparse.ArgumentParser, default_levels: str, *, required: bool = True
+) -> None:
     """``--contexts``: which contexts, in the words of :func:`contexts`."""
     verb.add_argument(
         "--contexts",
-        required=True,
+        required=required,
         metavar="all|grid:AxB…|FILE",
         help=f"all contexts of {default_levels}; a grid of so many levels of each resource, "
         "evenly spread; or those of a file: CSV with the resources as header, or profiles (.nc)",

@@ -69,6 +69,12 @@ READING = {
     ],
     "bound": ["bound", "X", "--contexts", "all"],
     "bound contexts": ["bound", "measured.nc", "--contexts", "X"],
+    "report": ["report", "X", "-o", "o.html"],
+    "report truth": ["report", "measured.nc", "--truth", "X", "-o", "o.html"],
+    "report generated": [
+        *("report", "measured.nc", "--truth", "truth.nc", "--generated", "X", "-o", "o.html")
+    ],
+    "report contexts": ["report", "measured.nc", "--contexts", "X", "-o", "o.html"],
     "evaluate": ["evaluate", "X", "--leave-out", "2"],
     "evaluate truth": ["evaluate", "measured.nc", "--truth", "X", "-o", "scores"],
     "evaluate generated": ["evaluate", "measured.nc", "--truth", "truth.nc", "--generated", "X"],

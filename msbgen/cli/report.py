@@ -1,0 +1,102 @@
+"""``msbgen report``: one page that says how far generated profiles are to be trusted."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "report", run, "say on a page how good generated profiles are")
+    verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
+    text = "the page to write; its numbers go beside it, to REPORT.json"
+    shared.add_out(verb, "REPORT.html", text, required=True)
+    unseen = verb.add_mutually_exclusive_group()
+    unseen.add_argument(
+        "--truth", type=Path, metavar="TRUTH.nc", help="judge by measured runs of other contexts"
+    )
+    unseen.add_argument(
+        "--leave-out",
+        type=shared.count,
+        metavar="K",
+        help="leave K of the measured contexts out at a time (a quarter of them)",
+    )
+    verb.add_argument(
+        "--generated",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE.nc",
+        help="judge this generated file (with --truth; others, if it is repeated, are scored)",
+    )
+    shared.add_contexts(verb, "the platform, where the file lists levels (all)", required=False)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Work out everything that a report tells, and write it."""
+    if options.generated and not options.truth:
+        raise UsageError("--generated is scored against --truth; name a file of measurements.")
+    names = [path.name for path in options.generated]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UsageError(f"--generated names '{twice}' twice; files of different names are wanted.")
+
+    from msbgen.report import page
+
+    inputs = [options.measured, options.truth, *options.generated]
+    source = options.contexts or "all"
+    inputs.append(shared.contexts_file(source))
+    shared.check_files(inputs, page.report_files(options.out), force=options.force)
+    page.check_extra()
+
+    from msbgen.batch import material as gather
+    from msbgen.data import store
+
+    measured = store.read_profiles(options.measured)
+    truth = store.read_profiles(options.truth) if options.truth else None
+    if options.leave_out and options.leave_out >= measured.sizes["context"]:
+        raise UsageError(
+            f"--leave-out {options.leave_out} leaves none of the "
+            f"{measured.sizes['context']} contexts to learn from."
+        )
+    wanted = None
+    if options.contexts and options.contexts != "all":
+        wanted = shared.contexts(options.contexts, shared.levels_of(measured))
+    with Progress("working out the report") as step:
+        material = gather.gather_material(
+            measured,
+            source=options.measured.name,
+            truth=truth,
+            generated={path.name: store.read_profiles(path) for path in options.generated},
+            leave_out=options.leave_out,
+            contexts=wanted,
+            seed=options.seed,
+            command=_command(options),
+            progress=step,
+        )
+    written = page.write_report(options.out, material, overwrite=options.force)
+    for sentence in page.verdict(material):
+        shared.show(sentence)
+    shared.show("written: " + ", ".join(map(str, written)))
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What makes this report, without where its files lie: equal inputs make equal pages."""
+    words = ["msbgen", "report", options.measured.name]
+    if options.truth:
+        words += ["--truth", options.truth.name]
+    for path in options.generated:
+        words += ["--generated", path.name]
+    if options.leave_out:
+        words += ["--leave-out", str(options.leave_out)]
+    if options.contexts:
+        is_file = shared.is_file(options.contexts)
+        words += ["--contexts", Path(options.contexts).name if is_file else options.contexts]
+    return shlex.join([*words, "--seed", str(options.seed), "-o", "report.html"])

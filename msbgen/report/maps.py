@@ -1,0 +1,247 @@
+"""Maps of a quantity over two resources, and what a chosen context shows, as the page takes them.
+
+The two resources whose levels change durations the most span the maps; of the others every
+combination of levels has a map of its own, which sliders choose where scripts run.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.data.schema import (
+    count_array,
+    counter_names,
+    mean_duration,
+    resource_names,
+    sampling_interval,
+)
+from msbgen.report.words import unit_of
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Shades of a map, and points of a mean profile, at most.
+SHADES, _MOST_POINTS, _FEWEST_POINTS = 9, 100, 20
+# Counts that a page holds, a byte each.
+_MOST_COUNTS = 1_800_000
+# Contexts that fill less than this share of the product of their levels make no map.
+_SPARSE = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Contexts on the product of their levels.
+
+    Attributes
+    ----------
+    levels : list of ndarray
+        Distinct levels of each resource, ascending.
+    place : ndarray of int, (n, m)
+        Which of them each context has.
+    axes : tuple of int
+        Resources across and, where there are two that vary, up.
+    sparse : bool
+        Whether most products of levels are no context, so that maps would be empty.
+    """
+
+    levels: list[Floats]
+    place: Indices
+    axes: tuple[int, ...]
+    sparse: bool
+
+    @classmethod
+    def of(cls, table: Floats, duration: Floats) -> Grid:
+        """The grid of contexts (n, m) with the durations (n,) that choose its axes."""
+        columns = [np.unique(column, return_inverse=True) for column in table.T]
+        levels, place = [c[0] for c in columns], np.stack([c[1] for c in columns], axis=1)
+        effect = [_effect(place[:, i], np.log(duration)) for i in range(len(levels))]
+        vary = [i for i in range(len(levels)) if len(levels[i]) > 1] or [0]
+        two = sorted(sorted(vary, key=lambda i: -effect[i])[:2], key=lambda i: -len(levels[i]))
+        size = math.prod(map(len, levels))
+        return cls(levels, place, tuple(two), len(table) < _SPARSE * size)
+
+    @property
+    def others(self) -> list[int]:
+        """The resources that span no map."""
+        return [i for i in range(len(self.levels)) if i not in self.axes]
+
+
+def _effect(place: Indices, value: Floats) -> float:
+    """How far the mean value differs between the levels of a resource."""
+    counts = np.bincount(place)
+    return float(np.ptp(np.bincount(place, value) / counts))
+
+
+@dataclass(frozen=True)
+class Map:
+    """One map, as paths of an SVG whose unit is a cell.
+
+    Attributes
+    ----------
+    key : str
+        Places of the other resources' levels, as ``3`` or ``0-4``.
+    fixed : list of (resource, level)
+    shades : list of (shade, path)
+    hatched, dotted : str
+        Paths over extrapolated cells, and at the middles of measured ones.
+    width, height : int
+        Cells.
+    rows : list of list of int or None
+        Context of each cell, highest level first, for the table.
+    """
+
+    key: str
+    fixed: list[tuple[int, float]]
+    shades: list[tuple[int, str]]
+    hatched: str
+    dotted: str
+    width: int
+    height: int
+    rows: list[list[int | None]]
+
+
+def shades_of(values: Floats) -> tuple[Indices, Floats]:
+    """Shade of each value, and the edges of the shades, from the least value to the largest.
+
+    Between equal ratios, which leave most of a skewed quantity one shade, and equally many values
+    a shade, which hide its extremes: half of each.
+    """
+    low, high = float(values.min()), float(values.max())
+    if high <= low * (1 + 1e-9):
+        return np.zeros(len(values), dtype=np.int64), np.array([low, high])
+    known = np.sort(values)
+    rank = np.linspace(0, 1, len(known))
+    ratio = np.log(known / low) / np.log(high / low)
+    edges = np.interp(np.linspace(0, 1, SHADES + 1), 0.5 * (rank + ratio), known)
+    return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SHADES - 1), edges
+
+
+def maps_of(grid: Grid, shade: Indices, hatched: Floats, dotted: Floats) -> list[Map]:
+    """Every map of a grid, in the order of the other resources' levels."""
+    if grid.sparse:
+        return []
+    across, *up = grid.axes
+    width, height = len(grid.levels[across]), len(grid.levels[up[0]]) if up else 1
+    x = grid.place[:, across]
+    y = height - 1 - grid.place[:, up[0]] if up else np.zeros_like(x)
+    maps = []
+    for places in itertools.product(*(range(len(grid.levels[i])) for i in grid.others)):
+        here = np.flatnonzero((grid.place[:, grid.others] == places).all(axis=1))
+        if not len(here):
+            continue
+        cells: list[list[int | None]] = [[None] * width for _ in range(height)]
+        for row in here:
+            cells[y[row]][x[row]] = int(row)
+        maps.append(
+            Map(
+                key="-".join(map(str, places)),
+                fixed=[(i, float(grid.levels[i][p])) for i, p in zip(grid.others, places)],
+                shades=_filled(cells, shade),
+                hatched="".join(f"M{x[r]} {y[r] + 1}l1-1" for r in here if hatched[r]),
+                dotted="".join(f"M{x[r]}.5 {y[r]}.5h0" for r in here if dotted[r]),
+                width=width,
+                height=height,
+                rows=cells,
+            )
+        )
+    return maps
+
+
+def _filled(cells: list[list[int | None]], shade: Indices) -> list[tuple[int, str]]:
+    """A path a shade: neighbours of one shade in a row are one rectangle."""
+    paths: dict[int, list[str]] = {}
+    for y, line in enumerate(cells):
+        known = [-1 if row is None else int(shade[row]) for row in line]
+        x = 0
+        for value, run in itertools.groupby(known):
+            n = len(list(run))
+            if value >= 0:
+                paths.setdefault(value, []).append(f"M{x} {y}h{n}v1h-{n}z")
+            x += n
+    return [(value, "".join(parts)) for value, parts in sorted(paths.items())]
+
+
+def embedded(
+    profiles: xr.Dataset, grid: Grid, numbers: dict[str, Any], measured: list[int]
+) -> dict[str, Any]:
+    """What the page's script shows of a chosen context.
+
+    Counts are bytes, as shares of the largest of their profile; numbers as in the JSON file.
+    """
+    counts = count_array(profiles)[:, 0]
+    n, k = len(counts), counts.shape[2]
+    points = int(np.clip(_MOST_COUNTS // max(n * k, 1), _FEWEST_POINTS, _MOST_POINTS))
+    points = min(points, counts.shape[1])
+    drawn = resampled(counts, mean_duration(profiles), sampling_interval(profiles), points)
+    peak = drawn.max(axis=1)
+    bytes_ = np.round(255 * drawn / np.where(peak > 0, peak, 1.0)[:, None])
+    packed = np.ascontiguousarray(bytes_.transpose(0, 2, 1).astype(np.uint8))
+    return {
+        "resources": [
+            {"name": name, "unit": unit_of(str(profiles[name].attrs.get("units", "1")))}
+            for name in resource_names(profiles)
+        ],
+        "levels": [axis.tolist() for axis in grid.levels],
+        "axes": list(grid.axes),
+        "others": grid.others,
+        "sparse": grid.sparse,
+        "place": [] if _in_order(grid) else grid.place.tolist(),
+        "duration": numbers["duration"],
+        "bound": numbers["bound"],
+        "extrapolated": "".join(map(str, numbers["extrapolated"])),
+        "beyond": "".join(map(str, numbers["beyond"])),
+        "measured": "".join(map(str, measured)),
+        "miscoverage": numbers["bounds"].get("miscoverage"),
+        "counters": counter_names(profiles),
+        "points": points,
+        "peak": [[float(f"{x:.4g}") for x in row] for row in peak],
+        "profiles": base64.b64encode(packed.tobytes()).decode("ascii"),
+    }
+
+
+def _in_order(grid: Grid) -> bool:
+    """Whether the contexts are all products of the levels, the last resource changing first."""
+    sizes = [axis.size for axis in grid.levels]
+    if math.prod(sizes) != len(grid.place):
+        return False
+    order = np.ravel_multi_index([grid.place[:, i] for i in range(len(sizes))], sizes)
+    return bool(np.array_equal(order, np.arange(len(order))))
+
+
+def resampled(counts: Floats, duration: Floats, interval: float, points: int) -> Floats:
+    """Counts per sampling interval in equally many equal parts of each profile.
+
+    Parameters
+    ----------
+    counts : ndarray, (n, times, k)
+        NaN after the end.
+    duration : ndarray, (n,)
+        [s]
+    interval : float
+        [s]
+    points : int
+
+    Returns
+    -------
+    ndarray, (n, points, k)
+    """
+    n, times, k = counts.shape
+    summed = np.concatenate([np.zeros((n, 1, k)), np.cumsum(np.nan_to_num(counts), axis=1)], axis=1)
+    edges = np.minimum(np.linspace(0, 1, points + 1)[None] * duration[:, None] / interval, times)
+    # within the last interval, which the profile fills in part only, time runs to its end
+    left = np.minimum(edges.astype(np.int64), times - 1)
+    last = np.ceil(duration / interval - 1e-9)[:, None] - 1
+    part = (duration[:, None] / interval - last).clip(1e-9, 1.0)
+    share = np.where(left == last, (edges - left) / part, edges - left).clip(0, 1)
+    rows = np.arange(n)[:, None]
+    at = summed[rows, left] + share[..., None] * (summed[rows, left + 1] - summed[rows, left])
+    width = np.maximum(duration / interval / points, 1e-12)
+    return np.maximum(np.diff(at, axis=1), 0.0) / width[:, None, None]

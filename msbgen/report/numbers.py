@@ -1,0 +1,299 @@
+"""Every number of a report: what its JSON file holds, and all that its page may show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.contexts import squared_distances, to_unit_range
+from msbgen.data.schema import (
+    context_table,
+    counter_names,
+    duration_array,
+    mean_duration,
+    resource_names,
+    sampling_interval,
+)
+from msbgen.report.material import Bounds, HeldOut, Material, Missing
+
+Floats = NDArray[np.float64]
+
+SCHEMA_VERSION = 1
+
+# The metric that ranks contexts, and the one of execution times.
+ERROR, TIME = "ndtw_scaled", "duration_error"
+_BASELINE = "bracketing"
+# Fewer contexts than these say nothing of a region of the platform.
+_FEW = 3
+
+
+def numbers_of(material: Material) -> dict[str, Any]:
+    """Everything that a report says in numbers, as JSON knows it.
+
+    Returns
+    -------
+    dict
+        ``schema_version``; ``task``, ``source``, ``command``, ``seed``, ``settings``, ``versions``;
+        ``warnings``; ``measured``; ``held_out``; ``everywhere``; ``convergence``; ``next``.  A part
+        that there is not holds ``missing``, the reason.
+    """
+    measured = material.measured
+    held = material.held_out
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "task": str(measured.attrs.get("task", "")),
+        "source": material.source,
+        "platform": str(measured.attrs.get("platform", "")),
+        "origin": str(measured.attrs.get("source", "")),
+        "command": material.command,
+        "seed": material.seed,
+        "settings": dict(material.settings),
+        "versions": dict(material.versions),
+        "warnings": list(material.warnings),
+        "measured": _measured(measured),
+        "held_out": _missing(held) if isinstance(held, Missing) else _held_out(held, measured),
+        "everywhere": _everywhere(material),
+        "convergence": _convergence(material),
+        "next": _next(material),
+    }
+
+
+def _missing(part: Missing) -> dict[str, str]:
+    return {"missing": part.why}
+
+
+def _measured(measured: xr.Dataset) -> dict[str, Any]:
+    duration = duration_array(measured)
+    present = np.isfinite(duration)
+    mean = mean_duration(measured)
+    spread = np.array([np.ptp(row[np.isfinite(row)]) for row in duration]) / mean
+    totals = {}
+    for name in counter_names(measured):
+        total = measured[name].sum("time", dtype=float).transpose("context", ...).values
+        totals[name] = total.reshape(duration.shape)[present]
+    return {
+        "contexts": len(duration),
+        "runs": int(present.sum()),
+        "runs_least": int(present.sum(axis=1).min()),
+        "runs_most": int(present.sum(axis=1).max()),
+        "interval": sampling_interval(measured),
+        "seconds": float(duration[present].sum()),
+        "shortest": float(duration[present].min()),
+        "longest": float(duration[present].max()),
+        "spread_median": float(np.median(spread)),
+        "spread_largest": float(spread.max()),
+        "resources": [
+            {
+                "name": name,
+                "units": str(measured[name].attrs.get("units", "1")),
+                "measured": np.unique(measured[name].values.astype(float)).tolist(),
+                "levels": np.unique(
+                    np.asarray(measured[name].attrs.get("levels", []), dtype=float)
+                ).tolist(),
+            }
+            for name in resource_names(measured)
+        ],
+        "counters": [
+            {
+                "name": name,
+                "units": str(measured[name].attrs.get("units", "1")),
+                "long_name": str(measured[name].attrs.get("long_name", name)),
+                "least": float(total.min()),
+                "most": float(total.max()),
+            }
+            for name, total in totals.items()
+        ],
+        "context": context_table(measured).tolist(),
+        "duration": mean.tolist(),
+        "duration_least": np.nanmin(duration, axis=1).tolist(),
+        "duration_most": np.nanmax(duration, axis=1).tolist(),
+    }
+
+
+# --------------------------------------------------------------------------- held out
+
+
+def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
+    own = held.scores["score"].sel({"method": held.method})
+    error, time = own.sel(metric=ERROR).values, own.sel(metric=TIME).values
+    methods = held.summary["methods"]
+    compared = {
+        name: {"error": methods[name].get(ERROR), "time": methods[name].get(TIME)}
+        for name in (held.method, _BASELINE)
+        if name in methods
+    }
+    table = context_table(held.truth)
+    durations = duration_array(held.truth)
+    bounds = held.bounds
+    missing = isinstance(bounds, Missing)
+    exceeded = None if isinstance(bounds, Missing) else _exceeded(bounds, durations)
+    apart = _distance(context_table(measured), table)
+    return {
+        "how": held.how,
+        "method": held.method,
+        "contexts": len(table),
+        "compared": held.summary["n_contexts"],
+        "undefined": held.summary["n_contexts_undefined"],
+        "error": compared[held.method]["error"],
+        "time": compared[held.method]["time"],
+        "baseline": compared.get(_BASELINE, {"error": None, "time": None}),
+        "halves": {"error": held.halves.get(ERROR), "time": held.halves.get(TIME)},
+        "worst_error": float(np.nanmax(error)) if np.isfinite(error).any() else None,
+        "scores": {name: dict(row) for name, row in methods.items()},
+        "halves_scores": dict(held.halves),
+        "bounds": _missing(bounds) if isinstance(bounds, Missing) else _coverage(bounds, durations),
+        "regions": _regions(held.truth, error, time, exceeded),
+        "shown": [{"place": one.place, "row": one.row} for one in held.shown],
+        "worst": np.argsort(-np.nan_to_num(error, nan=-1.0), kind="stable")[:10].tolist(),
+        "context": table.tolist(),
+        "distance": apart.tolist(),
+        "extrapolated": held.extrapolated.astype(int).tolist(),
+        "context_error": error.tolist(),
+        "context_time": time.tolist(),
+        "duration": mean_duration(held.truth).tolist(),
+        "bound": [] if missing else bounds.duration.tolist(),
+        "context_exceeded": [] if exceeded is None else exceeded.tolist(),
+    }
+
+
+def _exceeded(bounds: Bounds, durations: Floats) -> Floats:
+    """Share of the runs of each context that took longer than its bound."""
+    present = np.isfinite(durations)
+    return ((durations > bounds.duration[:, None]) & present).sum(axis=1) / present.sum(axis=1)
+
+
+def _coverage(bounds: Bounds, durations: Floats) -> dict[str, Any]:
+    present = np.isfinite(durations)
+    mean = np.nansum(durations, axis=1) / present.sum(axis=1)
+    inside = (durations <= bounds.duration[:, None]) & present
+    return {
+        "miscoverage": bounds.miscoverage,
+        "wanted": 1 - bounds.miscoverage,
+        "runs": int(present.sum()),
+        "exceeded": int(present.sum() - inside.sum()),
+        "coverage": float(inside.sum() / present.sum()),
+        "margin": float(np.median(bounds.duration / mean - 1)),
+        "beyond": int(bounds.beyond.sum()),
+    }
+
+
+def _distance(known: Floats, table: Floats) -> Floats:
+    """Distance to the nearest measured context but itself, each resource over its range."""
+    both = squared_distances(to_unit_range(known, table), to_unit_range(known, known))
+    both[both < 1e-18] = np.inf
+    nearest = np.sqrt(both.min(axis=1))
+    return np.where(np.isfinite(nearest), nearest, 0.0)
+
+
+def _regions(
+    truth: xr.Dataset, error: Floats, time: Floats, exceeded: Floats | None
+) -> list[dict[str, Any]]:
+    """Mean errors by low, middle and high levels of each resource."""
+    regions = []
+    for name in resource_names(truth):
+        values = truth[name].values.astype(float)
+        for group in _thirds(np.unique(values)):
+            inside = np.isin(values, group) & np.isfinite(error)
+            if not inside.any():
+                continue
+            regions.append(
+                {
+                    "resource": name,
+                    "low": float(group[0]),
+                    "high": float(group[-1]),
+                    "contexts": int(inside.sum()),
+                    "error": float(error[inside].mean()),
+                    "time": float(time[inside].mean()),
+                    "exceeded": None if exceeded is None else float(exceeded[inside].mean()),
+                }
+            )
+    return regions
+
+
+def _thirds(levels: Floats) -> Sequence[Floats]:
+    """Levels in three groups; alone where there are three or fewer."""
+    return np.array_split(levels, min(3, len(levels)))
+
+
+def worst_region(held_out: dict[str, Any], of: str = "error") -> int | None:
+    """Where among the regions a figure is the largest; None where they say nothing."""
+    regions = held_out.get("regions", [])
+    names = [region["resource"] for region in regions]
+    told = [
+        i
+        for i, region in enumerate(regions)
+        if region["contexts"] >= _FEW and names.count(region["resource"]) > 1 and region[of]
+    ]
+    return max(told, key=lambda i: regions[i][of]) if told else None
+
+
+# --------------------------------------------------------------------------- the rest
+
+
+def _everywhere(material: Material) -> dict[str, Any]:
+    everywhere = material.everywhere
+    profiles, bounds = everywhere.profiles, everywhere.bounds
+    table = context_table(profiles)
+    known = {tuple(row) for row in context_table(material.measured).tolist()}
+    outside = profiles["extrapolated"].values.astype(int)
+    duration = mean_duration(profiles)
+    missing = isinstance(bounds, Missing)
+    return {
+        "resources": resource_names(profiles),
+        "contexts": len(table),
+        "measured": [int(tuple(row) in known) for row in table.tolist()],
+        "shortest": float(duration.min()),
+        "longest": float(duration.max()),
+        "extrapolated_contexts": int(outside.sum()),
+        "notes": list(everywhere.notes),
+        "bounds": (
+            _missing(bounds)
+            if isinstance(bounds, Missing)
+            else {"miscoverage": bounds.miscoverage, "beyond": int(bounds.beyond.sum())}
+        ),
+        "context": table.tolist(),
+        "duration": duration.tolist(),
+        "bound": [] if missing else bounds.duration.tolist(),
+        "extrapolated": outside.tolist(),
+        "beyond": [] if missing else bounds.beyond.astype(int).tolist(),
+    }
+
+
+def _convergence(material: Material) -> dict[str, Any]:
+    part = material.convergence
+    if isinstance(part, Missing):
+        return _missing(part)
+    return {
+        "status": part.status,
+        "epsilon": part.epsilon,
+        "tol": part.tol,
+        "largest": float(part.errors.max(initial=0.0)),
+        "errors": part.errors.tolist(),
+    }
+
+
+def _next(material: Material) -> dict[str, Any]:
+    part = material.next
+    if isinstance(part, Missing):
+        return _missing(part)
+    return {
+        "contexts": len(part.contexts),
+        "total_seconds": float(part.seconds.sum()),
+        "before": float(part.error[0]),
+        "after": float(part.error[-1]),
+        "noise": part.noise,
+        "calibrated": part.calibrated,
+        "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,
+        "pays": part.pays,
+        "pays_seconds": float(part.seconds[: part.pays].sum()),
+        "again": part.again,
+        "commands": list(part.commands),
+        "context": part.contexts.tolist(),
+        "runs": part.runs.tolist(),
+        "seconds": part.seconds.tolist(),
+        "error": part.error.tolist(),
+    }

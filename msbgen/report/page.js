@@ -1,0 +1,175 @@
+"use strict";
+// A context is chosen with a slider a resource, or with a click on a map; everything else on the
+// page is there without this script.
+(() => {
+  const data = JSON.parse(document.getElementById("contexts").textContent);
+  const bytes = Uint8Array.from(atob(data.profiles), (c) => c.charCodeAt(0));
+  const sizes = data.levels.map((axis) => axis.length);
+  const explorer = document.querySelector(".explorer");
+  const chosen = document.querySelector(".chosen");
+  const answer = document.querySelector(".answer");
+  const maps = [...document.querySelectorAll(".map")];
+  const svgNS = "http://www.w3.org/2000/svg";
+  const rows = new Map(data.place.map((place, row) => [place.join(), row]));
+  const count = data.duration.length;
+
+  const rowAt = (place) => data.place.length
+    ? rows.get(place.join())
+    : place.reduce((row, p, i) => row * sizes[i] + p, 0);
+  const placeOf = (row) => {
+    if (data.place.length) return [...data.place[row]];
+    const place = [];
+    for (let i = sizes.length - 1; i >= 0; i--) {
+      place[i] = row % sizes[i];
+      row = Math.floor(row / sizes[i]);
+    }
+    return place;
+  };
+  // as the page's own numbers: three significant digits, commas between thousands
+  const rounded = (x) => {
+    if (x === 0) return "0";
+    if (Math.abs(x) < 1e-4 || Math.abs(x) >= 1e15) return x.toExponential(2);
+    const after = 2 - Math.floor(Math.log10(Math.abs(Number(x.toPrecision(3)))));
+    return Number(x).toLocaleString("en-US", {
+      minimumFractionDigits: Math.max(after, 0), maximumFractionDigits: Math.max(after, 0),
+    });
+  };
+  const shown = (text, most) => {
+    const clean = text.replace(/[\p{C}\p{Z}]+/gu, " ").trim();
+    return clean.length <= most ? clean : clean.slice(0, most - 1) + "…";
+  };
+  const level = (i, p) => String(Number(data.levels[i][p].toPrecision(10)));
+  const isolated = (text) => "\u2068" + text + "\u2069";
+  const worded = (i, p) =>
+    isolated(shown(data.resources[i].name, 30)) + " " + level(i, p) + data.resources[i].unit;
+
+  const element = (tag, attributes, parent, text) => {
+    const made = document.createElement(tag);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    parent.append(made);
+    return made;
+  };
+
+  let place = placeOf(Math.floor(count / 2));
+  const sliders = [];
+
+  const addSlider = (text, most, value, say, move) => {
+    const label = element("label", {}, document.querySelector(".sliders"));
+    label.append(isolated(text) + " ");
+    const output = element("output", {}, label);
+    const input = element("input", { type: "range", min: 0, max: most, step: 1 }, label);
+    input.value = value();
+    input.addEventListener("input", () => { move(Number(input.value)); show(); });
+    sliders.push(() => {
+      input.value = value();
+      output.textContent = say();
+      input.setAttribute("aria-valuetext", say());
+    });
+  };
+
+  if (data.sparse) {
+    let row = Math.floor(count / 2);
+    addSlider("context", count - 1, () => row, () => `${row + 1} of ${count}`,
+      (value) => { row = value; place = placeOf(row); });
+  } else {
+    data.resources.forEach((resource, i) => {
+      if (sizes[i] < 2) return;
+      addSlider(shown(resource.name, 60), sizes[i] - 1, () => place[i],
+        () => level(i, place[i]) + resource.unit, (value) => { place[i] = value; });
+    });
+  }
+
+  const charts = data.counters.map((name) => {
+    const figure = element("figure", {}, chosen.querySelector(".panels"));
+    const caption = element("figcaption", {}, figure);
+    element("bdi", {}, caption, shown(name, 80));
+    caption.append(" per interval");
+    const top = element("div", { class: "ends" }, figure);
+    const svg = document.createElementNS(svgNS, "svg");
+    svg.setAttribute("viewBox", "0 0 100 100");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("role", "img");
+    const path = document.createElementNS(svgNS, "path");
+    svg.append(path);
+    figure.append(svg);
+    const ends = element("div", { class: "ends" }, figure);
+    return { name, path, svg, top, start: element("span", {}, ends, "0 s"), end: element("span", {}, ends) };
+  });
+
+  const marks = [["here halo"], ["here"]].map(([name]) => {
+    const rect = document.createElementNS(svgNS, "rect");
+    rect.setAttribute("class", name);
+    rect.setAttribute("width", 1);
+    rect.setAttribute("height", 1);
+    return rect;
+  });
+
+  const draw = (row) => {
+    charts.forEach((chart, k) => {
+      const from = (row * data.counters.length + k) * data.points;
+      const peak = data.peak[row][k];
+      let path = "";
+      for (let t = 0; t < data.points; t++) {
+        const y = (100 - (100 * bytes[from + t]) / 255).toFixed(1);
+        path += `${t ? "L" : "M"}${((100 * (t + 0.5)) / data.points).toFixed(1)} ${y}`;
+      }
+      chart.path.setAttribute("d", path);
+      chart.top.textContent = `largest: ${rounded(peak)}`;
+      chart.end.textContent = `${rounded(data.duration[row])}\u00a0s`;
+      chart.svg.setAttribute("aria-label",
+        `Mean profile of ${shown(chart.name, 40)} over ${rounded(data.duration[row])} s, at most ${rounded(peak)} per interval`);
+    });
+  };
+
+  const show = () => {
+    for (const update of sliders) update();
+    const row = rowAt(place);
+    const key = data.others.map((i) => place[i]).join("-");
+    for (const map of maps) map.classList.toggle("now", map.dataset.key === key);
+    const [across, up] = data.axes;
+    const now = maps.find((map) => map.dataset.key === key);
+    if (now) {
+      for (const mark of marks) {
+        mark.setAttribute("x", place[across]);
+        mark.setAttribute("y", up === undefined ? 0 : sizes[up] - 1 - place[up]);
+        now.querySelector("svg").append(mark);
+      }
+    }
+    const where = data.resources.map((_, i) => worded(i, place[i])).join(", ");
+    if (row === undefined) {
+      answer.textContent = `${where}: not among the contexts that were generated.`;
+      chosen.hidden = true;
+      return;
+    }
+    chosen.hidden = false;
+    let text = `${where}: ${rounded(data.duration[row])}\u00a0s on average`;
+    if (data.bound.length) {
+      text += `; a new run takes longer than ${rounded(data.bound[row])}\u00a0s with probability at most ${Number((100 * data.miscoverage).toPrecision(3))}\u00a0%`;
+    }
+    text += ".";
+    if (data.measured[row] === "1") text += " Measured.";
+    if (data.extrapolated[row] === "1") text += " Extrapolated: outside what was measured.";
+    if (data.beyond[row] === "1") text += " The bound is a guess.";
+    answer.textContent = text;
+    draw(row);
+  };
+
+  for (const map of maps) {
+    const svg = map.querySelector("svg");
+    svg.addEventListener("click", (event) => {
+      const box = svg.getBoundingClientRect();
+      const [across, up] = data.axes;
+      const cell = (share, n) => Math.min(n - 1, Math.max(0, Math.floor(share * n)));
+      place[across] = cell((event.clientX - box.left) / box.width, sizes[across]);
+      if (up !== undefined) {
+        place[up] = sizes[up] - 1 - cell((event.clientY - box.top) / box.height, sizes[up]);
+      }
+      show();
+    });
+  }
+
+  document.documentElement.classList.add("js");
+  explorer.hidden = false;
+  show();
+})();

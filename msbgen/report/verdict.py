@@ -1,0 +1,133 @@
+"""The verdict of a report: three sentences that say how far to trust it, where not, and why."""
+
+from __future__ import annotations
+
+import math
+
+from msbgen.report.numbers import worst_region
+from msbgen.report.words import Figure, Numbers, Sentence, shortened, unit_of
+
+# Errors up to so many times the distance of halves of the runs are hardly more than noise.
+_AS_GOOD = 1.5
+# Standard errors, of as many runs as there are contexts, that a share may be off by chance.
+_CHANCE = 2.0
+# Where runs exceed their bounds so many times as often as asked for, it is said.
+_LOOSE = 1.5
+
+
+def verdict_of(number: Numbers) -> list[Sentence]:
+    """Three sentences: how wrong, whether the bounds hold, and where to take care."""
+    held = number.tree["held_out"]
+    if "missing" in held:
+        return [
+            ("Nothing says how wrong these profiles are. ", held["missing"]),
+            ("Whether the bounds hold is not known either: no runs were held out.",),
+            _care(number),
+        ]
+    return [_error(number), _bounds(number), _care(number)]
+
+
+def _error(number: Numbers) -> Sentence:
+    held = number.tree["held_out"]
+    own, baseline, halves = held["error"], held["baseline"]["error"], held["halves"]["error"]
+    if own is None or not math.isfinite(own):
+        return ("No method could be compared: at no held-out context is every method defined.",)
+    parts: list[str | Figure] = []
+    if halves is not None and own <= _AS_GOOD * halves:
+        parts += ["Generated profiles are about as good as measuring again: "]
+    elif baseline is not None and own < baseline:
+        parts += ["Generated profiles are better than interpolated ones: "]
+    elif baseline is not None:
+        parts += ["Generated profiles are no better than interpolated ones: "]
+    parts += [
+        "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
+        "by ", number("held_out.error", "share"), " of the largest counts",
+    ]  # fmt: skip
+    if baseline is not None:
+        parts += [", where bracketing is off by ", number("held_out.baseline.error", "share")]
+    if halves is not None:
+        parts += [
+            " and two halves of the measured runs are ",
+            number("held_out.halves.error", "share"),
+            " apart",
+        ]
+    parts += ["; its duration is off by ", number("held_out.time", "share")]
+    others: list[list[str | Figure]] = []
+    if held["baseline"]["time"] is not None:
+        others += [["bracketing ", number("held_out.baseline.time", "share")]]
+    if held["halves"]["time"] is not None:
+        others += [["halves ", number("held_out.halves.time", "share")]]
+    if others:
+        parts += [" (", *others[0], *([", ", *others[1]] if len(others) > 1 else []), ")"]
+    return (*parts, ".")
+
+
+def _bounds(number: Numbers) -> Sentence:
+    bounds = number.tree["held_out"]["bounds"]
+    if "missing" in bounds:
+        return ("There are no bounds on the duration to check. ", bounds["missing"])
+    wanted, coverage = bounds["wanted"], bounds["coverage"]
+    contexts = number.tree["held_out"]["contexts"]
+    slack = _CHANCE * math.sqrt(wanted * (1 - wanted) / contexts)
+    if coverage >= wanted:
+        lead = "Bounds on the duration hold: "
+    elif coverage >= wanted - slack:
+        lead = "Bounds on the duration hold within what chance explains: "
+    else:
+        lead = "Bounds on the duration fail too often: "
+    return (
+        lead,
+        number("held_out.bounds.coverage", "rate"),
+        " of ",
+        number("held_out.bounds.runs", "count"),
+        " held-out runs ended in time, ",
+        number("held_out.bounds.wanted", "rate"),
+        " were asked for, and half of the bounds lie within ",
+        number("held_out.bounds.margin", "share"),
+        " of the mean run.",
+    )
+
+
+def _care(number: Numbers) -> Sentence:
+    held, n = number.tree["held_out"], len(number.tree["warnings"])
+    parts: list[str | Figure] = []
+    worst = worst_region(held)
+    if worst is not None:
+        at = f"held_out.regions.{worst}"
+        parts += [
+            "Trust it least at ",
+            *_region(number, worst),
+            ", where profiles are off by ",
+            number(f"{at}.error", "share"),
+            "; ",
+        ]
+    loose = worst_region(held, "exceeded")
+    if loose is not None:
+        share = held["regions"][loose]["exceeded"]
+        if share > _LOOSE * held["bounds"]["miscoverage"]:
+            parts += [
+                "bounds fail most at ",
+                *_region(number, loose),
+                ", for ",
+                number(f"held_out.regions.{loose}.exceeded", "rate"),
+                " of the runs; ",
+            ]
+    if n == 0:
+        parts += ["nothing looks wrong in what was measured."]
+    else:
+        parts += [f"{n} warning{'s stand' if n > 1 else ' stands'} below."]
+    if isinstance(parts[0], str):
+        parts[0] = parts[0][:1].upper() + parts[0][1:]
+    return tuple(parts)
+
+
+def _region(number: Numbers, index: int) -> list[str | Figure]:
+    """Levels of a resource, from low to high."""
+    region = number.tree["held_out"]["regions"][index]
+    resources = number.tree["measured"]["resources"]
+    (units,) = (r["units"] for r in resources if r["name"] == region["resource"])
+    at = f"held_out.regions.{index}"
+    levels: list[str | Figure] = [number(f"{at}.low", "level")]
+    if region["low"] != region["high"]:
+        levels += [" to ", number(f"{at}.high", "level")]
+    return [f"{shortened(region['resource'])} ", *levels, unit_of(units)]

@@ -1,0 +1,61 @@
+"""``msbgen report``."""
+
+import json
+import sys
+
+import pytest
+
+from batches import BETWEEN, GRID, small_task
+from msbgen.data.store import write_profiles
+
+
+@pytest.fixture
+def files(tmp_path):
+    task, truth = small_task(GRID), small_task(BETWEEN[::3], 4)
+    for dataset in (task, truth):  # 3 ways and two clocks were no levels
+        dataset["cache_ways"].attrs["levels"] = [2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+        dataset["frequency"].attrs["levels"] = [1.0, 1.1, 1.2, 1.35, 1.5, 1.6, 1.8, 1.9, 2.0]
+    write_profiles(task, tmp_path / "task.nc")
+    write_profiles(truth, tmp_path / "truth.nc")
+
+
+def test_a_report_and_its_numbers_are_written(files, msbgen, tmp_path):
+    (tmp_path / "wanted.csv").write_text("frequency,cache_ways\n1.6,5\n1.9,2.5\n")
+    with_truth = ("report", "task.nc", "--truth", "truth.nc", "--contexts", "wanted.csv")
+    done = msbgen(*with_truth, "-o", "r.html")
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert done.stdout.splitlines() == [*numbers["verdict"], "written: r.html, r.json"]
+    assert numbers["everywhere"]["context"] == [[5.0, 1.6], [2.5, 1.9]]
+    assert numbers["command"] == (
+        "msbgen report task.nc --truth truth.nc --contexts wanted.csv --seed 0 -o report.html"
+    )
+    before = (tmp_path / "r.html").read_bytes()
+    assert msbgen(*with_truth, "-o", "r.html").returncode == 2  # exists
+    assert msbgen(*with_truth, "-o", "again.html").returncode == 0
+    assert (tmp_path / "again.html").read_bytes() == before
+
+
+def test_generated_files_are_judged(files, msbgen, tmp_path):
+    done = msbgen("generate", "task.nc", "--contexts", "truth.nc", "-o", "all.nc")
+    assert done.returncode == 0, done.stderr
+    done = msbgen(
+        "report", "task.nc", "--truth", "truth.nc", "--generated", "all.nc",
+        "--contexts", "grid:2x2", "-o", "r.html",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert numbers["held_out"]["method"] == "all.nc"
+
+
+def test_what_makes_no_report_is_refused(files, refused, monkeypatch):
+    out = ("-o", "r.html")
+    refused(
+        2, "--generated is scored against --truth", "report", "task.nc", "--generated", "a", *out
+    )
+    refused(2, "a file that ends in .html", "report", "task.nc", "-o", "r.pdf")
+    refused(2, "--leave-out 25 leaves none", "report", "task.nc", "--leave-out", "25", *out)
+    refused(3, "none.nc: no such file", "report", "none.nc", *out)
+    refused(3, "lacks", "report", "task.nc", "--truth", "truth.nc", "--generated", "task.nc", *out)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    refused(2, "'pip install msbgen[report]' is wanted for reports", "report", "task.nc", *out)

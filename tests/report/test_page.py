@@ -1,0 +1,190 @@
+"""The page: its numbers, its bytes, hostile names, and what a browser makes of it."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import browsing
+from batches import GRID, small_task
+from msbgen.batch.material import gather_material
+from msbgen.data.schema import make_profiles
+from msbgen.errors import ArgumentError
+from msbgen.report import words
+from msbgen.report.page import write_report
+
+HOSTILE = "<script>alert('x')</script>\"&quot; \u202eאבג " + "long" * 2_500
+needs_browser = pytest.mark.skipif(bool(browsing.lacking()), reason=browsing.lacking())
+
+
+@pytest.fixture(scope="module")
+def written(material, tmp_path_factory):
+    return write_report(tmp_path_factory.mktemp("report") / "report.html", material)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A report of names that want to be markup, a constant counter, missing runs, one resource."""
+    plain = small_task(GRID[::5], 3)
+    counts = np.stack([plain[c].values for c in ("instructions", "cache_misses")], axis=-1)
+    counts[..., 1] = np.where(np.isfinite(counts[..., 1]), 7.0, np.nan)
+    duration = plain["duration"].values.copy()
+    counts[0, 1], duration[0, 1] = np.nan, np.nan
+    script = "<script>alert(1)<-script> \"'" + "c" * 200
+    task = make_profiles(
+        counts, duration, GRID[::5, :1], interval=0.01,
+        resources={"<b>ways אבג": {"units": "<i>"}},
+        counters={script: {}, "constant": {"long_name": HOSTILE}},
+        attrs={"task": HOSTILE, "platform": HOSTILE, "progress": script},
+    )  # fmt: skip
+    material = gather_material(task, source="</script><script>.nc", command=HOSTILE)
+    return write_report(tmp_path_factory.mktemp("hostile") / "report.html", material)
+
+
+class Reader(HTMLParser):
+    """Figures of a page, and the elements it is made of."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.figures, self.tags, self._open = [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag == "data":
+            self._open = dict(attrs)
+
+    def handle_data(self, data):
+        if self._open is not None:
+            self.figures.append((self._open, data))
+            self._open = None
+
+
+def test_every_figure_of_the_page_is_that_of_the_json(written):
+    page, numbers = written
+    number = words.Numbers(json.loads(numbers.read_text(encoding="utf-8")))
+    figures = Reader(page.read_text(encoding="utf-8")).figures
+    assert len(figures) > 100
+    for attrs, text in figures:
+        told = number(attrs["data-at"])
+        assert float(attrs["value"]) == told.value or np.isnan(told.value)
+        assert text in {form(told.value) for form in words.FORMS.values()} | {"–"}
+
+
+def test_the_verdict_of_the_page_is_that_of_the_json(written):
+    page, numbers = written
+    text = re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8"))
+    for sentence in json.loads(numbers.read_text(encoding="utf-8"))["verdict"]:
+        assert sentence in text
+
+
+def test_equal_material_makes_equal_bytes(written, material, tmp_path):
+    again = write_report(tmp_path / "other.html", material)
+    assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
+
+
+def test_names_of_files_are_text(hostile):
+    page = hostile[0].read_text(encoding="utf-8")
+    tags = Reader(page).tags
+    assert tags.count("script") == 2
+    assert "<script>alert" not in page
+    assert "</script><script>.nc" not in page
+    assert "i" not in tags
+
+
+def test_files_are_not_overwritten_and_paths_are_checked(written, material):
+    with pytest.raises(FileExistsError):
+        write_report(written[0], material)
+    with pytest.raises(ArgumentError, match=r"path is 'a\.pdf'; a file that ends in \.html"):
+        write_report("a.pdf", material)
+
+
+def test_a_missing_extra_is_named(material, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ArgumentError, match=r"'pip install msbgen\[report\]' is wanted"):
+        write_report(tmp_path / "a.html", material)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with browsing.browser() as started:
+        yield started
+
+
+@needs_browser
+@pytest.mark.parametrize("width", browsing.WIDTHS)
+@pytest.mark.parametrize(
+    ("scheme", "media"), [("light", "screen"), ("dark", "screen"), ("light", "print")]
+)
+def test_the_page_reads_well(chromium, written, width, scheme, media):
+    looks = {"width": width, "scheme": scheme, "media": media}
+    with browsing.opened(chromium, written[0], **looks) as (page, complaints):
+        assert browsing.faults(page) == []
+        browsing.open_all(page)
+        assert browsing.violations(page) == []
+        assert complaints == []
+
+
+@needs_browser
+def test_hostile_names_do_no_harm(chromium, hostile):
+    with browsing.opened(chromium, hostile[0], width=400) as (page, complaints):
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        browsing.open_all(page)
+        assert browsing.faults(page) == []
+        assert browsing.violations(page) == []
+        assert complaints == []
+
+
+@needs_browser
+def test_the_keyboard_alone_reaches_every_context(chromium, written):
+    told = json.loads(written[1].read_text(encoding="utf-8"))["everywhere"]
+    with browsing.opened(chromium, written[0]) as (page, complaints):
+        for _ in range(30):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.type") == "range":
+                break
+        answers = []
+        page.keyboard.press("Home")
+        for i in range(4):
+            page.keyboard.press("ArrowRight") if i else None
+            page.keyboard.press("Tab")
+            page.keyboard.press("Home")
+            for j in range(4):
+                page.keyboard.press("ArrowRight") if j else None
+                answers.append(page.text_content(".answer"))
+            page.keyboard.press("Shift+Tab")
+        assert len(set(answers)) == len(answers) == 16
+        for answer, duration, bound in zip(answers, told["duration"], told["bound"]):
+            assert f"{words.as_seconds(duration)} on average" in answer
+            assert f"longer than {words.as_seconds(bound)} with probability at most 5" in answer
+        box = page.locator(".map.now svg").bounding_box()
+        page.mouse.click(box["x"] + 3, box["y"] + box["height"] - 3)
+        assert page.text_content(".answer") in answers
+        assert page.locator(".chosen path").count() == 3
+        assert complaints == []
+
+
+@needs_browser
+def test_without_scripts_everything_else_is_there(chromium, written):
+    with browsing.opened(chromium, written[0], scripts=False) as (page, complaints):
+        assert page.locator(".map:visible").count() == page.locator(".map").count() >= 1
+        assert not page.locator(".explorer").is_visible()
+        assert complaints == []
+
+
+def test_what_is_missing_stands_in_its_place(material, tmp_path):
+    from msbgen.report.material import Missing
+
+    none = Missing("There is none of it.")
+    bare = replace(material, held_out=none, convergence=none, next=none)
+    bare = replace(bare, everywhere=replace(material.everywhere, bounds=none))
+    page, _ = write_report(tmp_path / "report.html", bare)
+    assert page.read_text(encoding="utf-8").count("There is none of it.") >= 5
