@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # that are held back to score against, and runs of these.
 GRID, RUNS, HELD_BACK, TRUTH_RUNS = "grid:5x5x5", 10, 100, 30
 
-_NAMES = ("generated.nc", "scores.json", "profiles.png")
+_NAMES = ("generated.nc", "scores.json", "profiles.png", "report.html", "report.json")
 
 
 def add(verbs: Verbs) -> None:
@@ -29,7 +29,7 @@ def add(verbs: Verbs) -> None:
     shared.add_out(
         verb,
         "DIR",
-        "folder for generated.nc, scores.json and profiles.png (%(default)s)",
+        "folder for generated.nc, scores.json, profiles.png and report.html (%(default)s)",
         default=Path("msbgen-demo"),
     )
     verb.add_argument("--task", default="zstd", help="one of the programs that ship (%(default)s)")
@@ -49,11 +49,12 @@ def run(options: argparse.Namespace) -> None:
     from importlib.util import find_spec
     from typing import get_args
 
+    from msbgen.batch import material as gather
     from msbgen.data import schema, store
     from msbgen.evaluate import baselines
     from msbgen.evaluate import scores as evaluate
     from msbgen.generate import model as generate
-    from msbgen.report import picture, table
+    from msbgen.report import page, picture, table
 
     with Progress("measuring") as step:
         train, truth = _measured_and_held_back(traces / f"{options.task}.nc", step)
@@ -82,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
         scores = evaluate.score_methods(train, truth, methods, progress=step)
     summary = evaluate.summarise(scores)
     shared.write_json(summary, options.out / _NAMES[1], force=options.force)
-    names = _NAMES
+    written: list[str] = list(_NAMES[:2])
     if find_spec("matplotlib"):
         picture.plot_profiles(
             {
@@ -95,11 +96,26 @@ def run(options: argparse.Namespace) -> None:
             options.out / _NAMES[2],
             overwrite=options.force,
         )
+        written.append(_NAMES[2])
     else:
         shared.say("no picture: matplotlib is not installed; install msbgen[plot].")
-        names = _NAMES[:2]
+    if find_spec("matplotlib") and find_spec("jinja2"):
+        with Progress("writing the report") as step:
+            material = gather.gather_material(
+                train,
+                source=f"{options.task}.nc",
+                truth=truth,
+                model=model,
+                scores=scores,
+                command=f"msbgen demo --task {options.task}",
+                progress=step,
+            )
+            page.write_report(options.out / _NAMES[3], material, overwrite=options.force)
+        written += _NAMES[3:]
+    else:
+        shared.say("no report: jinja2 or matplotlib is not installed; install msbgen[report].")
     shared.show(table.score_table(summary))
-    shared.show("written: " + ", ".join(str(options.out / name) for name in names))
+    shared.show("written: " + ", ".join(str(options.out / name) for name in written))
 
 
 def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Dataset, xr.Dataset]:

@@ -29,7 +29,15 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msb
         (line,) = [line for line in done.stdout.splitlines() if line.startswith(method + " ")]
         assert line.count("%)") == 4  # one improvement per metric
     files = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
-    assert files.keys() == {"generated.nc", "scores.json", "profiles.png"}
+    assert files.keys() == {
+        "generated.nc",
+        "scores.json",
+        "profiles.png",
+        "report.html",
+        "report.json",
+    }
+    numbers = json.loads(files["report.json"])
+    assert numbers["held_out"]["scores"] == json.loads(files["scores.json"])["methods"]
     assert files["profiles.png"].startswith(b"\x89PNG")
     generated = read_profiles(tmp_path / "out" / "generated.nc")
     np.testing.assert_array_equal(context_table(generated), platform_contexts("all"))
@@ -58,6 +66,7 @@ def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeyp
     done = msbgen("demo", "--task", "gzip", "-o", "out")
     assert done.returncode == 0, done.stderr
     assert "no picture: matplotlib is not installed; install msbgen[plot]" in done.stderr
+    assert "no report: jinja2 or matplotlib is not installed; install msbgen[report]" in done.stderr
     assert {p.name for p in (tmp_path / "out").iterdir()} == {"generated.nc", "scores.json"}
     assert "profiles.png" not in done.stdout
 
