@@ -125,6 +125,8 @@ class Widths:
             levels = [rows for resource, rows in held.levels if resource == r]
             rows = np.concatenate(levels)
             rows = rows[self._runs[rows] > 0]
+            if rows.size == 0:
+                continue
             context, more = held.context[rows], 1.0 + self.placed / len(levels)
             found[r] = (
                 more * _sums(context, excess[rows], n_known),
