@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mutate import one_sentence, spoil_bytes
+from mutate import one_sentence
+from mutate_files import spoil_bytes
 
 from msbgen.data.check import inspect_profiles
 from msbgen.errors import ArgumentError, ProfileError
