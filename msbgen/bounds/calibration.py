@@ -104,7 +104,7 @@ class Calibration:
         """Band around the amounts that a new run spends in each segment of progress.
 
         Each quantity has a band by itself.  The amounts of a run are those that `clock.sharpen`
-        finds with ``trend.predict`` as its prior, summed over segments.
+        finds with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
 
         Parameters
         ----------
