@@ -33,8 +33,10 @@ from msbgen.errors import ArgumentError
 from msbgen.machine import load_library
 
 # Longest waits [s]: for a cluster, for an answer of its scheduler, for its end, for one that has
-# gone to come back; beyond the time of a unit, for the next one to end.
-_START, _ANSWER, _END, _GONE, _GRACE = 120.0, 30.0, 15.0, 20.0, 60.0
+# gone to come back, for a worker to; beyond the time of a unit, for the next one to end.
+_START, _ANSWER, _END, _GONE, _AWAY, _GRACE = 120.0, 30.0, 15.0, 20.0, 20.0, 60.0
+# Times that a cluster of this machine is started before there is none.
+_STARTS = 3
 # Between looks at whether the scheduler is there [s], and at how many workers it has.
 _LOOK, _COUNT = 0.5, 5.0
 # Units that are under way for each thread of the workers: one is carried out, one is at hand.
@@ -67,25 +69,29 @@ class DaskPool:
         self._units: dict[str, tuple[Unit, Any]] = {}
         self._ended: queue.Queue[Any] = queue.Queue()
         self._serial = 0
-        self._threads, self._counted = 0, -math.inf
+        self._threads, self._counted, self._short_since = 0, -math.inf, math.inf
         self._cluster: Any = None
         self._client: Any = None
         self._levels = _hush()
         self._start()
 
     def _start(self) -> None:
-        if not self._local:
-            self._client = _within(_START, self._connect, self._nobody)
-            return
         import dask
 
         # a unit knows itself how often it was begun; what is lost beside it is begun again here
         settings = {"distributed.scheduler.allowed-failures": self._orders.retries}
-        with dask.config.set(settings):
-            self._cluster = _within(
-                _START, self._start_workers, "no cluster started on this machine."
-            )
-        self._client = _within(_START, self._connect, self._nobody)
+        problem = "no cluster started on this machine."
+        for left in reversed(range(_STARTS if self._local else 1)):
+            try:
+                if self._local:
+                    with dask.config.set(settings):
+                        self._cluster = _within(_START, self._start_workers, problem)
+                self._client = _within(_START, self._connect, self._nobody)
+                return
+            except ClusterError:  # a worker that dies while it starts takes the cluster with it
+                self._end()
+                if not left:
+                    raise
 
     def _start_workers(self) -> Any:
         return self._distributed.LocalCluster(
@@ -113,13 +119,31 @@ class DaskPool:
 
     def room(self) -> int:
         """See :class:`msbgen.batch.pool.Pool`: enough for every thread to have one at hand."""
-        now = time.monotonic()
-        if now > self._counted + _COUNT:
-            with suppress(ClusterError):  # whether it is there at all is seen elsewhere
-                threads = _within(_ANSWER, self._client.nthreads, "no answer.")
-                self._threads = sum(threads.values())
-            self._counted = now
+        self._count()
         return _EACH * max(self._threads, 1) - len(self._units)
+
+    def _count(self) -> None:
+        """Count the workers' threads now and then.
+
+        Raises
+        ------
+        ClusterError
+            Processes of this machine stay away: Dask gives up on one that dies while it starts.
+        """
+        now = time.monotonic()
+        if now < self._counted + _COUNT:
+            return
+        self._counted = now
+        with suppress(ClusterError):  # whether it is there at all is seen elsewhere
+            threads = _within(_ANSWER, self._client.nthreads, "no answer.")
+            self._threads = sum(threads.values())
+        if self._threads >= self._local:
+            self._short_since = math.inf
+            return
+        self._short_since = min(self._short_since, now)
+        if now > self._short_since + _AWAY:
+            self._short_since = math.inf
+            raise ClusterError("workers of this machine do not come back.", blame=False)
 
     def submit(self, unit: Unit) -> None:
         """See :class:`msbgen.batch.pool.Pool`."""
@@ -141,6 +165,7 @@ class DaskPool:
             try:
                 future = self._ended.get(timeout=_LOOK)
             except queue.Empty:
+                self._count()
                 there = self._client.status == "running" and self._client.scheduler is not None
                 gone = math.inf if there else min(gone, time.monotonic() + _GONE)
                 if time.monotonic() > gone:

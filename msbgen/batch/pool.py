@@ -15,11 +15,13 @@ class ClusterError(RuntimeError):
     ----------
     problems : tuple of str
         A sentence each.
+    blame : bool
+        Whether a unit that was under way may have been what ended it.
     """
 
-    def __init__(self, *problems: str):
+    def __init__(self, *problems: str, blame: bool = True):
         super().__init__(" ".join(problems))
-        self.problems = problems
+        self.problems, self.blame = problems, blame
 
 
 class Pool(Protocol):

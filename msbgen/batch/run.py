@@ -229,7 +229,7 @@ class _Run:
                 in_a_row += 1
                 if in_a_row >= _MOST_CLUSTERS:
                     raise
-                self._begin_anew(str(error), blame=True)
+                self._begin_anew(str(error), blame=error.blame)
 
     def _next_units(self) -> Iterator[Unit]:
         for course in self._open:
