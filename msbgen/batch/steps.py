@@ -11,13 +11,15 @@ from typing import Any
 import numpy as np
 
 from msbgen.batch.carry import Found, Step
-from msbgen.batch.index import BASELINE, ERROR
+from msbgen.batch.index import BASELINE, ERROR, REPORT
 from msbgen.batch.job import Job
+from msbgen.batch.material import gather_material
 from msbgen.bounds.model import calibrate_model
 from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.plan.plan import plan_contexts
+from msbgen.report.page import write_report
 
 _BRACKETING = "bracketing"
 
@@ -58,4 +60,26 @@ def plan(job: Job) -> Found:
     return Found(["plan.csv"])
 
 
-STEPS = {"bound": Step(bound), "evaluate": Step(evaluate), "plan": Step(plan)}
+def report(job: Job) -> Found:
+    """Everything that is told of the task, ``report.html``, and its numbers beside it."""
+    settings = job.task.settings
+    material = gather_material(
+        job.measured(),
+        source=job.task.measured.name,
+        truth=job.truth() if job.task.truth is not None else None,
+        leave_out=settings.leave_out or None,
+        contexts=None if settings.contexts == "all" else job.contexts(),
+        model=job.model(),
+        seed=settings.seed,
+    )
+    return Found(
+        [path.name for path in write_report(job.folder / REPORT, material, overwrite=True)]
+    )
+
+
+STEPS = {
+    "bound": Step(bound),
+    "evaluate": Step(evaluate),
+    "plan": Step(plan),
+    "report": Step(report),
+}

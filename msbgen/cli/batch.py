@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    text = "fit, generate, bound, evaluate, plan for many tasks"
+    text = "fit, generate, bound, evaluate, plan, report for many tasks"
     verb = shared.new_verb(verbs, "batch", run, text)
     verb.add_argument(
         "tasks",
@@ -91,14 +91,21 @@ def memory(text: str) -> float:
 
 def run(options: argparse.Namespace) -> None:
     """Carry out every unit of every task; what failed is said last."""
+    from importlib.util import find_spec
+
     from msbgen.batch import run as batches
     from msbgen.batch import tasks
     from msbgen.batch.carry import Orders
     from msbgen.batch.steps import STEPS
 
     wanted = tasks.read_tasks(options.tasks)
+    steps = dict(STEPS)
+    missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
+    if missing and not any("report" in task.settings.steps for task in wanted):
+        shared.say(f"no reports: {missing[0]} is not installed; install msbgen[report].")
+        del steps["report"]
     orders = Orders(
-        contexts_of, STEPS, options.timeout, options.memory, retries=options.retries
+        contexts_of, steps, options.timeout, options.memory, retries=options.retries
     )  # fmt: skip
     with Progress("tasks") as step:
         batch = batches.run_batch(

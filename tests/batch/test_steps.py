@@ -20,6 +20,9 @@ from msbgen.plan.plan import plan_contexts
 SETTINGS = Settings(kinds=(), miscoverage=0.3, budget="3", methods=("bracketing", "default/mean"))
 
 
+pytest.importorskip("jinja2")
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("steps")
@@ -61,6 +64,15 @@ def test_a_plan_is_that_of_the_model(job):
     planned = plan_contexts(job.model(), 3)
     planned.write(job.out / "wanted.csv")
     assert (job.folder / "plan.csv").read_text() == (job.out / "wanted.csv").read_text()
+
+
+def test_a_report_is_of_the_same_task_and_the_same_bytes(job):
+    found = steps.report(job)
+    assert sorted(found.files) == ["report.html", "report.json"]
+    page = (job.folder / "report.html").read_bytes()
+    assert "schema_version" in json.loads((job.folder / "report.json").read_text())
+    steps.report(job)
+    assert (job.folder / "report.html").read_bytes() == page
 
 
 def test_every_step_leaves_what_it_names(job):

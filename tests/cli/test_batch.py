@@ -66,6 +66,12 @@ def test_what_failed_is_said_last_with_exit_five(tasks, tmp_path, capsys):
     assert said.endswith("exists already; go on with --resume, or name another folder.")
 
 
+def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "out")]) == 0
+    assert "no reports: jinja2 is not installed; install msbgen[report]" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
