@@ -77,8 +77,10 @@ def profile_panel(
     """
 
     def draw(axes: Axes) -> None:
-        step = max(1, -(-max(runs.shape[1], len(mean)) // _MOST_TIMES))
+        longest = max(_length(runs), _length(mean[None]))
+        step = max(1, -(-longest // _MOST_TIMES))
         chosen = runs[np.linspace(0, len(runs) - 1, min(len(runs), _MOST_RUNS)).astype(int)]
+        chosen = chosen[:, :longest]
         if samples is not None:
             low, high = band_of(samples)
             low, high = _coarse(low[None], step)[0], _coarse(high[None], step)[0]
@@ -92,9 +94,9 @@ def profile_panel(
         axes.plot(
             np.tile(time, len(drawn)), broken, color=_COLOURS["measured"], linewidth=0.9, alpha=0.8
         )
-        own = _coarse(mean[None], step)[0]
+        own = _coarse(mean[None, :longest], step)[0]
         axes.plot(_times(len(own), step * interval), own, color=_COLOURS["mean"], linewidth=1.6)
-        axes.set_xlim(0, interval * 1.02 * max(_length(chosen), _length(mean[None])))
+        axes.set_xlim(0, interval * 1.02 * longest)
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top if top > 0 else 1)
         axes.set_xlabel("time [s]")

@@ -52,6 +52,13 @@ def test_the_band_holds_nine_tenths_of_the_samples():
     np.testing.assert_allclose(high, [95, 95, 95])
 
 
+def test_what_is_short_among_long_profiles_is_drawn_as_it_is():
+    short = np.full((2, 1_000), NAN)
+    short[:, :5] = 1.0
+    alone = figures.profile_panel("p", short[:, :5], short[0, :5], None, 0.01)
+    assert figures.profile_panel("p", short, short[0], None, 0.01) == alone
+
+
 def test_long_profiles_are_drawn_in_coarser_intervals():
     long = np.ones((3, 100_000))
     long[:, 50_000:] = NAN
