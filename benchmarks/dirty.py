@@ -157,10 +157,16 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
     return spoilt, truth
 
 
-def known(task: str, contexts: int, runs: int, seed: int) -> xr.Dataset:
-    """So many contexts of a task's grid, so many runs of each; single ones at random."""
-    train = msbgen.read_profiles(PROFILES / f"{task}.nc")
-    if contexts < train.sizes["context"]:
+def known(task: str, contexts: int, runs: int, seed: int, *, scattered: bool = False) -> xr.Dataset:
+    """So many contexts of a task, so many runs of each; single ones at random.
+
+    Of its grid or, scattered, of its test contexts, drawn at random.
+    """
+    train = msbgen.read_profiles(PROFILES / f"{task}{'-truth' if scattered else ''}.nc")
+    if scattered:
+        drawn = np.random.default_rng(seed).choice(train.sizes["context"], contexts, replace=False)
+        train = train.isel(context=np.sort(drawn))
+    elif contexts < train.sizes["context"]:
         table = context_table(train)
         few = [np.isin(column, np.unique(column)[::2]) for column in table.T]
         train = train.isel(context=np.flatnonzero(np.all(few, axis=0)))
@@ -179,8 +185,10 @@ def _rng(task: str, faults: str, contexts: int, runs: int, seed: int) -> np.rand
 def named(task: str, seeds: Sequence[int] = SEEDS) -> dict:
     """What was put into a task, and what of it was named: counts by design and fault."""
     out: dict[str, dict[str, int]] = {}
-    for (contexts, runs), faults, seed in product(DESIGNS, ("", "8 %", *FAULTS), seeds):
-        clean = known(task, contexts, runs, seed)
+    cases = [(False, *case) for case in product(DESIGNS, ("", "8 %", *FAULTS), seeds)]
+    cases += [(True, *case) for case in product(DESIGNS[1::2], ("", "a", "c", "ac"), seeds)]
+    for scattered, (contexts, runs), faults, seed in cases:
+        clean = known(task, contexts, runs, seed, scattered=scattered)
         rng = _rng(task, faults, contexts, runs, seed)
         if faults == "8 %":
             spoilt, truth = _noisy(clean, rng), Truth()
@@ -197,7 +205,8 @@ def named(task: str, seeds: Sequence[int] = SEEDS) -> dict:
         guilty = {*truth.slow, *truth.exchanged, *(i for i, _ in truth.stretched)}
         guilty |= {i for i, _ in truth.absurd}
         asked = abs(truth.moved) >= np.log1p(_MOVES)
-        row = out.setdefault(f"{contexts} x {runs}, {faults or 'clean'}", {})
+        place = f"{contexts}{' scattered' if scattered else ''} x {runs}"
+        row = out.setdefault(f"{place}, {faults or 'clean'}", {})
         for name, value in {
             "contexts": contexts,
             "false alarms": len((whole | {i for i, _ in parts | cells}) - guilty),
