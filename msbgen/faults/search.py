@@ -281,16 +281,21 @@ def _search(board: Board) -> State:
 def _polished(board: Board, best: State) -> State:
     """Moves taken back and the rest completed without them, as long as it helps.
 
-    Each alone, and each exchange with each other move: one wrong partner makes two wrong moves.
+    Each alone, and each exchange with each other move, since one wrong partner makes two wrong
+    moves; two that are slow or bad also give way to their exchange.
     """
     for _ in range(_ROUNDS):
         before = best
-        taken = [(move,) for move in before.moves]
-        taken += [
-            two for two in combinations(before.moves, 2) if "exchanged" in (m.kind for m in two)
-        ]
-        for back in taken:
-            state = _replayed(board, [m for m in before.moves if m not in back])
+        taken: list[tuple[tuple[Move, ...], tuple[Move, ...]]]
+        taken = [((move,), ()) for move in before.moves]
+        for two in combinations(before.moves, 2):
+            if "exchanged" in (two[0].kind, two[1].kind):
+                taken.append((two, ()))
+            else:
+                places = sorted((two[0].contexts[0], two[1].contexts[0]))
+                taken.append((two, (Move("exchanged", (places[0], places[1])),)))
+        for back, instead in taken:
+            state = _replayed(board, [*(m for m in before.moves if m not in back), *instead])
             while len(state.moves) <= len(before.moves):
                 if state.gain > best.gain + 1e-6:
                     best = state

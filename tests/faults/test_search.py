@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faulty import machine, task
-from msbgen.faults.search import _direct_neighbours, find_suspects
+from msbgen.faults.moves import Move
+from msbgen.faults.search import _direct_neighbours, _Hunt, _polished, _replayed, find_suspects
 
 
 def suspects(contexts, time, counts):
@@ -82,6 +83,18 @@ def test_an_exchange_that_counts_alone_tell_is_found():
     time[[1, 25]], counts[[1, 25]] = time[[25, 1]], counts[[25, 1]]
     (move,) = suspects(contexts, time, counts).moves
     assert move.kind == "exchanged"
+
+
+def test_two_wrong_moves_give_way_to_the_exchange_behind_them():
+    contexts = machine()
+    time, counts = task(contexts)
+    time[[2, 8]], counts[[2, 8]] = time[[8, 2]], counts[[8, 2]]
+    hunt = _Hunt(contexts, time, counts, np.zeros((27, 3)), np.zeros(27, dtype=bool))
+    board = hunt._fitted((Move("slow", (8,)), Move("bad", (2,))), np.arange(27), raised=True)
+    wrong = _replayed(board, [Move("slow", (8,)), Move("bad", (2,))])
+    assert _polished(board, wrong).moves == (Move("exchanged", (2, 8)),)
+    both = _replayed(board, [Move("slow", (5,)), Move("exchanged", (2, 7))])
+    assert _polished(board, both).moves == (Move("exchanged", (2, 8)),)
 
 
 def test_two_slow_neighbours_and_an_exchange_are_told_apart():
