@@ -148,7 +148,9 @@ class _Hunt:
             if surest.likelihood <= best.likelihood:
                 break
             settled = self._settled(surest.state.moves, raised=best.raised)
-            best = settled if settled.likelihood > surest.likelihood else surest
+            if settled.likelihood <= best.likelihood:
+                break
+            best = settled
         self._board = best.board
         return best.state
 
