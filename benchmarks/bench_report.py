@@ -1,8 +1,8 @@
 """Open the reports of all programs that ship, and of odd cases, in a browser: what is wrong?
 
 ``python benchmarks/bench_report.py``: each report at 400 and 1,600 px, light, dark and in print,
-folded and unfolded.  Prints a row a report, and every fault; exits with 1 where there is one.  Needs
-chromium, and what the tests need.
+folded and unfolded.  Prints a row a report, and every fault; exits with 1 where there is one.
+Needs chromium, and what the tests need.
 """
 
 from __future__ import annotations
