@@ -69,6 +69,7 @@ READING = {
     ],
     "bound": ["bound", "X", "--contexts", "all"],
     "bound contexts": ["bound", "measured.nc", "--contexts", "X"],
+    "batch tasks": ["batch", "X", "-o", "o"],
     "report": ["report", "X", "-o", "o.html"],
     "report truth": ["report", "measured.nc", "--truth", "X", "-o", "o.html"],
     "report generated": [
@@ -172,6 +173,8 @@ def test_every_verb_refuses_what_is_no_file_before_opening_it(
     sentence = f"{path}: no such file" if kind == "nothing" else f"{path}: is "
     if kind == "folder" and arguments[:2] == ["runtime", "import"]:  # it may be one of archives
         sentence = "folder/data.npz: no such file; a folder with data.npz is wanted."
+    if kind == "folder" and arguments[0] == "batch":  # it may be one of profile files
+        sentence = "folder: holds no task; a profile file, *.nc, or more is wanted."
     refused(3, sentence, *[path if a == "X" else a for a in arguments])
 
 
