@@ -76,15 +76,14 @@ class DaskPool:
         self._start()
 
     def _start(self) -> None:
-        import dask
-
+        config = load_library("dask.config", "dist", "--scheduler")
         # a unit knows itself how often it was begun; what is lost beside it is begun again here
         settings = {"distributed.scheduler.allowed-failures": self._orders.retries}
         problem = "no cluster started on this machine."
         for left in reversed(range(_STARTS if self._local else 1)):
             try:
                 if self._local:
-                    with dask.config.set(settings):
+                    with config.set(settings):
                         self._cluster = _within(_START, self._start_workers, problem)
                 self._client = _within(_START, self._connect, self._nobody)
                 return
