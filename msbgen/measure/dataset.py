@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import RESERVED, make_profiles
+from msbgen.data.schema import COMPLETE, RESERVED, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress, physical_memory
 from msbgen.measure.readers.recording import Recording
@@ -52,6 +52,8 @@ class Run:
         What was had of each resource, where that is known; in the resource's unit.
     notes : mapping of str to float
         Of the names in :data:`NOTES`.
+    complete : bool
+        Whether it went on to its end; `duration` is until it was cut otherwise.
     """
 
     context: Mapping[str, float]
@@ -59,6 +61,7 @@ class Run:
     duration: float
     achieved: Mapping[str, float] = field(default_factory=dict)
     notes: Mapping[str, float] = field(default_factory=dict)
+    complete: bool = True
 
 
 def profile_dataset(
@@ -71,6 +74,8 @@ def profile_dataset(
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
     """Put recorded runs together: contexts in the order of their values, runs as they come.
+
+    Runs may hold different events, each group of them in runs of its own; the clock is in all.
 
     Beside the profiles the dataset holds, over (context, run): ``longest_bin`` [s] and
     ``late_share`` [1], the share of a run that lies in bins of more than 1.5 intervals; what was
@@ -102,14 +107,14 @@ def profile_dataset(
     Raises
     ------
     ProfileError
-        No runs, runs of other events, a clock that was not counted, no events at all.
+        No runs, a clock that was not counted, or not in every run, no events at all.
     ArgumentError
         A context that lacks a resource.
     """
     if not runs:
         raise ProfileError("there are no runs; one or more are wanted.")
-    events = runs[0].recording.events
-    _refuse_mixtures(runs, resources, events)
+    events = tuple(dict.fromkeys(event for run in runs for event in run.recording.events))
+    units = _units(runs, resources)
     step = interval if interval is not None else _asked_interval(runs)
     contexts, places, n_runs = _places(runs, list(resources))
     longest = max(interval_count(run.duration, step) for run in runs)
@@ -122,12 +127,13 @@ def profile_dataset(
         )
     counts = np.full(shape, np.nan, dtype=np.float32)
     for done, (run, place) in enumerate(zip(runs, places)):
-        rows = resample(run.recording.select(events), step, run.duration)
-        counts[place][: len(rows)] = rows
+        own = [j for j, event in enumerate(events) if event in run.recording.events]
+        rows = resample(run.recording.select([events[j] for j in own]), step, run.duration)
+        counts[place][: len(rows), own] = rows
         if progress is not None:
             progress(done + 1, len(runs))
     names = counter_names_of(events, [*resources, *NOTES])
-    counted = [j for j in range(len(events)) if np.nanmax(counts[..., j]) > 0]
+    counted = [j for j in range(len(events)) if np.fmax.reduce(counts[..., j], axis=None) > 0]
     warnings = [
         f"event '{name}' is zero in every run; it was left out."
         for j, name in enumerate(events)
@@ -135,9 +141,10 @@ def profile_dataset(
     ]
     if not counted:
         raise ProfileError("no event was ever counted; measure others.")
-    units = runs[0].recording.units
-    labels = {names[j]: _label(events[j], units[j]) for j in counted}
+    labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
     chosen = _clock(clock, {names[j]: events[j] for j in counted})
+    if chosen != "time":
+        _refuse_without_clock(runs, events[names.index(chosen)])
 
     def spread(values: Sequence[float]) -> NDArray[np.float64]:
         table = np.full(shape[:2], np.nan)
@@ -153,6 +160,9 @@ def profile_dataset(
         resources=resources,
         counters=labels,
         attrs={**(attrs or {}), "progress": chosen},
+        complete=None
+        if all(run.complete for run in runs)
+        else np.nan_to_num(spread([float(run.complete) for run in runs]), nan=1.0),
     )
     extra = dict(_notes(runs, resources, events, names, counted, step))
     for name, (values, label) in extra.items():
@@ -212,30 +222,35 @@ def _clock(wanted: str | None, events: Mapping[str, str]) -> str:
     return "time"
 
 
-def _refuse_mixtures(
-    runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]], events: tuple[str, ...]
-) -> None:
-    first = runs[0].recording
+def _units(
+    runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """The unit of every event, in which it is in all runs; contexts have every resource."""
+    found: dict[str, tuple[str, str]] = {}
     for run in runs:
-        other = set(events) ^ set(run.recording.events)
-        if other:
-            name = sorted(other)[0]
-            has, lacks = (first, run.recording) if name in first.events else (run.recording, first)
-            raise ProfileError(
-                f"{lacks.source}: event '{name}' is missing, which {has.source} has; the same "
-                f"events in every run are wanted."
-            )
-        units = dict(zip(run.recording.events, run.recording.units))
-        for name, unit in zip(events, first.units):
-            if units[name] != unit:
+        source = run.recording.source
+        for name, unit in zip(run.recording.events, run.recording.units):
+            first, other = found.setdefault(name, (unit, source))
+            if unit != first:
                 raise ProfileError(
-                    f"{run.recording.source}: event '{name}' is in units '{units[name]}', in "
-                    f"{first.source} in '{unit}'; one unit is wanted."
+                    f"{source}: event '{name}' is in units '{unit}', in {other} in '{first}'; one "
+                    f"unit is wanted."
                 )
         if set(run.context) != set(resources):
             raise ArgumentError(
-                f"context of {run.recording.source} has {', '.join(run.context)}; "
-                f"{', '.join(resources)} are wanted."
+                f"context of {source} has {', '.join(run.context)}; {', '.join(resources)} are "
+                f"wanted."
+            )
+    return {name: unit for name, (unit, _) in found.items()}
+
+
+def _refuse_without_clock(runs: Sequence[Run], event: str) -> None:
+    has = next(run for run in runs if event in run.recording.events).recording
+    for run in runs:
+        if event not in run.recording.events:
+            raise ProfileError(
+                f"{run.recording.source}: event '{event}' is missing, which {has.source} has: it "
+                f"is the clock of progress, and wanted in every run, or another clock that is."
             )
 
 
@@ -282,7 +297,10 @@ def _notes(
     for name, label in NOTES.items():
         if any(name in run.notes for run in runs):
             found[name] = [float(run.notes.get(name, nan)) for run in runs], label
-    parts = np.stack([run.recording.select(events).counted_share for run in runs])
+    parts = np.full((len(runs), len(events)), np.nan)
+    for row, run in zip(parts, runs):
+        shares = dict(zip(run.recording.events, run.recording.counted_share))
+        row[:] = [shares.get(event, nan) for event in events]
     for j in counted:
         if (parts[:, j] < _WHOLE).any():
             label = {"units": "1", "long_name": f"share of its time that {names[j]} was counted"}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import xarray as xr
 
+from msbgen.data.schema import COMPLETE
 from msbgen.machine import OnProgress
 from msbgen.measure.dataset import NOTES, Run, profile_dataset
 from msbgen.measure.manifest import Manifest
@@ -55,7 +56,8 @@ def import_recordings(
             duration = recording.last_activity()
             guessed.append(float(recording.bins[-1]))
         notes = {name: value for name, value in entry.known.items() if name in NOTES}
-        runs.append(Run(entry.context, recording, duration, entry.achieved, notes))
+        complete = entry.known.get(COMPLETE, 1.0) != 0.0
+        runs.append(Run(entry.context, recording, duration, entry.achieved, notes, complete))
         if progress is not None:
             progress(done + 1, 2 * len(manifest.entries))
     if guessed:

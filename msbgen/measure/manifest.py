@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from msbgen.data.files import check_input
-from msbgen.data.schema import RESERVED
+from msbgen.data.schema import COMPLETE, RESERVED
 from msbgen.data.tables import read_lines
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.durations import UNITS
@@ -45,7 +45,7 @@ class Entry:
     achieved : mapping of str to float
         Of the resources, where it is known.
     known : mapping of str to float
-        ``duration`` [s], and of the names in :data:`msbgen.measure.dataset.NOTES`.
+        ``duration`` [s], ``complete`` (0 for a run that was cut), and of the names in :data:`msbgen.measure.dataset.NOTES`.
     """
 
     path: Path
@@ -82,7 +82,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
     **CSV**: a column ``file``; a column a resource, ``cpu_quota [%]``, ``[1]`` where no unit is
     given; and what else is known of a run: ``duration [s]``, ``cpu_quota_achieved [%]``,
-    ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``run``.
+    ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``complete`` (0 for a run
+    that was cut), ``run``.
 
     **TOML**: ``task`` and ``platform``; ``[resources.cpu_quota]`` with ``units``, ``long_name``,
     ``levels``, ``mechanism``; ``[columns]``, a column map; and ``[[run]]`` with ``file`` and the
@@ -292,7 +293,7 @@ def _read_csv(path: Path) -> Manifest:
             f"{path.name}: line {first} is {','.join(header)[:_SHOWN]!r}; a header 'file,NAME "
             f"[unit],...' with each name once is wanted."
         )
-    beside = {"file", "run", "duration", *NOTES}
+    beside = {"file", "run", "duration", COMPLETE, *NOTES}
     resources = {
         name: {"units": unit or "1"}
         for name, unit in titles
@@ -361,7 +362,7 @@ def _check_columns(
             raise ProfileError(f"{place}: '{name}' is no resource; '{near[0]}' is wanted.")
         if name in _TIMES:
             known, wanted = [*UNITS], f"one of {', '.join(UNITS)}"
-        elif name in NOTES:
+        elif name in (COMPLETE, *NOTES):
             known, wanted = ["1"], "'1'"
         elif name.endswith(_ACHIEVED):
             own = resources[name.removesuffix(_ACHIEVED)]["units"]
@@ -411,6 +412,7 @@ def _read_toml(path: Path) -> Manifest:
         "file",
         "run",
         "duration",
+        COMPLETE,
         *NOTES,
         *resources,
         *(f"{name}{_ACHIEVED}" for name in resources),
@@ -454,9 +456,14 @@ def _entry(
     for name in resources:
         if name not in given:
             raise ProfileError(f"{place}: '{name}' is missing; its value is wanted.")
-    known = {name: given[name] for name in ("duration", *NOTES) if name in given}
+    known = {name: given[name] for name in ("duration", COMPLETE, *NOTES) if name in given}
     if known.get("duration", 1.0) <= 0:
         raise ProfileError(f"{place}: 'duration' is {known['duration']:g}; seconds are wanted.")
+    if known.get(COMPLETE, 1.0) not in (0.0, 1.0):
+        raise ProfileError(
+            f"{place}: '{COMPLETE}' is {known[COMPLETE]:g}; 1, or 0 for a run that was cut, is "
+            f"wanted."
+        )
     achieved = {
         name: given[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in given
     }

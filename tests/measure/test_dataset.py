@@ -117,9 +117,30 @@ def test_a_clock_that_was_not_counted_is_refused():
         profile_dataset(runs(), QUOTA, clock="cycles")
 
 
-def test_runs_of_other_events_units_or_resources_are_refused():
-    other = [*runs(), Run({"cpu_quota": 5}, made(events=("instructions",)), 0.1)]
-    with pytest.raises(ProfileError, match="made-12-1000: event 'page-faults' is missing, which"):
+def test_groups_of_events_are_in_runs_of_their_own():
+    other = made(per_bin=500, events=("instructions", "cache-misses"))
+    several = [*runs(), Run({"cpu_quota": 100}, other, 0.118)]
+    dataset, warnings = profile_dataset(several, QUOTA)
+    assert (inspect_profiles(dataset).errors, warnings) == ([], [])
+    assert counter_names(dataset) == ["instructions", "page_faults", "cache_misses"]
+    held = {name: dataset[name].notnull().any("time").values for name in counter_names(dataset)}
+    assert held["instructions"].tolist() == [[True, False, False], [True, True, True]]
+    assert held["page_faults"].tolist() == [[True, False, False], [True, True, False]]
+    assert held["cache_misses"].tolist() == [[False, False, False], [False, False, True]]
+    assert float(dataset["cache_misses"].sum()) == pytest.approx(12 * 500 + sum(range(12)))
+
+
+def test_a_run_that_was_cut_is_said_to_be():
+    several = [*runs(), Run({"cpu_quota": 50}, made(), 0.118, complete=False)]
+    dataset, _ = profile_dataset(several, QUOTA)
+    assert inspect_profiles(dataset).errors == []
+    assert dataset["complete"].values.tolist() == [[1, 0], [1, 1]]
+    assert "complete" not in profile_dataset(runs(), QUOTA)[0]
+
+
+def test_runs_without_the_clock_of_other_units_or_resources_are_refused():
+    other = [*runs(), Run({"cpu_quota": 5}, made(events=("page-faults",)), 0.1)]
+    with pytest.raises(ProfileError, match="made-12-1000: event 'instructions' is missing, which"):
         profile_dataset(other, QUOTA)
     with pytest.raises(ArgumentError, match=r"context of made-12-1000 has ways; cpu_quota are"):
         profile_dataset([*runs(), Run({"ways": 5}, made(), 0.1)], QUOTA)
