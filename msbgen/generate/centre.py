@@ -97,7 +97,7 @@ class Centre:
             weights=runs.n_runs,
             find_caps=False,
         )
-        means = fill_means(runs.means(state), trend)
+        means = fill_means(runs.amounts(state), trend)
         departure = log_ratio(means, trend.predict(runs.contexts))
         trust = np.ones((len(departure), departure.shape[2]))
         alone = runs.holders <= 1

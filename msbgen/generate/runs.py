@@ -23,6 +23,8 @@ Indices = NDArray[np.int64]
 
 # Corrections of the prior by what all runs have in common, before each refit of the trend.
 _SHARED_STEPS = 6
+# Times that what no run of a context was seen to do is taken from the trend fitted with it.
+_FILLINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +159,27 @@ class Runs:
         many = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
         return np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
 
+    def amounts(self, state: Floats) -> Floats:
+        """What a trend is fitted to: the means of states (n, bins, k), (n_known, bins, k).
+
+        A counter that some runs lack is taken per time of the runs that hold it, at the mean time
+        of all: where a resource caps its rate both go together, from run to run as well.
+        """
+        means = self.means(state)
+        lacking = (self.holders < self.n_runs[:, None]).any(axis=0) & self._timed
+        for k in np.flatnonzero(lacking):
+            held = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                factor = means[..., 0] / self.means(held[..., None])[..., 0]
+            means[..., k] *= np.where(np.isfinite(factor), factor, 1.0)
+        return means
+
+    @property
+    def _timed(self) -> NDArray[np.bool_]:
+        """Quantities that have a time beside them, (k,)."""
+        k = self.state.shape[2]
+        return (np.arange(k) > 0) & (self.clock != 0)
+
     def seen(self, state: Floats) -> Indices:
         """Runs of each context of which a state (n, bins, k) is a number, (n_known, bins, k)."""
         first = np.searchsorted(self.context, np.arange(len(self.contexts)))
@@ -204,22 +227,30 @@ def sharpened_trend(
     state : ndarray, (n, bins, k)
     """
     state = runs.state
-    means = runs.means(state)
-    if np.isnan(means).any():  # caps are sought among whole states
+    means = runs.amounts(state)
+    everywhere = np.isfinite(means).all(axis=(0, 2))
+    filled = means
+    if not everywhere.all():
         rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
-        means = fill_means(means, rough)
+        filled = fill_means(means, rough)
+    # what was seen in every context decides on form, smoothness and caps, if there is such a bin
+    chosen = filled[:, everywhere] if everywhere.any() else filled
     trend = fit_trend(
         runs.contexts,
-        means,
+        chosen,
         weights=runs.weight,
         # a cap is on a counter per time, which is a state only where time is not the clock
         find_caps=runs.clock != 0,
-        segments=segments,
+        segments=min(segments, chosen.shape[1]),
     )
+    if not everywhere.all():
+        for _ in range(_FILLINGS):
+            trend = trend.refit(filled, weights=runs.weight)
+            filled = fill_means(means, trend)
     done()
     for _ in range(sharpenings):
         state = runs.sharpened(trend)
-        trend = trend.refit(fill_means(runs.means(state), trend), weights=runs.weight)
+        trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
         done()
     return trend, state
 

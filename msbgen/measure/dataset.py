@@ -222,9 +222,7 @@ def _clock(wanted: str | None, events: Mapping[str, str]) -> str:
     return "time"
 
 
-def _units(
-    runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]
-) -> dict[str, str]:
+def _units(runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The unit of every event, in which it is in all runs; contexts have every resource."""
     found: dict[str, tuple[str, str]] = {}
     for run in runs:

@@ -8,6 +8,7 @@ import pytest
 from msbgen.errors import MeasurementError
 from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from msbgen.generate.runs import Runs
 from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, labelled, task, without
 
 KINDS = ("max_likelihood", "mean", "sample")
@@ -70,3 +71,18 @@ def test_a_run_that_lost_counts_is_left_out(runs, kind):
     assert law.residuals.run_context.tolist() == [0] * 4 + [1] * 4 + [2] * 3 + [3] * 4
     for got, wanted in zip(*(answer(m, GRID[:5], kind, n_samples=3) for m in (law, missing))):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_counter_of_some_runs_is_taken_per_time_of_these():
+    """At a cap a slower run counts no faster: misses per time are what runs have in common."""
+    rng = np.random.default_rng(2)
+    pace = np.exp(0.1 * rng.standard_normal((9, 6)))
+    counts = np.ones((9, 6, 10, 3))
+    counts[..., 1:] = 5.0 * pace[..., None, None]
+    duration = pace.copy()
+    counts[:, 0::2, :, 1], counts[:, 1::2, :, 2] = np.nan, np.nan
+    runs = Runs.of(counts, duration, GRID, 0.1 * pace, INSTRUCTIONS, 5)
+    amounts, means = runs.amounts(runs.state), runs.means(runs.state)
+    np.testing.assert_allclose(amounts[..., 1:] / amounts[..., :1], 50.0, rtol=1e-9)
+    assert np.ptp(means[..., 1] / means[..., 0]) > 1.0
+    np.testing.assert_array_equal(amounts[..., 0], means[..., 0])

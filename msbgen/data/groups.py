@@ -1,0 +1,74 @@
+"""Which counters to count in which runs, where a core counts a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msbgen.errors import ArgumentError
+
+
+def group_counters(
+    counters: Sequence[str], at_once: int, *, clock: str | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """As few groups as hold all counters, each of them at most `at_once`, the clock in every one.
+
+    Counters of one stem, as ``cache_requests`` and ``cache_misses``, share a group where they fit:
+    how counters depend is measured of those only that are counted together.  Run r of a context
+    counts group r modulo the number of groups.
+
+    Parameters
+    ----------
+    counters : sequence of str
+        All of them, each once; the clock may be among them.
+    at_once : int
+        Counters that fit at a time, the clock among them.
+    clock : str, optional
+        The counter that tells the progress of a run; none where it is the time.
+
+    Raises
+    ------
+    ArgumentError
+        Nothing to count, a counter twice, or no room for a counter beside the clock.
+
+    Examples
+    --------
+    >>> group_counters(["cycles", "l2_hits", "tlb_loads", "l2_misses"], 3, clock="instructions")
+    (('instructions', 'cycles', 'tlb_loads'), ('instructions', 'l2_hits', 'l2_misses'))
+    """
+    shared = () if clock is None else (clock,)
+    others = [name for name in counters if name not in shared]
+    if not counters or len(set(counters)) < len(counters):
+        raise ArgumentError(f"counters are {', '.join(counters)}; distinct ones are wanted.")
+    room = at_once - len(shared)
+    if room < 1:
+        raise ArgumentError(
+            f"at_once is {at_once}; {1 + len(shared)} or more is wanted"
+            + (f", as '{clock}' is in every run." if shared else ".")
+        )
+    families: dict[str, list[str]] = {}
+    for name in others:
+        families.setdefault(name.replace("-", "_").rpartition("_")[0] or name, []).append(name)
+    groups: list[list[str]] = [[] for _ in range(max(-(-len(others) // room), 1))]
+    for family in sorted(families.values(), key=len, reverse=True):
+        left = list(family)
+        while left:
+            # the fullest group that takes all of them, else the emptiest
+            fits = [g for g in groups if len(g) + len(left) <= room]
+            best = max(fits, key=len) if fits else min(groups, key=len)
+            free = room - len(best)
+            best += left[:free]
+            left = left[free:]
+    order = {name: i for i, name in enumerate(others)}
+    return tuple(
+        (*shared, *sorted(group, key=order.__getitem__))
+        for group in sorted(groups, key=lambda g: min((order[n] for n in g), default=0))
+    )
+
+
+def describe_groups(groups: Sequence[Sequence[str]]) -> list[str]:
+    """Groups in lines for a person."""
+    every = len(groups)
+    return [
+        f"run {number}, {number + every}, … of each context: {', '.join(group)}"
+        for number, group in enumerate(groups)
+    ]
