@@ -130,8 +130,8 @@ def cut(ds: xr.Dataset, ends: Floats) -> xr.Dataset:
 def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
     """2 % of the samples of every run missing; the next holds what was missed, or it is lost."""
     counts = count_array(ds)
-    there = np.isfinite(counts).any(axis=-1)
-    last = there & ~np.roll(np.isfinite(counts).any(axis=-1), -1, axis=2)
+    there = np.asarray(np.isfinite(counts).any(axis=-1))
+    last = there & ~np.roll(there, -1, axis=2)
     last[:, :, -1] = there[:, :, -1]
     gone = there & (rng.random(there.shape) < _LOST) & ~last
     if kind == "carried":
@@ -204,7 +204,7 @@ def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **
 def _whole_lenders(coarse: Floats, run_context: Any, choose: Callable[[int, Any], int]) -> Any:
     n, _, k = coarse.shape
     lender = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
-    held = np.isfinite(coarse).all(axis=1)
+    held = np.asarray(np.isfinite(coarse).all(axis=1))
     for run, q in product(range(n), range(k)):
         if not held[run, q]:
             others = np.flatnonzero(held[:, q] & (run_context == run_context[run]))
@@ -343,7 +343,7 @@ def errors_table(results: dict[str, Any]) -> str:
 
 
 def joint_table(results: dict[str, Any]) -> str:
-    """Energy distances of the joint clouds, and the error of how far beyond the limit's they are."""
+    """Energy distances of joint clouds, and the error of how far beyond the limit's they are."""
     rows = []
     for case in ("a", "b"):
         every = {task: result.get(case, {}) for task, result in results.items()}

@@ -229,12 +229,12 @@ def sharpened_trend(
     state = runs.state
     means = runs.amounts(state)
     everywhere = np.isfinite(means).all(axis=(0, 2))
-    filled = means
+    chosen = filled = means
     if not everywhere.all():
         rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
         filled = fill_means(means, rough)
-    # what was seen in every context decides on form, smoothness and caps, if there is such a bin
-    chosen = filled[:, everywhere] if everywhere.any() else filled
+        # what was seen in every context decides on form, smoothness and caps, if there is any
+        chosen = filled[:, everywhere] if everywhere.any() else filled
     trend = fit_trend(
         runs.contexts,
         chosen,

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import COMPLETE, RESERVED, make_profiles
+from msbgen.data.schema import RESERVED, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress, physical_memory
 from msbgen.measure.readers.recording import Recording

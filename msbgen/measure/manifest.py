@@ -45,7 +45,8 @@ class Entry:
     achieved : mapping of str to float
         Of the resources, where it is known.
     known : mapping of str to float
-        ``duration`` [s], ``complete`` (0 for a run that was cut), and of the names in :data:`msbgen.measure.dataset.NOTES`.
+        ``duration`` [s], ``complete`` (0 for a run that was cut), and of the names in
+        :data:`msbgen.measure.dataset.NOTES`.
     """
 
     path: Path

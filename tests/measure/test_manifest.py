@@ -61,7 +61,7 @@ def test_runs_that_were_cut_are_told(tmp_path):
     table = "file,cpu_quota [%],duration [s],complete\na.csv,20,3,0\nb.csv,100,1,1\n"
     found = read_manifest(written(tmp_path, table))
     assert [entry.known["complete"] for entry in found.entries] == [0, 1]
-    with pytest.raises(ProfileError, match="line 2: 'complete' is 0.5; 1, or 0 for a run"):
+    with pytest.raises(ProfileError, match=r"line 2: 'complete' is 0\.5; 1, or 0 for a run"):
         read_manifest(written(tmp_path, table.replace("3,0", "3,0.5")))
 
 
