@@ -206,11 +206,14 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
 
 
 _LOCAL = "msbgen.generate.centre._local_mean"
+# No error of left-out intervals is below nothing.
+_NEVER_ONE_LAW = {"msbgen.generate.placing._GAIN": 0.0}
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
-    """Another fit of the trends, of the states and of the totals."""
-    return dict.fromkeys((f"msbgen.generate.{file}.fit_trend" for file in ("runs", "centre")), fit)
+    """Another fit of the trends, of the states and of the totals; one law needs the usual one."""
+    files = (f"msbgen.generate.{file}.fit_trend" for file in ("placing", "centre"))
+    return {**dict.fromkeys(files, fit), **_NEVER_ONE_LAW}
 
 
 # What is removed: settings of the generator, and what stands in for its parts.
@@ -226,6 +229,7 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
     "trend (local mean only)": (msbgen.DEFAULT, _fitted_by(_constant)),
     "trend and local mean": (msbgen.DEFAULT, {**_fitted_by(_constant), _LOCAL: _no_departure}),
+    "one law of all intervals": (msbgen.DEFAULT, _NEVER_ONE_LAW),
     "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), {}),
     # at this ε the coupling is that of independent neighbours
     "coherent paths (independent segments)": (
@@ -331,6 +335,60 @@ def draw_contexts(program: str, every: Floats) -> Floats:
     """200 of some contexts, the same ones whenever a program is asked for."""
     rng = np.random.default_rng([2, *program.encode()])
     return every[np.sort(rng.choice(len(every), 200, replace=False))]
+
+
+# ------------------------------------------------------------------------------------- equal runs
+
+# Runs whose mean is compared with the generated one; of as many the truth is made.
+EQUAL_RUNS, RUNS_OF_TRUTH, EQUAL_CONTEXTS = (1, 2, 4, 8, 16, 32, 64), 100, 60
+
+
+def equal(program: str) -> dict:
+    """How many measured runs of a context a generated mean profile is worth.
+
+    125 contexts of ten runs are known.  In contexts drawn at random errors are nDTW (exact) to the
+    mean of a hundred runs: of the generated mean, with and without one law of all intervals, and
+    of means of n others.  Equal is the n at which these, in the mean of the contexts, err as much.
+    """
+    trace, train, every = replayed(program)
+    rng = np.random.default_rng([7, *program.encode()])
+    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, others = (replay(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
+
+    def errors(method: Method) -> Floats:
+        """Raw, scaled and of the duration, (contexts, 3)."""
+        found = msbgen.score_methods(train, truth, {"it": method})["score"].isel(method=0)
+        return found.sel(metric=["ndtw", "ndtw_scaled", "duration_error"]).values
+
+    def mean_of(runs: slice) -> Method:
+        return lambda _train, _contexts: msbgen.mean_profiles(others.isel(run=runs))
+
+    def mean_errors(n: int) -> Floats:
+        parts = [slice(i, i + n) for i in range(0, min(5 * n, RUNS_OF_TRUTH - n + 1), n)]
+        return np.mean([errors(mean_of(part)) for part in parts], axis=(0, 1))
+
+    measured = np.array([mean_errors(n) for n in EQUAL_RUNS])
+    out: dict[str, Any] = {"measured": dict(zip(map(str, EQUAL_RUNS), measured.tolist()))}
+    for name, parts in (("default/mean", {}), ("without one law of all intervals", _NEVER_ONE_LAW)):
+        with ExitStack() as stack:
+            for target, replacement in parts.items():
+                stack.enter_context(patch(target, replacement))
+            model = msbgen.fit_profiles(train)
+        own = errors(lambda _train, contexts, m=model: m.generate(contexts, kind="mean"))
+        worst = np.sort(own, axis=0)[-(len(own) // 10) :].mean(axis=0)
+        out[name] = {
+            "error": own.mean(axis=0).tolist(),
+            "worst tenth": worst.tolist(),
+            "equal": [_equal_runs(own[:, i].mean(), measured[:, i]) for i in range(2)],
+        }
+    return out
+
+
+def _equal_runs(error: float, measured: Floats) -> float:
+    """Runs whose mean errs so, by lines between logarithms; beyond, along the nearest line."""
+    y, x = np.log(measured), np.log(EQUAL_RUNS)
+    i = int(np.clip(np.searchsorted(-y, -np.log(error)) - 1, 0, len(x) - 2))
+    return float(np.exp(x[i] + (np.log(error) - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])))
 
 
 # ---------------------------------------------------------------------------------- real hardware

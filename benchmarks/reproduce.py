@@ -3,7 +3,7 @@
 ``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
 ``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
 beside their noise floors; little data; parts removed; error against the number of known contexts;
-programs replayed from their traces, thirty runs a test context.
+programs replayed from their traces, thirty runs a test context; how many runs a mean is worth.
 ``python benchmarks/reproduce.py real --data FOLDER``: the middle clock of programs measured at
 three clocks.  The last two need ``pip install msbgen[bench]``.
 ``python benchmarks/reproduce.py speed [--quick] [--only bridge generate] [--no-run]``: speed,
@@ -258,6 +258,24 @@ def fidelity_replays() -> None:
     put_into_readme("replays-programs", _per_task_table(_part(unseen, "all"), tuple(EXACT)[:2]))
 
 
+def fidelity_equal() -> None:
+    import bench_evaluate as fidelity
+
+    results = _each_task(fidelity.equal, fidelity.UNSEEN_PROGRAMS)
+    _write("fidelity-equal", {"programs": results})
+    rows = []
+    for method in ("default/mean", "without one law of all intervals"):
+        own = {p: r[method] for p, r in results.items()}
+        runs = np.array([r["equal"] for r in own.values()])
+        runs = np.concatenate([runs, np.exp(np.log(runs).mean(axis=0))[None]])
+        rows.append([f"{method}, equal runs", *(f"{a:.1f} / {b:.1f}" for a, b in runs)])
+        worst = np.array([r["worst tenth"][:2] for r in own.values()])
+        worst = np.concatenate([worst, worst.mean(axis=0)[None]])
+        rows.append([f"{method}, worst tenth", *(f"{a:.3f} / {b:.3f}" for a, b in worst)])
+    header = ["raw / scaled", *results, "mean (of runs, geometric)"]
+    put_into_readme("equal", markdown(header, rows))
+
+
 def _part(results: Mapping[str, dict], name: str) -> dict[str, dict]:
     return {program: result[name] for program, result in results.items()}
 
@@ -269,6 +287,7 @@ FIDELITY: dict[str, Callable[[], None]] = {
     "ablation": fidelity_ablation,
     "curve": fidelity_curve,
     "replays": fidelity_replays,
+    "equal": fidelity_equal,
 }
 
 

@@ -27,6 +27,7 @@ from msbgen.generate.law import Law
 from msbgen.machine import OnProgress
 from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.joint import Windows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -534,6 +535,8 @@ def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool)
     worth, trend = centre.trend.weights[kept], centre.trend
     if anew:
         trend = fit_trend(contexts[kept], means[kept], weights=worth, segments=centre.segments)
+        if centre.trend.joint:
+            trend = trend.joined(Windows.of_bins(means[kept][..., 0]))
     else:
         whole = tuple(replace(sums, contexts=contexts[kept]) for sums in trend.whole)
         trend = replace(trend, contexts=contexts[kept], whole=whole)

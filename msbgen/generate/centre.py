@@ -346,12 +346,24 @@ def _stored_trend(
         resource,
         "levels > 0",
     )
-    own = {"form": form, "coordinates": coordinates}
+    own: dict[str, NDArray[Any]] = {"form": form, "coordinates": coordinates}
     own |= {"cap_counter": counter, "cap_resource": resource}
     part = stored.part("whole_")
     if part.arrays:
         whole = _stored_trend(part, contexts, 1, q)
         own |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
+    law = stored.part("joint_")
+    if law.arrays:
+        stored.want(bool(part.arrays), stored.named("joint_parts"), "alone", "a trend of the sums")
+        parts = law.numbers("parts", (m + q, bins), within=NOT_NEGATIVE)
+        stored.want(
+            bool((contexts[:, parts[:m].any(axis=1)] > 0).all()),
+            law.named("parts"), "of a level of 0", "levels > 0",
+        )  # fmt: skip
+        own["joint_parts"] = parts
+        own["joint_width"] = law.numbers("width", (bins,), within=POSITIVE)
+        own["joint_common"] = law.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
+        own["joint_summed"] = law.numbers("summed", (q - 1,), within=(0.0, 1.0))
     return Trend.from_arrays({**arrays, **own})
 
 

@@ -128,6 +128,26 @@ def to_progress(
     return ClockedRuns(state.reshape(*batch, *state.shape[1:]), total.reshape(batch), edges, clock)
 
 
+def progress_amounts(
+    counts: ArrayLike, duration: ArrayLike, interval: ArrayLike, *, clock: int = 1
+) -> tuple[Floats, Floats]:
+    """Where the sampling intervals of runs lie on the progress clock, and what they hold.
+
+    Parameters and errors as :func:`to_progress`, runs along one axis.
+
+    Returns
+    -------
+    position : ndarray, (n, time + 1)
+        Progress at all edges, from 0 to 1; NaN throughout for a run that :func:`to_progress` has
+        no state of.
+    amounts : ndarray, (n, time, d)
+        The quantities that are not the clock [s, events]; 0 after the end of a run.
+    """
+    runs, ended = _checked_runs(counts, duration, interval, clock)
+    position, _, amounts = _amounts(runs, ended, interval, clock, None)
+    return position, amounts
+
+
 def sharpen(
     counts: ArrayLike,
     duration: ArrayLike,

@@ -29,8 +29,9 @@ from msbgen.errors import ArgumentError, check_positive, check_whole
 from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
+from msbgen.generate.placing import placed_trend
 from msbgen.generate.residuals import Residuals
-from msbgen.generate.runs import Runs, sharpened_trend
+from msbgen.generate.runs import Runs
 from msbgen.generate.streams import context_streams, stream_key
 from msbgen.machine import OnProgress, available_cores
 
@@ -181,7 +182,7 @@ class ProgressLaw:
         steps = interval / paces if (paces != 1.0).any() else interval
         runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
         step()
-        trend, state = sharpened_trend(runs, settings.segments, settings.sharpenings, step)
+        trend, state = placed_trend(runs, settings.segments, settings.sharpenings, step)
         centre = Centre.fit(
             runs,
             state,

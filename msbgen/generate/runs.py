@@ -1,12 +1,7 @@
-"""Measured runs on their progress clock, their counts placed within the sampling intervals.
-
-A trend over contexts says where within an interval counts belong, and is fitted to counts that
-are placed so: in turn, a few times.
-"""
+"""Measured runs on their progress clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,17 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.errors import MeasurementError
-from msbgen.generate.clock import lost_counts, sharpen, to_progress, uniform_knots
-from msbgen.generate.partial import expected_totals, fill_means
-from msbgen.trend.fit import Trend, fit_trend
+from msbgen.generate.clock import (
+    lost_counts,
+    progress_amounts,
+    sharpen,
+    to_progress,
+    uniform_knots,
+)
+from msbgen.generate.partial import expected_totals
+from msbgen.trend.fit import Trend
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 # Corrections of the prior by what all runs have in common, before each refit of the trend.
 _SHARED_STEPS = 6
-# Times that what no run of a context was seen to do is taken from the trend fitted with it.
-_FILLINGS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +145,14 @@ class Runs:
         """What the clock counted in each run that is used, (n,)."""
         return self.total[np.isfinite(self.total)]
 
+    @cached_property
+    def intervals(self) -> tuple[Floats, Floats]:
+        """Progress at all edges (n, times + 1), and what the intervals hold (n, times, k).
+
+        Time first where it is not the clock; nothing after the end of a run.
+        """
+        return progress_amounts(self.counts, self.duration, self.interval, clock=self.clock)
+
     def means(self, state: Floats) -> Floats:
         """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k).
 
@@ -190,8 +197,11 @@ class Runs:
         """Runs of each known context that hold each quantity, (n_known, k)."""
         return self.seen(self.state[:, :1])[:, 0]
 
-    def sharpened(self, trend: Trend) -> Floats:
-        """Amounts per bin of progress, placed in the intervals by a trend, (n, bins, k)."""
+    def sharpened(self, trend: Trend, *, shared_steps: int = _SHARED_STEPS) -> Floats:
+        """Amounts per bin of progress, placed in the intervals by a trend, (n, bins, k).
+
+        The trend is corrected by what all runs have in common, so many times.
+        """
         prior = trend.predict(self.contexts)[self.context]
         return sharpen(
             self.counts,
@@ -200,59 +210,9 @@ class Runs:
             prior,
             knots=uniform_knots(prior.shape[1]),
             clock=self.clock,
-            shared_steps=_SHARED_STEPS,
+            shared_steps=shared_steps,
             expected=self.expected,
         ).state
-
-
-def sharpened_trend(
-    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None]
-) -> tuple[Trend, Floats]:
-    """Trend of the states and the runs' states, each placed in turn by the other.
-
-    Parameters
-    ----------
-    runs : Runs
-    segments : int
-        Sums of bins by which the trend decides on caps.
-    sharpenings : int
-        Times that the trend places the counts of a sampling interval within it, and is fitted
-        again.
-    done : callable
-        Called after each fit.
-
-    Returns
-    -------
-    trend : Trend
-    state : ndarray, (n, bins, k)
-    """
-    state = runs.state
-    means = runs.amounts(state)
-    everywhere = np.isfinite(means).all(axis=(0, 2))
-    chosen = filled = means
-    if not everywhere.all():
-        rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
-        filled = fill_means(means, rough)
-        # what was seen in every context decides on form, smoothness and caps, if there is any
-        chosen = filled[:, everywhere] if everywhere.any() else filled
-    trend = fit_trend(
-        runs.contexts,
-        chosen,
-        weights=runs.weight,
-        # a cap is on a counter per time, which is a state only where time is not the clock
-        find_caps=runs.clock != 0,
-        segments=min(segments, chosen.shape[1]),
-    )
-    if not everywhere.all():
-        for _ in range(_FILLINGS):
-            trend = trend.refit(filled, weights=runs.weight)
-            filled = fill_means(means, trend)
-    done()
-    for _ in range(sharpenings):
-        state = runs.sharpened(trend)
-        trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
-        done()
-    return trend, state
 
 
 def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:

@@ -34,14 +34,14 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 @_kernel
 def throttled(free, least, width, time, share):
-    """E max(free, least X), X log-normal of mean 1 and log deviation `width`, elementwise (n,).
+    """E max(free, least X), X log-normal of mean 1 and log deviation width, elementwise (n,).
 
     share: the derivative of its logarithm to that of `free`.
     """
     for i in range(free.size):
-        d = (np.log(max(least[i], 1e-300)) - np.log(max(free[i], 1e-300))) / width
-        part = 0.5 * free[i] * math.erfc((d - 0.5 * width) * math.sqrt(0.5))
-        time[i] = part + 0.5 * least[i] * math.erfc(-(d + 0.5 * width) * math.sqrt(0.5))
+        d = (np.log(max(least[i], 1e-300)) - np.log(max(free[i], 1e-300))) / width[i]
+        part = 0.5 * free[i] * math.erfc((d - 0.5 * width[i]) * math.sqrt(0.5))
+        time[i] = part + 0.5 * least[i] * math.erfc(-(d + 0.5 * width[i]) * math.sqrt(0.5))
         share[i] = part / max(time[i], 1e-300)
 
 
@@ -155,3 +155,62 @@ def left_out(inverse, coefficients, index, ends, errors):
                 x[j] /= rows[i, i]
         start = end
     return True
+
+
+@_kernel
+def window_times(context, begin, end, times, out):
+    """Time of windows (w,) that reach over bins, of which bin j of context c takes times[c, j]."""
+    for i in range(begin.size):
+        own = times[context[i]]
+        total = 0.0
+        for j in range(int(begin[i]), min(math.ceil(end[i]), own.size)):
+            total += own[j] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
+        out[i] = total
+
+
+@_kernel
+def window_sums(context, begin, end, values, out):
+    """Add to out (n, bins) the values of windows (w,) times their overlaps with the bins."""
+    for i in range(begin.size):
+        own = out[context[i]]
+        for j in range(int(begin[i]), min(math.ceil(end[i]), own.size)):
+            own[j] += values[i] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
+
+
+@_kernel
+def window_products(context, begin, end, weight, out):
+    """Add to out[c, j, o] the weighted overlaps of windows with bin j times those with j + o."""
+    bins = out.shape[1]
+    overlap = np.empty(out.shape[2])
+    for i in range(begin.size):
+        first = int(begin[i])
+        last = min(math.ceil(end[i]), bins)
+        for j in range(first, last):
+            overlap[j - first] = min(end[i], j + 1.0) - max(begin[i], float(j))
+        for a in range(last - first):
+            own = out[context[i], first + a]
+            factor = weight[i] * overlap[a]
+            for o in range(last - first - a):
+                own[o] += factor * overlap[a + o]
+
+
+@_kernel
+def add_normal(products, jacobian, out):
+    """Add Σ_c products[c, j, o] · jacobian[c, j, a] · jacobian[c, j + o, b], upper bands.
+
+    products (n, bins, b), jacobian (n, bins, P); row j·P + a of out (bins·P, b·P) holds the entries
+    of the normal matrix from its diagonal on.
+    """
+    n, bins, most = products.shape
+    p = jacobian.shape[2]
+    for c in range(n):
+        for j in range(bins):
+            for o in range(min(most, bins - j)):
+                product = products[c, j, o]
+                if product > 0.0:
+                    other = jacobian[c, j + o]
+                    for a in range(p):
+                        factor = product * jacobian[c, j, a]
+                        row = out[j * p + a]
+                        for b in range(a if o == 0 else 0, p):
+                            row[o * p + b - a] += factor * other[b]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.trend import _kernels
 from msbgen.trend.folds import Folds
@@ -100,15 +100,16 @@ class Cap:
         return throttled(np.exp(logs, out=logs), least, self.width)
 
 
-def throttled(free: Floats, least: Floats, width: float) -> tuple[Floats, Floats]:
+def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Floats]:
     """Time E max(free, least·X), X log-normal of mean 1, and the share ∂ log t / ∂ log free.
 
-    Free and least times of any shapes that broadcast, not negative [s]; width > 0, the standard
-    deviation of log X.  Section 5.7 of the method.
+    Free and least times, not negative [s], and the standard deviation of log X, width > 0, of any
+    shapes that broadcast.  Section 5.7 of the method.
     """
-    free, least = np.broadcast_arrays(free, least)
+    free, least, deviation = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
     time, share = np.empty(free.shape), np.empty(free.shape)
-    _kernels.throttled(_flat(free), _flat(least), width, time.ravel(), share.ravel())
+    flat = _flat(free), _flat(least), _flat(deviation)
+    _kernels.throttled(*flat, time.ravel(), share.ravel())
     return time, share
 
 

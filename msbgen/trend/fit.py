@@ -26,7 +26,7 @@ scaled to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -36,6 +36,7 @@ from msbgen.errors import ArgumentError
 from msbgen.trend.caps import Cap, find_cap, held_out_time, refit_cap
 from msbgen.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 from msbgen.trend.folds import Folds
+from msbgen.trend.joint import Joint, Windows, fit_joint, left_out_times, refit_joint
 from msbgen.trend.problem import Parameters, Problem, offsets
 from msbgen.trend.search import Choice, Search, default_choice
 from msbgen.trend.smooth import FORMS, SMOOTHERS, GaussianProcess, Smoother
@@ -77,7 +78,10 @@ class Trend:
     caps : tuple of Cap
         None or one.
     whole : tuple of Trend
-        None, or that of the sums over all bins, which the time of the bins is scaled to.
+        None, or that of the sums over all bins, which the time of the bins is scaled to; under a
+        joint law of time the counters are instead, as far as it says.
+    joint : tuple of Joint
+        None, or the law of time that was fitted to all sampling intervals at once.
     """
 
     contexts: Floats
@@ -94,6 +98,7 @@ class Trend:
     coefficients: Floats
     caps: tuple[Cap, ...]
     whole: tuple[Trend, ...]
+    joint: tuple[Joint, ...]
 
     @property
     def parameters(self) -> Parameters:
@@ -136,11 +141,12 @@ class Trend:
         ArgumentError
             Contexts of another shape, or that have no place in the coordinates.
         """
-        state, throttled = self._with_caps(contexts)
-        for time, _ in throttled:
+        state, times = self._with_times(contexts)
+        for time, _ in times:
             state[..., 0] = time
-        for whole in self.whole:
-            _scale(state[..., 0], whole.predict(contexts)[..., 0])
+        if not self.joint:
+            for whole in self.whole:
+                _sum_up(state[..., :1], whole.predict(contexts)[..., :1])
         return state
 
     def free_share(self, contexts: ArrayLike) -> Floats:
@@ -149,13 +155,13 @@ class Trend:
         ∂ log t / ∂ log u of the time t by the unthrottled time u: 1 where no cap binds, 0 where
         the time is all the cap's.
         """
-        state, throttled = self._with_caps(contexts)
-        if not throttled:
+        state, times = self._with_times(contexts)
+        if not times:
             return np.ones(state.shape[:2])
-        return throttled[-1][1]
+        return times[-1][1]
 
-    def _with_caps(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
-        """State without a cap (q, bins, k); under each cap the time and its free share."""
+    def _with_times(self, contexts: ArrayLike) -> tuple[Floats, list[tuple[Floats, Floats]]]:
+        """State of a free process (q, bins, k); under a cap or law the time and its free share."""
         z = self.scaled(contexts)
         lengths, nugget = self._every_length
         if self.form == FORMS[0]:  # the unthrottled times are processes as well
@@ -174,6 +180,10 @@ class Trend:
         state = np.empty((*values.shape[1:], len(values)))
         np.maximum(values.transpose(1, 2, 0), 0.0, out=state)
         levels = np.asarray(contexts, dtype=float)
+        if self.joint:
+            (law,), (whole,) = self.joint, self.whole
+            _sum_up(state[..., 1:], whole.predict(contexts)[..., 1:], law.summed)
+            return state, [law.time(levels, state[..., 1:], self.caps)]
         return state, [
             cap.throttle(own, levels[:, cap.resource], state[..., cap.counter])
             for cap, own in zip(self.caps, rows[len(self.lengths) :])
@@ -201,7 +211,35 @@ class Trend:
         caps = tuple(refit_cap(problem, known, cap) for cap in self.caps)
         sums = amounts.sum(axis=1, keepdims=True)
         whole = tuple(trend.refit(sums, weights=worth) for trend in self.whole)
-        return _assemble(problem, known, self.coordinates, self.parameters, caps, whole)
+        trend = _assemble(problem, known, self.coordinates, self.parameters, caps, whole)
+        trend = replace(trend, joint=self.joint)
+        laws = tuple(
+            refit_joint(law, known, amounts[..., 0], trend.predict(known)[..., 1:], caps, worth)
+            for law in self.joint
+        )
+        return replace(trend, joint=laws)
+
+    def joined(self, windows: Windows) -> Trend:
+        """The trend with its time from one law that is fitted to windows of progress.
+
+        The sums of counters over the bins are means of what the bins and what a trend of the sums
+        say, weighted by how well they predict the sums of left-out contexts.
+        """
+        sums, folds = self.states.sum(axis=1, keepdims=True), Folds.of(self.contexts)
+        whole = fit_trend(self.contexts, sums, weights=self.weights, find_caps=False)
+        plain = replace(self, whole=(), joint=())
+        known = np.maximum(sums[folds.index, 0, 1:], 1e-300)
+
+        def square(trend: Trend) -> Floats:
+            predicted = np.maximum(trend.left_out(folds)[..., 1:].sum(axis=1), 1e-300)
+            return (folds.weight @ np.abs(np.log(predicted / known))) ** 2
+
+        errors = square(plain), square(whole)
+        summed = errors[0] / np.maximum(errors[0] + errors[1], 1e-300)
+        state = plain.predict(self.contexts)
+        _sum_up(state[..., 1:], whole.predict(self.contexts)[..., 1:], summed)
+        law = fit_joint(windows, self.contexts, state[..., 1:], self.caps, summed, self.weights)
+        return replace(self, whole=(whole,), joint=(law,))
 
     @cached_property
     def held_out(self) -> Floats:
@@ -211,14 +249,25 @@ class Trend:
         predict, but for the mean and limits of the logarithm.  Worked out when first asked for;
         O(n³), with a cap O(n³) per bin.
         """
-        problem = self._problem(self.states, self.weights)
-        held_out = problem.held_out(self.parameters)
-        times = [held_out_time(problem, self.contexts, cap, held_out) for cap in self.caps]
+        return self.left_out(Folds.alone(len(self.contexts)))
+
+    def left_out(self, folds: Folds) -> Floats:
+        """The same of groups of contexts that are left out together, (rows, bins, k)."""
+        problem = self._problem_of(folds)
+        left_out = problem.held_out(self.parameters)
+        if self.joint:
+            (law,), (whole,) = self.joint, self.whole
+            _sum_up(left_out[..., 1:], whole.left_out(folds)[..., 1:], law.summed)
+            counts = self.predict(self.contexts)[..., 1:]
+            known = self.contexts, self.states[..., 0], counts, self.caps, self.weights
+            left_out[..., 0] = left_out_times(law, *known, folds, left_out[..., 1:])
+            return left_out
+        times = [held_out_time(problem, self.contexts, cap, left_out) for cap in self.caps]
         for time in times:
-            held_out[..., 0] = time
+            left_out[..., 0] = time
         for whole in self.whole:
-            _scale(held_out[..., 0], whole.held_out[..., 0])
-        return held_out
+            _sum_up(left_out[..., :1], whole.left_out(folds)[..., :1])
+        return left_out
 
     def _problem(self, amounts: Floats, worth: Floats) -> Problem:
         """Of states of the known contexts, each of which is a fold."""
@@ -241,6 +290,8 @@ class Trend:
             arrays[f"cap_{name}"] = np.stack(values) if values else np.empty(0)
         for whole in self.whole:
             arrays |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
+        for law in self.joint:
+            arrays |= {f"joint_{name}": np.asarray(getattr(law, name)) for name in _JOINT_ARRAYS}
         return arrays
 
     @classmethod
@@ -253,11 +304,13 @@ class Trend:
             indices = {n: int(value.pop(n)) for n in ("counter", "resource")}
             caps.append(Cap(**indices, **scalars, **value))
         whole = {name[6:]: array for name, array in arrays.items() if name.startswith("whole_")}
+        joint = {name[6:]: np.asarray(a) for name, a in arrays.items() if name.startswith("joint_")}
         return cls(
             coordinates=tuple(COORDINATES[int(i)] for i in np.asarray(arrays["coordinates"])),
             form=FORMS[int(np.asarray(arrays["form"]))],
             caps=tuple(caps),
             whole=(cls.from_arrays(whole),) if whole else (),
+            joint=(Joint(**joint),) if joint else (),
             **{name: np.asarray(arrays[name], dtype=float) for name in _ARRAYS},
         )
 
@@ -270,6 +323,7 @@ _CAP_ARRAYS = (
     "counter", "resource", "rate", "width", "gain", "lengths", "nugget", "mean", "highest",
     "coefficients",
 )  # fmt: skip
+_JOINT_ARRAYS = ("parts", "width", "common", "summed")
 
 
 def fit_trend(
@@ -442,9 +496,11 @@ def _whole_error(
     return float(problem.folds.weight @ logs**2)
 
 
-def _scale(time: Floats, whole: Floats) -> None:
-    """Make the time of bins (q, bins), in place, add up to that of the whole (q, 1)."""
-    time *= whole / np.maximum(time.sum(axis=1, keepdims=True), 1e-300)
+def _sum_up(state: Floats, sums: Floats, share: ArrayLike = 1.0) -> None:
+    """Move sums over bins of (q, bins, j), in place, by a share (j,) towards others (q, 1, j)."""
+    own = state.sum(axis=1, keepdims=True)
+    ratio = np.divide(sums, own, out=np.ones_like(own), where=own > 0)
+    state *= np.power(ratio, np.asarray(share, dtype=float))
 
 
 def _assemble(
@@ -459,5 +515,5 @@ def _assemble(
     return Trend(
         known, problem.amounts, problem.worth, names, parameters.form, parameters.lengths,
         parameters.nugget, problem.offset, fit.mean, fit.lowest, fit.highest, fit.coefficients,
-        caps, whole,
+        caps, whole, (),
     )  # fmt: skip

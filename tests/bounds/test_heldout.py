@@ -68,10 +68,39 @@ def test_what_was_measured_at_left_out_contexts_does_not_reach_their_predictions
         assert np.array_equal(one.predicted[row], two.predicted[row]) == untouched[row]
 
 
+def with_trend(law, trend):
+    return replace(law, centre=replace(law.centre, trend=trend))
+
+
+def test_a_law_of_all_intervals_is_left_out_of_with_the_rest(task, model, grid):
+    trend = model.law.centre.trend
+    assert trend.joint
+    held = leave_out(model.law, count_array(task))
+    alone = held.left_out.sum(axis=1) == 1
+    wanted = model.law.centre.held_out.reshape(25, 5, 8, -1).sum(axis=2)
+    np.testing.assert_allclose(held.predicted[alone], wanted)
+    level = grid[:, 0] == 4.0
+    (rows,) = np.nonzero((held.left_out == level).all(axis=1))
+    states = model.law.known_states()
+    without = replace(
+        trend,
+        contexts=grid[~level],
+        whole=tuple(replace(whole, contexts=grid[~level]) for whole in trend.whole),
+    ).refit(states[~level])
+    assert not np.array_equal(without.joint[0].parts, trend.joint[0].parts)
+    others = model.law.centre.of_others(np.flatnonzero(~level), states[~level], without)
+    wanted = others.amounts(grid[level], others.log_weights(grid[level]))
+    wanted = wanted.reshape(5, 5, 8, -1).sum(axis=2)
+    np.testing.assert_allclose(held.predicted[rows], wanted)
+    measured = states[level].reshape(5, 5, 8, -1).sum(axis=2)
+    assert np.abs(np.log(held.predicted[rows] / measured))[..., 0].mean() < 0.05
+
+
 def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
     """In closed form; the parameters and the mean of the trend are those of all contexts."""
-    held, centre = leave_out(model.law, count_array(task)), model.law.centre
-    trend, states = centre.trend, model.law.known_states()
+    law = with_trend(model.law, replace(model.law.centre.trend, whole=(), joint=()))
+    held, centre = leave_out(law, count_array(task)), law.centre
+    trend, states = centre.trend, centre.trend.states
     z = trend.scaled(trend.contexts)
     for i in (0, 12, 24):
         kept = np.arange(25) != i
@@ -90,10 +119,10 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
 
 
 def test_a_trend_of_the_whole_time_is_left_out_of_with_the_rest(task, model, grid):
-    law = model.law
-    whole = fit_trend(grid, law.known_states().sum(axis=1, keepdims=True), find_caps=False)
-    trend = replace(law.centre.trend, whole=(whole,))
-    law = replace(law, centre=replace(law.centre, trend=trend))
+    trend = replace(model.law.centre.trend, joint=())
+    sums = model.law.known_states().sum(axis=1, keepdims=True)
+    whole = fit_trend(grid, sums, find_caps=False)
+    law = with_trend(model.law, replace(trend, whole=(whole,)))
     held = leave_out(law, count_array(task))
     level = grid[:, 0] == 4.0
     sums = law.known_states().sum(axis=1, keepdims=True)

@@ -47,7 +47,8 @@ def test_a_context_is_as_far_off_where_it_was_not_seen_as_where_it_was():
 
 def test_cut_runs_hardly_change_what_is_generated(whole):
     model = fit_profiles(partials.cut(partials.whole(), CUT), SMALL)
-    np.testing.assert_allclose(durations(model), durations(whole), rtol=0.01)
+    # one law of all intervals is only sought where every run is whole
+    np.testing.assert_allclose(durations(model), durations(whole), rtol=0.015)
     own = [m.generate(partials.GRID, kind="mean") for m in (model, whole)]
     for name in ("instructions", "cache_misses"):
         totals = [d[name].sum("time").values for d in own]

@@ -11,6 +11,7 @@ from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressSettings
 from msbgen.trend.caps import throttled
 from msbgen.trend.fit import Trend, fit_trend
+from msbgen.trend.joint import Windows
 from msbgen.trend.search import Choice
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
@@ -406,3 +407,26 @@ def test_looking_for_a_cap_costs_nothing_where_there_is_none():
         for look in (True, False)
     )
     assert found <= 1.02 * plain
+
+
+def test_a_joined_trend_takes_time_from_one_law_and_sums_of_counters_from_their_own_trend():
+    known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
+    state = noisy(roofline(known))
+    trend = fit_trend(known, state, segments=8)
+    joined = trend.joined(Windows.of_bins(state[..., 0]))
+    (law,), (whole,) = joined.joint, joined.whole
+    assert np.all((law.summed >= 0) & (law.summed <= 1))
+    asked = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
+    made, plain = joined.predict(asked), trend.predict(asked)
+    np.testing.assert_allclose(made[..., 0], law.time(asked, made[..., 1:], joined.caps)[0])
+    own, sums = (a[..., 1:].sum(axis=1) for a in (plain, whole.predict(asked)))
+    np.testing.assert_allclose(made[..., 1:].sum(axis=1), own * (sums / own) ** law.summed)
+    truth = roofline(asked)
+    assert np.abs(np.log(made / truth))[..., 0].mean() < 0.03
+    again = Trend.from_arrays(joined.to_arrays())
+    np.testing.assert_array_equal(again.predict(asked), made)
+    np.testing.assert_array_equal(joined.free_share(asked) <= 1.0, True)
+    # nothing is chosen anew: twice the amounts take twice the time
+    doubled = joined.refit(2 * state).predict(asked)
+    np.testing.assert_allclose(doubled / joined.refit(state).predict(asked), 2.0, rtol=0.01)
+    assert np.abs(np.log(joined.held_out / state))[..., 0].mean() < 0.06

@@ -57,9 +57,10 @@ def test_left_out_values_are_predicted_from_the_others(n, c, seed):
 def test_the_free_time_gives_the_time(free, demand, width):
     free, least = np.array([free]), np.array([free * demand])
     time, share, found, again = np.empty((4, 1))
-    _kernels.throttled(free, least, width, time, share)
+    own = np.array([width])
+    _kernels.throttled(free, least, own, time, share)
     _kernels.unthrottled(time, least, width, found)
-    _kernels.throttled(found, least, width, again, np.empty(1))
+    _kernels.throttled(found, least, own, again, np.empty(1))
     assert again[0] == pytest.approx(time[0], rel=1e-6)
     if share[0] > 1e-3:  # else many free times give the same
         assert found[0] == pytest.approx(free[0], rel=1e-5)

@@ -1,0 +1,112 @@
+"""Where counts lie within their sampling intervals, by all runs together."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from msbgen.generate.clock import to_wall_time, uniform_knots
+from msbgen.generate.placing import interval_windows, neighbours, placed_counts, placed_trend
+from msbgen.generate.runs import Runs
+from msbgen.trend.joint import Windows
+from tasks import INSTRUCTIONS, task
+
+CONTEXTS = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
+BINS, LONG = 40, 0.03
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Runs of which an interval holds two to five bins, with misses in one bin above all."""
+    counts, duration = task(CONTEXTS, 3, rare=True, interval=LONG)
+    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS)
+
+
+def in_proportion(position, amounts, prior):
+    """Amounts of one run's intervals shared out over the bins by a prior, one cell at a time."""
+    out = np.zeros(len(prior))
+    for i, amount in enumerate(amounts):
+        begin, end = len(prior) * position[i : i + 2]
+        overlap = [max(0.0, min(end, j + 1) - max(begin, j)) for j in range(len(prior))]
+        share = np.array(overlap) * prior
+        if share.sum() > 0:
+            out += amount * share / share.sum()
+    return out
+
+
+def corrected(runs, prior, near, steps):
+    """The plain iteration of one counter, (n, bins), run by run."""
+    position, amounts = runs.intervals
+    prior = prior.copy()
+    for step in range(steps + 1):
+        placed = np.array(
+            [in_proportion(p, a[:, 1], prior[c])
+             for p, a, c in zip(position, amounts, runs.context)]
+        )  # fmt: skip
+        if step < steps:
+            held = np.array([placed[runs.context == c].sum(axis=0) for c in range(len(prior))])
+            had = near @ (runs.n_runs[:, None] * prior)
+            prior *= np.divide(near @ held, had, out=np.ones_like(had), where=had > 0)
+    return placed
+
+
+def test_a_step_is_richardson_and_lucy_s_over_neighbouring_contexts(runs):
+    prior = runs.means(runs.state)[..., 1:]
+    near = np.random.default_rng(0).random((1, len(CONTEXTS), len(CONTEXTS)))
+    found = placed_counts(runs, prior, near, 1)
+    np.testing.assert_allclose(found[..., 0], corrected(runs, prior[..., 0], near[0], 1), rtol=1e-6)
+
+
+def test_steps_along_the_one_before_need_fewer(runs):
+    prior, near = runs.means(runs.state)[..., 1:], np.ones((1, len(CONTEXTS), len(CONTEXTS)))
+    found = placed_counts(runs, prior, near, 10)[..., 0]
+    plain = corrected(runs, prior[..., 0], near[0], 10)
+    burst = 30 * BINS // 50  # the bin that holds nearly all
+    shares = [(p[:, burst] / p.sum(axis=1)).mean() for p in (runs.state[..., 1], plain, found)]
+    assert shares[0] < shares[1] < shares[2]
+    # every interval keeps what was counted in it
+    np.testing.assert_allclose(found.sum(axis=1), runs.intervals[1][..., 1].sum(axis=1), rtol=1e-9)
+
+
+def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
+    trend, _ = placed_trend(runs, 8, 0, lambda: None)
+    near = neighbours(trend)
+    assert near.shape == (1, len(CONTEXTS), len(CONTEXTS))
+    np.testing.assert_array_equal(near[0].diagonal(), 1.0)
+    np.testing.assert_allclose(near[0], near[0].T)
+    assert np.all((near >= 0) & (near <= 1))
+
+
+def test_windows_take_a_run_s_speed_out(runs):
+    windows = interval_windows(runs)
+    mean = np.bincount(runs.context, runs.duration) / runs.n_runs
+    spent = np.bincount(windows.context, windows.time) / runs.n_runs
+    np.testing.assert_allclose(spent, mean)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
+    errors = iter([2.0, 1.0] if better else [1.0, 2.0])
+    with patch.object(Windows, "error", lambda *_: next(errors)):
+        trend, state = placed_trend(runs, 8, 1, lambda: None)
+    assert len(trend.joint) == better
+    assert state.shape == runs.state.shape
+
+
+def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
+    trend, state = placed_trend(runs, 8, 3, lambda: None)
+    assert trend.joint
+    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    truth = fine.means(fine.state)
+    for k in range(2):
+        off = [
+            (np.abs(s - truth).sum(axis=1) / truth.sum(axis=1))[:, k].mean()
+            for s in (runs.means(runs.state), runs.means(state), trend.predict(CONTEXTS))
+        ]
+        assert off[1] < 0.5 * off[0]
+        assert off[2] < 0.75 * off[0]
+    # runs of the trend last as long as those measured
+    made = trend.predict(CONTEXTS)
+    _, duration = to_wall_time(made, 1e7, LONG, knots=uniform_knots(BINS))
+    mean = np.bincount(runs.context, runs.duration) / runs.n_runs
+    np.testing.assert_allclose(duration, mean, rtol=0.03)
