@@ -13,6 +13,7 @@ import pytest
 
 import msbgen
 from checker import complaints
+from msbgen.data.tables import read_plan
 from msbgen.platform import record
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,6 +95,9 @@ def test_the_examples_of_a_page_run(page, few, monkeypatch):
     if page == README:
         assert names["mean"].sizes["context"] == 100
         assert names["one"].sizes["context"] == 1
+        planned = read_plan(few / "groups.csv", names["plan"].resources)
+        assert set(planned.groups) == {names["groups"]}
+        assert all(len(group) == 4 for group in names["groups"])
         assert names["answer"].duration < names["answer"].bound < 1.2 * names["answer"].duration
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msbgen.errors import ArgumentError
+
+# What tells the progress of a run where nobody says: work that was done, else CPU time.
+_CLOCKS = ("instructions", "task_clock", "cpu_clock")
 
 
 def group_counters(
@@ -63,6 +67,36 @@ def group_counters(
         (*shared, *sorted(group, key=order.__getitem__))
         for group in sorted(groups, key=lambda g: min((order[n] for n in g), default=0))
     )
+
+
+def clock_among(counters: Sequence[str], wanted: str | None = None) -> str | None:
+    """The counter that tells the progress of a run; None where time does.
+
+    Parameters
+    ----------
+    counters : sequence of str
+        As a file names them, or as a tool does: ``task_clock`` and ``task-clock`` are one.
+    wanted : str, optional
+        A counter, which may be none of these, or ``time``; ``instructions`` where they are counted,
+        else CPU time, where it is not given.
+
+    Examples
+    --------
+    >>> clock_among(["page-faults", "task-clock"]), clock_among(["task-clock"], "time")
+    ('task-clock', None)
+    """
+    plain = {_plain(name): name for name in reversed(counters)}
+    if wanted is not None:
+        return None if wanted == "time" else plain.get(_plain(wanted), wanted)
+    for first in _CLOCKS:
+        for name in counters:
+            if _plain(name) == first or _plain(name).startswith(f"{first}_"):
+                return name
+    return None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
 
 
 def describe_groups(groups: Sequence[Sequence[str]]) -> list[str]:

@@ -47,14 +47,14 @@ COUNT_UNITS, ENERGY_UNITS = "1", "J"
 # Columns that a plan, and a table of bounds, have beside the resources.
 PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
-# What it has too where the profiles count energy.
-ENERGY_BOUND = "energy_bound"
+# What a plan has too where counters are measured in groups, and bounds where energy is counted.
+GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
 # Which runs went on to their end.
 COMPLETE = "complete"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", COMPLETE, "method", "metric", "score"}
-    | {*PLAN_COLUMNS, *BOUND_COLUMNS, ENERGY_BOUND}
+    | {*PLAN_COLUMNS, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share of them are one level: what is left of
 # a decimal fraction after a detour through text, float32, or a sum of steps.

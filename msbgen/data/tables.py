@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,37 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import BOUND_COLUMNS, ENERGY_BOUND, PLAN_COLUMNS
+from msbgen.data.schema import BOUND_COLUMNS, ENERGY_BOUND, GROUPS_COLUMN, PLAN_COLUMNS
 from msbgen.errors import ProfileError
 
 # Runs of one context that nobody measures: a mistake.
 _MOST_RUNS = 1_000_000
 # Characters of a line that a sentence shows.
 _SHOWN = 60
+
+# Counters that are measured together, for each of the runs that take turns.
+Groups = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedContexts:
+    """What a table asks to measure.
+
+    Attributes
+    ----------
+    contexts : ndarray, (n_contexts, n_resources)
+    runs : ndarray of int, (n_contexts,)
+    groups : tuple of Groups
+        Of each context: run r counts group r modulo their number; none where every run is to
+        count everything.
+    lines : tuple of int
+        Where the file has them.
+    """
+
+    contexts: NDArray[np.float64]
+    runs: NDArray[np.int64]
+    groups: tuple[Groups, ...]
+    lines: tuple[int, ...]
 
 
 def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
@@ -36,15 +61,25 @@ def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDA
     Raises
     ------
     ProfileError
-        As :func:`read_planned_contexts`.
+        As :func:`read_plan`.
     """
-    return read_planned_contexts(path, resources)[0]
+    return read_plan(path, resources).contexts
 
 
 def read_planned_contexts(
     path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Read contexts and their numbers of runs from a CSV file, such as a plan.
+    """Read contexts (n_contexts, n_resources) and their numbers of runs as :func:`read_plan`."""
+    planned = read_plan(path, resources, runs)
+    return planned.contexts, planned.runs
+
+
+def read_plan(
+    path: str | os.PathLike[str], resources: Sequence[str], runs: int = 1
+) -> PlannedContexts:
+    """Read contexts, their numbers of runs and groups of counters from a CSV file, such as a plan.
+
+    A cell of the column ``counters`` has semicolons between groups and spaces within them.
 
     Parameters
     ----------
@@ -55,19 +90,18 @@ def read_planned_contexts(
 
     Returns
     -------
-    contexts : ndarray, (n_contexts, n_resources)
-        Columns in the order of `resources`.
-    runs : ndarray of int, (n_contexts,)
+    PlannedContexts
+        Columns of the contexts in the order of `resources`.
 
     Raises
     ------
     ProfileError
         No such file, another header, a line that is not numbers, a context that is listed twice,
-        no contexts.
+        groups that are none, no contexts.
     """
     name = Path(path).name
     (first, header), *rest = read_lines(path) or [(1, [])]
-    beside = [column for column in PLAN_COLUMNS if column in header]
+    beside = [column for column in (*PLAN_COLUMNS, GROUPS_COLUMN) if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
             f"{name}: line {first} is {shown(header)}; a header with the resources "
@@ -75,13 +109,18 @@ def read_planned_contexts(
         )
     seen: dict[tuple[float, ...], int] = {}
     wanted: list[int] = []
+    groups: list[Groups] = []
+    numbers = [column for column in header if column != GROUPS_COLUMN]
     for line, cells in rest:
-        values = _numbers(cells)
-        if len(values) != len(header):
+        given = dict(zip(header, cells))
+        grouped = given.pop(GROUPS_COLUMN, "")
+        values = _numbers(list(given.values())) if len(cells) == len(header) else []
+        if len(values) != len(numbers):
             raise ProfileError(
-                f"{name}: line {line} is {shown(cells)}; {len(header)} finite numbers are wanted."
+                f"{name}: line {line} is {shown(cells)}; {len(numbers)} finite numbers are wanted."
             )
-        row = dict(zip(header, values))
+        groups.append(_groups(grouped, f"{name}: line {line}"))
+        row = dict(zip(numbers, values))
         context = tuple(row[resource] for resource in resources)
         if context in seen:
             raise ProfileError(
@@ -97,7 +136,22 @@ def read_planned_contexts(
         wanted.append(int(count))
     if not seen:
         raise ProfileError(f"{name}: there are no contexts below the header; list some.")
-    return np.array(list(seen)), np.array(wanted, dtype=np.int64)
+    return PlannedContexts(
+        np.array(list(seen)), np.array(wanted, dtype=np.int64), tuple(groups), tuple(seen.values())
+    )
+
+
+def _groups(cell: str, at: str) -> Groups:
+    """Groups of counters as a plan's cell lists them; none where it is empty."""
+    if not cell:
+        return ()
+    groups = tuple(tuple(part.split()) for part in cell.split(";"))
+    if not all(group and len(set(group)) == len(group) for group in groups):
+        raise ProfileError(
+            f"{at} has counters {shown([cell])}; groups of distinct ones, as 'a b; a c', are "
+            f"wanted."
+        )
+    return groups
 
 
 def with_line(sentence: str, lines: Sequence[int]) -> str:
@@ -167,12 +221,17 @@ def plan_rows(
     runs: NDArray[np.int64],
     seconds: NDArray[np.float64],
     error: NDArray[np.float64],
+    groups: Sequence[Sequence[str]] = (),
 ) -> Iterator[list[Any]]:
-    """Rows of a plan: each context, its runs, their cost, the cost so far, the error after it."""
-    yield [*resources, *PLAN_COLUMNS]
+    """Rows of a plan: each context, its runs, their cost, the cost so far, the error after it.
+
+    Where counters are measured in groups these come last, the same in every row.
+    """
+    more = ["; ".join(map(" ".join, groups))] if groups else []
+    yield [*resources, *PLAN_COLUMNS, *([GROUPS_COLUMN] if groups else [])]
     for context, *rest in zip(contexts, runs, seconds, np.cumsum(seconds), error):
         count, cost, total, left = rest
-        yield [*map(_level, context), count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}"]
+        yield [*map(_level, context), count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}", *more]
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.data.schema import PLAN_COLUMNS
-from msbgen.data.tables import plan_rows, write_table
+from msbgen.data.groups import describe_groups
+from msbgen.data.schema import GROUPS_COLUMN, PLAN_COLUMNS
+from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.durations import has_unit, parse_seconds
 from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel
@@ -85,6 +87,9 @@ class Plan:
         well).
     again : int
         So many rows, the first ones, measure again what looks wrong.
+    groups : tuple of tuple of str
+        Counters that are measured together: run r of a context counts group r modulo their number.
+        None where every run counts everything.
     """
 
     resources: tuple[str, ...]
@@ -95,6 +100,7 @@ class Plan:
     noise: float
     calibrated: bool
     again: int = 0
+    groups: Groups = ()
 
     @property
     def pays(self) -> int:
@@ -138,21 +144,27 @@ class Plan:
         if self.pays < len(self.runs):
             spent = float(self.seconds[: self.pays].sum())
             lines.append(f"more than {self.pays} contexts ({spent:.4g} s) hardly pays")
-        return "\n".join(lines)
+        return "\n".join([*lines, *describe_groups(self.groups)])
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the plan as CSV, a row a context, in the order to measure them.
 
         Columns: the resources; ``runs``; ``seconds`` of the row and ``cumulative_seconds`` until
-        its end [s]; ``expected_error`` after it, without dimension (see `error`).
+        its end [s]; ``expected_error`` after it, without dimension (see `error`); ``counters``
+        where they are measured in groups: semicolons between groups, spaces within them.
 
         Raises
         ------
         FileExistsError
             `path` exists and `overwrite` is False.
         """
-        rows = plan_rows(self.resources, self.contexts, self.runs, self.seconds, self.error[1:])
-        write_table(rows, path, overwrite=overwrite)
+        write_table(self.rows(), path, overwrite=overwrite)
+
+    def rows(self) -> Iterator[list[Any]]:
+        """Rows of the table that :meth:`write` writes, the header first."""
+        return plan_rows(
+            self.resources, self.contexts, self.runs, self.seconds, self.error[1:], self.groups
+        )
 
 
 def plan_contexts(
@@ -166,6 +178,7 @@ def plan_contexts(
     least_runs: int = 1,
     most_runs: int = 20,
     most_contexts: int | None = None,
+    groups: Sequence[Sequence[str]] = (),
 ) -> Plan:
     """Which contexts to measure next, and how many runs each.
 
@@ -190,6 +203,10 @@ def plan_contexts(
     most_contexts : int, optional
         New and known ones together: fitting takes their number to the third power.  Time that is
         left then goes to repetitions.
+    groups : sequence of sequence of str, optional
+        Counters that fit at a time (:func:`msbgen.data.groups.group_counters`).  Each context then
+        gets rounds of runs, one a group: of rounds are the least and the most runs and the
+        expected errors.
 
     Returns
     -------
@@ -236,6 +253,8 @@ def plan_contexts(
                 f"highest levels (run_seconds), or give a number of contexts."
             )
         prior = prior_of_levels(axes, run_seconds or 1.0)
+    turns = max(len(groups), 1)
+    prior = replace(prior, cost=turns * prior.cost)  # of a round
     room = np.inf if most_contexts is None else max(most_contexts - prior.n_known, 0)
     allowed = _allowed(axes, candidates, names)
     again = np.array(_again(source, axes, allowed), dtype=np.int64)
@@ -270,7 +289,9 @@ def plan_contexts(
         # what they lower is not known: the model does not trust what it has there
         error=np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
     )
-    return _labelled(first, names, all_points(axes), prior, len(again))
+    whole = replace(first, runs=turns * first.runs)
+    named = tuple(map(tuple, groups))
+    return _labelled(whole, names, all_points(axes), prior, len(again), named)
 
 
 def _again(
@@ -361,7 +382,7 @@ def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats
             f"levels are given for {', '.join(given) or 'no resource'}; the resources are "
             f"{', '.join(names) or 'to be named'}."
         )
-    taken = [name for name in names if name in PLAN_COLUMNS]
+    taken = [name for name in names if name in (*PLAN_COLUMNS, GROUPS_COLUMN)]
     if taken:
         raise ArgumentError(f"resource '{taken[0]}' is called as a column of plans is; rename it.")
     axes = []
@@ -414,7 +435,12 @@ def _allowed(
 
 
 def _labelled(
-    design: Design, names: tuple[str, ...], platform: Floats, prior: Prior, again: int
+    design: Design,
+    names: tuple[str, ...],
+    platform: Floats,
+    prior: Prior,
+    again: int,
+    groups: Groups,
 ) -> Plan:
     return Plan(
         names,
@@ -425,4 +451,5 @@ def _labelled(
         prior.noise,
         prior.calibrated,
         again,
+        groups,
     )

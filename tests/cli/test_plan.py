@@ -6,7 +6,7 @@ import pytest
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.data.tables import read_planned_contexts
+from msbgen.data.tables import read_plan, read_planned_contexts
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 RESOURCES = ["cache_ways", "bandwidth", "frequency"]
@@ -45,6 +45,30 @@ def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen
     assert not (tmp_path / "-").exists()
 
 
+def test_counters_that_do_not_fit_into_a_run_are_planned_in_groups(tmp_path, msbgen):
+    planning = ["plan", "--levels", "virtual", "--budget", "3", "--at-once", "3", "-o", "p.csv"]
+    counters = "cycles,cpu/event=1,umask=2/,task-clock,page-faults,branches"
+    done = msbgen(*planning, "--counters", counters)
+    assert done.returncode == 0, done.stderr
+    assert "p.csv: 3 contexts, 6 runs" in done.stdout
+    assert "run 1, 3, … of each context: task-clock, page-faults, branches" in done.stdout
+    groups = ("task-clock", "cycles", "cpu/event=1,umask=2/"), (
+        "task-clock", "page-faults", "branches",
+    )  # fmt: skip
+    assert read_plan(tmp_path / "p.csv", RESOURCES).groups == (groups,) * 3
+    done = msbgen(*planning, "--counters", counters, "--clock", "cycles", "--force")
+    assert "run 0, 2, … of each context: cycles, cpu/event" in done.stdout
+
+
+def test_counters_that_were_measured_are_grouped_around_their_clock(tmp_path, msbgen):
+    replaying = ["platform", "replay", TRACES / "gzip.nc", "-o", "m.nc", "--contexts", "grid:2x2x2"]
+    assert msbgen(*replaying, "--runs", 1).returncode == 0
+    done = msbgen("plan", "m.nc", "--budget", "2", "--at-once", "2", "-o", "p.csv")
+    assert done.returncode == 0, done.stderr
+    groups = read_plan(tmp_path / "p.csv", RESOURCES).groups[0]
+    assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
@@ -53,6 +77,22 @@ def test_times_mean_the_same_in_every_unit_and_a_dash_is_stdout(tmp_path, msbgen
         (["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
         (["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
         (["--budget", "9", "--levels", "virtual", "--least-runs", "0"], 2, "'0' is not a whole"),
+        (["--budget", "9", "--levels", "virtual", "--counters", "a"], 2, "want --at-once"),
+        (["--budget", "9", "--levels", "virtual", "--at-once", "4"], 2, "say which --counters"),
+        (
+            [
+                "--budget",
+                "9",
+                "--levels",
+                "virtual",
+                "--at-once",
+                "1",
+                "--counters",
+                "cycles,instructions",
+            ],
+            2,
+            "at_once is 1; 2 or more is wanted",
+        ),
         (["none.nc", "--budget", "9"], 3, "no such file"),
         ([TRACES / "gzip.nc", "--budget", "9"], 3, "a profile file says 'msbgen-profile/1'"),
     ],

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.data.groups import describe_groups, group_counters
+from msbgen.data.groups import clock_among, describe_groups, group_counters
 from msbgen.errors import ArgumentError
 
 
@@ -43,3 +43,18 @@ def test_twelve_counters_four_at_a_time_are_told():
 def test_what_makes_no_groups_is_refused(counters, at_once, sentence):
     with pytest.raises(ArgumentError, match=sentence):
         group_counters(counters, at_once, clock="clock")
+
+
+@pytest.mark.parametrize(
+    ("counters", "wanted", "clock"),
+    [
+        (["cycles", "task-clock", "instructions:u"], None, "instructions:u"),
+        (["page-faults", "task-clock"], None, "task-clock"),
+        (["page-faults"], None, None),
+        (["instructions", "cycles"], "time", None),
+        (["instructions", "task-clock"], "task_clock", "task-clock"),
+        (["cycles"], "instructions", "instructions"),
+    ],
+)
+def test_the_clock_is_what_was_wanted_or_the_usual_one(counters, wanted, clock):
+    assert clock_among(counters, wanted) == clock

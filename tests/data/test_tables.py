@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msbgen.data.tables import plan_rows, read_contexts, read_planned_contexts, shown, write_table
+from msbgen.data.tables import (
+    plan_rows,
+    read_contexts,
+    read_plan,
+    read_planned_contexts,
+    shown,
+    write_table,
+)
 from msbgen.errors import ProfileError
 
 NAMES = ["ways", "clock"]
@@ -37,6 +44,10 @@ def path(tmp_path):
         ("ways,clock,runs\n2,1,3\n4,1,0\n", "line 3 asks for 0 runs"),
         ("ways,clock,runs\n2,1,1.5\n", "line 2 asks for 1.5 runs"),
         ("ways,clock\n2,\x1b[31m\n", r"line 2 is '2,\x1b[31m'; 2 finite numbers"),
+        ("ways,clock,counters\n2,1,a;\n", "line 2 has counters 'a;'; groups of distinct ones"),
+        ("ways,clock,counters\n2,1,a b a\n", "line 2 has counters 'a b a'; groups of distinct"),
+        ("ways,clock,counters\n2,x,a\n", "line 2 is '2,x,a'; 2 finite numbers are wanted"),
+        ("ways,clock,counters\n2,1\n", "line 2 is '2,1'; 2 finite numbers are wanted"),
         ("ways,clock\n2,\x00\n", "line 2 is '2,"),
         ("ways,clock\n" + "9" * 1000 + "\n", f"line 2 is '{'9' * 56} ...'; 2 finite numbers"),
         ("ways,clock\n" + "9" * 200_000 + "\n", "cannot be read as a table (field larger"),
@@ -64,6 +75,19 @@ def test_runs_are_what_the_table_says_or_what_the_caller_says(path):
     assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [3, 1]
     path.write_text("ways,clock\n2,1\n4,1\n")
     assert read_planned_contexts(path, NAMES, 10)[1].tolist() == [10, 10]
+
+
+def test_groups_are_of_each_context_and_what_names_none_counts_all(path):
+    groups = (("a", "cpu/event=1,umask=2/"), ("a", "c"))
+    numbers = np.ones(1), np.ones(1), np.ones(1)
+    write_table(plan_rows(NAMES, np.array([[2.0, 1.0]]), *numbers, groups), path)
+    assert read_plan(path, NAMES).groups == (groups,)
+    path.write_text("ways,counters,clock\n2,a b;a c,1\n\n4,,1\n")
+    planned = read_plan(path, NAMES, 3)
+    assert planned.groups == ((("a", "b"), ("a", "c")), ())
+    assert planned.lines == (2, 4)
+    assert planned.runs.tolist() == [3, 3]
+    assert read_contexts(path, NAMES).tolist() == [[2, 1], [4, 1]]
 
 
 def test_no_table_is_looked_for_where_there_is_no_file(tmp_path):

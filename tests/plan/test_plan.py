@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.data.schema import duration_array
-from msbgen.data.tables import read_contexts, read_planned_contexts
+from msbgen.data.tables import read_contexts, read_plan, read_planned_contexts
 from msbgen.errors import ArgumentError
 from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.model import PAPER, fit_profiles
@@ -111,6 +111,19 @@ def test_a_plan_is_written_and_replayed_with_its_runs(tmp_path):
     np.testing.assert_array_equal(read_contexts(tmp_path / "plan.csv", plan.resources), contexts)
     with pytest.raises(FileExistsError):
         plan.write(tmp_path / "plan.csv")
+
+
+def test_groups_of_counters_take_turns_in_rounds_of_runs(tmp_path):
+    groups = [("a", "b"), ("a", "c"), ("a", "d")]
+    plan = plan_contexts(LEVELS, "60s", run_seconds=0.4, overhead=2.0, groups=groups)
+    whole = plan_contexts(LEVELS, "60s", run_seconds=1.2, overhead=2.0)  # as long as a round
+    np.testing.assert_array_equal(plan.contexts, whole.contexts)
+    np.testing.assert_array_equal(plan.runs, 3 * whole.runs)
+    np.testing.assert_allclose(plan.seconds, whole.seconds)
+    np.testing.assert_allclose(plan.error, whole.error)
+    assert plan.describe().endswith("run 2, 5, … of each context: a, d")
+    plan.write(tmp_path / "plan.csv")
+    assert set(read_plan(tmp_path / "plan.csv", plan.resources).groups) == {tuple(groups)}
 
 
 @given(st.integers(1, 10**6), st.sampled_from([("s", 1), ("min", 60), ("h", 3600)]))
