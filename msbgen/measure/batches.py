@@ -10,6 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.schema import (
+    COMPLETE,
     context_table,
     counter_names,
     resource_names,
@@ -141,7 +142,8 @@ def _joined(
 ) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
     model = next(part[name] for part in parts[::-1] if name in part)
     dims = tuple(d for d in ("context", "run", "time") if d in model.dims)
-    whole = np.full([shape[d] for d in dims], np.nan, dtype=model.dtype)
+    # runs of a part that says nothing went on to their end
+    whole = np.full([shape[d] for d in dims], 1 if name == COMPLETE else np.nan, dtype=model.dtype)
     for part, there, places in zip(parts, own, slots):
         if name in part and places:
             values = part[name].transpose(*dims).values[there]

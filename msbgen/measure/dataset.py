@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.data.groups import clock_among
 from msbgen.data.schema import RESERVED, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress, physical_memory
@@ -142,7 +143,7 @@ def profile_dataset(
     if not counted:
         raise ProfileError("no event was ever counted; measure others.")
     labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
-    chosen = _clock(clock, {names[j]: events[j] for j in counted})
+    chosen = clock_of(clock, {names[j]: events[j] for j in counted})
     if chosen != "time":
         _refuse_without_clock(runs, events[names.index(chosen)])
 
@@ -203,8 +204,21 @@ def _label(event: str, unit: str) -> dict[str, str]:
     return {**label, "event_units": unit} if unit else label
 
 
-def _clock(wanted: str | None, events: Mapping[str, str]) -> str:
-    """The counter that tells the progress of a run, or time."""
+def clock_of(wanted: str | None, events: Mapping[str, str]) -> str:
+    """The counter that tells the progress of a run, or time.
+
+    Parameters
+    ----------
+    wanted : str or None
+        Counter, or event; the usual one, where it is not given.
+    events : mapping of str to str
+        The event of each counter.
+
+    Raises
+    ------
+    ProfileError
+        It is not counted.
+    """
     if wanted is not None:
         for name, event in events.items():
             plain = _MODIFIERS.sub("", event)
@@ -215,11 +229,7 @@ def _clock(wanted: str | None, events: Mapping[str, str]) -> str:
         raise ProfileError(
             f"clock '{wanted}' was not counted; {', '.join(events)} or time is wanted."
         )
-    for first in ("instructions", "task_clock", "cpu_clock"):
-        for name in events:
-            if name == first or name.startswith(f"{first}_"):
-                return name
-    return "time"
+    return clock_among(list(events)) or "time"
 
 
 def _units(runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

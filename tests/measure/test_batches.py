@@ -98,3 +98,11 @@ def test_other_resources_intervals_and_what_holds_no_runs_are_refused():
         check_batch(first, {"cpu_share": LABEL}, 0.02, "f.nc")
     with pytest.raises(ProfileError, match="holds no runs"):
         check_batch(first.isel(run=0), {"cpu_share": LABEL}, 0.01, "f.nc")
+
+
+def test_runs_of_a_part_that_says_nothing_went_on_to_their_end():
+    first = batch({10: 2})
+    first["complete"] = ("context", "run"), np.array([[0, 1]], dtype=np.int8)
+    whole = join_batches(first, batch({10: 1, 50: 1}, mark=2), "first.nc")
+    assert whole["complete"].values.tolist() == [[0, 1, 1], [1, 1, 1]]
+    validate_profiles(whole)

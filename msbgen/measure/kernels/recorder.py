@@ -39,7 +39,7 @@ class SessionRecorder:
         return {RECORDING: str(path.resolve()), CONTEXT: json.dumps(named)}
 
     def recording(
-        self, pid: int, path: Path, cores: Sequence[int], tag: str
+        self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
         """Nothing to do from outside."""
         return nullcontext()
@@ -52,7 +52,7 @@ class SessionRecorder:
             return str(error).rstrip(".")
         return None
 
-    def plan(self, cores: Sequence[int], beside: str) -> Iterator[str]:
+    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
         """What each session times."""
         plan = self._plan
         seen = len(plan.points) - plan.drawn

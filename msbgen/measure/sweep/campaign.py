@@ -9,6 +9,7 @@ from pathlib import Path
 import xarray as xr
 
 from msbgen.data.files import check_output
+from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.machine import OnProgress
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
@@ -45,10 +46,10 @@ class Measured:
             raise IncompleteError(*self.missing)
 
     def describe(self) -> list[str]:
-        """What it gave, and how its counters would do as clocks of progress, in lines."""
+        """What it gave, in which groups, what was cut, and how counters would do as clocks."""
         runs = int(self.dataset["duration"].notnull().sum())
         head = f"{self.dataset.sizes['context']} contexts, {runs} runs"
-        return [head, *describe_clocks(self.dataset)]
+        return [head, *describe_partial(self.dataset), *describe_clocks(self.dataset)]
 
 
 def measure(

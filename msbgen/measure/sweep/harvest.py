@@ -12,7 +12,7 @@ from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.dataset import Run, profile_dataset
 from msbgen.measure.readers.perf import read_perf
-from msbgen.measure.sweep.journal import DONE, Record
+from msbgen.measure.sweep.journal import DONE, Record, is_kept
 from msbgen.measure.sweep.run import describe_failure
 from msbgen.measure.sweep.spec import Spec
 
@@ -85,6 +85,7 @@ def harvest(
             duration=record["wall"],
             achieved=record["achieved"],
             notes={"cpu_time": record["cpu"], "load": record["load"], "steal": record["steal"]},
+            complete=record["outcome"] == DONE,
         )
         for record in kept
     ]
@@ -106,13 +107,13 @@ def harvest(
 def kept_runs(records: Sequence[Record]) -> list[Record]:
     """The last run of each slot, where it is one to keep."""
     last = {record["slot"]: record for record in records}
-    return [record for record in last.values() if record["outcome"] == DONE]
+    return [record for record in last.values() if is_kept(record)]
 
 
 def left_out(spec: Spec, records: Sequence[Record]) -> list[str]:
     """A sentence for each run that never succeeded."""
     last = {record["slot"]: record for record in records}
-    failed = [record for record in last.values() if record["outcome"] != DONE]
+    failed = [record for record in last.values() if not is_kept(record)]
     return [
         f"left out after {record['attempt'] + 1} attempts: {describe_failure(spec, record)}"
         for record in sorted(failed, key=lambda record: (record["context"], record["run"]))

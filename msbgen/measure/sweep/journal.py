@@ -10,8 +10,8 @@ from msbgen.data.journal import Record
 from msbgen.measure.actuators.settings import READINGS
 
 VERSION = 1
-# How a run ends that is kept.
-DONE = "done"
+# How runs end that are kept: by themselves, or by the timeout where the spec says so.
+DONE, CUT = "done", "cut"
 # No number in a journal is as large.
 _MOST = 1e18
 # What may take recordings; the first line names one, with its version.
@@ -28,7 +28,7 @@ _HELD: dict[str, dict[str, type]] = {
     "read": dict.fromkeys(("path", "after"), str),
     "run": {"slot": int, "attempt": int, "run": int, "recording": str, "context": list},
 }
-_DONE: dict[str, type] = {
+_KEPT: dict[str, type] = {
     "digest": str, "wall": float, "cpu": float, "load": float, "steal": float, "achieved": dict,
 }  # fmt: skip
 
@@ -52,6 +52,11 @@ def read_journal(path: Path) -> list[Record]:
     return journal.read_journal(path, _FORM)
 
 
+def is_kept(record: Record) -> bool:
+    """Whether the record of a run is of one that is kept."""
+    return record.get("outcome") in (DONE, CUT)
+
+
 def _is_record(record: Any) -> bool:
     """Whether a line holds all that is relied upon of its kind."""
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
@@ -60,8 +65,7 @@ def _is_record(record: Any) -> bool:
     if record["event"] == "set" and record.get("reading") not in READINGS:
         return False
     if record["event"] == "run":
-        done = record.get("outcome") == DONE
-        held = {**held, **(_DONE if done else {"outcome": str, "why": str})}
+        held = {**held, **(_KEPT if is_kept(record) else {"outcome": str, "why": str})}
     if record["event"] == "sweep" and not any(_is_a(str, record.get(r)) for r in _RECORDERS):
         return False
     return all(_is_a(kind, record.get(key)) for key, kind in held.items())

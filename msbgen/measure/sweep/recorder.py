@@ -40,16 +40,16 @@ class Recorder(Protocol):
         ...
 
     def recording(
-        self, pid: int, path: Path, cores: Sequence[int], tag: str
+        self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
-        """Within the block a held program is recorded, from these cores."""
+        """Within the block these events of a held program are recorded, from these cores."""
         ...
 
     def refusal(self, path: Path, ended: Ended) -> str | None:
         """Why the recording of a run that ended well is not kept; None where it is."""
         ...
 
-    def plan(self, cores: Sequence[int], beside: str) -> Iterator[str]:
+    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
         """What a dry run says of it, in lines."""
         ...
 
@@ -76,11 +76,11 @@ class PerfRecorder:
         return {}
 
     def recording(
-        self, pid: int, path: Path, cores: Sequence[int], tag: str
+        self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
         """Perf counts."""
-        spec = self._spec
-        return counting(pid, path, events=spec.events, interval=spec.interval, cores=cores, tag=tag)
+        interval = self._spec.interval
+        return counting(pid, path, events=events, interval=interval, cores=cores, tag=tag)
 
     def refusal(self, path: Path, ended: Ended) -> str | None:
         """Nothing counted, or cut off."""
@@ -98,7 +98,7 @@ class PerfRecorder:
             )
         return None
 
-    def plan(self, cores: Sequence[int], beside: str) -> Iterator[str]:
+    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
         """The command that counts."""
-        counted = perf_command(self._spec.events, self._spec.interval, "RECORDING.csv", "PID")
+        counted = perf_command(events, self._spec.interval, "RECORDING.csv", "PID")
         yield f"perf, on cores {list(cores)} ({beside}): {shlex.join(counted)} fd:IN,OUT"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from msbgen.data.groups import describe_groups
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.actuators.kernelfs import KernelFiles, Rehearsal, SystemFiles
 from msbgen.measure.actuators.settings import Settings
@@ -58,6 +59,8 @@ def rehearse(
         yield (
             f"  {resource.name}: {levels} {actuator.units}, by {actuator.capability().mechanism}"
         )
+    for groups in sorted(set(order.groups), key=order.groups.index):
+        yield from (f"  {line}" for line in describe_groups(groups))
     for slot in order.slots[:_SHOWN]:
         values = ", ".join(f"{r.name}={v:g}" for r, v in zip(spec.resources, slot.context))
         yield f"  run {slot.number}: {values}"
@@ -65,7 +68,8 @@ def rehearse(
         yield "  …"
     yield f"program, on cores {cores}: {shlex.join(spec.command)}"
     beside = "with it" if set(other_cores(cores)) & set(cores) else "apart from it"
-    yield from recorder.plan(other_cores(cores), beside)
+    events = order.slots[0].events or spec.events
+    yield from recorder.plan(other_cores(cores), beside, events)
     yield from _time(spec, order.contexts, order.runs)
     for actuator, level in zip(actuators, order.slots[0].context):
         actuator.apply(level)

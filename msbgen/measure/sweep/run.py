@@ -25,7 +25,7 @@ from msbgen.measure.sweep.child import (
     kill_leftovers,
     kill_session,
 )
-from msbgen.measure.sweep.journal import DONE, Record
+from msbgen.measure.sweep.journal import CUT, DONE, Record
 from msbgen.measure.sweep.means import other_cores, program_cores
 from msbgen.measure.sweep.meanwhile import Meanwhile
 from msbgen.measure.sweep.order import Slot
@@ -116,38 +116,39 @@ class Machine:
         meanwhile = Meanwhile(self._cores)
         messages = path.with_suffix(".err")
         try:
-            ended = self._recorded(path, messages, slot.context)
+            ended = self._recorded(path, messages, slot)
             outcome, why = self._judge(ended, path)
-            said = last_words(messages) if outcome != DONE else ""
+            said = last_words(messages) if why else ""
         except AttachError as error:
             return {**record, "outcome": SILENT, "why": str(error)}
         finally:
             messages.unlink(missing_ok=True)
-        if outcome != DONE:
+        if why:
             return {**record, "outcome": outcome, "why": f"{why}; it said: {said}" if said else why}
         usage = Usage(ended.wall, ended.cpu)
         achieved = {a.name: a.achieved(usage) for a in self._actuators}
         _sync(path)
         return {
-            **record, "outcome": DONE, "wall": ended.wall, "cpu": ended.cpu, "achieved": achieved,
-            **meanwhile.since(ended.cpu), "digest": digest_of(path),
+            **record, "outcome": outcome, "wall": ended.wall, "cpu": ended.cpu,
+            "achieved": achieved, **meanwhile.since(ended.cpu), "digest": digest_of(path),
         }  # fmt: skip
 
-    def _recorded(self, path: Path, messages: Path, context: Sequence[float]) -> Ended:
+    def _recorded(self, path: Path, messages: Path, slot: Slot) -> Ended:
         spec = self.spec
         with held(
             spec.command,
             folder=spec.folder,
             stdin=spec.stdin,
             stderr=messages,
-            environment={**spec.environment, **self._recorder.environment(path, context)},
+            environment={**spec.environment, **self._recorder.environment(path, slot.context)},
             tag=self._tag,
         ) as child:
             self._guard.watch_over(child.pid)
             os.sched_setaffinity(child.pid, self._cores)
             for actuator in self._actuators:
                 actuator.place(child.pid)
-            with self._recorder.recording(child.pid, path, self._others, self._tag):
+            events = slot.events or spec.events
+            with self._recorder.recording(child.pid, path, self._others, self._tag, events):
                 ended = child.run(spec.timeout, self._watch)
                 kill_session(child.pid)  # what it left running would be counted on
             self._settings.end_processes()
@@ -160,16 +161,16 @@ class Machine:
             actuator.watch()
 
     def _judge(self, ended: Ended, path: Path) -> tuple[str, str]:
-        """How a run ended, and why it is not kept."""
-        if not ended.in_time:
+        """How a run ended, and why it is not kept; empty where it is."""
+        if not ended.in_time and not self.spec.keep_cut:
             return HUNG, f"did not end within {self.spec.timeout:g} s and was killed"
-        if ended.status < 0:
+        if ended.in_time and ended.status < 0:
             return FAILED, f"was ended by {signal.Signals(-ended.status).name}"
-        if ended.status:
+        if ended.in_time and ended.status:
             missing = missing_program(self.spec) if ended.status in (126, 127) else None
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
         why = self._recorder.refusal(path, ended)
-        return (DONE, "") if why is None else (SILENT, why)
+        return (DONE if ended.in_time else CUT, "") if why is None else (SILENT, why)
 
 
 def _sync(path: Path) -> None:

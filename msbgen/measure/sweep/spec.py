@@ -30,6 +30,7 @@ from typing import Any
 
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
+from msbgen.data.tables import Groups
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.durations import parse_seconds
 from msbgen.errors import ArgumentError, ProfileError
@@ -40,7 +41,9 @@ MEANS = ("quota", "ways", "bandwidth", "clock", "memguard")
 _RESOURCE_KEYS = ("by", "levels", "period", "direction")
 _MOST = 1_000_000
 # Keys that change no run; contexts are told apart as they were read.
-_OF_NO_RUN = ("contexts", "progress", "seconds")
+_OF_NO_RUN = ("contexts", "progress", "seconds", "at_once")
+# Keys that journals begun before them do not know: told only where they are given.
+_LATER = ("keep_cut",)
 # Events in whose place perf counts others.
 _SEVERAL = re.compile(r"[*?{,]")
 
@@ -105,8 +108,13 @@ class Spec:
         Of the order of all runs.
     cores : tuple of int
         That the program is pinned to; the last one of ours, where none is given.
+    at_once : int or None
+        Events that fit into a run, the clock of progress among them: groups of them take turns; a
+        plan's own groups come before.  Every run counts all, where it is not given.
     cooldown, timeout : float
         Pause before each run, and longest duration of one [s].
+    keep_cut : bool
+        Whether runs that the timeout ended are kept, as cut ones, in the place of trying again.
     seconds : float or None
         How long a run takes at the highest levels, about: for the time that a dry run tells [s].
     """
@@ -126,14 +134,27 @@ class Spec:
     retries: int = 1
     seed: int = 0
     cores: tuple[int, ...] = ()
+    at_once: int | None = None
     cooldown: float = 0.0
     timeout: float = 600.0
+    keep_cut: bool = False
     seconds: float | None = None
 
-    def digest(self, contexts: Sequence[Sequence[float]], runs: Sequence[int]) -> str:
-        """What tells runs of this spec, with its contexts, from those of every other one."""
-        given = {key: value for key, value in asdict(self).items() if key not in _OF_NO_RUN}
-        whole = [given, [list(row) for row in contexts], [int(n) for n in runs]]
+    def digest(
+        self,
+        contexts: Sequence[Sequence[float]],
+        runs: Sequence[int],
+        groups: Sequence[Groups] = (),
+    ) -> str:
+        """What tells runs of this spec, with contexts and groups, from those of every other one."""
+        given = {
+            key: value
+            for key, value in asdict(self).items()
+            if key not in _OF_NO_RUN and not (key in _LATER and not value)
+        }
+        whole: list[Any] = [given, [list(row) for row in contexts], [int(n) for n in runs]]
+        if any(groups):
+            whole.append(groups)
         return hashlib.blake2b(
             json.dumps(whole, sort_keys=True).encode(), digest_size=16
         ).hexdigest()
@@ -187,8 +208,10 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
         retries=read.whole("retries", 1),
         seed=read.whole("seed", 0),
         cores=read.cores("cores"),
+        at_once=read.whole("at_once", 1, least=1) if "at_once" in content else None,
         cooldown=read.seconds("cooldown", 0.0),
         timeout=read.seconds("timeout", 600.0, least=0.01),
+        keep_cut=read.flag("keep_cut"),
         seconds=read.seconds("seconds", 0.0) or None,
     )
 
@@ -299,6 +322,13 @@ class Reader:
         value = self._table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
             raise self._refuse(key, f"a whole number from {least} to {_MOST}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """Yes or no; no where it is not given."""
+        value = self._table.get(key, False)
+        if not isinstance(value, bool):
+            raise self._refuse(key, "true or false")
         return value
 
     def seconds(self, key: str, default: float, least: float = 0.0) -> float:

@@ -21,7 +21,7 @@ from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
 from msbgen.measure.actuators.settings import Settings, pending
-from msbgen.measure.sweep.journal import DONE, VERSION, Journal, Record
+from msbgen.measure.sweep.journal import VERSION, Journal, Record, is_kept
 from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Order, Slot, order_of
 from msbgen.measure.sweep.probe import check_machine, describe_machine
@@ -140,7 +140,7 @@ def sweep(
     except BaseException:
         if not resume:
             _forget_nothing(journal, places)
-        kept = sum(r["event"] == "run" and r["outcome"] == DONE for r in journal.records)
+        kept = sum(r["event"] == "run" and is_kept(r) for r in journal.records)
         if kept:
             _log.warning("%s: %d runs are kept; go on with --resume", places.journal, kept)
         raise
@@ -233,8 +233,8 @@ def _waiting(
                     f"number {number} of this sweep; restore a copy."
                 )
             tried[number] = tried.get(number, 0) + 1
-            done[number] = record["outcome"] == DONE and _intact(record, places)
-            if record["outcome"] == DONE and not done[number]:
+            done[number] = is_kept(record) and _intact(record, places)
+            if is_kept(record) and not done[number]:
                 _log.warning("%s was lost or changed; its run is made again", record["recording"])
                 tried[number] = 0
     return [
@@ -265,7 +265,7 @@ def _make_runs(
         for attempt in range(attempts, machine.spec.retries + 1):
             record = machine.run(slot, attempt)
             journal.append(record)
-            if record["outcome"] == DONE:
+            if is_kept(record):
                 break
             _log.warning("%s", describe_failure(machine.spec, record))
         made += 1

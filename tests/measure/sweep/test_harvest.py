@@ -70,6 +70,16 @@ def test_the_last_attempt_counts(recordings):
     ]
 
 
+def test_runs_that_were_cut_are_said_to_be(recordings):
+    records = [record(0, 25.0, 0, "cut"), record(1, 25.0, 1), record(2, 50.0, 0)]
+    del records[0]["why"]
+    assert [r["slot"] for r in kept_runs(records)] == [0, 1, 2]
+    assert left_out(ONE, records) == []
+    dataset, _ = harvest(ONE, records, recordings, LABELS, ABOUT)
+    validate_profiles(dataset)
+    assert dataset["complete"].values.tolist() == [[0, 1], [1, 1]]
+
+
 def test_nothing_kept_is_nothing_written(recordings):
     with pytest.raises(IncompleteError) as caught:
         harvest(ONE, [record(0, 25.0, 0, "failed")], recordings, LABELS, ABOUT)

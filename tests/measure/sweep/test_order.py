@@ -1,5 +1,7 @@
 """Which runs, in which order."""
 
+import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -62,3 +64,53 @@ def test_levels_that_the_spec_does_not_list_are_refused(tmp_path):
     path.write_text("a,b\n50,1\n60,1\n")
     with pytest.raises(ProfileError, match=r"a is 60, which is none of its levels \(10, 50, 100\)"):
         order_of(spec(resources=TWO, contexts=str(path)))
+
+
+FIVE = ("instructions", "cycles", "l2-hits", "l2-misses", "branches")
+
+
+def test_runs_of_a_context_take_turns_in_groups():
+    order = order_of(spec(resources=TWO, runs=4, events=FIVE, at_once=3))
+    groups = ("instructions", "cycles", "branches"), ("instructions", "l2-hits", "l2-misses")
+    assert order.groups == (groups,) * 6
+    assert all(slot.events == groups[slot.run % 2] for slot in order.slots)
+    with pytest.raises(ProfileError, match="at_once is 1; 2 or more is wanted"):
+        order_of(spec(resources=TWO, events=FIVE, at_once=1))
+
+
+def test_a_plan_brings_its_own_groups_by_either_name(tmp_path):
+    path = tmp_path / "plan.csv"
+    path.write_text(
+        "a,b,runs,counters\n50,2,3,instructions l2_hits;l2-misses instructions\n10,1,2,\n"
+    )
+    planned = spec(resources=TWO, contexts=str(path), events=FIVE)
+    first = ("instructions", "l2-hits"), ("l2-misses", "instructions")
+    assert order_of(planned).groups == (first, ())
+    events = {(slot.context, slot.run): slot.events for slot in order_of(planned).slots}
+    assert [events[(50.0, 2.0), run] for run in range(3)] == [*first, first[0]]
+    assert events[(10.0, 1.0), 1] == ()
+    both = order_of(replace(planned, at_once=3))
+    assert both.groups[0] == first
+    assert len(both.groups[1]) == 2
+    assert len({order_of(planned).digest, both.digest}) == 2
+
+
+@pytest.mark.parametrize(
+    ("counters", "sentence"),
+    [
+        ("instructions l3", "line 2 counts 'l3', which is no event of the spec; one of instr"),
+        ("cycles;instructions l2-hits", "line 2 counts cycles without 'instructions', the clock"),
+    ],
+)
+def test_groups_that_cannot_be_measured_are_refused(tmp_path, counters, sentence):
+    path = tmp_path / "plan.csv"
+    path.write_text(f"a,b,counters\n50,2,{counters}\n")
+    with pytest.raises(ProfileError, match=re.escape(sentence)):
+        order_of(spec(resources=TWO, contexts=str(path), events=FIVE))
+
+
+def test_time_is_in_every_group(tmp_path):
+    path = tmp_path / "plan.csv"
+    path.write_text("a,b,counters\n50,2,cycles;l2-hits\n")
+    one = spec(resources=TWO, contexts=str(path), events=FIVE, progress="time")
+    assert order_of(one).groups == ((("cycles",), ("l2-hits",)),)

@@ -45,13 +45,13 @@ class Own:
     def environment(self, path, context):
         return {"WHERE": str(path.resolve()), "WAYS": f"{context[0]:g}"}
 
-    def recording(self, pid, path, cores, tag):
+    def recording(self, pid, path, cores, tag, events):
         return nullcontext()
 
     def refusal(self, path, ended):
         return None if path.is_file() and path.read_text() else "nothing was written"
 
-    def plan(self, cores, beside):
+    def plan(self, cores, beside, events):
         yield "own"
 
 

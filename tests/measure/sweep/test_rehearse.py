@@ -33,6 +33,15 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     assert f"rmdir {group}" in undo
 
 
+def test_groups_of_events_are_listed(tmp_path):
+    events = ("task-clock", "page-faults", "context-switches")
+    said = list(rehearse(spec(events=events, at_once=2), machine(tmp_path)))
+    assert said[2] == "  run 0, 2, … of each context: task-clock, page-faults"
+    assert said[3] == "  run 1, 3, … of each context: task-clock, context-switches"
+    (command,) = [line for line in said if line.startswith("perf, ")]
+    assert "page-faults" not in command or "context-switches" not in command
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

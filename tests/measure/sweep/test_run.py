@@ -11,7 +11,7 @@ from fake_kernel import RESCTRL
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.sweep.child import tagged
-from msbgen.measure.sweep.journal import DONE
+from msbgen.measure.sweep.journal import CUT, DONE
 from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.run import (
@@ -102,6 +102,22 @@ def test_a_run_that_hangs_is_ended_in_time(made):
     assert record["outcome"] == HUNG
     assert "did not end within 0.3 s" in record["why"]
     assert not processes("67.25")
+
+
+def test_a_run_that_is_cut_is_kept_until_then_where_the_spec_says_so(made, tmp_path):
+    busy = "while :; do :; done"
+    record = made("/bin/sh", "-c", busy, timeout=0.2, keep_cut=True)
+    assert record["outcome"] == CUT
+    assert 0.2 <= record["wall"] < 1
+    assert digest_of(tmp_path / "recordings" / record["recording"]) == record["digest"]
+    assert made("/bin/sh", "-c", "exit 7", keep_cut=True)["outcome"] == FAILED
+
+
+def test_a_run_counts_the_events_of_its_slot(made, tmp_path):
+    record = made(slot=Slot(0, (4.0,), 1, ("page-faults",)))
+    text = (tmp_path / "recordings" / record["recording"]).read_text()
+    assert "page-faults" in text
+    assert "task-clock" not in text
 
 
 def test_children_that_outlive_their_program_are_ended(made):

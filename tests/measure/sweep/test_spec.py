@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import msbgen
 from msbgen.errors import ProfileError
 from msbgen.measure.sweep.spec import Resource, Spec, read_spec
+from sweeping import spec
 
 LEAST = 'command = ["xz", "-k", "f"]\n[resources.cpu_share]\nby = "quota"\nlevels = [100, 25]\n'
 
@@ -63,8 +64,10 @@ warmups = 2
 retries = 4
 seed = 9
 cores = [0, 2]
+at_once = 2
 cooldown = 0.5
 timeout = "2min"
+keep_cut = true
 seconds = "1.5s"
 environment = {A = "b"}
 [resources.ways]
@@ -99,8 +102,10 @@ levels = [50.5]
         retries=4,
         seed=9,
         cores=(0, 2),
+        at_once=2,
         cooldown=0.5,
         timeout=120.0,
+        keep_cut=True,
         seconds=1.5,
     )
 
@@ -117,6 +122,8 @@ WRONG = {
     "events = []": "'events' is []; a list of distinct names",
     "events = ['a', 'a']": "'events' is",
     "events = 'a'": "'events' is 'a'",
+    "at_once = 0": "'at_once' is 0; a whole number from 1",
+    "keep_cut = 1": "'keep_cut' is 1; true or false is wanted",
     "cores = [-1]": "'cores' is [-1]; a list of distinct core numbers",
     "cores = [0, 0]": "'cores' is [0, 0]",
     "folder = 'none'": "which is none; an existing one is wanted",
@@ -213,3 +220,17 @@ def test_what_changes_no_run_may_be_changed(write):
     assert spec.digest([[25]], [1]) == more.digest([[25]], [1])
     other = read_spec(write(f"timeout = 3\n{LEAST}"))
     assert spec.digest([[25]], [1]) != other.digest([[25]], [1])
+
+
+def test_journals_of_before_there_were_groups_and_cut_runs_are_gone_on_with():
+    """The digest of a plain spec is what it was."""
+    one = spec(resources=(Resource("cache_ways", "ways", (2.0, 4.0)),), timeout=3.0)
+    assert one.digest([[2.0], [4.0]], [1, 2], ((), ())) == "41aa00220d3f411aff0e3eb2e2e6bbd3"
+
+
+def test_groups_and_keeping_cut_runs_make_other_runs():
+    whole, cut = spec(), spec(keep_cut=True)
+    groups = (("a", "b"), ("a", "c"))
+    digests = {one.digest([[2]], [4], g) for one in (whole, cut) for g in ((), (groups,))}
+    assert len(digests) == 4
+    assert spec(at_once=3).digest([[2]], [4], (groups,)) in digests  # its groups tell

@@ -287,6 +287,37 @@ def test_failed_runs_are_tried_again_and_the_rest_is_written(kernel, out, tmp_pa
     assert runs(out) == before  # as often as the spec allows
 
 
+def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel, out, tmp_path):
+    """Two ways never end; a sweep that was interrupted goes on as it began."""
+    group = f"{kernel.at(RESCTRL)}/msbgen-*/schemata"
+    script = f"grep -q 'L3:0=3;' {group} && while :; do :; done; {WORK[2]}"
+    plan = tmp_path / "plan.csv"
+    counters = "task_clock page_faults; task_clock context_switches"
+    plan.write_text(f"cache_ways,runs,counters\n2,2,{counters}\n8,2,{counters}\n")
+    one = spec(
+        "/bin/sh", "-c", script, contexts=str(plan), timeout=0.3, keep_cut=True,
+        events=("task-clock", "page-faults", "context-switches"),
+    )  # fmt: skip
+
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(one, out, files=kernel, progress=stop)
+    measured = measure(one, out, files=kernel, resume=True)
+    assert measured.missing == []
+    assert [r["slot"] for r in runs(out)] == [0, 1, 2, 3]
+    data = read_profiles(out)
+    assert data["complete"].values.tolist() == [[0, 0], [1, 1]]
+    held = data["page_faults"].notnull().any("time").values
+    assert held.tolist() == [[True, False], [True, False]]
+    assert data["task_clock"].notnull().any("time").values.all()
+    text = "\n".join(measured.describe())
+    assert "cut       2 of 4 runs were ended early" in text
+    assert "task_clock in every run" in text
+
+
 def test_if_no_run_succeeds_nothing_is_written(kernel, out):
     with pytest.raises(IncompleteError, match="no run succeeded"):
         measure(spec("false", retries=0), out, files=kernel)
