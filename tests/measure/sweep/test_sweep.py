@@ -295,7 +295,7 @@ def test_what_is_planned_in_groups_is_measured_so_and_what_is_cut_is_kept(kernel
     counters = "task_clock page_faults; task_clock context_switches"
     plan.write_text(f"cache_ways,runs,counters\n2,2,{counters}\n8,2,{counters}\n")
     one = spec(
-        "/bin/sh", "-c", script, contexts=str(plan), timeout=0.3, keep_cut=True,
+        "/bin/sh", "-c", script, contexts=str(plan), timeout=1.5, keep_cut=True,
         events=("task-clock", "page-faults", "context-switches"),
     )  # fmt: skip
 
@@ -376,7 +376,7 @@ def test_a_full_disk_stops_it_and_it_goes_on_later(undisturbed, kernel, out, mon
         nonlocal full
         full = done >= 2
 
-    monkeypatch.setattr("msbgen.measure.sweep.journal.os.write", fill)
+    monkeypatch.setattr("msbgen.data.journal.os.write", fill)
     with pytest.raises(OSError, match="No space left") as caught:
         measure(spec(), out, files=kernel, progress=after)
     assert caught.value.filename == str(out.with_suffix(".journal"))
