@@ -284,10 +284,11 @@ class ConfigurationModel(Parameters):
         while len(given) < min(_MOST_KNOWN, n - 1):
             given.append(self._with_next(given[-1], np.setdiff1d(tried, given[-1])))
         noises = NOISES if self.noise is None else (self.noise_,)
-        self._smooth = np.zeros((2 * n, 2 * n))
+        self._smooth: Floats = np.zeros((2 * n, 2 * n))
         least = self._log_error(given[1:])
         for departure, reach in product(DEPARTURES, REACHES):
-            smooth = departure**2 * np.kron(np.eye(2), _alike(levels, reach))
+            alike = departure**2 * _alike(levels, reach)
+            smooth: Floats = np.asarray(np.kron(np.eye(2), alike), dtype=np.float64)
             self._left_out = [(likely.departing(smooth), rows) for likely, rows in plain]
             for noise in noises:
                 before, self.noise_ = self.noise_, noise
