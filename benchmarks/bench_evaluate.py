@@ -206,14 +206,17 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
 
 
 _LOCAL = "msbgen.generate.centre._local_mean"
-# No error of left-out intervals is below nothing.
-_NEVER_ONE_LAW = {"msbgen.generate.placing._GAIN": 0.0}
+_NEVER_ONE_LAW = {"msbgen.generate.placing._is_worth_it": lambda joined, trend: False}
+
+
+def _trends(fit: Any) -> dict[str, Any]:
+    """Another fit of the trends, of the states and of the totals."""
+    return {f"msbgen.generate.{file}.fit_trend": fit for file in ("placing", "centre")}
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
-    """Another fit of the trends, of the states and of the totals; one law needs the usual one."""
-    files = (f"msbgen.generate.{file}.fit_trend" for file in ("placing", "centre"))
-    return {**dict.fromkeys(files, fit), **_NEVER_ONE_LAW}
+    """The same where states are counts a progress; one law of all intervals needs the usual one."""
+    return {**_trends(fit), **_NEVER_ONE_LAW}
 
 
 # What is removed: settings of the generator, and what stands in for its parts.
@@ -221,7 +224,7 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "nothing": (msbgen.DEFAULT, {}),
     "progress clock (wall time instead)": (
         replace(msbgen.DEFAULT, clock="time"),
-        _fitted_by(_without_caps),
+        _trends(_without_caps),
     ),
     "log coordinates (linear instead)": (msbgen.DEFAULT, _fitted_by(_linear)),
     "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fitted_by(_fixed_metric)),

@@ -53,7 +53,7 @@ def test_every_part_is_measured_written_and_drawn(small):
         if split == "rows":
             assert error["looking up another row"] < 0.05 < error["median per source"]
     page = (small / "README.md").read_text(encoding="utf-8")
-    for part in (*relative.SPLITS, "intervals", "crosswise", "ablations", "timing"):
+    for part in (*relative.SPLITS, "crosswise", "ablations", "timing"):
         table = page.partition(f"<!-- results: relative-{part} -->")[2].partition("<!-- end -->")[0]
         assert table.count("\n|") > 2, part
     assert (small / "relative.png").stat().st_size > 10_000

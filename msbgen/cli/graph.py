@@ -243,19 +243,11 @@ def read_device(device: str) -> Device:
 def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     """Contexts that a source names, those without a core left out where it lists none itself."""
     from msbgen.data import devices, tables
-    from msbgen.errors import ArgumentError, ProfileError
 
     table = shared.contexts(source, device.levels)
     if shared.is_file(source):
-        path = Path(source)
-        try:
+        with tables.rows_of(source):
             return devices.check_contexts(device, table)
-        except ArgumentError as error:
-            sentence = str(error)
-            if path.suffix != ".nc":
-                lines = [line for line, _ in tables.read_lines(path)[1:]]
-                sentence = tables.with_line(sentence, lines)
-            raise ProfileError(f"{path.name}: {sentence}") from None
     return devices.check_contexts(
         device, table[table[:, : 2 * len(device.clusters) : 2].any(axis=1)]
     )

@@ -6,6 +6,7 @@ import csv
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import BOUND_COLUMNS, ENERGY_BOUND, GROUPS_COLUMN, PLAN_COLUMNS
-from msbgen.errors import ProfileError
+from msbgen.errors import ArgumentError, ProfileError
 
 # Runs of one context that nobody measures: a mistake.
 _MOST_RUNS = 1_000_000
@@ -160,6 +161,25 @@ def with_line(sentence: str, lines: Sequence[int]) -> str:
     if not found:
         return sentence
     return sentence.replace(found[0], f"line {lines[int(found[1])]}", 1)
+
+
+@contextmanager
+def rows_of(path: str | os.PathLike[str]) -> Iterator[None]:
+    """While rows of a file are checked: what is wrong with one is an error of the file.
+
+    Raises
+    ------
+    ProfileError
+        In place of an ArgumentError; where the file is a table, a run or context has its line.
+    """
+    path = Path(path)
+    try:
+        yield
+    except ArgumentError as error:
+        sentence = str(error)
+        if path.suffix != ".nc":
+            sentence = with_line(sentence, [line for line, _ in read_lines(path)[1:]])
+        raise ProfileError(f"{path.name}: {sentence}") from None
 
 
 def read_lines(path: str | os.PathLike[str], separator: str = ",") -> list[tuple[int, list[str]]]:

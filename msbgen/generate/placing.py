@@ -98,7 +98,12 @@ def placed_trend(
     joined, placed = joined_trend(runs, spread)
     seen, folds = interval_windows(runs), Folds.of(runs.contexts)
     errors = [seen.error(t.left_out(folds)[..., 0], folds) for t in (trend, joined)]
-    return (joined, placed) if errors[1] < _GAIN * errors[0] else (trend, state)
+    return (joined, placed) if _is_worth_it(errors[1], errors[0]) else (trend, state)
+
+
+def _is_worth_it(joined: float, trend: float) -> bool:
+    """Whether one law of all intervals meets those left out clearly better than the trend."""
+    return joined < _GAIN * trend
 
 
 def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
