@@ -42,6 +42,9 @@ _CAP_GAIN = 0.75
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
 # A rate above this share of that of a cap is at it.
 _NEAR_RATE = 0.85
+# The lowest levels of a resource, where a cap binds first: a share of the contexts.  At a cap a
+# counter differs this many times more between bins than its rate does.
+_LOWEST, _STEADY = 0.2, 5.0
 # How far the search goes: of the width of the knee, the length scales, the nugget.
 _WIDTH_RANGE, _LENGTH_RANGE, _NUGGET_RANGE = (0.02, 1.0), (0.1, 8.0), (1e-5, 0.1)
 
@@ -172,7 +175,8 @@ def find_cap(
 def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
     """Where bins run at a rate at which bins pile up, whatever caps it, (n, bins).
 
-    Contexts (n, m) as levels; amounts (n, bins, k), time first.
+    Contexts (n, m) as levels; amounts (n, bins, k), time first.  Bins pile up in the time of all
+    contexts, or where a cap that binds in a few would show: at the lowest levels of a resource.
     """
     time = amounts[..., 0]
     near = np.zeros(time.shape, dtype=bool)
@@ -183,9 +187,9 @@ def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
             continue
         for counter in np.moveaxis(amounts[..., 1:], -1, 0):
             ratio = counter / time / level[:, None]
-            rate = _pile_up(ratio, time / time.sum())
-            if rate > 0:
-                near |= ratio > _NEAR_RATE * rate
+            for rate in (_pile_up(ratio, time / time.sum()), _pile_up_below(counter, time, level)):
+                if rate > 0:
+                    near |= ratio > _NEAR_RATE * rate
     return near
 
 
@@ -408,3 +412,27 @@ def _pile_up(ratio: Floats, weight: Floats) -> float:
         if above <= 0.005:
             return rate if near >= 0.03 and rate > 0 else 0.0
     return 0.0
+
+
+def _pile_up_below(counter: Floats, time: Floats, level: Floats) -> float:
+    """Rate per level at which bins pile up in the contexts of the lowest levels, 0 if none is.
+
+    Counter and time (n, bins) at levels (n,).  Each context weighs the same: slow clocks take most
+    of the time, and no cap binds there.  In so few contexts the highest rate may be that of the
+    fastest: at a cap, bins that count more take longer, and their rates stay the same.
+    """
+    low = level <= np.quantile(level, _LOWEST, method="lower")
+    counter, time = counter[low], time[low]
+    ratio, weight = counter / time / level[low, None], time / time.sum(axis=1, keepdims=True)
+    rate = _pile_up(ratio, weight / len(weight))
+    if rate == 0:
+        return 0.0
+    at = ratio > _NEAR_RATE * rate
+    wanted = _STEADY * _spread(np.log(ratio[at]), weight[at])
+    return rate if _spread(np.log(counter[at]), weight[at]) > wanted else 0.0
+
+
+def _spread(values: Floats, weight: Floats) -> float:
+    """Weighted standard deviation, both (some,)."""
+    apart = values - np.average(values, weights=weight)
+    return float(np.sqrt(np.average(apart**2, weights=weight)))

@@ -160,3 +160,35 @@ def test_a_slow_context_is_named_among_partial_measurements(clean, spoil):
     assert doubt_contexts(spoil(clean.copy(deep=True))) == []
     (sentence,) = doubt_contexts(spoil(spoilt(clean, slow=[(9, 2.0)])))
     assert f"context 9 (cache_ways={clean['cache_ways'].values[9]:g}" in sentence
+
+
+def throttled_runs(slowed=()):
+    """Three runs in 25 contexts; a cap binds in that of least bandwidth and fastest clock.
+
+    The contexts `slowed` took 1.6 times as long.
+    """
+    rng = np.random.default_rng(0)
+    contexts = np.array(
+        [(b, f) for b in (1.0, 2.0, 4.0, 8.0, 16.0) for f in (0.05, 0.1, 0.2, 0.4, 2.0)]
+    )
+    misses, runs = rng.permutation(np.geomspace(200.0, 3000.0, 100)), []
+    for i, (bandwidth, clock) in enumerate(contexts):
+        time = np.maximum(0.5 / clock + 1e-4 * misses, misses / (1500.0 * bandwidth))
+        time *= 1.6 if i in slowed else 1.0
+        for _ in range(3):
+            ends = np.append(0.0, np.cumsum(time * np.exp(0.01 * rng.standard_normal())))
+            seen = np.append(np.arange(0.0, ends[-1], 0.5), ends[-1])
+            work = np.interp(seen, ends, np.linspace(0.0, 1e6, 101))
+            missed = np.interp(seen, ends, np.append(0.0, np.cumsum(misses)))
+            runs.append((np.diff(np.column_stack([work, missed]), axis=0), ends[-1]))
+    longest = max(len(counts) for counts, _ in runs)
+    counts = np.full((len(runs), longest, 2), np.nan)
+    for row, (own, _) in zip(counts, runs):
+        row[: len(own)] = own
+    duration = np.array([d for _, d in runs]).reshape(25, 3)
+    return counts.reshape(25, 3, longest, 2), duration, contexts, 0.5, 1
+
+
+def test_a_corner_at_a_cap_is_not_slow_but_a_slow_context_is():
+    assert not find_faults(*throttled_runs())
+    assert told(find_faults(*throttled_runs(slowed=(12,)))) == {("slow", 12)}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from msbgen.trend.caps import find_cap, held_out_time, refit_cap, throttled, unthrottled
+from msbgen.trend.caps import at_caps, find_cap, held_out_time, refit_cap, throttled, unthrottled
 from msbgen.trend.coordinates import Coordinates
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import Parameters, Problem, offsets
@@ -182,3 +182,30 @@ def test_left_out_times_know_nothing_of_themselves(capped):
     moved = np.abs(np.log(changed / time)).max(axis=1)
     # only through the mean of all contexts, which the line gives back
     assert moved[6] < 0.02 < moved.max()
+
+
+# ------------------------------------------------------------------ who is at a cap
+
+
+def ramp(contexts, misses):
+    """Misses (bins,) at most 1,500 × bandwidth a second, on clocks of which most are slow."""
+    level, clock = contexts[:, :1], contexts[:, 1:]
+    time = np.maximum(0.5 / clock + 1e-4 * misses, misses / (1500.0 * level))
+    return np.stack([time, np.broadcast_to(misses, time.shape)], axis=2)
+
+
+SLOW_CLOCKS = grid(BANDWIDTH, [0.05, 0.1, 0.2, 0.4, 2.0])
+
+
+def test_a_cap_that_binds_in_the_fastest_context_alone_is_seen():
+    misses = np.geomspace(200.0, 3000.0, 24)
+    near = at_caps(SLOW_CLOCKS, noisy(ramp(SLOW_CLOCKS, misses)))
+    corner = np.flatnonzero((SLOW_CLOCKS == [1.0, 2.0]).all(axis=1))[0]
+    assert np.array_equal(near[corner], misses > 400)
+    assert np.flatnonzero(near.mean(axis=1) > 0.5).tolist() == [corner]
+
+
+def test_the_fastest_context_of_a_steady_task_is_at_no_cap():
+    state = ramp(SLOW_CLOCKS, np.full(24, 300.0))
+    bandwidth = SLOW_CLOCKS[:, :1]  # of the clock, it is
+    assert not at_caps(bandwidth, noisy(state)).any()
