@@ -62,6 +62,7 @@ CHANGES = [
 ]
 EDITED = [
     *[without(RUN, key) for key in RUN],
+    without({**RUN, "outcome": "cut"}, "wall"),
     *[without(RUNS[0], key) for key in RUNS[0] if key not in RUN],
     *[without(change, key) for change in CHANGES for key in change],
     {**RUN, "slot": "x"},
@@ -79,7 +80,7 @@ EDITED = [
 @pytest.mark.parametrize("record", EDITED, ids=lambda r: str(r)[:60])
 def test_a_record_that_lacks_what_is_relied_upon_is_none(journal, record):
     lines = journal.read_bytes().splitlines(keepends=True)
-    for whole in (RUN, *CHANGES):
+    for whole in (RUN, {**RUN, "outcome": "cut"}, *CHANGES):
         journal.write_bytes(lines[0] + json.dumps(whole).encode() + b"\n")
         assert read_journal(journal) == [HEAD, whole]
     journal.write_bytes(lines[0] + json.dumps(record).encode() + b"\n")
