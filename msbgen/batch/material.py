@@ -260,7 +260,6 @@ def _planned(model: ProfileModel, source: str) -> Next | Missing:
         plan.error,
         plan.noise,
         plan.calibrated,
-        plan.pays,
         plan.again,
         (
             f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",

@@ -155,8 +155,6 @@ class Next:
         What one run differs from the mean of its context, in the same units.
     calibrated : bool
         Whether errors are calibrated on held-out contexts; else only their ratios mean something.
-    pays : int
-        Rows after which measuring hardly pays; all where it always does.
     again : int
         So many rows, the first ones, measure again what looks wrong.
     commands : tuple of str
@@ -169,7 +167,6 @@ class Next:
     error: Floats
     noise: float
     calibrated: bool
-    pays: int
     again: int
     commands: tuple[str, ...]
 

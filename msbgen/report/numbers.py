@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,18 @@ Floats = NDArray[np.float64]
 SCHEMA_VERSION = 1
 
 # The metric that ranks contexts, and the one of execution times.
-ERROR, TIME = "ndtw_scaled", "duration_error"
+ERROR, TIME, SPREAD = "ndtw_scaled", "duration_error", "energy_distance"
 _BASELINE = "bracketing"
+# Methods that know no task: what anyone could do without a model.
+_SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean")
+# Whose spread is compared where mean profiles, which have none, are judged.
+_SPREADS = {"default/mean": "default/sample"}
+# Standard errors to either side of a share, which chance leaves 95 times in 100 within them.
+_NORMAL = 1.96
+# Where runs exceed their bounds so many times as often as asked for, it is said.
+_LOOSE = 1.5
+# A plan has done its work where its error is so little above its last one.
+_NEAR = 0.02
 # Fewer contexts than these say nothing of a region of the platform.
 _FEW = 3
 
@@ -49,6 +61,7 @@ def numbers_of(material: Material) -> dict[str, Any]:
         "source": material.source,
         "platform": str(measured.attrs.get("platform", "")),
         "origin": str(measured.attrs.get("source", "")),
+        "simulated": _is_simulated(measured),
         "command": material.command,
         "seed": material.seed,
         "settings": dict(material.settings),
@@ -64,6 +77,12 @@ def numbers_of(material: Material) -> dict[str, Any]:
 
 def _missing(part: Missing) -> dict[str, str]:
     return {"missing": part.why}
+
+
+def _is_simulated(measured: xr.Dataset) -> bool:
+    """Whether the file says that its platform is a simulated one."""
+    told = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
+    return any(re.search(r"\bsimulated\b", text, re.IGNORECASE) for text in told)
 
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:
@@ -141,7 +160,11 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "error": compared[held.method]["error"],
         "time": compared[held.method]["time"],
         "baseline": compared.get(_BASELINE, {"error": None, "time": None}),
+        "best": {
+            name: _best(methods, metric) for name, metric in (("error", ERROR), ("time", TIME))
+        },
         "halves": {"error": held.halves.get(ERROR), "time": held.halves.get(TIME)},
+        "over_halves": _over_halves(held),
         "worst_error": float(np.nanmax(error)) if np.isfinite(error).any() else None,
         "scores": {name: dict(row) for name, row in methods.items()},
         "halves_scores": dict(held.halves),
@@ -160,6 +183,35 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
     }
 
 
+def _best(methods: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
+    """The simple method with the least error; None where none was scored."""
+    known = {name: methods[name][metric] for name in _SIMPLE if metric in methods.get(name, {})}
+    if not known:
+        return None
+    name = min(known, key=lambda name: known[name])
+    return {"method": name, "value": known[name]}
+
+
+def _over_halves(held: HeldOut) -> dict[str, float]:
+    """Scores over those of halves of the runs, of what both are known of.
+
+    A mean profile has no spread: that of random profiles stands for it, where there are some.
+    """
+    methods = held.summary["methods"]
+    own = methods[held.method]
+    spread = methods.get(_SPREADS.get(held.method, held.method), {})
+    scores = {
+        "profile": (own.get(ERROR), held.halves.get(ERROR)),
+        "duration": (own.get(TIME), held.halves.get(TIME)),
+        "spread": (spread.get(SPREAD), held.halves.get(SPREAD)),
+    }
+    return {
+        name: score / floor
+        for name, (score, floor) in scores.items()
+        if score is not None and floor and math.isfinite(score)
+    }
+
+
 def _exceeded(bounds: Bounds, durations: Floats) -> Floats:
     """Share of the runs of each context that took longer than its bound."""
     present = np.isfinite(durations)
@@ -170,15 +222,38 @@ def _coverage(bounds: Bounds, durations: Floats) -> dict[str, Any]:
     present = np.isfinite(durations)
     mean = np.nansum(durations, axis=1) / present.sum(axis=1)
     inside = (durations <= bounds.duration[:, None]) & present
+    low, high = interval_of(inside.sum(axis=1), present.sum(axis=1))
     return {
         "miscoverage": bounds.miscoverage,
         "wanted": 1 - bounds.miscoverage,
         "runs": int(present.sum()),
         "exceeded": int(present.sum() - inside.sum()),
         "coverage": float(inside.sum() / present.sum()),
+        "coverage_low": low,
+        "coverage_high": high,
         "margin": float(np.median(bounds.duration / mean - 1)),
         "beyond": int(bounds.beyond.sum()),
     }
+
+
+def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[float, float]:
+    """The 95 % interval of the share of runs that lie inside the bound of their context.
+
+    Contexts are drawn, each with all of its runs (cluster sampling with the ratio estimator:
+    Cochran, Sampling Techniques, 1977, section 9A).  Anything where there is one context.
+
+    Examples
+    --------
+    >>> low, high = interval_of(np.array([10, 10, 10, 6]), np.array([10, 10, 10, 10]))
+    >>> round(low, 3), high
+    (0.704, 1.0)
+    """
+    n, share = len(runs), inside.sum() / runs.sum()
+    if n < 2:
+        return 0.0, 1.0
+    off = (inside - share * runs) / runs.mean()
+    error = math.sqrt(float((off**2).sum()) / (n - 1) / n)
+    return max(0.0, float(share) - _NORMAL * error), min(1.0, float(share) + _NORMAL * error)
 
 
 def _distance(known: Floats, table: Floats) -> Floats:
@@ -231,6 +306,15 @@ def worst_region(held_out: dict[str, Any], of: str = "error") -> int | None:
     return max(told, key=lambda i: regions[i][of]) if told else None
 
 
+def loose_region(held_out: dict[str, Any]) -> int | None:
+    """Where among the regions bounds fail most; None where nowhere much too often."""
+    loose = worst_region(held_out, "exceeded")
+    if loose is None:
+        return None
+    allowed = _LOOSE * held_out["bounds"]["miscoverage"]
+    return loose if held_out["regions"][loose]["exceeded"] > allowed else None
+
+
 # --------------------------------------------------------------------------- the rest
 
 
@@ -280,6 +364,7 @@ def _next(material: Material) -> dict[str, Any]:
     part = material.next
     if isinstance(part, Missing):
         return _missing(part)
+    enough = 1 + int(np.argmax(part.error[1:] <= (1 + _NEAR) * part.error[-1]))
     return {
         "contexts": len(part.contexts),
         "total_seconds": float(part.seconds.sum()),
@@ -288,8 +373,10 @@ def _next(material: Material) -> dict[str, Any]:
         "noise": part.noise,
         "calibrated": part.calibrated,
         "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,
-        "pays": part.pays,
-        "pays_seconds": float(part.seconds[: part.pays].sum()),
+        "near": _NEAR,
+        "enough": enough,
+        "enough_seconds": float(part.seconds[:enough].sum()),
+        "enough_error": float(part.error[enough]),
         "again": part.again,
         "commands": list(part.commands),
         "context": part.contexts.tolist(),

@@ -51,7 +51,15 @@
     return made;
   };
 
-  let place = placeOf(Math.floor(count / 2));
+  // the measured context nearest to the middle; the middle where none that is shown was measured
+  const middle = Math.floor(count / 2);
+  let first = middle;
+  for (let row = 0, least = count; row < count; row++) {
+    if (data.measured[row] === "1" && Math.abs(row - middle) < least) {
+      [first, least] = [row, Math.abs(row - middle)];
+    }
+  }
+  let place = placeOf(first);
   const sliders = [];
 
   const addSlider = (text, most, value, say, move) => {
@@ -69,7 +77,7 @@
   };
 
   if (data.sparse) {
-    let row = Math.floor(count / 2);
+    let row = first;
     addSlider("context", count - 1, () => row, () => `${row + 1} of ${count}`,
       (value) => { row = value; place = placeOf(row); });
   } else {
@@ -148,6 +156,13 @@
       text += `; a new run takes longer than ${rounded(data.bound[row])}\u00a0s with probability at most ${Number((100 * data.miscoverage).toPrecision(3))}\u00a0%`;
     }
     text += ".";
+    if (data.bound.length && data.loose) {
+      const i = data.resources.findIndex((resource) => resource.name === data.loose.resource);
+      const value = data.levels[i][place[i]];
+      if (data.loose.low <= value && value <= data.loose.high) {
+        text += ` Bounds fail most among such ${isolated(shown(data.loose.resource, 30))}: ${(100 * data.loose.exceeded).toFixed(1)}\u00a0% of held-out runs took longer.`;
+      }
+    }
     if (data.measured[row] === "1") text += " Measured.";
     if (data.extrapolated[row] === "1") text += " Extrapolated: outside what was measured.";
     if (data.beyond[row] === "1") text += " The bound is a guess.";

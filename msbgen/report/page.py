@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from msbgen.errors import ArgumentError
 from msbgen.machine import load_library
 from msbgen.report import figures, maps
 from msbgen.report.material import HeldOut, Material, Missing
-from msbgen.report.numbers import numbers_of, worst_region
+from msbgen.report.numbers import loose_region, numbers_of, worst_region
 from msbgen.report.verdict import verdict_of
 from msbgen.report.words import (
     FORMS,
@@ -42,12 +43,24 @@ _FOLDER = Path(__file__).resolve().parent
 _MOST_COUNTERS = 6
 # Contexts that a table without maps lists.
 _MOST_LISTED = 500
+# Longer words may break anywhere; others stay whole.
+_LONGEST_WORD = 24
 # Metrics of the table of methods, with what their columns are called and how they are written.
 _METRICS = {
     "ndtw_scaled": ("profile", "share"),
     "ndtw": ("counts", "share"),
     "duration_error": ("duration", "share"),
     "energy_distance": ("spread", "number"),
+}
+# What the methods of that table do.
+_METHODS = {
+    "default/mean": "the model's mean profile",
+    "default/max_likelihood": "the model's most likely profile",
+    "default/sample": "one random profile of the model",
+    "bracketing": "the mean of the two measured contexts that enclose it most tightly",
+    "nearest_context": "the profile of the nearest measured context",
+    "multilinear": "linear interpolation between the measured contexts around it",
+    "kernel_mean": "the mean of all measured contexts, near ones weighing more",
 }
 
 
@@ -87,7 +100,7 @@ def write_report(
     found = numbers_of(material)
     sentences = verdict_of(Numbers(found))
     found["verdict"] = [plain(sentence) for sentence in sentences]
-    text = render(material, found)
+    text = render(material, found, numbers.name)
     with replace_file(page, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8")
     write_json(found, numbers, overwrite=overwrite)
@@ -119,8 +132,8 @@ def verdict(material: Material) -> list[str]:
     return [plain(sentence) for sentence in verdict_of(Numbers(numbers_of(material)))]
 
 
-def render(material: Material, numbers: dict[str, Any]) -> str:
-    """The page of a material whose numbers, verdict included, are known."""
+def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
+    """The page of a material whose numbers, verdict included, are known and in a file beside it."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -135,6 +148,7 @@ def render(material: Material, numbers: dict[str, Any]) -> str:
     environment.filters.update(
         short=shortened,
         unit=unit_of,
+        unwieldy=lambda text: any(len(word) > _LONGEST_WORD for word in text.split()),
         unit_label=labelled_unit,
         level=as_level,
         form=lambda value, name: FORMS[name](value),
@@ -150,6 +164,9 @@ def render(material: Material, numbers: dict[str, Any]) -> str:
         numbers=numbers,
         verdict=verdict_of(look_up),
         metrics=_METRICS,
+        methods=_METHODS,
+        beside=beside,
+        address=quote(beside),
         style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         digest=digest,
@@ -162,8 +179,17 @@ def render(material: Material, numbers: dict[str, Any]) -> str:
         maps=maps.maps_of(grid, shade, hatched, dotted),
         listed=list(range(min(told["contexts"], _MOST_LISTED))),
         edges=edges.tolist(),
-        embedded=maps.embedded(everywhere.profiles, grid, told, told["measured"]),
+        embedded={
+            **maps.embedded(everywhere.profiles, grid, told, told["measured"]),
+            "loose": _loose(numbers["held_out"]),
+        },
     )
+
+
+def _loose(held: dict[str, Any]) -> dict[str, Any] | None:
+    """Where bounds fail most, as the script marks it on a chosen context."""
+    region = loose_region(held)
+    return None if region is None else held["regions"][region]
 
 
 def _panels(material: Material, numbers: dict[str, Any]) -> dict[str, str]:

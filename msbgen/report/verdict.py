@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 
-from msbgen.report.numbers import worst_region
+from msbgen.report.numbers import loose_region, worst_region
 from msbgen.report.words import Figure, Numbers, Sentence, shortened, unit_of
 
 # Errors up to so many times the distance of halves of the runs are hardly more than noise.
 _AS_GOOD = 1.5
-# Standard errors, of as many runs as there are contexts, that a share may be off by chance.
-_CHANCE = 2.0
-# Where runs exceed their bounds so many times as often as asked for, it is said.
-_LOOSE = 1.5
 
 
 def verdict_of(number: Numbers) -> list[Sentence]:
@@ -30,21 +26,21 @@ def verdict_of(number: Numbers) -> list[Sentence]:
 def _error(number: Numbers) -> Sentence:
     held = number.tree["held_out"]
     own, baseline, halves = held["error"], held["baseline"]["error"], held["halves"]["error"]
+    best = held["best"]
     if own is None or not math.isfinite(own):
         return ("No method could be compared: at no held-out context is every method defined.",)
-    parts: list[str | Figure] = []
-    if halves is not None and own <= _AS_GOOD * halves:
-        parts += ["Generated profiles are about as good as measuring again: "]
-    elif baseline is not None and own < baseline:
-        parts += ["Generated profiles are better than interpolated ones: "]
-    elif baseline is not None:
-        parts += ["Generated profiles are no better than interpolated ones: "]
+    parts = _lead(number)
     parts += [
         "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
         "by ", number("held_out.error", "share"), " of the largest counts",
     ]  # fmt: skip
     if baseline is not None:
         parts += [", where bracketing is off by ", number("held_out.baseline.error", "share")]
+    if best["error"] is not None and best["error"]["method"] != "bracketing":
+        parts += [
+            f", the best simple method ({best['error']['method']}) by ",
+            number("held_out.best.error.value", "share"),
+        ]
     if halves is not None:
         parts += [
             " and two halves of the measured runs are ",
@@ -52,26 +48,54 @@ def _error(number: Numbers) -> Sentence:
             " apart",
         ]
     parts += ["; its duration is off by ", number("held_out.time", "share")]
-    others: list[list[str | Figure]] = []
+    others: list[str | Figure] = []
     if held["baseline"]["time"] is not None:
-        others += [["bracketing ", number("held_out.baseline.time", "share")]]
+        others += [", bracketing ", number("held_out.baseline.time", "share")]
+    if best["time"] is not None and best["time"]["method"] != "bracketing":
+        others += [f", {best['time']['method']} ", number("held_out.best.time.value", "share")]
     if held["halves"]["time"] is not None:
-        others += [["halves ", number("held_out.halves.time", "share")]]
+        others += [", halves ", number("held_out.halves.time", "share")]
     if others:
-        parts += [" (", *others[0], *([", ", *others[1]] if len(others) > 1 else []), ")"]
+        parts += [" (", str(others[0])[2:], *others[1:], ")"]
     return (*parts, ".")
+
+
+def _lead(number: Numbers) -> list[str | Figure]:
+    """What the errors come to: beside halves of the runs in all respects, then simple methods."""
+    held = number.tree["held_out"]
+    ratios, best = held["over_halves"], held["best"]["error"]
+    good = [name for name, ratio in ratios.items() if ratio <= _AS_GOOD]
+    bad = [name for name in ratios if name not in good]
+    if "profile" in good:
+        worst = max(good, key=lambda name: ratios[name])
+        lead: list[str | Figure] = [
+            f"In {_listed(good)} generated profiles are about as good as measuring again "
+            f"({'at most ' if len(good) > 1 else ''}",
+            number(f"held_out.over_halves.{worst}"),
+            " times as far off as halves of the runs are apart)",
+        ]
+        for i, name in enumerate(bad):
+            lead += [", and " if i else ", but in ", f"{name} "]
+            lead += [number(f"held_out.over_halves.{name}"), " times as far off"]
+        return [*lead, ": "]
+    if best is None:
+        return []
+    better = "better" if held["error"] < best["value"] else "no better"
+    return [f"Generated profiles are {better} than what simple methods give: "]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _bounds(number: Numbers) -> Sentence:
     bounds = number.tree["held_out"]["bounds"]
     if "missing" in bounds:
         return ("There are no bounds on the duration to check. ", bounds["missing"])
-    wanted, coverage = bounds["wanted"], bounds["coverage"]
-    contexts = number.tree["held_out"]["contexts"]
-    slack = _CHANCE * math.sqrt(wanted * (1 - wanted) / contexts)
-    if coverage >= wanted:
+    wanted = bounds["wanted"]
+    if bounds["coverage"] >= wanted:
         lead = "Bounds on the duration hold: "
-    elif coverage >= wanted - slack:
+    elif bounds["coverage_high"] >= wanted:
         lead = "Bounds on the duration hold within what chance explains: "
     else:
         lead = "Bounds on the duration fail too often: "
@@ -80,7 +104,11 @@ def _bounds(number: Numbers) -> Sentence:
         number("held_out.bounds.coverage", "rate"),
         " of ",
         number("held_out.bounds.runs", "count"),
-        " held-out runs ended in time, ",
+        " held-out runs ended in time (95 % interval, the runs of a context going together: ",
+        number("held_out.bounds.coverage_low", "rate"),
+        " to ",
+        number("held_out.bounds.coverage_high", "rate"),
+        "), ",
         number("held_out.bounds.wanted", "rate"),
         " were asked for, and half of the bounds lie within ",
         number("held_out.bounds.margin", "share"),
@@ -101,17 +129,15 @@ def _care(number: Numbers) -> Sentence:
             number(f"{at}.error", "share"),
             "; ",
         ]
-    loose = worst_region(held, "exceeded")
+    loose = loose_region(held)
     if loose is not None:
-        share = held["regions"][loose]["exceeded"]
-        if share > _LOOSE * held["bounds"]["miscoverage"]:
-            parts += [
-                "bounds fail most at ",
-                *_region(number, loose),
-                ", for ",
-                number(f"held_out.regions.{loose}.exceeded", "rate"),
-                " of the runs; ",
-            ]
+        parts += [
+            "bounds fail most at ",
+            *_region(number, loose),
+            ", for ",
+            number(f"held_out.regions.{loose}.exceeded", "rate"),
+            " of the runs; ",
+        ]
     if n == 0:
         parts += ["nothing looks wrong in what was measured."]
     else:

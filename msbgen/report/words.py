@@ -50,6 +50,11 @@ def as_share(value: float) -> str:
     return f"{rounded(100 * value, 2)}\u00a0%"
 
 
+def as_fine_share(value: float) -> str:
+    """A share in per cent, to three digits, where neighbours are told apart."""
+    return f"{rounded(100 * value, 3)}\u00a0%"
+
+
 def as_rate(value: float) -> str:
     """A share near 1 in per cent, to a tenth."""
     return f"{100 * value:.1f}".removesuffix(".0") + "\u00a0%"
@@ -77,6 +82,7 @@ def as_level(value: float) -> str:
 
 FORMS: dict[str, Callable[[float], str]] = {
     "share": as_share,
+    "fine": as_fine_share,
     "rate": as_rate,
     "seconds": as_seconds,
     "count": as_count,

@@ -32,8 +32,9 @@ def test_a_report_and_its_numbers_are_written(files, msbgen, tmp_path):
     )
     before = (tmp_path / "r.html").read_bytes()
     assert msbgen(*with_truth, "-o", "r.html").returncode == 2  # exists
-    assert msbgen(*with_truth, "-o", "again.html").returncode == 0
-    assert (tmp_path / "again.html").read_bytes() == before
+    (tmp_path / "again").mkdir()
+    assert msbgen(*with_truth, "-o", "again/r.html").returncode == 0
+    assert (tmp_path / "again" / "r.html").read_bytes() == before
 
 
 def test_generated_files_are_judged(files, msbgen, tmp_path):

@@ -1,6 +1,7 @@
 """Every number of a report is the library's."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from msbgen.data.files import write_json
 from msbgen.data.schema import duration_array
 from msbgen.report.material import Material, Missing
-from msbgen.report.numbers import numbers_of, worst_region
+from msbgen.report.numbers import interval_of, numbers_of, worst_region
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,38 @@ def test_they_are_those_of_the_library(material, numbers):
     assert numbers["everywhere"]["bound"] == everywhere.bounds.duration.tolist()
     assert numbers["next"]["error"] == material.next.error.tolist()
     assert numbers["convergence"]["largest"] == material.convergence.errors.max()
+
+
+def test_methods_are_beside_the_best_simple_one_and_the_halves(material, numbers):
+    held, told = material.held_out, numbers["held_out"]
+    methods = held.summary["methods"]
+    simple = {
+        n: methods[n] for n in ("bracketing", "nearest_context", "multilinear", "kernel_mean")
+    }
+    for name, metric in (("error", "ndtw_scaled"), ("time", "duration_error")):
+        best = told["best"][name]
+        assert best["value"] == simple[best["method"]][metric]
+        assert best["value"] == min(row[metric] for row in simple.values())
+    spread = methods["default/sample"]["energy_distance"] / held.halves["energy_distance"]
+    assert told["over_halves"]["spread"] == spread
+    assert told["over_halves"]["profile"] == told["error"] / told["halves"]["error"]
+    assert told["over_halves"]["duration"] == told["time"] / told["halves"]["time"]
+
+
+def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
+    together, alone = np.repeat([10, 0], [15, 5]), np.full(20, 10)
+    low, high = interval_of(together, alone)
+    assert (low + high) / 2 == pytest.approx(0.75)
+    assert high - 0.75 == pytest.approx(1.96 * np.sqrt(0.75 * 0.25 / 19))
+    assert interval_of(np.full(20, 9), alone) == pytest.approx((0.9, 0.9))
+    assert interval_of(np.array([9]), np.array([10])) == (0.0, 1.0)
+
+
+def test_a_plan_is_enough_where_its_error_comes_near_the_last(material):
+    error = np.array([0.1, 0.08, 0.079, 0.0509, 0.05, 0.05])
+    plan = replace(material.next, error=error, contexts=np.ones((5, 2)), seconds=np.arange(5.0))
+    told = numbers_of(replace(material, next=plan))["next"]
+    assert (told["enough"], told["enough_seconds"], told["enough_error"]) == (3, 3.0, 0.0509)
 
 
 def test_they_are_json(numbers, tmp_path):

@@ -15,6 +15,7 @@ from msbgen.batch.material import gather_material
 from msbgen.data.schema import make_profiles
 from msbgen.errors import ArgumentError
 from msbgen.report import words
+from msbgen.report.numbers import loose_region
 from msbgen.report.page import write_report
 
 HOSTILE = "<script>alert('x')</script>\"&quot; \u202eאבג " + "long" * 2_500
@@ -83,8 +84,26 @@ def test_the_verdict_of_the_page_is_that_of_the_json(written):
 
 
 def test_equal_material_makes_equal_bytes(written, material, tmp_path):
-    again = write_report(tmp_path / "other.html", material)
+    again = write_report(tmp_path / written[0].name, material)
     assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
+
+
+def test_the_page_links_its_numbers(material, tmp_path):
+    page, numbers = write_report(tmp_path / "a b.html", material)
+    link = '<a href="a%20b.json"><bdi>a b.json</bdi></a>'
+    assert numbers.name == "a b.json"
+    assert link in page.read_text(encoding="utf-8")
+
+
+def test_a_simulated_platform_is_named_at_the_head(material, tmp_path):
+    assert "simulated" not in _head(write_report(tmp_path / "a.html", material)[0])
+    simulated = material.measured.assign_attrs(platform="Simulated 20-way cache")
+    page, _ = write_report(tmp_path / "b.html", replace(material, measured=simulated))
+    assert "contexts of a <b>simulated</b> platform." in _head(page)
+
+
+def _head(page):
+    return page.read_text(encoding="utf-8").split("<nav")[0]
 
 
 def test_names_of_files_are_text(hostile):
@@ -170,6 +189,42 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
         assert page.text_content(".answer") in answers
         assert page.locator(".chosen path").count() == 3
         assert complaints == []
+
+
+@needs_browser
+def test_it_begins_at_a_measured_context_and_marks_where_bounds_fail(chromium, material, tmp_path):
+    bounds = material.held_out.bounds
+    truth = material.held_out.truth.copy()
+    truth["cache_ways"] = truth["cache_ways"] - 0.5  # the fewest are a level that is shown
+    short = np.where(truth["cache_ways"] == 2.0, 1e-3, 1e3)
+    held = replace(material.held_out, truth=truth, bounds=replace(bounds, duration=short))
+    page_file, numbers = write_report(tmp_path / "a.html", replace(material, held_out=held))
+    told = json.loads(numbers.read_text(encoding="utf-8"))
+    loose = told["held_out"]["regions"][loose_region(told["held_out"])]
+    assert loose["resource"] == "cache_ways"
+    with browsing.opened(chromium, page_file) as (page, complaints):
+        assert page.text_content(".answer").endswith("Measured.")
+        slider = page.locator(".sliders input").first
+        marked = []
+        for key in ("Home", "End"):
+            slider.press(key)
+            marked.append(
+                f"{100 * loose['exceeded']:.1f}\u00a0% of held-out runs took longer."
+                in page.text_content(".answer")
+            )
+        assert marked == [True, False]
+        assert complaints == []
+
+
+@needs_browser
+def test_names_are_not_broken_on_a_telephone(chromium, written):
+    with browsing.opened(chromium, written[0], width=400) as (page, _):
+        browsing.open_all(page)
+        lines = page.evaluate(
+            "[...document.querySelectorAll('th bdi, th data')].map(e => e.getClientRects().length)"
+        )
+        assert len(lines) > 20
+        assert max(lines) == 1
 
 
 @needs_browser

@@ -17,8 +17,7 @@ def numbers(material):
 def verdict(numbers, **changes):
     held = copy.deepcopy(numbers["held_out"])
     held |= {k: v for k, v in changes.items() if k in held}
-    if "coverage" in changes:
-        held["bounds"]["coverage"] = changes["coverage"]
+    held["bounds"] |= {k: v for k, v in changes.items() if k.startswith("coverage")}
     return [
         plain(s).replace("\u00a0", " ") for s in verdict_of(Numbers(numbers | {"held_out": held}))
     ]
@@ -26,25 +25,50 @@ def verdict(numbers, **changes):
 
 @pytest.mark.parametrize(
     ("error", "lead"),
-    [(0.03, "Generated profiles are about as good as measuring again: "),
-     (0.04, "Generated profiles are better than interpolated ones: "),
-     (0.09, "Generated profiles are no better than interpolated ones: ")],
+    [(0.03, "In profile generated profiles are about as good as measuring again "
+            "(1.50 times as far off as halves of the runs are apart), but in "
+      "duration 1.80 times as far off, and spread 2.50 times as far off: "),
+     (0.04, "Generated profiles are better than what simple methods give: "),
+     (0.09, "Generated profiles are no better than what simple methods give: ")],
 )  # fmt: skip
 def test_errors_are_beside_bracketing_and_the_halves_of_the_runs(numbers, error, lead):
     both = {"baseline": {"error": 0.08, "time": 0.5}, "halves": {"error": 0.02, "time": 0.25}}
+    both["best"] = {
+        "error": {"method": "multilinear", "value": 0.05},
+        "time": {"method": "nearest_context", "value": 0.4},
+    }
+    both["over_halves"] = {"profile": error / 0.02, "duration": 1.8, "spread": 2.5}
     first = verdict(numbers, error=error, time=0.01, **both)[0]
     assert first.startswith(lead)
     assert f"the mean profile is off by {100 * error:.1f} % of the largest counts" in first
-    assert "where bracketing is off by 8.0 % and two halves of the measured runs are 2.0 %" in first
-    assert first.endswith("its duration is off by 1.0 % (bracketing 50 %, halves 25 %).")
+    assert (
+        "where bracketing is off by 8.0 %, the best simple method (multilinear) by 5.0 %" in first
+    )
+    assert " and two halves of the measured runs are 2.0 % apart" in first
+    assert first.endswith(
+        "its duration is off by 1.0 % (bracketing 50 %, nearest_context 40 %, halves 25 %)."
+    )
+
+
+def test_what_is_as_good_as_measuring_again_is_so_in_all_that_is_named(numbers):
+    ratios = {"profile": 0.9, "duration": 1.3, "spread": 1.2}
+    best = {"error": {"method": "bracketing", "value": 0.08}, "time": None}
+    first = verdict(numbers, over_halves=ratios, best=best)[0]
+    assert first.startswith(
+        "In profile, duration and spread generated profiles are about as good as measuring again "
+        "(at most 1.30 times as far off as halves of the runs are apart): "
+    )
+    assert "simple method" not in first
 
 
 @pytest.mark.parametrize(
-    ("coverage", "lead"),
-    [(0.95, "hold: "), (0.85, "hold within what chance explains: "), (0.7, "fail too often: ")],
-)
-def test_bounds_are_beside_what_was_asked(numbers, coverage, lead):
-    second = verdict(numbers, coverage=coverage)[1]
+    ("coverage", "high", "lead"),
+    [(0.95, 0.97, "hold: "), (0.85, 0.96, "hold within what chance explains: "),
+     (0.7, 0.9, "fail too often: ")],
+)  # fmt: skip
+def test_bounds_are_beside_what_was_asked(numbers, coverage, high, lead):
+    second = verdict(numbers, coverage=coverage, coverage_low=0.6, coverage_high=high)[1]
+    assert f"the runs of a context going together: 60 % to {100 * high:.0f} %), " in second
     assert f"Bounds on the duration {lead}{100 * coverage:.0f} % of 72" in second
     assert "95 % were asked for" in second
 
