@@ -64,7 +64,7 @@ class DaskPool:
     def __init__(self, scheduler: str, orders: Orders):
         self._distributed = load_library("distributed", "dist", "--scheduler")
         self._scheduler = scheduler
-        self._local = _local_workers(scheduler)
+        self._local = check_scheduler(scheduler)
         self._orders = replace(orders, worker=True)
         self._units: dict[str, tuple[Unit, Any]] = {}
         self._ended: queue.Queue[Any] = queue.Queue()
@@ -228,8 +228,15 @@ class DaskPool:
                     one.status = "closed"  # or it tries again when it is collected
 
 
-def _local_workers(scheduler: str) -> int:
-    """Processes of this machine that a text asks for; 0 where it names a scheduler."""
+def check_scheduler(scheduler: str) -> int:
+    """Processes of this machine that a text asks for; 0 where it names a scheduler.
+
+    Raises
+    ------
+    ArgumentError
+        It says neither, or the extra is missing.
+    """
+    load_library("distributed", "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":
         if "://" not in scheduler and not Path(scheduler).is_file():

@@ -128,7 +128,9 @@ def judge_left_out(
     ArgumentError
         A size that leaves no context.
     """
-    n = measured.sizes["context"]
+    rows = evaluate.seen_to_their_end(measured)
+    truth = measured.isel(context=rows)
+    n = len(rows)
     if size is not None and not 1 <= size < n:
         raise ArgumentError(
             f"leave_out is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
@@ -146,15 +148,16 @@ def judge_left_out(
     scores: list[xr.Dataset] = []
     bounds: list[Bounds | Missing] = []
     outside = np.zeros(n, dtype=bool)
-    table = context_table(measured)
+    table = context_table(truth)
     for group in groups:
-        kept = measured.isel(context=np.setdiff1d(np.arange(n), group))
+        others = np.setdiff1d(np.arange(measured.sizes["context"]), rows[group])
+        kept = measured.isel(context=others)
         try:
             models.append(fit_profiles(kept))
         except MeasurementError as error:
             return Missing(f"Contexts could not be left out: {error}")
         methods = {MEAN: _asks(models[-1], "mean"), **BASELINES}
-        scores.append(evaluate.score_methods(kept, measured.isel(context=group), methods))
+        scores.append(evaluate.score_methods(kept, truth.isel(context=group), methods))
         bounds.append(bounds_of(models[-1], kept, rate)(table[group]))
         outside[group] = Hull.of(context_table(kept)).outside(table[group])
     place = np.argsort(np.concatenate(groups))
@@ -167,11 +170,11 @@ def judge_left_out(
 
     return HeldOut(
         how=f"the {n} measured contexts, {size} left out at a time",
-        truth=measured,
+        truth=truth,
         method=MEAN,
         scores=together,
         summary=evaluate.summarise(together),
-        halves=_halves(measured, measured, together),
+        halves=_halves(measured, truth, together),
         extrapolated=outside,
         bounds=_joined(bounds, place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)),

@@ -132,6 +132,10 @@ def run_batch(
     """
     steps = {task.name: _steps_of(task, orders.steps) for task in tasks}
     out = out.resolve()
+    if scheduler:
+        from msbgen.batch.cluster import check_scheduler
+
+        check_scheduler(scheduler)  # before anything is written
     journal = open_manifest(out, tasks, {"zarr": zarr, "models": models}, resume=resume)
     courses: list[Course] = []
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
-from msbgen.cli.options import Progress, Verbs
+from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.batch.carry import Orders
     from msbgen.batch.steps import STEPS
 
+    if options.out.exists() and not options.out.is_dir():
+        raise UsageError(f"{options.out}: is no folder; name another one.")
     wanted = tasks.read_tasks(options.tasks)
     steps = dict(STEPS)
     missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]

@@ -152,10 +152,12 @@ def leave_contexts_out(
     """Leave `size` contexts out at a time, in random groups, until each was left out once.
 
     Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
-    the edge of the known ones are extrapolated when they are left out.
+    the edge of the known ones are extrapolated when they are left out.  Those of which nothing is
+    seen to its end are learned from only (see :func:`seen_to_their_end`).
     """
     chosen = _chosen(methods)
-    n = dataset.sizes["context"]
+    every, rows = np.arange(dataset.sizes["context"]), seen_to_their_end(dataset)
+    n = len(rows)
     if not 1 <= size < n:
         raise ArgumentError(
             f"size is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
@@ -164,7 +166,7 @@ def leave_contexts_out(
     groups = [order[i : i + size] for i in range(0, n, size)]
     scores = np.full((len(chosen), n, len(METRICS)), np.nan)
     for done, group in enumerate(groups):
-        kept = np.setdiff1d(np.arange(n), group)
+        kept = np.setdiff1d(every, rows[group])
 
         def step(part: int, parts: int, done: int = done) -> None:
             if progress:
@@ -172,13 +174,38 @@ def leave_contexts_out(
 
         fold = score_methods(
             dataset.isel(context=kept),
-            dataset.isel(context=group),
+            dataset.isel(context=rows[group]),
             chosen,
             warping=warping,
             progress=step,
         )
         scores[:, group] = fold["score"].values
-    return _tidy(scores, list(chosen), dataset)
+    return _tidy(scores, list(chosen), dataset.isel(context=rows))
+
+
+def seen_to_their_end(dataset: xr.Dataset) -> NDArray[np.int64]:
+    """Contexts in which each counter has a run that went on to its end: others judge nobody.
+
+    Raises
+    ------
+    ProfileError
+        There are none.
+    """
+    ended = held_counters(dataset) & complete_array(dataset)[..., None]
+    seen = np.asarray(ended.any(axis=1)).all(axis=1)
+    if not seen.any():
+        raise ProfileError(
+            "every context lacks a counter in all runs that went on to their end, so that none can "
+            "be left out and compared with; measure some whole."
+        )
+    if not seen.all():
+        _log.warning(
+            "%d contexts are learned from but not left out, first %s: not every counter has a run "
+            "there that went on to its end.",
+            int((~seen).sum()),
+            describe_context(dataset, int(np.argmin(seen))),
+        )
+    return np.flatnonzero(seen)
 
 
 def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:

@@ -8,7 +8,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.schema import count_array, counter_names, duration_array, sampling_interval
+from msbgen.data.partial import held_counters
+from msbgen.data.schema import (
+    complete_array,
+    count_array,
+    counter_names,
+    duration_array,
+    sampling_interval,
+)
 from msbgen.errors import MeasurementError
 
 # A stretch of progress that a clock should tell from the next one.
@@ -59,18 +66,20 @@ def compare_clocks(dataset: xr.Dataset) -> list[Clock]:
         No context was measured more than once.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
-    present = np.isfinite(duration)
-    several = present.sum(axis=1) > 1
-    if not several.any():
+    whole = np.isfinite(duration) & complete_array(dataset)  # of a cut run no total is known
+    if not (whole.sum(axis=1) > 1).any():
         raise MeasurementError(
             "every context was measured once; clocks are compared over two runs or more."
         )
-    totals = np.where(present[..., None], np.nansum(counts, axis=2), np.nan)
+    held = held_counters(dataset)
     clocks = []
     for j, name in enumerate(counter_names(dataset)):
-        own = totals[..., j]
-        means = np.nansum(own, axis=1) / present.sum(axis=1)
-        if not (means > 0).all():
+        present = whole & held[..., j]
+        there, several = present.any(axis=1), present.sum(axis=1) > 1
+        own = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
+        means = np.full(len(own), np.nan)
+        means[there] = np.nanmean(own[there], axis=1)
+        if not several.any() or not (means[there] > 0).all():
             continue  # a clock that stands still in a context is none
         ranges = np.nanmax(own[several], axis=1) - np.nanmin(own[several], axis=1)
         some = np.argwhere(present & (own > 0))
@@ -82,7 +91,7 @@ def compare_clocks(dataset: xr.Dataset) -> list[Clock]:
             Clock(
                 name,
                 float(np.median(ranges / means[several])),
-                float(np.ptp(means) / means.mean()),
+                float(np.ptp(means[there]) / means[there].mean()),
                 float(np.median(shares)),
             )
         )

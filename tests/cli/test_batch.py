@@ -87,6 +87,14 @@ def test_usage(tasks, tmp_path, capsys, given, code, said):
     name, value = given.split()
     assert main(["batch", str(tasks), "-o", str(tmp_path / "out"), f"{name}={value}"]) == code
     assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):
+    (tmp_path / "out").write_text("precious")
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "out")]) == 2
+    assert "is no folder; name another one" in capsys.readouterr().err
+    assert (tmp_path / "out").read_text() == "precious"
 
 
 def test_no_task_is_bad_data(tmp_path, capsys):

@@ -275,3 +275,16 @@ def test_a_partial_truth_is_compared_with_what_it_holds():
     cut = partials.cut(partials.whole(), [(3, r) for r in range(4)])
     with pytest.raises(ProfileError, match=r"no run of some counter that went on .* context 3"):
         score_methods(whole, cut, ["nearest_context"])
+
+
+def test_contexts_of_which_every_run_was_cut_judge_nobody(measured, caplog):
+    runs = measured.sizes["run"]
+    cut = partials.cut(measured.copy(deep=True), [(0, r) for r in range(runs)])
+    scores = leave_contexts_out(cut, 3, ["nearest_context"], rng=0)
+    assert scores.sizes["context"] == measured.sizes["context"] - 1
+    np.testing.assert_array_equal(context_table(scores), context_table(measured)[1:])
+    assert np.isfinite(scores["score"].sel(metric="duration_error")).all()
+    assert "1 contexts are learned from but not left out" in caplog.text
+    none = partials.cut(measured.copy(deep=True), list(np.ndindex(measured.sizes["context"], runs)))
+    with pytest.raises(ProfileError, match="every context lacks a counter"):
+        leave_contexts_out(none, 3, ["nearest_context"])

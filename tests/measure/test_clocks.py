@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import partials
 from conftest import synthetic_task
 from msbgen.data.schema import make_profiles
 from msbgen.errors import MeasurementError
@@ -112,3 +113,16 @@ def test_clocks_are_described_and_one_is_suggested():
     assert describe_clocks(task.assign_attrs(progress="instructions"))[-1] == (
         "progress  instructions"
     )
+
+
+def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
+    whole = synthetic_task([(2.0, 1.0), (4.0, 1.0), (2.0, 2.0)], n_runs=4)
+    spreads = {clock.name: (clock.spread, clock.across) for clock in compare_clocks(whole)}
+    lacking = whole.copy(deep=True)
+    lacking["cache_misses"][:, 0] = np.nan
+    cut = partials.cut(whole.copy(deep=True), [(0, 1), (1, 1), (2, 1)])
+    for partial in (lacking, cut):
+        for clock in compare_clocks(partial):
+            spread, across = spreads[clock.name]
+            assert clock.spread <= spread
+            assert clock.across == pytest.approx(across, abs=0.02)

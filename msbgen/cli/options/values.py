@@ -159,6 +159,8 @@ def output(text: str) -> Path:
     """File or folder to write."""
     if text == "-":
         raise argparse.ArgumentTypeError("'-' is no file, and stdout is for tables; name a file")
+    if not text:
+        raise argparse.ArgumentTypeError("'' is no name; name a file or a folder")
     return Path(text)
 
 

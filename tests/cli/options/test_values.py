@@ -75,6 +75,7 @@ def test_a_dash_is_stdout_for_tables_only():
     assert options.table_output("-") is None
     assert options.csv_output("-") is None
     refuses(options.output, "-")
+    refuses(options.output, "")
     assert str(options.output("o.nc")) == str(options.table_output("o.nc")) == "o.nc"
 
 
