@@ -124,5 +124,5 @@ def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
     for partial in (lacking, cut):
         for clock in compare_clocks(partial):
             spread, across = spreads[clock.name]
-            assert clock.spread <= spread
+            assert clock.spread <= spread + 1e-6
             assert clock.across == pytest.approx(across, abs=0.02)
