@@ -17,10 +17,10 @@ farther than three deviations (of the median) from their neighbours'.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from unittest.mock import patch
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
+from tables import PROFILES, RESULTS, TASKS, kept, markdown, put_into_readme, store
 
 import msbgen
 from msbgen.data.schema import (
@@ -360,12 +360,7 @@ class _Kept:
     work: Path | None
 
     def __call__(self, cell: Cell) -> dict[str, dict[str, float]]:
-        if self.work is None:
-            return fits(*cell)
-        file = self.work / f"{_name(cell)}.json"
-        if not file.exists():
-            store(file, fits(*cell))
-        return json.loads(file.read_text())
+        return kept(self.work and self.work / f"{_name(cell)}.json", partial(fits, *cell))
 
 
 def _named_table(results: dict[str, dict]) -> str:

@@ -1,6 +1,8 @@
 """Partial measurements: groups of counters, runs that were cut, samples that were lost.
 
-``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]``
+``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]
+[--work FOLDER]``: the folder keeps what was done, so that a study that was stopped goes on where it
+was.
 
 Six programs are replayed from their traces, so that what was taken away is known.  A design is a
 number of contexts and of runs that hold each counter.  Cases: (a) requests and misses in different
@@ -17,15 +19,17 @@ the one whose time is the nearest all along.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from unittest.mock import patch
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
-from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
+from tables import PROFILES, RESULTS, TASKS, kept, markdown, put_into_readme, store
 
 import msbgen
 from msbgen.data.schema import (
@@ -37,6 +41,8 @@ from msbgen.data.schema import (
     resource_attrs,
     sampling_interval,
 )
+from msbgen.generate.progress_law import ProgressLaw
+from msbgen.generate.residuals import Residuals
 from msbgen.platform import PlatformConfig
 from msbgen.platform.replay import _Program, replay
 from msbgen.platform.trace import read_trace
@@ -163,7 +169,7 @@ def taken_away(whole: xr.Dataset, case: str, seed: int) -> xr.Dataset:
 def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
     """What is left without partial runs; None where nothing is."""
     counts, duration = count_array(partial), duration_array(partial).copy()
-    names = msbgen_counters(partial)
+    names = list(counter_attrs(partial))
     raw = np.stack([partial[name].values for name in names], axis=-1)
     inside = np.arange(raw.shape[2]) < np.isfinite(counts).any(axis=-1).sum(axis=2)[..., None]
     whole = (np.isfinite(raw).all(axis=-1) | ~inside).all(axis=2)
@@ -174,10 +180,6 @@ def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
     raw[~whole], duration[~whole] = np.nan, np.nan
     kept = np.flatnonzero(whole.any(axis=1))
     return _rebuilt(partial, raw, duration).isel(context=kept)
-
-
-def msbgen_counters(ds: xr.Dataset) -> list[str]:
-    return list(counter_attrs(ds))
 
 
 # --------------------------------------------------------------------------------------- peers
@@ -215,12 +217,24 @@ def _whole_lenders(coarse: Floats, run_context: Any, choose: Callable[[int, Any]
 _JOINED: dict[str, Callable[..., Any]] = {"independent": independent, "nearest run": nearest_run}
 
 
-def _fitted(dataset: xr.Dataset, joined: str = "") -> msbgen.ProfileModel:
-    with ExitStack() as stack:
-        if joined:
-            name = "msbgen.generate.residuals.find_lenders"
-            stack.enter_context(patch(name, _JOINED[joined]))
-        return msbgen.fit_profiles(dataset)
+def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
+    """The fit to partial runs, and the peers', which differ from it in who lends what."""
+    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    fit = Residuals.fit
+
+    def noted(*given: Any, **named: Any) -> Residuals:
+        asked.append((given, named))
+        return fit(*given, **named)
+
+    with patch.object(Residuals, "fit", noted):
+        own = msbgen.fit_profiles(partial)
+    ((given, named),) = asked
+    models = {"partial": own}
+    for name, lenders in _JOINED.items():
+        with patch("msbgen.generate.residuals.find_lenders", lenders):
+            law = replace(cast(ProgressLaw, own.law), residuals=fit(*given, **named))
+        models[name] = replace(own, law=law)
+    return models
 
 
 def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
@@ -230,42 +244,58 @@ def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
 # ------------------------------------------------------------------------------------- studies
 
 
-def study(task: str, design: str, cases: Sequence[str]) -> dict[str, Any]:
-    """Scores and coverage of every fit of a task: case -> method -> figure."""
-    contexts, runs = map(int, design.split("x"))
-    shipped = msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
-    asked = context_table(shipped)[::_EVERY]
-    out: dict[str, Any] = {}
-    for streams in (False, True):
-        mine = [case for case in cases if (case == "b") == streams]
-        if not mine:
-            continue
-        known = known_contexts(task, contexts)
-        whole = replayed(task, known, 2 * runs, _MEASURED, streams=streams)
-        truth = replayed(task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
+@dataclass(frozen=True)
+class Study:
+    """A case of a task and design; ``limit`` and ``limit b`` are what cases are compared with.
+
+    Attributes
+    ----------
+    task, design, case : str
+    """
+
+    task: str
+    design: str
+    case: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.design}-{self.task}-{self.case}".replace(" ", "-")
+
+    @property
+    def limit(self) -> Study:
+        return replace(self, case="limit b" if self.case == "b" else "limit")
+
+    def scores(self) -> dict[str, Any]:
+        """Figures of every fit: method -> figure; energy distances context by context."""
+        contexts, runs = map(int, self.design.split("x"))
+        streams = self.case.endswith("b")
+        known = known_contexts(self.task, contexts)
+        whole = replayed(self.task, known, 2 * runs, _MEASURED, streams=streams)
+        asked = context_table(msbgen.read_profiles(PROFILES / f"{self.task}-truth.nc"))[::_EVERY]
+        truth = replayed(self.task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
         train = whole.isel(run=slice(0, runs))
-        limit = _fitted(train)
-        for case in mine:
-            partial = taken_away(whole if case in "abf" else train, case, _MEASURED)
-            models = {"limit": limit, "partial": _fitted(partial)}
-            if case in "ab":
-                models |= {name: _fitted(partial, name) for name in _JOINED}
+        if self == self.limit:
+            measured = {"limit": train}
+        else:
+            partial = taken_away(whole if self.case in "abf" else train, self.case, _MEASURED)
             left = whole_runs(partial)
-            if left is not None:
-                models["whole runs"] = _fitted(left)
-            out[case] = _scored(train, truth, models)
-            for name, data in (("limit", train), ("partial", partial), ("whole runs", left)):
-                if name in models and data is not None:
-                    out[case][name] |= _coverage(models[name], data, truth)
-            if case == "d":
-                marked = models["partial"].generate(known, kind="mean")["extrapolated"].values
-                out[case]["partial"]["marked"] = int(marked.sum())
-    return out
+            measured = {"partial": partial} | ({} if left is None else {"whole runs": left})
+        if self.case in "ab":
+            models = fitted_apart(measured["partial"])
+        else:
+            models = {name: msbgen.fit_profiles(data) for name, data in measured.items()}
+        out = _scored(train, truth, models)
+        for name, data in measured.items():
+            out[name] |= _coverage(models[name], data, truth)
+        if self.case == "d":
+            marked = models["partial"].generate(known, kind="mean")["extrapolated"].values
+            out["partial"]["marked"] = int(marked.sum())
+        return out
 
 
 def _scored(
     train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, Any]]:
     methods = {
         f"{name}/{kind}": _kind(model, kind)
         for name, model in models.items()
@@ -276,17 +306,11 @@ def _scored(
     def of(name: str, metric: str) -> Floats:
         return scored.sel({"method": name, "metric": metric}).values
 
-    limit = of("limit/sample", "energy_distance")
-    out: dict[str, dict[str, float]] = {}
+    out: dict[str, dict[str, Any]] = {}
     for name in models:
         metrics = ("ndtw", "ndtw_scaled", "duration_error")
-        energy = of(f"{name}/sample", "energy_distance")
         out[name] = {m: float(of(f"{name}/mean", m).mean()) for m in metrics}
-        out[name] |= {
-            "energy": float(energy.mean()),
-            "beyond limit": float((energy - limit).mean()),
-            "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
-        }
+        out[name]["energies"] = of(f"{name}/sample", "energy_distance").tolist()
     return out
 
 
@@ -306,19 +330,44 @@ def _coverage(
 # -------------------------------------------------------------------------------------- tables
 
 
-def run(tasks: Sequence[str], designs: Sequence[str], cases: Sequence[str]) -> None:
-    """Every design, its JSON and, of everything, the tables of the page."""
+def run(
+    tasks: Sequence[str], designs: Sequence[str], cases: Sequence[str], work: Path | None
+) -> None:
+    """Every design, its JSON and, of everything, the tables of the page.
+
+    Case by case, so that what was stopped has some of them of every task.  Studies are kept in the
+    folder `work`: what is there is not done again.
+    """
     for design in designs:
-        results = {}
-        for task in tasks:
-            results[task] = study(task, design, cases)
-            print(design, task, results[task], flush=True)
+        done: dict[Study, dict[str, Any]] = {}
+        for case, task in product(cases, tasks):
+            study = Study(task, design, case)
+            for one in (study.limit, study):
+                if one not in done:
+                    done[one] = kept(work and work / f"{one.name}.json", one.scores)
+                    print(one.name, flush=True)
+        results = {
+            task: {c: _beside_limit(done, Study(task, design, c)) for c in cases} for task in tasks
+        }
         if tuple(tasks) == TASKS and tuple(cases) == CASES:
             store(RESULTS / f"partial-{design}.json", results)
             put_into_readme(f"partial-{design}", errors_table(results))
             put_into_readme(f"partial-{design}-joint", joint_table(results))
         else:
             print(f"\n{errors_table(results)}\n\n{joint_table(results)}", flush=True)
+
+
+def _beside_limit(done: dict[Study, dict[str, Any]], study: Study) -> dict[str, dict[str, float]]:
+    """Figures of a case with those of its limit, and energy distances beyond the limit's."""
+    out, limit = {}, np.array(done[study.limit]["limit"]["energies"])
+    for name, figures in {**done[study.limit], **done[study]}.items():
+        energy = np.array(figures["energies"])
+        out[name] = {key: value for key, value in figures.items() if key != "energies"} | {
+            "energy": float(energy.mean()),
+            "beyond limit": float((energy - limit).mean()),
+            "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
+        }
+    return out
 
 
 def errors_table(results: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Where results go: JSON files beside the benchmarks, tables between the markers of the README."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,17 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def store(path: Path, content: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def kept(path: Path | None, make: Callable[[], Any]) -> Any:
+    """What a file holds, or, where there is none yet, what is made, stored there."""
+    if path is None:
+        return make()
+    if not path.exists():
+        written = path.with_suffix(".new")
+        store(written, make())
+        written.replace(path)
+    return json.loads(path.read_text())
 
 
 def put_into_readme(name: str, text: str, readme: Path = README) -> None:
