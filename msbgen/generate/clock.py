@@ -129,7 +129,12 @@ def to_progress(
 
 
 def progress_amounts(
-    counts: ArrayLike, duration: ArrayLike, interval: ArrayLike, *, clock: int = 1
+    counts: ArrayLike,
+    duration: ArrayLike,
+    interval: ArrayLike,
+    *,
+    clock: int = 1,
+    expected: ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
     """Where the sampling intervals of runs lie on the progress clock, and what they hold.
 
@@ -138,13 +143,13 @@ def progress_amounts(
     Returns
     -------
     position : ndarray, (n, time + 1)
-        Progress at all edges, from 0 to 1; NaN throughout for a run that :func:`to_progress` has
-        no state of.
+        Progress at all edges, from 0 to 1, of a run that was cut to less; NaN throughout for a run
+        that :func:`to_progress` has no state of.
     amounts : ndarray, (n, time, d)
         The quantities that are not the clock [s, events]; 0 after the end of a run.
     """
     runs, ended = _checked_runs(counts, duration, interval, clock)
-    position, _, amounts = _amounts(runs, ended, interval, clock, None)
+    position, _, amounts = _amounts(runs, ended, interval, clock, expected)
     return position, amounts
 
 

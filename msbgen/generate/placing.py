@@ -92,8 +92,7 @@ def placed_trend(
         trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
         done()
     n, m = runs.contexts.shape
-    whole = np.isfinite(runs.state).all() and np.isnan(runs.expected).all()
-    if sharpenings == 0 or runs.clock == 0 or n < m + 3 or not whole:
+    if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
     joined, placed = joined_trend(runs, spread)
     seen, folds = interval_windows(runs), Folds.of(runs.contexts)
@@ -109,18 +108,20 @@ def _is_worth_it(joined: float, trend: float) -> bool:
 def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
     """A trend whose time is one law of all intervals, and the runs' states as it places them.
 
-    `runs` are measured throughout, on a clock other than time; `trend` is that of their states.
+    The clock of `runs` is not time; `trend` is that of their states.
     """
     n, state = len(runs.contexts), runs.state
     everywhere = np.ones((state.shape[2] - 1, n, n))
     for near, steps in ((everywhere, _SHARED_STEPS), (neighbours(trend), _NEAR_STEPS)):
         counts = placed_counts(runs, trend.predict(runs.contexts)[..., 1:], near, steps)
         state = np.concatenate([state[..., :1], counts], axis=2)
-        trend = trend.refit(runs.means(state), weights=runs.weight)
+        means = fill_means(runs.amounts(state, placed=False), trend)
+        trend = trend.refit(means, weights=runs.weight)
     joined = trend.joined(interval_windows(runs))
     time = runs.sharpened(joined, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
-    trend = replace(trend, whole=()).refit(runs.means(state), weights=runs.weight)
+    means = fill_means(runs.amounts(state), trend)
+    trend = replace(trend, whole=()).refit(means, weights=runs.weight)
     return replace(trend, whole=joined.whole, joint=joined.joint), state
 
 
@@ -132,7 +133,7 @@ def neighbours(trend: Trend) -> Floats:
 
 
 def placed_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats:
-    """Amounts of the counters in each bin of the runs, (n, bins, k − 1).
+    """Amounts of the counters in each bin of the runs, NaN where not seen, (n, bins, k − 1).
 
     Parameters
     ----------
@@ -145,17 +146,26 @@ def placed_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats
     """
     position, amounts = runs.intervals
     amounts = np.ascontiguousarray(amounts[..., 1:])
-    knots, weight = uniform_knots(prior.shape[1]), runs.n_runs[:, None].astype(float)
+    knots, unseen = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
+    weight = runs.seen(runs.state)[..., 1:].astype(float)
     floor = np.maximum(_NEGLIGIBLE * prior.mean(axis=(0, 1)), 1e-300)
+    state = runs.state.copy()
     out = np.empty((len(amounts), *prior.shape[1:]))
+
+    def place(prior: Floats) -> Floats:
+        _kernels.rebin_in_proportion(position, amounts, knots, prior[runs.context], out)
+        out[unseen] = np.nan
+        return out
+
     at = last = np.log(prior + floor)
     moved = np.zeros_like(at)
     for _ in range(steps):
         expected = np.exp(at)
-        _kernels.rebin_in_proportion(position, amounts, knots, expected[runs.context], out)
-        held, step = weight[..., None] * runs.means(out), np.empty_like(at)
+        state[..., 1:] = place(expected)
+        means = np.where(weight > 0, runs.amounts(state, placed=False)[..., 1:], 0.0)
+        held, step = weight * means, np.empty_like(at)
         for k, kernel in enumerate(near):
-            had = kernel @ (weight * expected[..., k])
+            had = kernel @ (weight[..., k] * expected[..., k])
             ratio = np.divide(kernel @ held[..., k], had, out=np.ones_like(had), where=had > 0)
             step[..., k] = np.log(np.maximum(ratio, _LEAST_RATIO))
         reached = at + step
@@ -165,14 +175,12 @@ def placed_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats
             reached + np.clip(along, 0.0, _MOST_MOMENTUM) * (reached - last), np.log(floor) - 20.0
         )
         last, moved = reached, step
-    _kernels.rebin_in_proportion(position, amounts, knots, np.exp(last)[runs.context], out)
-    return out
+    return place(np.exp(last))
 
 
 def interval_windows(runs: Runs) -> Windows:
     """The time of the runs' sampling intervals, each run's as long as its context's mean."""
     position, amounts = runs.intervals
-    mean = np.bincount(runs.context, runs.duration) / runs.n_runs
-    time = amounts[..., 0] * (mean[runs.context] / runs.duration)[:, None]
+    time = amounts[..., 0] * runs.evened[:, None]
     shape = len(runs.contexts), runs.state.shape[1]
     return Windows.of_runs(position, time, runs.context, shape)

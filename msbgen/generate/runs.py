@@ -149,9 +149,30 @@ class Runs:
     def intervals(self) -> tuple[Floats, Floats]:
         """Progress at all edges (n, times + 1), and what the intervals hold (n, times, k).
 
-        Time first where it is not the clock; nothing after the end of a run.
+        Time first where it is not the clock; nothing after the end of a run, or its cut.
         """
-        return progress_amounts(self.counts, self.duration, self.interval, clock=self.clock)
+        return progress_amounts(
+            self.counts, self.duration, self.interval, clock=self.clock, expected=self.expected
+        )
+
+    @cached_property
+    def evened(self) -> Floats:
+        """What times of each run are multiplied by, to be those of a mean run there, (n,).
+
+        Of the runs of its context that went on to their end; without any, of all until their cuts.
+        """
+        ended = np.isnan(self.expected)
+        many = np.bincount(self.context, ended)
+        mean = np.bincount(self.context, np.where(ended, self.duration, 0.0)) / np.maximum(many, 1)
+        factor = mean[self.context] / self.duration
+        if not ended.all():
+            cut, time = np.flatnonzero(~ended), self.state[..., :1]
+            some = np.where((ended | (many == 0)[self.context])[:, None, None], time, np.nan)
+            usual = self.means(some)[self.context[cut], :, 0]
+            own = time[cut, :, 0]
+            wanted, took = np.where(np.isfinite(own), [usual, own], 0.0).sum(axis=2)
+            factor[cut] = np.divide(wanted, took, out=np.ones_like(took), where=took > 0)
+        return factor
 
     def means(self, state: Floats) -> Floats:
         """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k).
@@ -166,18 +187,23 @@ class Runs:
         many = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
         return np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
 
-    def amounts(self, state: Floats) -> Floats:
+    def amounts(self, state: Floats, *, placed: bool = True) -> Floats:
         """What a trend is fitted to: the means of states (n, bins, k), (n_known, bins, k).
 
         A counter that some runs lack is taken per time of the runs that hold it, at the mean time
-        of all: where a resource caps its rate both go together, from run to run as well.
+        of all: where a resource caps its rate both go together, from run to run as well.  Bin by
+        bin where time was placed within the sampling intervals, else in the run as a whole.
         """
         means = self.means(state)
         lacking = (self.holders < self.n_runs[:, None]).any(axis=0) & self._timed
         for k in np.flatnonzero(lacking):
             held = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
+            times = np.stack([means[..., 0], self.means(held[..., None])[..., 0]])
+            if not placed:
+                known = np.isfinite(times).all(axis=0)
+                times = np.where(known, times, 0.0).sum(axis=2, keepdims=True)
             with np.errstate(invalid="ignore", divide="ignore"):
-                factor = means[..., 0] / self.means(held[..., None])[..., 0]
+                factor = times[0] / times[1]
             means[..., k] *= np.where(np.isfinite(factor), factor, 1.0)
         return means
 

@@ -127,7 +127,7 @@ def clouds():
     }
 
 
-CONFIG = SolverConfig(tol=1e-10, max_iter=5000)
+CONFIG = SolverConfig(tol=1e-10, max_iter=20_000)
 
 
 def test_an_unconstrained_snapshot_is_the_pair_of_what_it_joins(clouds):
