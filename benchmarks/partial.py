@@ -266,7 +266,7 @@ class Study:
         return replace(self, case="limit b" if self.case == "b" else "limit")
 
     def scores(self) -> dict[str, Any]:
-        """Figures of every fit: method -> figure; energy distances context by context."""
+        """Figures of every fit, by its name."""
         contexts, runs = map(int, self.design.split("x"))
         streams = self.case.endswith("b")
         known = known_contexts(self.task, contexts)
@@ -284,7 +284,8 @@ class Study:
             models = fitted_apart(measured["partial"])
         else:
             models = {name: msbgen.fit_profiles(data) for name, data in measured.items()}
-        out = _scored(train, truth, models)
+        clouds = self == self.limit or self.case in "ab"
+        out = _scored(train, truth, models, ("mean", "sample") if clouds else ("mean",))
         for name, data in measured.items():
             out[name] |= _coverage(models[name], data, truth)
         if self.case == "d":
@@ -294,12 +295,14 @@ class Study:
 
 
 def _scored(
-    train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
+    train: xr.Dataset,
+    truth: xr.Dataset,
+    models: dict[str, msbgen.ProfileModel],
+    kinds: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
+    """Errors of mean profiles and, of samples, energy distances context by context."""
     methods = {
-        f"{name}/{kind}": _kind(model, kind)
-        for name, model in models.items()
-        for kind in ("mean", "sample")
+        f"{name}/{kind}": _kind(model, kind) for name, model in models.items() for kind in kinds
     }
     scored = msbgen.score_methods(train, truth, methods)["score"]
 
@@ -310,7 +313,8 @@ def _scored(
     for name in models:
         metrics = ("ndtw", "ndtw_scaled", "duration_error")
         out[name] = {m: float(of(f"{name}/mean", m).mean()) for m in metrics}
-        out[name]["energies"] = of(f"{name}/sample", "energy_distance").tolist()
+        if "sample" in kinds:
+            out[name]["energies"] = of(f"{name}/sample", "energy_distance").tolist()
     return out
 
 
@@ -361,12 +365,14 @@ def _beside_limit(done: dict[Study, dict[str, Any]], study: Study) -> dict[str, 
     """Figures of a case with those of its limit, and energy distances beyond the limit's."""
     out, limit = {}, np.array(done[study.limit]["limit"]["energies"])
     for name, figures in {**done[study.limit], **done[study]}.items():
-        energy = np.array(figures["energies"])
-        out[name] = {key: value for key, value in figures.items() if key != "energies"} | {
-            "energy": float(energy.mean()),
-            "beyond limit": float((energy - limit).mean()),
-            "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
-        }
+        out[name] = {key: value for key, value in figures.items() if key != "energies"}
+        if "energies" in figures:
+            energy = np.array(figures["energies"])
+            out[name] |= {
+                "energy": float(energy.mean()),
+                "beyond limit": float((energy - limit).mean()),
+                "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
+            }
     return out
 
 
