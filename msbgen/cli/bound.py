@@ -39,23 +39,28 @@ def run(options: argparse.Namespace) -> None:
     inputs = [options.measured, shared.contexts_file(options.contexts)]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
+    import numpy as np
+
     from msbgen import conformal
     from msbgen.bounds import model as calibrate
-    from msbgen.data import store, tables
+    from msbgen.data import schema, store, tables
     from msbgen.generate import model as generate
 
     measured = store.read_profiles(options.measured)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
-    runs = int(measured["duration"].notnull().sum())
+    # bounds leave out runs that were cut
+    ended = np.isfinite(schema.duration_array(measured)) & schema.complete_array(measured)
+    known = int(ended.any(axis=1).sum())
+    unit = "contexts" if known == len(ended) else "contexts with a run that was not cut"
     with shared.about(options.measured.name):
-        conformal.check_rate(options.miscoverage, measured.sizes["context"], runs)
+        conformal.check_rate(options.miscoverage, known, int(ended.sum()), unit)
     with Progress("fitting") as step:
         model = generate.fit_profiles(measured, progress=step)
     with shared.about(options.contexts):
         contexts = model.checked(contexts)
     with Progress("calibrating") as step, shared.about(options.measured.name):
         calibrated = calibrate.calibrate_model(model, measured, progress=step)
-    bounds = calibrated.bounds(contexts, options.miscoverage)
+        bounds = calibrated.bounds(contexts, options.miscoverage)
     if options.model:
         calibrated.save(options.model, overwrite=options.force)
     if not options.out:

@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from msbgen.data.breaches import Breaches
 from msbgen.data.gaps import interval_counts
-from msbgen.data.partial import clock_errors, complete_errors, cut_warnings, measured_errors
+from msbgen.data.partial import (
+    clock_errors,
+    complete_errors,
+    cut_warnings,
+    gap_warnings,
+    measured_errors,
+)
 from msbgen.data.schema import (
     COUNT_UNITS,
     ENERGY_UNITS,
@@ -426,6 +432,7 @@ def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
     yield from cut_warnings(ds)
+    yield from gap_warnings(ds)
     breaches = Breaches(ds)
     for name in resource_names(ds):
         values = ds[name].values.astype(float)

@@ -14,11 +14,12 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.breaches import Breaches
-from msbgen.data.gaps import KINDS, interval_counts
+from msbgen.data.gaps import CARRIED, KINDS, interval_counts
 from msbgen.data.schema import (
     COMPLETE,
     clock_name,
     complete_array,
+    count_array,
     counter_names,
     describe_context,
     duration_array,
@@ -68,11 +69,11 @@ def is_partial(dataset: xr.Dataset) -> bool:
 def describe_partial(dataset: xr.Dataset) -> list[str]:
     """Say in plain words which counters are in which runs, what was cut, and what was lost."""
     lines = [*_group_lines(dataset), *_cut_lines(dataset)]
-    for name, share in _missing(dataset):
+    for name, share, lower in _missing(dataset):
         then = (
             "the next count holds what was missed"
-            if dataset[name].attrs["gaps"] == KINDS[0]
-            else "lost, and interpolated"
+            if dataset[name].attrs["gaps"] == CARRIED
+            else f"lost, which lowers its totals by {lower:.2g} %, and interpolated"
         )
         lines.append(f"gaps      {name}: {share:.2g} % of the samples are missing: {then}")
     return lines
@@ -114,15 +115,17 @@ def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
         )
 
 
-def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float]]:
-    """Counters with gaps, and the share of their samples that is missing [%]."""
+def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
+    """Counters with gaps, the share of their samples that is missing, and of their counts [%]."""
     inside = interval_counts(duration_array(ds), sampling_interval(ds))
     held = held_counters(ds)
     for k, name in enumerate(counter_names(ds)):
         wanted = int(inside[held[..., k]].sum())
         got = int(ds[name].notnull().sum())
         if "gaps" in ds[name].attrs and got < wanted:
-            yield name, 100.0 * (wanted - got) / wanted
+            counted = float(ds[name].sum(dtype=float))
+            filled = float(np.nansum(count_array(ds[[name, "duration"]])))
+            yield name, 100.0 * (wanted - got) / wanted, 100.0 * (1.0 - counted / filled)
 
 
 def partial_attrs(dataset: xr.Dataset) -> dict[str, str]:
@@ -147,7 +150,12 @@ def partial_attrs(dataset: xr.Dataset) -> dict[str, str]:
             if len(whole)
             else ""
         )
-    return said
+    gaps = [
+        f"{name}: {share:.2g} % of the samples were missing, "
+        + ("held by the next" if dataset[name].attrs["gaps"] == CARRIED else "interpolated")
+        for name, share, _ in _missing(dataset)
+    ]
+    return said | ({"gaps": "; ".join(gaps)} if gaps else {})
 
 
 # ------------------------------------------------------------------------------------- problems
@@ -175,6 +183,25 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
             f"variable '{COMPLETE}' holds other values than 1, a run that went on to its end, and "
             f"0, one that was cut; these are wanted."
         )
+
+
+def gap_warnings(ds: xr.Dataset) -> Iterator[str]:
+    """Counts that nothing holds, although it is said that the next count does: the last ones."""
+    breaches, length = Breaches(ds), interval_counts(duration_array(ds), sampling_interval(ds))
+    final = np.clip(length, 1, ds.sizes["time"]) - 1
+    dims = [dim for dim in ("context", replicate_dim(ds), "time") if dim]
+    for name in counter_names(ds):
+        if ds[name].attrs.get("gaps") != CARRIED:
+            continue
+        counts = ds[name].transpose(*dims).values.reshape(*final.shape, -1)
+        last = np.take_along_axis(counts, final[..., None], axis=2)[..., 0]
+        breaches.of(0)(
+            f"counter '{name}' is NaN in the last interval PLACE: its gaps are 'carried', but no "
+            f"count comes after that holds what was missed; it is taken to go on as before: cut "
+            f"the run there (its 'duration', and 0 in 'complete'), or measure it again.",
+            np.isnan(last) & ~np.isnan(counts).all(axis=2),
+        )
+    yield from breaches.sentences()
 
 
 def clock_errors(ds: xr.Dataset) -> Iterator[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+import partials
 from msbgen.bounds.model import CalibratedModel
 from msbgen.data.store import write_profiles
 
@@ -48,6 +49,13 @@ def test_bounds_that_cannot_be_given_are_refused_before_the_work(
     folder, refused, given, code, sentence
 ):
     refused(code, sentence, "bound", "measured.nc", "--contexts", "all", *given)
+
+
+def test_bounds_from_runs_that_were_cut_name_the_file_in_their_refusal(tmp_path, refused):
+    cut = partials.cut(partials.whole(), [(c, r) for c in (4, 5) for r in range(4)])
+    write_profiles(cut, tmp_path / "cut.nc")
+    sentence = "cut.nc: miscoverage is 0.1; at least 9 runs of as many different contexts with a"
+    refused(3, sentence, "bound", "cut.nc", "--contexts", "grid:2x2", "--miscoverage", 0.1)
 
 
 CONTEXTS = [

@@ -1,5 +1,7 @@
 """Groups, cuts and gaps in words; what of them is an error, and what a doubt."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -83,13 +85,36 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
     counts = count_array(profiles)
     spoilt = partials.with_gaps(profiles, kind)
     assert inspect_profiles(spoilt).errors == []
-    words = {"carried": "holds what was missed", "lost": "lost, and interpolated"}[kind]
+    words = {"carried": "holds what was missed", "lost": "lost, which lowers its totals by"}[kind]
     assert [words in line for line in describe_partial(spoilt)] == [True] * 3
+    assert partial_attrs(spoilt)["gaps"].count("of the samples were missing, ") == 3
     write_profiles(spoilt, tmp_path / "gaps.nc")
     filled = count_array(read_profiles(tmp_path / "gaps.nc"))
     np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
     tolerance = 1e-5 if kind == "carried" else 0.05
     np.testing.assert_allclose(np.nansum(filled, axis=2), np.nansum(counts, axis=2), rtol=tolerance)
+
+
+def test_what_lost_samples_lower_totals_by_is_told(profiles):
+    counts = profiles["cache_misses"].values
+    counts[:, :, 2] = np.nan
+    profiles["cache_misses"].attrs["gaps"] = "lost"
+    (line,) = describe_partial(profiles)
+    lower = float(re.search(r"lowers its totals by ([\d.]+) %", line).group(1))
+    filled = np.nansum(count_array(profiles)[..., 2])
+    assert lower == pytest.approx(100 * (1 - np.nansum(counts) / filled), rel=0.01)
+
+
+def test_a_last_sample_that_no_count_can_hold_is_doubted(profiles):
+    spoilt = partials.with_gaps(profiles, "carried")
+    last = int(np.flatnonzero(np.isfinite(spoilt["cache_misses"].values[3, 1]))[-1])
+    assert inspect_profiles(spoilt).warnings == []
+    spoilt["cache_misses"][3, 1, last] = np.nan
+    (doubt,) = inspect_profiles(spoilt).warnings
+    assert "'cache_misses' is NaN in the last interval in context 3 " in doubt
+    assert "it is taken to go on as before: cut the run there" in doubt
+    spoilt["cache_misses"].attrs["gaps"] = "lost"
+    assert inspect_profiles(spoilt).warnings == []
 
 
 def nowhere(ds):
