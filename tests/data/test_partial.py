@@ -102,7 +102,7 @@ def test_what_lost_samples_lower_totals_by_is_told(profiles):
     (line,) = describe_partial(profiles)
     lower = float(re.search(r"lowers its totals by ([\d.]+) %", line).group(1))
     filled = np.nansum(count_array(profiles)[..., 2])
-    assert lower == pytest.approx(100 * (1 - np.nansum(counts) / filled), rel=0.01)
+    assert lower == pytest.approx(100 * (1 - np.nansum(counts) / filled), rel=0.05)
 
 
 def test_a_last_sample_that_no_count_can_hold_is_doubted(profiles):

@@ -110,3 +110,50 @@ def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
     _, duration = to_wall_time(made, 1e7, LONG, knots=uniform_knots(BINS))
     mean = np.bincount(runs.context, runs.duration) / runs.n_runs
     np.testing.assert_allclose(duration, mean, rtol=0.03)
+
+
+@pytest.fixture(scope="module")
+def spoilt():
+    """Six runs of which every other one lacks the misses, and one of each context was cut."""
+    counts, duration = task(CONTEXTS, 6, rare=True, interval=LONG)
+    counts[:, 1::2, :, 1] = np.nan
+    complete = np.ones(duration.shape, dtype=bool)
+    for c in range(len(CONTEXTS)):
+        kept = int(0.7 * duration[c, 2] / LONG)
+        counts[c, 2, kept:], duration[c, 2], complete[c, 2] = np.nan, kept * LONG, False
+    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+
+
+def test_what_runs_do_not_hold_is_placed_nowhere(spoilt):
+    prior = np.nan_to_num(spoilt.means(spoilt.state)[..., 1:])
+    near = np.ones((1, len(CONTEXTS), len(CONTEXTS)))
+    placed = placed_counts(spoilt, prior, near, 2)
+    np.testing.assert_array_equal(np.isnan(placed), np.isnan(spoilt.state[..., 1:]))
+    whole = np.isnan(spoilt.expected) & np.isfinite(placed[:, 0, 0])
+    counted = spoilt.intervals[1][whole][..., 1].sum(axis=1)
+    np.testing.assert_allclose(placed[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
+
+
+def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(spoilt):
+    windows, cut = interval_windows(spoilt), np.isfinite(spoilt.expected)
+    many = np.bincount(spoilt.context, ~cut)
+    mean = np.bincount(spoilt.context, np.where(cut, 0.0, spoilt.duration)) / many
+    own = (windows.end - windows.begin)[:, None] * (windows.context[:, None] == range(len(mean)))
+    assert np.all(own.sum(axis=0) < BINS * spoilt.n_runs)
+    spent = np.bincount(windows.context, windows.time) - many * mean
+    share = (own.sum(axis=0) / BINS - many) * mean
+    np.testing.assert_allclose(spent, share, rtol=0.1)
+
+
+def test_one_law_of_all_intervals_serves_partial_runs_too(spoilt):
+    trend, state = placed_trend(spoilt, 8, 3, lambda: None)
+    assert trend.joint
+    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    truth = fine.means(fine.state)
+    for k in range(2):
+        off = [
+            (np.abs(s - truth).sum(axis=1) / truth.sum(axis=1))[:, k].mean()
+            for s in (spoilt.means(spoilt.state), spoilt.means(state), trend.predict(CONTEXTS))
+        ]
+        assert off[1] < 0.5 * off[0]
+        assert off[2] < 0.75 * off[0]
