@@ -217,8 +217,10 @@ def _whole_lenders(coarse: Floats, run_context: Any, choose: Callable[[int, Any]
 _JOINED: dict[str, Callable[..., Any]] = {"independent": independent, "nearest run": nearest_run}
 
 
-def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
-    """The fit to partial runs, and the peers', which differ from it in who lends what."""
+def fitted_and_asked(
+    partial: xr.Dataset,
+) -> tuple[msbgen.ProfileModel, Callable[..., Residuals], tuple[Any, ...], dict[str, Any]]:
+    """The fit to partial runs, and how its residuals were asked for: function, arguments, names."""
     asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     fit = Residuals.fit
 
@@ -227,8 +229,14 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
         return fit(*given, **named)
 
     with patch.object(Residuals, "fit", noted):
-        own = msbgen.fit_profiles(partial)
+        model = msbgen.fit_profiles(partial)
     ((given, named),) = asked
+    return model, fit, given, named
+
+
+def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
+    """The fit to partial runs, and the peers', which differ from it in who lends what."""
+    own, fit, given, named = fitted_and_asked(partial)
     models = {"partial": own}
     for name, lenders in _JOINED.items():
         with patch("msbgen.generate.residuals.find_lenders", lenders):

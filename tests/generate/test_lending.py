@@ -1,10 +1,13 @@
 """Who lends a run what it was not seen to do: clouds coupled through what all runs share."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import oracles
 import partials
+from msbgen.bridge.paths import Chain
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.data.schema import count_array
 from msbgen.generate.lending import find_lenders, lend
@@ -107,6 +110,20 @@ def test_a_run_cut_at_once_and_groups_that_were_cut_get_everything(residuals):
 def test_whole_runs_are_left_alone(residuals):
     whole, _ = residuals
     np.testing.assert_array_equal(lend(whole, lenders(whole)), whole)
+
+
+def test_memory_grows_no_faster_than_the_segments():
+    """Of the lenders and of the bridge: no array is over pairs of runs and segments."""
+    rng, peaks = np.random.default_rng(0), []
+    for segments in (5, 20):
+        coarse = rng.standard_normal((len(CONTEXT), segments, 2))
+        coarse[::2, :, 1] = np.nan
+        tracemalloc.start()
+        lender = lenders(coarse)
+        Chain.fit(lend(coarse, lender).transpose(1, 0, 2).copy(), epsilon=0.1, tol=1e-6)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 4.2 * peaks[0]
 
 
 # ------------------------------------------------- the forms of the bridge, on such clouds
