@@ -2,8 +2,8 @@
 
 Splits of each seed (other devices, other runs): a quarter of the contexts of every graph; each
 eighth of the families; each device, unseen and after fifty of its runs.  Networks, which take most
-of the time, see one of the eight and one of the devices a seed.  Every job keeps what was said of
-each run in the work folder; :func:`report` reads it.
+of the time, see one of the eight and one of the devices a seed (:mod:`graph_networks`).  Every job
+keeps what was said of each run in the work folder; :func:`report` reads it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,6 @@ PARTS = 8
 HELD_CONTEXTS = 0.25
 NEW_RUNS = 50
 MISCOVERAGE = 0.05
-# Every network alike: runs to learn from, epochs of the first and of the second stage, one core.
-NETWORK_RUNS, EPOCHS, EVIDENTIAL_EPOCHS = 400, 10, 3
-MEMBERS, DRAWS = 5, 5
-# Splits that networks are scored on, each a job.
-NETWORK_PARTS = ("families", "contexts", "platform")
 # What the project asked for; errors as multiples of the noise floor where it says so.
 CONTEXTS_ASKED, FAMILIES_ASKED = (1.8, 0.04), (2.7, 0.07)
 PLATFORM_ASKED, AFTER_ASKED = 0.10, 0.08
@@ -176,8 +171,7 @@ def job(seed: int, part: str, work: Path) -> str:
     path = work / f"graph-{seed}-{part}.npz"
     if not path.exists():
         data = study(work, seed)
-        made = {"ours": our_job, "peers": peers_job}.get(part)
-        found = made(data, seed) if made else networks_job(data, seed, part)
+        found = JOBS[part](data, seed)
         partial = path.with_suffix(".partial.npz")
         np.savez_compressed(partial, **found)
         partial.rename(path)
@@ -186,7 +180,7 @@ def job(seed: int, part: str, work: Path) -> str:
 
 def our_job(data: Study, seed: int) -> dict[str, NDArray]:
     """The truth, what is held back in each split, and what our methods say of it."""
-    table = _table(data, seed)
+    table = whole_table(data, seed)
     found: dict[str, NDArray] = {"floor": noise_floor(data, seed)}
     for field in ("log", "graph", "family", "device"):
         found[field] = getattr(table, field)
@@ -208,7 +202,7 @@ def our_job(data: Study, seed: int) -> dict[str, NDArray]:
 
 def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
     """What tabular peers say of runs held back in each split."""
-    table, kinds = _table(data, seed), read_kinds(data.profiles)
+    table, kinds = whole_table(data, seed), read_kinds(data.profiles)
     found = {}
     for name, held in splits(table, seed).items():
         for peer, learn in peers.tabular(kinds).items():
@@ -217,7 +211,7 @@ def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
     return found
 
 
-def _table(data: Study, seed: int) -> Table:
+def whole_table(data: Study, seed: int) -> Table:
     every = np.ones(sum(r.sizes["run"] for r in data.runs.values()), dtype=bool)
     return table_of(data, fitted(data, every, seed, residual=False))
 
@@ -283,105 +277,43 @@ def noise_floor(data: Study, seed: int) -> Floats:
     return np.sqrt(np.mean(squares, axis=0))
 
 
-def networks_job(data: Study, seed: int, part: str) -> dict[str, NDArray]:
-    """Networks on one split: of contexts, of families, of a platform, or the ablations of ours."""
-    import torch
+def networks_job(data: Study, seed: int) -> dict[str, NDArray]:
+    """What networks say of runs held back; needs torch."""
+    import graph_networks
 
-    from msbgen.predict.graph.network import NetworkSettings
-    from msbgen.predict.graph.training import TrainedNetwork, TrainingSettings, fit_network
-
-    torch.set_num_threads(1)
-    table = _table(data, seed)
-    every = np.ones(len(table.log), dtype=bool)
-    device = list(data.devices)[seed % len(data.devices)]
-    name = {"contexts": "contexts", "platform": f"platform {device}"}.get(
-        part, f"families {seed % PARTS}"
-    )
-    held = splits(table, seed)[name]
-    plain = fitted(data, ~held, seed, residual=False)
-    base = answers(data, plain, every, scheduled)
-    batches = Scenes(data, plain)
-    own = np.random.default_rng([10, seed]).permutation(np.flatnonzero(~held))[:NETWORK_RUNS]
-    scored = np.arange(len(own)) % 6 == 0
-    shown, left = batches(own), batches(np.flatnonzero(held))
-    both = TrainingSettings(epochs=EPOCHS, evidential_epochs=EVIDENTIAL_EPOCHS)
-    squares = TrainingSettings(epochs=EPOCHS + EVIDENTIAL_EPOCHS, evidential_epochs=0)
-
-    def train(target: Floats, inputs: Any = shown, **given: Any) -> TrainedNetwork:
-        given = {"training": both, "seed": seed, **given}
-        return fit_network(inputs, target[own], scored, miscoverage=MISCOVERAGE, **given)
-
-    found: dict[str, NDArray] = {}
-    if part == "ablations":
-        variants = {
-            "edges of one type": {"settings": NetworkSettings(typed_edges=False)},
-            "without memories": {"settings": NetworkSettings(memories=False)},
-            "squared errors alone": {"training": squares},
-        }
-        for variant, given in variants.items():
-            found[f"{name}|{variant}"] = train(table.log, **given).predict(left).gamma
-        blind = train(table.log, inputs=batches(own, telemetry=False))
-        said = blind.predict(batches(np.flatnonzero(held), telemetry=False))
-        found[f"{name}|without telemetry"] = said.gamma
-        return found
-    ours = train(table.log)
-    found[f"{name}|network"] = ours.predict(left).gamma
-    found[f"{name}|network low"], found[f"{name}|network high"] = ours.interval(left)
-    on_top = train(table.log - base)
-    found[f"{name}|network on schedule"] = base[held] + on_top.predict(left).gamma
-    plain_edges = NetworkSettings(typed_edges=False)
-    gcn = train(table.log, training=squares, layer=peers.convolve, settings=plain_edges)
-    found[f"{name}|GCN"] = gcn.predict(left).gamma
-    hgt = {"training": squares, "layer": peers.transform, "start": peers.transformer_start}
-    first = train(table.log, **hgt)
-    members = [first.predict(left).gamma]
-    draws = [first.predict_dropped(left, k) for k in range(DRAWS)]
-    found[f"{name}|HGT"], found[f"{name}|HGT, MC dropout"] = members[0], np.mean(draws, axis=0)
-    if seed == 0:
-        more = range(seed + 1, seed + MEMBERS)
-        members += [train(table.log, **{**hgt, "seed": k}).predict(left).gamma for k in more]
-        found[f"{name}|HGT × {MEMBERS}"] = np.mean(members, axis=0)
-    return found
+    return graph_networks.compared(data, seed)
 
 
-class Scenes:
-    """Runs as networks see them, by their numbers in the table."""
+def ablations_job(data: Study, seed: int) -> dict[str, NDArray]:
+    """What the network without parts of it says of families held back; needs torch."""
+    import graph_networks
 
-    def __init__(self, data: Study, predictor: GraphPredictor):
-        self.data = data
-        self.boards = {n: Board(sheet, predictor.kinds_) for n, sheet in data.devices.items()}
-        self.where = [(n, i) for n, r in data.runs.items() for i in range(r.sizes["run"])]
-        self.scenes: dict[tuple[str, str], Any] = {}
+    return graph_networks.ablated(data, seed)
 
-    def __call__(self, rows: NDArray[np.int64], *, telemetry: bool = True) -> list[Any]:
-        from msbgen.predict.graph.tensors import Scene
 
-        found = []
-        for name, i in (self.where[row] for row in rows):
-            runs, board = self.data.runs[name], self.boards[name]
-            key = name, str(runs["graph"].values[i])
-            if key not in self.scenes:
-                self.scenes[key] = Scene(self.data.graphs[key[1]], board)
-            context = [runs[column].values[i] for column in board.device.columns]
-            start = float(runs["start_temperature"].values[i])
-            row = board.rows([context])[0]
-            found.append(self.scenes[key].batch(row, start, telemetry=telemetry))
-        return found
-
+JOBS: dict[str, Callable[[Study, int], dict[str, NDArray]]] = {
+    "ours": our_job,
+    "peers": peers_job,
+    "networks": networks_job,
+    "ablations": ablations_job,
+}
 
 # ----------------------------------------------------------------------------------------- report
 
 GROUPS = ("contexts", "families", "platform", "after")
 TABULAR = ("Brent", "ridge", "forest", "boosting", "MLP")
-NETWORKS = ("GCN", "HGT", "HGT, MC dropout", f"HGT × {MEMBERS}", "network", "network on schedule")
-ABLATIONS = ("edges of one type", "without telemetry", "without memories", "squared errors alone")
+NETWORKS = ("GCN", "HGT", "HGT, MC dropout", peers.ENSEMBLE, "network", "network on schedule")
+ABLATIONS = (
+    *("edges of one type", "without telemetry", "without memories", "squared errors alone"),
+    peers.TRAINED_LONGER,
+)
 METHODS = (OURS, SCHEDULE, SHEET, *TABULAR, *NETWORKS)
 
 
 def run(work: Path, seeds: Sequence[int] = SEEDS, processes: int = 2) -> None:
     """All jobs that are not done yet, some at a time, and the report."""
     all_kinds(work, processes)  # once for all
-    jobs = [(seed, part) for part in ("ours", "peers", *NETWORK_PARTS) for seed in seeds]
+    jobs = [(seed, part) for part in ("ours", "peers", "networks") for seed in seeds]
     jobs += [(0, "ablations")]
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         for done in pool.map(job, *zip(*jobs), [work] * len(jobs)):
@@ -406,7 +338,7 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
     for seed in [n for n in seeds if (work / f"graph-{n}-ours.npz").exists()]:
         kept = dict(np.load(work / f"graph-{seed}-ours.npz"))
         said = dict(kept)
-        for part in ("peers", *NETWORK_PARTS, "ablations"):
+        for part in JOBS:
             more = work / f"graph-{seed}-{part}.npz"
             said |= dict(np.load(more)) if more.exists() else {}
         floors.append(kept["floor"])
@@ -465,7 +397,7 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
         tests[method]["corrected"] = p
     return {
         "floor": floor,
-        "budget": {"runs": NETWORK_RUNS, "epochs": EPOCHS, "evidential": EVIDENTIAL_EPOCHS},
+        "budget": vars(peers.BUDGET),
         "scores": rows,
         "intervals": ours,
         "tests": tests,

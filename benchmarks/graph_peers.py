@@ -7,6 +7,7 @@ a schedule, of all devices at once.  Networks see what ours sees and are trained
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,32 @@ Floats = NDArray[np.float64]
 # From aggregates and logarithms to learn from, and aggregates of others, their logarithms.
 Tabular = Callable[[Floats, Floats, Floats, int], Floats]
 
+
+@dataclass(frozen=True)
+class Budget:
+    """What every network is trained with, on one core.
+
+    Attributes
+    ----------
+    runs : int
+        To learn from.
+    epochs, evidential : int
+        Of the first and of the second stage; peers without evidence have them all in the first.
+    members, draws : int
+        Of an ensemble, and of dropout left on.
+    """
+
+    runs: int = 400
+    epochs: int = 10
+    evidential: int = 3
+    members: int = 5
+    draws: int = 5
+
+
+# What fits into half an hour with all else; and what more does, tried once.
+BUDGET, LONGER = Budget(), Budget(runs=1600, epochs=24, evidential=6)
+ENSEMBLE = f"HGT × {BUDGET.members}"
+TRAINED_LONGER = "network, nine times the training"
 BOOSTING = BoostingSettings(rounds=400, depth=6, rate=0.05, least=5.0)
 
 
@@ -115,7 +142,9 @@ def convolve(
     degree = torch.bincount(goal, minlength=total).clamp(min=1).to(torch.float32)
     weight = (degree[source] * degree[goal]).rsqrt()
     sent = torch.cat(list(hidden.values())) @ parameters[f"{layer} any transform"]
-    gathered = torch.zeros_like(sent).index_add(0, goal, weight[:, None] * sent[source])
+    gathered = torch.zeros_like(sent).index_add(
+        0, goal, weight[:, None] * sent.index_select(0, source)
+    )
     parts = torch.relu(gathered).split([len(value) for value in hidden.values()])
     return dict(zip(hidden, parts))
 
@@ -145,9 +174,11 @@ def transform(
         key = torch.einsum("nhi,hij->nhj", keys[start], attention)
         sent = torch.einsum("nhi,hij->nhj", values[start], message)
         source, goal = batch.edges[name]
-        logit = (key[source] * queries[end][goal]).sum(-1) * (width // heads) ** -0.5
+        logit = (key.index_select(0, source) * queries[end].index_select(0, goal)).sum(-1) * (
+            width // heads
+        ) ** -0.5
         logits.append(logit * parameters[f"{own} prior"][0])
-        messages.append(sent[source])
+        messages.append(sent.index_select(0, source))
         goals.append(goal + first[end])
     goal = torch.cat(goals)
     share = softmax_by(torch.cat(logits), goal, total)

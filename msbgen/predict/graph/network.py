@@ -281,9 +281,9 @@ def attend(
         by_goal = hidden[end] @ toward
         by_edge = edge_terms(parameters, own, batch.weights[name])
         source, goal = batch.edges[name]
-        logit = by_source[source] + by_goal[goal] + by_edge
+        logit = by_source.index_select(0, source) + by_goal.index_select(0, goal) + by_edge
         logits.append(torch.nn.functional.leaky_relu(logit, _LEAK))
-        messages.append(split[source])
+        messages.append(split.index_select(0, source))
         goals.append(goal + first[end])
     goal = torch.cat(goals)
     share = softmax_by(torch.cat(logits), goal, total)
@@ -318,9 +318,9 @@ def softmax_by(logits: Tensor, goal: Tensor, n: int) -> Tensor:
     where = goal[:, None].expand_as(logits)
     start = torch.full((n, logits.shape[1]), -torch.inf, dtype=logits.dtype)
     largest = start.scatter_reduce(0, where, logits.detach(), "amax")
-    grown = torch.exp(logits - largest[goal])
+    grown = torch.exp(logits - largest.index_select(0, goal))
     total = torch.zeros_like(start).index_add(0, goal, grown)
-    return grown / total[goal]
+    return grown / total.index_select(0, goal)
 
 
 def forward(
