@@ -119,13 +119,36 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
     return {name: judged(at, policy) for name, policy in policies.items()}
 
 
+class CountingGate(play.Gate):
+    """A gate that counts what it is asked about: what would end too hot, and what it stops."""
+
+    def __init__(self, world: play.World, forecaster: GraphForecaster):
+        super().__init__(world, forecaster, world.cost.soft)
+        self.asked, self.hot, self.stopped = 0, 0, 0
+
+    def passes(self, state: play.State, context: int) -> bool:
+        world, kept = self.world, super().passes(state, context)
+        truth = world.simulator.run(
+            world.programs[state.graph], world.contexts[[context]],
+            temperature=state.temperature, noise=False,
+        )  # fmt: skip
+        self.asked, self.stopped = self.asked + 1, self.stopped + (not kept)
+        self.hot += bool(truth.peak[0, 0] > world.cost.soft)
+        return kept
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of the proposals."""
+        return {"hot proposals": self.hot / self.asked, "stopped": self.stopped / self.asked}
+
+
 def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict[str, float]]:
     """Agents, by name; a name's number is its ζ."""
     found = {}
     for name, imagined in names.items():
         kind = play.AgentPerCore if "per core" in name else play.OneAgent
         actions = kind(at.seen)
-        gate = play.Gate(at.seen, at.forecaster, at.seen.cost.soft) if "gated" in name else None
+        gate = CountingGate(at.seen, at.forecaster) if "gated" in name else None
         agent: Any = (
             play.TabularQ(actions.branches[0])
             if "tabular" in name
@@ -137,12 +160,17 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
             model=at.quick if imagined else None, gate=gate, seed=at.seed,
         )  # fmt: skip
         spent = time.perf_counter() - began
-        gate = play.Gate(at.unseen, at.forecaster, at.unseen.cost.soft) if gate else None
-        found[name] = judged(at, play.Learned(at.unseen, agent, actions, gate)) | {
+        row = {
             "training seconds": spent,
             "training above": float(done.above.mean()),
             "training cost": float(done.cost.mean()),
         }
+        asked = CountingGate(at.unseen, at.forecaster) if gate else None
+        row |= judged(at, play.Learned(at.unseen, agent, actions, asked))
+        if gate and asked:
+            row |= {f"training {what}": share for what, share in gate.shares.items()}
+            row |= asked.shares
+        found[name] = row
     return found
 
 

@@ -42,6 +42,14 @@ class Gate:
         self.world, self.forecaster = world, forecaster
         self.cap, self.slowness = cap, slowness
 
+    def passes(self, state: State, context: int) -> bool:
+        """Whether a context keeps the limits; the others are not asked about where none matters."""
+        if np.isfinite(self.slowness):
+            return bool(self.open(state)[context])
+        world = self.world
+        graph, alone = world.graphs[state.graph], world.contexts[[context]]
+        return bool(self.admits(self.forecaster.forecast(graph, alone, state.temperature))[0])
+
     def open(self, state: State) -> Bools:
         """Which contexts may be tried, (n,); the coolest alone where none keeps the limits."""
         graph, contexts = self.world.graphs[state.graph], self.world.contexts

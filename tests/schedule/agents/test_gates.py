@@ -30,3 +30,13 @@ def test_where_nothing_keeps_the_limits_the_coolest_is_let_through():
     np.testing.assert_array_equal(some, last <= 42.0)
     assert 0 < some.sum() < len(some)
     assert np.flatnonzero(Gate(world, truth, 20.0).open(state)).tolist() == [int(last.argmin())]
+
+
+def test_a_context_passes_alone_as_it_does_among_all():
+    world = episodes.world(scale=60.0)
+    truth, state = Truthful(world), State(2, 42.0, 1)
+    for gate in (Gate(world, truth, 42.0), Gate(world, truth, 50.0, slowness=2.0)):
+        among = gate.open(state)
+        assert 0 < among.sum() < len(among)
+        found = [gate.passes(state, context) for context in range(len(among))]
+        np.testing.assert_array_equal(found, among)
