@@ -37,9 +37,7 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
     )
-    verb.add_argument(
-        "--cap", type=shared.degrees, metavar="T", help="highest temperature at the end, in °C"
-    )
+    verb.add_argument("--cap", type=shared.degrees, metavar="T", help="highest temperature, in °C")
     verb.add_argument(
         "--miscoverage",
         type=shared.rate,
@@ -98,7 +96,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _header(columns: tuple[str, ...]) -> list[str]:
     units = {"time": "s", "energy": "J", "temperature": "degC"}
-    return [*columns, *(f"{n}{end} [{u}]" for n, u in units.items() for end in ("", " at most"))]
+    told = [f"{n}{end} [{u}]" for n, u in units.items() for end in ("", " at most")]
+    return [*columns, *told, "peak temperature at most [degC]"]
 
 
 def _row(context: NDArray[np.float64], said: Forecast, at: int) -> list[str]:
@@ -108,4 +107,5 @@ def _row(context: NDArray[np.float64], said: Forecast, at: int) -> list[str]:
         (said.temperature, said.temperature_bound),
     )
     told = [f"{values[at]:.6g}" for pair in numbers for values in pair]
+    told.append(f"{said.peak_bound[at]:.6g}")
     return [*(f"{value:.15g}" for value in context), *told]

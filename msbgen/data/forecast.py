@@ -18,6 +18,9 @@ from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 
+# What may be negative.
+_DEGREES = ("temperature", "temperature_bound", "peak_bound")
+
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
@@ -29,6 +32,9 @@ class Forecast:
         Expected: from start to end [s], of the device [J], at the end [°C].
     time_bound, energy_bound, temperature_bound : ndarray
         What a run seldom exceeds; what is expected where nothing is left open.
+    peak_bound : ndarray
+        What the temperature seldom exceeds on the way [°C]: a parallel part may be hotter than the
+        end of what follows.
     """
 
     time: Floats
@@ -37,6 +43,7 @@ class Forecast:
     time_bound: Floats
     energy_bound: Floats
     temperature_bound: Floats
+    peak_bound: Floats
 
     def __post_init__(self) -> None:
         shape = self.time.shape
@@ -46,7 +53,7 @@ class Forecast:
                     f"{name} has shape {values.shape}; a number a context, as many as times, is "
                     f"wanted."
                 )
-            good = np.isfinite(values) & ((values > 0) | ("temperature" in name))
+            good = np.isfinite(values) & ((values > 0) | (name in _DEGREES))
             if not good.all():
                 at = int(np.argmin(good))
                 raise ArgumentError(
@@ -54,10 +61,13 @@ class Forecast:
                 )
 
     @classmethod
-    def certain(cls, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike) -> Forecast:
+    def certain(
+        cls, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike, peak: ArrayLike
+    ) -> Forecast:
         """What is known, rather than thought: bounds are the numbers themselves."""
-        known = [np.asarray(values, dtype=float) for values in (time, energy, temperature)]
-        return cls(*known, *known)
+        given = (time, energy, temperature, peak)
+        seconds, joules, last, most = (np.asarray(values, dtype=float) for values in given)
+        return cls(seconds, joules, last, seconds, joules, last, most)
 
 
 class Forecaster(Protocol):

@@ -48,12 +48,12 @@ def every(here, msbgen):
 
 def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
     table, said = every(here, msbgen)
-    deadline, cap = np.median(said.time_bound), np.median(said.temperature_bound)
+    deadline, cap = np.median(said.time_bound), np.median(said.peak_bound)
     limits = ("--latency", f"{deadline:.9g}s", "--cap", f"{cap:.9g}", "--temperature", "40")
     done = msbgen(*CHOOSE, *limits)
     assert (done.returncode, done.stderr) == (0, "")
     (row,) = rows_of(done.stdout)
-    kept = (said.time_bound <= deadline * (1 + 1e-8)) & (said.temperature_bound <= cap)
+    kept = (said.time_bound <= deadline * (1 + 1e-8)) & (said.peak_bound <= cap)
     best = int(np.where(kept, said.energy, np.inf).argmin())
     assert [row[c] for c in TX2.columns] == table[best].tolist()
     assert row["energy [J]"] == pytest.approx(said.energy[best], rel=1e-5)

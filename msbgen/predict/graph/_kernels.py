@@ -23,7 +23,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
 FIRST, WAITING, KIND = 0, 1, 2
 WORK, RANK = 0, 1
 SWIFTNESS, DISPATCH, ON, IDLE = 0, 1, 2, 3
-TIME, ON_JOULES, IDLE_JOULES, LAST, SPREAD, JOULES = 0, 1, 2, 3, 4, 5
+TIME, ON_JOULES, IDLE_JOULES, LAST, SPREAD, PEAK, JOULES = range(7)
 START, END, CLUSTER = 0, 1, 2
 
 # What is left of a task when it counts as done, as a share of the time until then.
@@ -72,7 +72,7 @@ def _line_up(line, first, size, task):
 
 @_kernel
 def _play(graph, ranked, board, context, scratch, totals, trace):
-    """Time of one order in one context; joules and the last temperature are added to the totals.
+    """Time of one order in one context; joules and temperatures are added to the totals.
 
     Invariant: `ready` tasks, a heap by rank or a line, wait for nothing and those that run fill the
     first slots, at most as many on a cluster as it has cores; time only advances while one runs.
@@ -149,6 +149,7 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
                 step, turn = wait, -1
         now += step
         heat = goal + (heat - goal) * np.exp(-step / constant)
+        totals[PEAK] = max(totals[PEAK], heat)
         totals[ON_JOULES] += on * step
         totals[IDLE_JOULES] += idle * step
         kept = 0
@@ -220,9 +221,10 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     contexts : tuple of arrays
         ``rows`` (m, 1 + 2 n_clusters): gift; cores that may be used and index of the clock, of each
         cluster.  ``temperature`` (m,) at the start [°C].
-    totals : ndarray, (m, 5 + n_clusters)
+    totals : ndarray, (m, 6 + n_clusters)
         Written, means over the orders: time, joules of clusters and of waiting cores, the last
         temperature, the standard deviation of the time, joules of the tasks on each cluster.
+        Before those, the highest temperature at any event after the start, in any order.
     trace : ndarray, (m or 0, n, 3)
         Written unless it is empty: start, end and cluster of each task, in the first order.
     """
@@ -245,6 +247,7 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
     nothing = np.empty((0, 3))
     for k in range(len(rows)):
         totals[k] = 0.0
+        totals[k, PEAK] = -np.inf
         for o in range(n_orders):
             now = _play(
                 (all_nodes[o], all_successors[o], all_amounts[o]),
@@ -257,5 +260,7 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
             )
             totals[k, TIME] += now
             totals[k, SPREAD] += now**2
+        peak = totals[k, PEAK]
         totals[k] /= n_orders
+        totals[k, PEAK] = peak
         totals[k, SPREAD] = np.sqrt(max(totals[k, SPREAD] - totals[k, TIME] ** 2, 0.0))

@@ -248,7 +248,7 @@ class Board:
 def schedule(
     graph: Prepared, board: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
 ) -> Floats:
-    """Time [s], joules of clusters and waiting cores, last temperature, spread, joules of tasks.
+    """What a schedule comes to in contexts: columns of totals, as the kernel names them.
 
     Parameters
     ----------
@@ -264,9 +264,9 @@ def schedule(
 
     Returns
     -------
-    ndarray, (m, 5 + n_clusters)
+    ndarray, (m, 6 + n_clusters)
     """
-    totals = np.empty((len(rows), 5 + board[0].shape[1]))
+    totals = np.empty((len(rows), _kernels.JOULES + board[0].shape[1]))
     packed = graph.nodes, graph.successors, graph.amounts
     _kernels.list_schedules(packed, ranked, board, (rows, temperature), totals, _NO_TRACE)
     return totals
@@ -274,7 +274,10 @@ def schedule(
 
 def placements(graph: Prepared, board: Arrays, row: Indices, start: float) -> Floats:
     """Start [s], end [s] and cluster of each task of the graph in one context, (n, 3)."""
-    totals, trace = np.empty((1, 5 + board[0].shape[1])), np.empty((1, len(graph.work), 3))
+    totals, trace = (
+        np.empty((1, _kernels.JOULES + board[0].shape[1])),
+        np.empty((1, len(graph.work), 3)),
+    )
     contexts = row.reshape(1, -1), np.array([start])
     packed = graph.nodes, graph.successors, graph.amounts
     _kernels.list_schedules(packed, False, board, contexts, totals, trace)

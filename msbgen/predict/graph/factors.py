@@ -28,6 +28,7 @@ from msbgen.predict.graph._kernels import (
     LAST,
     ON,
     ON_JOULES,
+    PEAK,
     SPREAD,
     SWIFTNESS,
     TIME,
@@ -92,15 +93,17 @@ class Factors:
 def estimate(
     graph: Prepared, arrays: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
 ) -> Floats:
-    """Time [s], energy [J], temperature at the end [°C] and spread of time, (m, 4).
+    """Time [s], energy [J], temperature at the end [°C], spread of time, peak [°C], (m, 5).
 
-    The spread is the standard deviation of the time over orders of the tasks, over its mean.
+    The spread is the standard deviation of the time over orders of the tasks, over its mean; the
+    peak is the highest temperature after the start, in any order.
     """
     totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
     time = totals[:, TIME]
     flowing = arrays[3][0] * time + totals[:, ON_JOULES] + totals[:, IDLE_JOULES]
     energy = flowing + totals[:, JOULES:].sum(axis=1)
-    return np.stack([time, energy, totals[:, LAST], totals[:, SPREAD] / time], axis=1)
+    spread, last, peak = totals[:, SPREAD] / time, totals[:, LAST], totals[:, PEAK]
+    return np.stack([time, energy, last, spread, peak], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +133,8 @@ class Runs:
         return Runs(self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at])
 
     def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
-        """Logarithms of time and energy by a schedule, last temperature and spread, (n, 4)."""
-        found = np.empty((len(self.graph), 4))
+        """Logarithms of time and energy by a schedule; the rest as :func:`estimate`, (n, 5)."""
+        found = np.empty((len(self.graph), 5))
         for g in np.unique(self.graph):
             own = np.flatnonzero(self.graph == g)
             rows, start = self.rows[own], self.temperature[own]

@@ -162,11 +162,11 @@ def scheduled_features(plain: Floats, names: tuple[str, ...], said: Floats) -> F
     plain : ndarray, (m, n_columns)
     names : tuple of str
         Of the columns.
-    said : ndarray, (m, 4)
-        Logarithms of time [s] and energy [J], the temperature at the end [°C], and how far time
-        spreads over orders of the tasks.
+    said : ndarray, (m, 5)
+        Logarithms of time [s] and energy [J], the temperature at the end [°C], how far time spreads
+        over orders of the tasks, and the peak, which is not among the aggregates.
     """
-    time, energy, last, spread = said.T
+    time, energy, last, spread, _ = said.T
     brent, start = plain[:, names.index("log Brent")], plain[:, names.index("start")]
     more = [time - brent, energy - time, last - start, spread, time, energy]
     return np.hstack([plain, np.stack(more, axis=1)])

@@ -1,7 +1,8 @@
 """A fitted predictor as who chooses contexts takes it: what is thought of a graph on one device.
 
 The temperature at the end is that of the schedule, moved by what the power predicted differs from
-the schedule's; at most, by what the energy may be above what is expected, all of it as heat.
+the schedule's; at most, by what the energy may be above what is expected, all of it as heat.  On
+its way there it is above its end by as much as in the schedule.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class GraphForecaster:
             self._rows = table, question.rows(table)
         rows = self._rows[1]
         planned = question.scheduled(rows, temperature)
+        ended, peak = planned[:, 2], planned[:, 4]
         if self.miscoverage is None:
             middle = upper = question.predict(rows, temperature)
         else:
@@ -60,6 +62,6 @@ class GraphForecaster:
         time, energy = middle.T
         # kelvins that a watt more, from start to end, comes to
         warms = self.device.resistance * -np.expm1(-time / self.device.time_constant)
-        last = planned[:, 2] + warms * (energy / time - planned[:, 1] / planned[:, 0])
+        last = ended + warms * (energy / time - planned[:, 1] / planned[:, 0])
         most = last + warms * (upper[:, 1] - energy) / time
-        return Forecast(time, energy, last, upper[:, 0], upper[:, 1], most)
+        return Forecast(time, energy, last, upper[:, 0], upper[:, 1], most, most + (peak - ended))

@@ -500,7 +500,7 @@ class Question:
         return self.known.board.rows(contexts)
 
     def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
-        """Time [s], energy [J], last temperature [°C] and spread by the schedule alone, (m, 4)."""
+        """What the schedule alone says, (m, 5); see :func:`.factors.estimate`."""
         ranked = self.predictor.order == "heft"
         return estimate(
             self.graph, self.known.arrays, rows, self._start(rows, temperature), ranked=ranked

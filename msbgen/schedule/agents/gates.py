@@ -24,7 +24,7 @@ class Gate:
     world : World
     forecaster : Forecaster
     cap : float
-        Highest temperature at the end [°C], at most.
+        Highest temperature of a run [°C], at most.
     slowness : float
         Most time, at most, as a multiple of what the fastest context takes.
 
@@ -56,10 +56,10 @@ class Gate:
         said = self.forecaster.forecast(graph, contexts, state.temperature)
         kept = self.admits(said)
         if not kept.any():
-            kept[said.temperature_bound.argmin()] = True
+            kept[said.peak_bound.argmin()] = True
         return kept
 
     def admits(self, said: Forecast) -> Bools:
         """Which runs keep the limits by their bounds, (n,)."""
         fast = said.time_bound <= self.slowness * said.time.min()
-        return fast & (said.temperature_bound <= self.cap)
+        return fast & (said.peak_bound <= self.cap)

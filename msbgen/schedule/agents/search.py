@@ -56,7 +56,7 @@ def choose_context(
     objective, limits, name
         As :func:`msbgen.schedule.choose.choose`.
     cap : float or None
-        Highest temperature at the end [°C], kept by the bound.
+        Highest temperature of a run [°C], kept by the bound.
 
     Raises
     ------
@@ -66,13 +66,13 @@ def choose_context(
         No context keeps the cap, or none of those the limits; the message names the one that comes
         closest.
     """
-    heat = forecast.temperature_bound
+    heat = forecast.peak_bound
     kept = np.arange(len(heat)) if cap is None else np.flatnonzero(heat <= cap)
     if not len(kept):
         at = int(heat.argmin())
         raise MeasurementError(
             f"cap is {cap:g} °C, which no context keeps; {heat[at]:.4g} °C or more is wanted, what "
-            f"the coolest ({name(at)}) ends with at most."
+            f"the coolest ({name(at)}) reaches at most."
         )
     whole = outlook_of(forecast)
     part = Outlook(*(values[kept] for values in vars(whole).values()))
@@ -188,7 +188,8 @@ class Search:
     heat : Heat or None
         What heat that is left behind costs; nothing where not given.
     cap : float or None
-        Highest temperature at the end [°C]; where no context keeps it, the coolest is taken.
+        Highest temperature of a cautious run, at the end of another [°C]; where no context keeps
+        it, the coolest is taken.
     """
 
     order = "arrival"
@@ -209,12 +210,12 @@ class Search:
     def act(self, state: State) -> int:
         """Return the context that costs least."""
         said = self.forecast(state)
-        last = said.temperature_bound if self.cautious else said.temperature
-        if self.cap is not None and not (last <= self.cap).any():
-            return int(last.argmin())
+        heat = said.peak_bound if self.cautious else said.temperature
+        if self.cap is not None and not (heat <= self.cap).any():
+            return int(heat.argmin())
         costs = self.costs(state, said)
         if self.cap is not None:
-            costs = np.where(last <= self.cap, costs, np.inf)
+            costs = np.where(heat <= self.cap, costs, np.inf)
         return int(costs.argmin())
 
     def forecast(self, state: State) -> Forecast:
@@ -256,5 +257,5 @@ class Truthful:
         program = self._programs.get(id(graph)) or simulator.program(graph)
         outcome = simulator.run(program, contexts, temperature=temperature, noise=False)
         return Forecast.certain(
-            *(x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last))
+            *(x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last, outcome.peak))
         )

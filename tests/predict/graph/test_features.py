@@ -79,7 +79,7 @@ def test_what_a_schedule_says_comes_behind(board):
     table = plain_features(Shape(prepared, board), rows, start)
     spread = np.array([0.0, 0.0, 0.1, 0.1, 0.2])
     said = np.column_stack(
-        [np.log([1.0, 2, 3, 4, 5]), np.log([9.0, 8, 7, 6, 5]), start + 3, spread]
+        [np.log([1.0, 2, 3, 4, 5]), np.log([9.0, 8, 7, 6, 5]), start + 3, spread, start + 4]
     )
     names = columns(board.kinds)
     found = scheduled_features(table, names, said)

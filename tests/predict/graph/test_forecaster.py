@@ -30,6 +30,7 @@ def test_a_forecast_is_what_the_predictor_says(fitted, device):
     more = end_temperature(device, start, said.time, said.energy_bound) - constant
     np.testing.assert_allclose(said.temperature_bound - said.temperature, more, rtol=1e-6)
     assert (more > 0).all()
+    assert (said.peak_bound >= said.temperature_bound).all()
 
 
 def test_without_bounds_they_are_what_is_expected(fitted, device):

@@ -12,6 +12,7 @@ from msbgen.predict.graph._kernels import (
     JOULES,
     LAST,
     ON_JOULES,
+    PEAK,
     START,
     TIME,
     list_schedules,
@@ -46,16 +47,17 @@ def schedule(
     idle=0.0,
     cooling=COLD,
     clock=0,
+    start=20.0,
 ):
     nodes, successors = packed(n, edges, kinds)
     amounts = np.column_stack([work, np.zeros(n) if rank is None else rank]).astype(float)
     rows = np.array([[0, *(x for c in cores for x in (c, clock))]])
-    totals, trace = np.empty((1, 5 + len(cores))), np.empty((1, n, 3))
+    totals, trace = np.empty((1, JOULES + len(cores))), np.empty((1, n, 3))
     clusters = np.empty((4, *pace.shape[1:3]))
     clusters[0] = 1.0 / pace[0, :, :, 1, 1, 0]  # swift where the pace is short
     clusters[1:] = np.array([dispatch, on, idle])[:, None, None]
     board = pace, watts * pace, clusters, np.array(cooling)
-    contexts = rows, np.array([20.0])
+    contexts = rows, np.array([start])
     graph = nodes[None], successors[None], amounts[None]
     list_schedules(graph, rank is not None, board, contexts, totals, trace)
     return totals[0], trace[0]
@@ -209,10 +211,21 @@ def test_clocks_step_down_at_the_cap_and_up_again_below_it():
     assert again[TIME] == pytest.approx(now)
 
 
+def test_the_peak_is_that_of_the_hottest_part_and_not_of_the_start():
+    """Four tasks at once, 8 W, then one, 2 W: hottest when the four end."""
+    edges = {(v, 4) for v in range(4)}
+    totals, _ = schedule(5, edges, [20.0] * 4 + [30.0], constant(1.0), (4,))
+    fork = 20 + 8 * (1 - np.exp(-2.0))
+    assert totals[PEAK] == pytest.approx(fork)
+    assert totals[LAST] == pytest.approx(22 + (fork - 22) * np.exp(-3.0), abs=1e-6)
+    cools, _ = schedule(1, set(), [5.0], constant(1.0), (1,), start=40.0)
+    assert cools[PEAK] == cools[LAST] < 40.0
+
+
 def schedule_with(pace, joules, cooling, work):
     """One task on one core at the second of two clocks, joules of a unit of work given."""
     nodes, successors = packed(1, set())
-    totals, trace = np.empty((1, 6)), np.empty((1, 1, 3))
+    totals, trace = np.empty((1, JOULES + 1)), np.empty((1, 1, 3))
     spent = np.ones_like(pace) * np.array(joules)[None, None, :, None, None, None]
     clusters = np.zeros((4, *pace.shape[1:3]))
     board = pace, spent, clusters, np.array(cooling)

@@ -20,7 +20,8 @@ NUMBERS = st.lists(st.floats(0.1, 10.0), min_size=5, max_size=5)
 
 def forecast(time, energy, heat, factor=1.0):
     time, energy, heat = (np.array(x, dtype=float) for x in (time, energy, heat))
-    return Forecast(time, energy, heat, time * factor, energy * factor, heat + factor - 1)
+    most = heat + factor - 1
+    return Forecast(time, energy, heat, time * factor, energy * factor, heat, most)
 
 
 @given(NUMBERS, NUMBERS, NUMBERS, st.floats(1, 2), st.floats(0.05, 25), st.floats(0.05, 12))
@@ -89,12 +90,12 @@ def test_caution_ranks_by_bounds_and_keeps_the_cap():
     time[3], time[4], bound[4], time[5] = 1.0, 2.0, 3.0, 0.5
     heat = np.full(n, 40.0)
     heat[5] = 50.0
-    said = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat + 0.5)
+    said = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat, heat + 0.5)
     assert Search(world, Told(said)).act(State(0, 30.0, 2)) == 5
     assert Search(world, Told(said), cap=45.0).act(State(0, 30.0, 2)) == 3
     assert Search(world, Told(said), cautious=True, cap=45.0).act(State(0, 30.0, 2)) == 4
     heat[7] = 39.0
-    coolest = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat)
+    coolest = Forecast(time, np.ones(n), heat, bound, np.ones(n), heat, heat)
     assert Search(world, Told(coolest), cap=20.0).act(State(0, 30.0, 2)) == 7
 
 
