@@ -7,6 +7,7 @@ from pathlib import Path
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 WIDTHS = (400, 1600)
+LOOKS = (("light", "screen"), ("dark", "screen"), ("light", "print"))
 
 
 def lacking():
@@ -19,6 +20,7 @@ def lacking():
 @contextmanager
 def browser():
     """A browser without a window."""
+    assert not lacking(), lacking()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:

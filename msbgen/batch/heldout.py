@@ -28,6 +28,8 @@ BoundsOf = Callable[[Floats], Bounds | Missing]
 
 # The method that the report is about, and the metric that says which context is best and worst.
 MEAN, RANKED_BY = "default/mean", "ndtw_scaled"
+# What it is beside, counter by counter.
+BASELINE = "bracketing"
 # Random profiles of a context that is drawn.
 _SAMPLES = 200
 # Fewer contexts than these make no model without those that are left out.
@@ -82,6 +84,7 @@ def judge(
         extra = evaluate.score_methods(measured, truth, files)
         scores = xr.concat([extra, scores], dim="method")
     method = next(iter(files), MEAN)
+    judged = files or {MEAN: _asks(model, "mean")}
     wanted = context_table(truth)
 
     def shown(place: str, row: int) -> Shown:
@@ -100,6 +103,9 @@ def judge(
         method=method,
         scores=scores,
         summary=evaluate.summarise(scores),
+        counters=evaluate.score_counters(
+            measured, truth, {method: judged[method], BASELINE: BASELINES[BASELINE]}
+        ),
         halves=_halves(measured, truth, scores),
         extrapolated=Hull.of(context_table(measured)).outside(wanted),
         bounds=bound(wanted),
@@ -131,10 +137,7 @@ def judge_left_out(
     rows = evaluate.seen_to_their_end(measured)
     truth = measured.isel(context=rows)
     n = len(rows)
-    if size is not None and not 1 <= size < n:
-        raise ArgumentError(
-            f"leave_out is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
-        )
+    check_leave_out(size, n)
     if n < _FEWEST:
         return Missing(
             f"{n} measured contexts are too few to leave some out: measure others and name them "
@@ -146,6 +149,7 @@ def judge_left_out(
     rate = next((r for r in rates if contexts_needed(r) <= n - size), rates[-1])
     models: list[ProfileModel] = []
     scores: list[xr.Dataset] = []
+    counters: list[xr.Dataset] = []
     bounds: list[Bounds | Missing] = []
     outside = np.zeros(n, dtype=bool)
     table = context_table(truth)
@@ -157,11 +161,16 @@ def judge_left_out(
         except MeasurementError as error:
             return Missing(f"Contexts could not be left out: {error}")
         methods = {MEAN: _asks(models[-1], "mean"), **BASELINES}
-        scores.append(evaluate.score_methods(kept, truth.isel(context=group), methods))
+        unseen = truth.isel(context=group)
+        scores.append(evaluate.score_methods(kept, unseen, methods))
+        two = {name: methods[name] for name in (MEAN, BASELINE)}
+        counters.append(evaluate.score_counters(kept, unseen, two))
         bounds.append(bounds_of(models[-1], kept, rate)(table[group]))
         outside[group] = Hull.of(context_table(kept)).outside(table[group])
     place = np.argsort(np.concatenate(groups))
-    together = xr.concat(scores, dim="context").isel(context=place)
+    together, by_counter = (
+        xr.concat(parts, dim="context").isel(context=place) for parts in (scores, counters)
+    )
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
     def shown(place: str, row: int) -> Shown:
@@ -174,11 +183,20 @@ def judge_left_out(
         method=MEAN,
         scores=together,
         summary=evaluate.summarise(together),
+        counters=by_counter,
         halves=_halves(measured, truth, together),
         extrapolated=outside,
         bounds=_joined(bounds, place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)),
     )
+
+
+def check_leave_out(size: int | None, n: int) -> None:
+    """Raise ArgumentError where so many of n contexts, left out at a time, leave none."""
+    if size is not None and not 1 <= size < n:
+        raise ArgumentError(
+            f"leave_out is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
+        )
 
 
 def _asks(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:

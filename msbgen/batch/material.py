@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.batch.heldout import BoundsOf, bounds_of, judge, judge_left_out
+from msbgen.batch.heldout import BoundsOf, bounds_of, check_leave_out, judge, judge_left_out
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.conformal import contexts_needed
 from msbgen.data import quality
@@ -33,15 +33,26 @@ from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 from msbgen.plan.plan import plan_contexts
-from msbgen.report.material import Convergence, Everywhere, HeldOut, Material, Missing, Next
+from msbgen.report.material import (
+    Convergence,
+    Everywhere,
+    HeldOut,
+    Material,
+    Missing,
+    Next,
+    Spread,
+)
 
 Floats = NDArray[np.float64]
 
 # Rates of bounds, the first that the measured contexts support.
 RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
-# The most contexts that a page shows, and counts of mean profiles that it holds at twenty times.
-_MOST_CONTEXTS, _MOST_COUNTS = 5_000, 1_800_000
+# The most contexts that a page shows, and counts that it holds at twenty times, of a mean profile
+# and either edge of the band around it.
+_MOST_CONTEXTS, _MOST_COUNTS = 5_000, 600_000
 _FEWEST_TIMES = 20
+# Random runs of each context, whose spread is shown around its mean profile.
+_RUNS = 10
 # Parts that the contexts are left out in where nobody says how many, and contexts of a plan.
 _PARTS, _PLANNED = 4, 12
 # What the page is made with, beside this package.
@@ -112,7 +123,10 @@ def gather_material(
         if progress:
             progress(next(stages), 6)
 
+    if truth is None:
+        check_leave_out(leave_out, measured.sizes["context"])
     model = model or fit_profiles(measured)
+    wanted = None if contexts is None else model.checked(contexts)
     step()
     rate = _rate(len(model.law.contexts))
     calibrated = bounds_of(model, measured, rate)
@@ -126,7 +140,7 @@ def gather_material(
     else:
         held_out = judge_left_out(measured, leave_out, _PARTS, RATES, seed)
     step()
-    everywhere = _everywhere(measured, model, contexts, calibrated)
+    everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
     planned = _planned(model, source)
     step()
@@ -168,15 +182,19 @@ def _convergence(model: ProfileModel) -> Convergence | Missing:
 
 
 def _everywhere(
-    measured: xr.Dataset, model: ProfileModel, contexts: ArrayLike | None, calibrated: BoundsOf
+    measured: xr.Dataset,
+    model: ProfileModel,
+    wanted: Floats | None,
+    calibrated: BoundsOf,
+    seed: int,
 ) -> Everywhere:
     most = min(_MOST_CONTEXTS, _MOST_COUNTS // (_FEWEST_TIMES * len(counter_names(measured))))
     notes = []
-    if contexts is not None:
-        table = model.checked(contexts)
+    if wanted is not None:
+        table = wanted
         if len(table) > most:
             table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
-            notes.append(f"{most} of the {len(np.asarray(contexts))} contexts asked for are shown.")
+            notes.append(f"{most} of the {len(wanted)} contexts asked for are shown.")
     else:
         levels = [_levels(measured, name) for name in resource_names(measured)]
         unlisted = [n for n in resource_names(measured) if "levels" not in measured[n].attrs]
@@ -193,7 +211,31 @@ def _everywhere(
                 f"resource. msbgen generate --contexts writes the others."
             )
         table = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(shown, -1)
-    return Everywhere(model.generate(table, kind="mean"), calibrated(table), tuple(notes))
+    profiles = model.generate(table, kind="mean")
+    spread = _spread(model, table, profiles.sizes["time"], seed)
+    return Everywhere(profiles, calibrated(table), spread, tuple(notes))
+
+
+def _spread(model: ProfileModel, table: Floats, times: int, seed: int) -> Spread | Missing:
+    """The spread of a few random runs of every context, over the times of the mean profiles."""
+    ends: list[NDArray[np.float32]] = []
+    try:
+        for block in model.stream(table, kind="sample", n_samples=_RUNS, rng=seed):
+            ends.append(_ends(block, times))
+    except NotConvergedError as error:
+        return Missing(f"No random runs: {error.reached}.")
+    return Spread(_RUNS, *np.concatenate(ends, axis=1))
+
+
+def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
+    """The least and the largest counts of random runs, (2, n, times, n_counters)."""
+    names = counter_names(runs)
+    ends = np.zeros((2, runs.sizes["context"], times, len(names)), dtype=np.float32)
+    for k, name in enumerate(names):
+        drawn = np.nan_to_num(runs[name].transpose("context", "sample", "time").values[..., :times])
+        ends[0, :, : drawn.shape[2], k] = drawn.min(axis=1)
+        ends[1, :, : drawn.shape[2], k] = drawn.max(axis=1)
+    return ends
 
 
 def _levels(measured: xr.Dataset, name: str) -> Floats:
@@ -261,6 +303,8 @@ def _planned(model: ProfileModel, source: str) -> Next | Missing:
         plan.noise,
         plan.calibrated,
         plan.again,
+        plan.pays,
+        plan.advice,
         (
             f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",
             f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",

@@ -122,10 +122,7 @@ def score_methods(
     chosen = _chosen(methods)
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
-    validate_profiles(train, source="measured", part=True)
-    validate_profiles(truth, source="truth", part=True)
-    _check_same_labels(train, truth, "the measured file")
-    _check_ends(truth)
+    _check_truth(train, truth)
     _warn_of_doubtful_truth(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
@@ -138,6 +135,41 @@ def score_methods(
     if progress:
         progress(len(chosen), len(chosen))
     return _tidy(np.stack(scores), list(chosen), truth)
+
+
+def score_counters(
+    train: xr.Dataset, truth: xr.Dataset, methods: Mapping[str, Method] | Sequence[str]
+) -> xr.Dataset:
+    """How far each counter is off by itself: its normalised DTW, exact.
+
+    Parameters and errors as :func:`score_methods`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Variable ``score`` (method, context, counter), over the largest count of the context's mean
+        run; NaN where a method is not defined, or the counter counted nothing.
+    """
+    chosen = _chosen(methods)
+    _check_truth(train, truth)
+    theirs = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
+    names = counter_names(truth)
+    scores = np.full((len(chosen), len(theirs), len(names)), np.nan)
+    for m, (name, method) in enumerate(chosen.items()):
+        generated = method(train, context_table(truth))
+        _check_answer(generated, truth, name)
+        profiles = mean_profiles(generated) if replicate_dim(generated) else generated
+        counts = count_array(profiles)[:, 0]
+        for c in np.flatnonzero(np.isfinite(mean_duration(profiles))):
+            mine = _running(counts[c])
+            for k in np.flatnonzero(theirs[c].any(axis=0)):
+                scores[m, c, k] = normalised_dtw(mine[:, [k]], theirs[c][:, [k]])
+    attrs = {"long_name": "normalised DTW of each counter alone", "units": "1"}
+    return xr.Dataset(
+        {"score": (("method", "context", "counter"), scores, attrs)},
+        coords={**_labels(truth), "method": list(chosen), "counter": names},
+        attrs={"task": str(truth.attrs.get("task", ""))},
+    )
 
 
 def leave_contexts_out(
@@ -326,6 +358,14 @@ def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
     return {name: every[name] for name in wanted}
 
 
+def _check_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
+    """Refuse what nobody can be scored on."""
+    validate_profiles(train, source="measured", part=True)
+    validate_profiles(truth, source="truth", part=True)
+    _check_same_labels(train, truth, "the measured file")
+    _check_ends(truth)
+
+
 def _warn_of_doubtful_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
     known = {tuple(row) for row in context_table(train)}
     seen = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
@@ -455,15 +495,16 @@ def _cloud(runs: Floats, row: int, scale: Floats) -> Floats:
 
 
 def _tidy(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:
-    coords: dict[str, Any] = {name: truth[name] for name in resource_names(truth)}
-    coords["method"] = names
-    coords["metric"] = list(METRICS)
     attrs = {"long_name": "score, lower is better", "units": "1"}
     return xr.Dataset(
         {"score": (("method", "context", "metric"), scores, attrs)},
-        coords=coords,
+        coords={**_labels(truth), "method": names, "metric": list(METRICS)},
         attrs={"task": str(truth.attrs.get("task", ""))},
     )
+
+
+def _labels(truth: xr.Dataset) -> dict[str, Any]:
+    return {name: truth[name] for name in resource_names(truth)}
 
 
 def _defined(scores: xr.Dataset) -> xr.DataArray:

@@ -120,6 +120,14 @@ class Plan:
         idle = (gain < _PAYS) & (time - time[0] >= np.log(2.0))
         return int(np.argmax(idle)) if idle.any() else len(self.runs)
 
+    @property
+    def advice(self) -> str:
+        """After which rows measuring stops paying, in words; "" where it never does."""
+        if self.pays == len(self.runs):
+            return ""
+        spent = float(self.seconds[: self.pays].sum())
+        return f"more than the first {self.pays} contexts ({spent:.4g} s) hardly pay"
+
     def describe(self) -> str:
         """The plan in a few lines for a person."""
         total = float(self.seconds.sum())
@@ -141,9 +149,8 @@ class Plan:
                 f"expected error {self.error[-1] / self.error[0]:.1%} of that before; its scale is "
                 f"known once {len(self.resources) + 3} contexts are measured"
             )
-        if self.pays < len(self.runs):
-            spent = float(self.seconds[: self.pays].sum())
-            lines.append(f"more than {self.pays} contexts ({spent:.4g} s) hardly pays")
+        if self.advice:
+            lines.append(self.advice)
         return "\n".join([*lines, *describe_groups(self.groups)])
 
     def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

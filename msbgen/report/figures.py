@@ -55,6 +55,8 @@ _STYLE = {
 }
 # Intervals of a profile that a panel has room for, and runs.
 _MOST_TIMES, _MOST_RUNS = 300, 60
+# Area of the largest error on a map [pt²].
+_LARGEST = 350
 # Contexts of which each is told apart.
 _MOST_POINTS = 1_000
 
@@ -181,6 +183,40 @@ def error_panel(name: str, distance: Floats, error: Floats, outside: NDArray[np.
         axes.set_ylim(bottom=0)
         axes.set_ylabel("error [%]")
         axes.set_xlabel("distance to the nearest measured")
+
+    return _panel(name, draw)
+
+
+def place_panel(
+    name: str, places: Floats, measured: Floats, error: Floats, outside: NDArray[np.bool_]
+) -> str:
+    """Where in the plane of two resources held-out contexts err: the larger, the farther off.
+
+    Parameters
+    ----------
+    name : str
+    places : ndarray, (n, 2)
+        Levels of each context.
+    measured : ndarray, (n_known, 2)
+        Those of the measured contexts, which are dots.
+    error : ndarray, (n,)
+        The largest has an area of its own; others as their share of it.
+    outside : ndarray of bool, (n,)
+        Contexts outside of what was measured are triangles.
+    """
+
+    def draw(axes: Axes) -> None:
+        known = np.isfinite(error)
+        largest = float(error[known].max(initial=0.0)) or 1.0
+        for group, marker, colour in ((~outside, "o", "mean"), (outside, "^", "bad")):
+            rows = _spread(np.flatnonzero(group & known))
+            axes.scatter(
+                *places[rows].T, s=np.maximum(_LARGEST * error[rows] / largest, 3), marker=marker,
+                facecolors="none", edgecolors=_COLOURS[colour], linewidths=1.2,
+            )  # fmt: skip
+        dots = np.unique(measured, axis=0)
+        axes.scatter(*dots[_spread(np.arange(len(dots)))].T, s=9, color=_COLOURS["measured"])
+        axes.margins(0.1)
 
     return _panel(name, draw)
 

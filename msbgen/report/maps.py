@@ -23,6 +23,7 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
+from msbgen.report.material import Missing, Spread
 from msbgen.report.words import unit_of
 
 Floats = NDArray[np.float64]
@@ -30,8 +31,8 @@ Indices = NDArray[np.int64]
 
 # Shades of a map, and points of a mean profile, at most.
 SHADES, _MOST_POINTS, _FEWEST_POINTS = 9, 100, 20
-# Counts that a page holds, a byte each.
-_MOST_COUNTS = 1_800_000
+# Counts that a page holds, a byte each, of a mean and the edges of the band around it.
+_MOST_COUNTS, _CURVES = 1_800_000, 3
 # Contexts that fill less than this share of the product of their levels make no map.
 _SPARSE = 0.25
 
@@ -170,20 +171,27 @@ def _filled(cells: list[list[int | None]], shade: Indices) -> list[tuple[int, st
 
 
 def embedded(
-    profiles: xr.Dataset, grid: Grid, numbers: dict[str, Any], measured: list[int]
+    profiles: xr.Dataset,
+    spread: Spread | Missing,
+    grid: Grid,
+    numbers: dict[str, Any],
+    measured: list[int],
 ) -> dict[str, Any]:
     """What the page's script shows of a chosen context.
 
-    Counts are bytes, as shares of the largest of their profile; numbers as in the JSON file.
+    Counts are bytes, as shares of the largest of their context; numbers as in the JSON file.
     """
     counts = count_array(profiles)[:, 0]
     n, k = len(counts), counts.shape[2]
-    points = int(np.clip(_MOST_COUNTS // max(n * k, 1), _FEWEST_POINTS, _MOST_POINTS))
+    points = int(np.clip(_MOST_COUNTS // (_CURVES * n * k), _FEWEST_POINTS, _MOST_POINTS))
     points = min(points, counts.shape[1])
-    drawn = resampled(counts, mean_duration(profiles), sampling_interval(profiles), points)
-    peak = drawn.max(axis=1)
-    bytes_ = np.round(255 * drawn / np.where(peak > 0, peak, 1.0)[:, None])
-    packed = np.ascontiguousarray(bytes_.transpose(0, 2, 1).astype(np.uint8))
+    duration, interval = mean_duration(profiles), sampling_interval(profiles)
+    drawn = [resampled(counts, duration, interval, points)]
+    if isinstance(spread, Spread):
+        edges = (spread.lowest, spread.highest)
+        drawn += [resampled(edge, duration, interval, points) for edge in edges]
+    peak = np.max([part.max(axis=1) for part in drawn], axis=0)
+    mean, *band = (_packed(part, peak) for part in drawn)
     return {
         "resources": [
             {"name": name, "unit": unit_of(str(profiles[name].attrs.get("units", "1")))}
@@ -203,8 +211,17 @@ def embedded(
         "counters": counter_names(profiles),
         "points": points,
         "peak": [[float(f"{x:.4g}") for x in row] for row in peak],
-        "profiles": base64.b64encode(packed.tobytes()).decode("ascii"),
+        "profiles": mean,
+        "runs": numbers["random_runs"],
+        "band": band,
     }
+
+
+def _packed(counts: Floats, peak: Floats) -> str:
+    """Counts (n, points, k) as bytes, shares of their peaks (n, k): contexts, then counters."""
+    shares = np.round(255 * counts / np.where(peak > 0, peak, 1.0)[:, None])
+    bytes_ = np.ascontiguousarray(shares.transpose(0, 2, 1).astype(np.uint8))
+    return base64.b64encode(bytes_.tobytes()).decode("ascii")
 
 
 def _in_order(grid: Grid) -> bool:
@@ -216,7 +233,7 @@ def _in_order(grid: Grid) -> bool:
     return bool(np.array_equal(order, np.arange(len(order))))
 
 
-def resampled(counts: Floats, duration: Floats, interval: float, points: int) -> Floats:
+def resampled(counts: NDArray[Any], duration: Floats, interval: float, points: int) -> Floats:
     """Counts per sampling interval in equally many equal parts of each profile.
 
     Parameters

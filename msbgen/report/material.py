@@ -81,6 +81,8 @@ class HeldOut:
         ``score`` (method, context, metric), as :mod:`msbgen.evaluate.scores` makes them.
     summary : mapping
         Their means over the contexts where every method is defined.
+    counters : xarray.Dataset
+        ``score`` (method, context, counter) of `method` and bracketing, each counter by itself.
     halves : mapping of metric to float
         Mean distance between two halves of the measured runs of a context: what no method can be
         better than by much.  Empty where contexts have a single run.
@@ -95,10 +97,28 @@ class HeldOut:
     method: str
     scores: xr.Dataset
     summary: Mapping[str, Any]
+    counters: xr.Dataset
     halves: Mapping[str, float]
     extrapolated: NDArray[np.bool_]
     bounds: Bounds | Missing
     shown: tuple[Shown, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far a few random runs of each context are apart in every sampling interval.
+
+    Attributes
+    ----------
+    runs : int
+        So many of each context.
+    lowest, highest : ndarray, (n, times, n_counters)
+        The least and the largest of their counts; 0 once a run has ended.
+    """
+
+    runs: int
+    lowest: NDArray[np.float32]
+    highest: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,12 +130,15 @@ class Everywhere:
     profiles : xarray.Dataset
         Mean profiles, dims (context, time), with ``duration`` and ``extrapolated``.
     bounds : Bounds or Missing
+    spread : Spread or Missing
+        Of random profiles, with as many times as `profiles` has.
     notes : tuple of str
         Sentences: which contexts these are, and which of the platform's are left out.
     """
 
     profiles: xr.Dataset
     bounds: Bounds | Missing
+    spread: Spread | Missing
     notes: tuple[str, ...] = ()
 
 
@@ -157,6 +180,10 @@ class Next:
         Whether errors are calibrated on held-out contexts; else only their ratios mean something.
     again : int
         So many rows, the first ones, measure again what looks wrong.
+    pays : int
+        Rows after which measuring stops paying; all of them where it never does.
+    advice : str
+        That in words; "" where it never does.
     commands : tuple of str
         What to type for it.
     """
@@ -168,6 +195,8 @@ class Next:
     noise: float
     calibrated: bool
     again: int
+    pays: int
+    advice: str
     commands: tuple[str, ...]
 
 

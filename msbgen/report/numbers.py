@@ -20,6 +20,7 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
+from msbgen.report.maps import shades_of
 from msbgen.report.material import Bounds, HeldOut, Material, Missing
 
 Floats = NDArray[np.float64]
@@ -37,8 +38,8 @@ _SPREADS = {"default/mean": "default/sample"}
 _NORMAL = 1.96
 # Where runs exceed their bounds so many times as often as asked for, it is said.
 _LOOSE = 1.5
-# A plan has done its work where its error is so little above its last one.
-_NEAR = 0.02
+# Of the held-out contexts this share is not worse than what is called so.
+_MOST = 0.95
 # Fewer contexts than these say nothing of a region of the platform.
 _FEW = 3
 
@@ -109,13 +110,11 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
             {
                 "name": name,
                 "units": str(measured[name].attrs.get("units", "1")),
-                "measured": np.unique(measured[name].values.astype(float)).tolist(),
-                "levels": np.unique(
-                    np.asarray(measured[name].attrs.get("levels", []), dtype=float)
-                ).tolist(),
+                **_levels(measured[name]),
             }
             for name in resource_names(measured)
         ],
+        "n_counters": len(totals),
         "counters": [
             {
                 "name": name,
@@ -130,6 +129,18 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "duration": mean.tolist(),
         "duration_least": np.nanmin(duration, axis=1).tolist(),
         "duration_most": np.nanmax(duration, axis=1).tolist(),
+    }
+
+
+def _levels(resource: xr.DataArray) -> dict[str, Any]:
+    """Levels of a resource that were measured, and those of the platform, where they are listed."""
+    known = np.unique(resource.values.astype(float))
+    listed = np.unique(np.asarray(resource.attrs.get("levels", []), dtype=float))
+    return {
+        "measured": known.tolist(),
+        "n_measured": len(known),
+        "levels": listed.tolist(),
+        "n_levels": len(listed),
     }
 
 
@@ -165,12 +176,20 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         },
         "halves": {"error": held.halves.get(ERROR), "time": held.halves.get(TIME)},
         "over_halves": _over_halves(held),
-        "worst_error": float(np.nanmax(error)) if np.isfinite(error).any() else None,
+        "tail": {"error": _tail(error), "time": _tail(time)},
+        "counters": _counters(held),
         "scores": {name: dict(row) for name, row in methods.items()},
         "halves_scores": dict(held.halves),
         "bounds": _missing(bounds) if isinstance(bounds, Missing) else _coverage(bounds, durations),
         "regions": _regions(held.truth, error, time, exceeded),
-        "shown": [{"place": one.place, "row": one.row} for one in held.shown],
+        "shown": [
+            {
+                "place": one.place,
+                "row": one.row,
+                "runs": int(np.isfinite(durations[one.row]).sum()),
+            }
+            for one in held.shown
+        ],
         "worst": np.argsort(-np.nan_to_num(error, nan=-1.0), kind="stable")[:10].tolist(),
         "context": table.tolist(),
         "distance": apart.tolist(),
@@ -181,6 +200,33 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "bound": [] if missing else bounds.duration.tolist(),
         "context_exceeded": [] if exceeded is None else exceeded.tolist(),
     }
+
+
+def _tail(error: Floats) -> dict[str, float | None]:
+    """How far the worst contexts are off: all but one in twenty, and all."""
+    known = error[np.isfinite(error)]
+    if not len(known):
+        return {"p95": None, "largest": None}
+    return {"p95": float(np.quantile(known, _MOST)), "largest": float(known.max())}
+
+
+def _counters(held: HeldOut) -> list[dict[str, Any]]:
+    """How far each counter is off by itself, beside the baseline where both are known."""
+    own, baseline = (
+        held.counters["score"].sel({"method": name}).transpose("counter", "context").values
+        for name in (held.method, _BASELINE)
+    )
+    both = np.isfinite(own) & np.isfinite(baseline)
+    return [
+        {
+            "name": str(name),
+            "contexts": int(both[k].sum()),
+            "error": float(own[k, both[k]].mean()) if both[k].any() else None,
+            "baseline": float(baseline[k, both[k]].mean()) if both[k].any() else None,
+            **_tail(own[k]),
+        }
+        for k, name in enumerate(held.counters["counter"].values)
+    ]
 
 
 def _best(methods: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
@@ -332,6 +378,8 @@ def _everywhere(material: Material) -> dict[str, Any]:
         "measured": [int(tuple(row) in known) for row in table.tolist()],
         "shortest": float(duration.min()),
         "longest": float(duration.max()),
+        "shades": shades_of(duration)[1].tolist(),
+        "random_runs": 0 if isinstance(everywhere.spread, Missing) else everywhere.spread.runs,
         "extrapolated_contexts": int(outside.sum()),
         "notes": list(everywhere.notes),
         "bounds": (
@@ -356,6 +404,7 @@ def _convergence(material: Material) -> dict[str, Any]:
         "epsilon": part.epsilon,
         "tol": part.tol,
         "largest": float(part.errors.max(initial=0.0)),
+        "pairs": len(part.errors),
         "errors": part.errors.tolist(),
     }
 
@@ -364,7 +413,6 @@ def _next(material: Material) -> dict[str, Any]:
     part = material.next
     if isinstance(part, Missing):
         return _missing(part)
-    enough = 1 + int(np.argmax(part.error[1:] <= (1 + _NEAR) * part.error[-1]))
     return {
         "contexts": len(part.contexts),
         "total_seconds": float(part.seconds.sum()),
@@ -373,10 +421,8 @@ def _next(material: Material) -> dict[str, Any]:
         "noise": part.noise,
         "calibrated": part.calibrated,
         "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,
-        "near": _NEAR,
-        "enough": enough,
-        "enough_seconds": float(part.seconds[:enough].sum()),
-        "enough_error": float(part.error[enough]),
+        "pays": part.pays,
+        "advice": part.advice,
         "again": part.again,
         "commands": list(part.commands),
         "context": part.contexts.tolist(),

@@ -3,7 +3,9 @@
 // page is there without this script.
 (() => {
   const data = JSON.parse(document.getElementById("contexts").textContent);
-  const bytes = Uint8Array.from(atob(data.profiles), (c) => c.charCodeAt(0));
+  const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const bytes = bytesOf(data.profiles);
+  const band = data.band.map(bytesOf);
   const sizes = data.levels.map((axis) => axis.length);
   const explorer = document.querySelector(".explorer");
   const chosen = document.querySelector(".chosen");
@@ -51,13 +53,12 @@
     return made;
   };
 
-  // the measured context nearest to the middle; the middle where none that is shown was measured
+  // near the middle, among what was measured but not itself measured: what the page is there for
   const middle = Math.floor(count / 2);
   let first = middle;
   for (let row = 0, least = count; row < count; row++) {
-    if (data.measured[row] === "1" && Math.abs(row - middle) < least) {
-      [first, least] = [row, Math.abs(row - middle)];
-    }
+    const between = data.measured[row] === "0" && data.extrapolated[row] === "0";
+    if (between && Math.abs(row - middle) < least) [first, least] = [row, Math.abs(row - middle)];
   }
   let place = placeOf(first);
   const sliders = [];
@@ -88,22 +89,37 @@
     });
   }
 
+  const drawn = (tag, attributes, parent) => {
+    const made = document.createElementNS(svgNS, tag);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    parent.append(made);
+    return made;
+  };
+
   const charts = data.counters.map((name) => {
     const figure = element("figure", {}, chosen.querySelector(".panels"));
     const caption = element("figcaption", {}, figure);
     element("bdi", {}, caption, shown(name, 80));
-    caption.append(" per interval");
-    const top = element("div", { class: "ends" }, figure);
+    const unit = element("span", {}, caption);
+    const chart = element("div", { class: "chart" }, figure);
+    const ticks = element("div", { class: "ticks", "aria-hidden": "true" }, chart);
     const svg = document.createElementNS(svgNS, "svg");
+    chart.append(svg);
     svg.setAttribute("viewBox", "0 0 100 100");
     svg.setAttribute("preserveAspectRatio", "none");
     svg.setAttribute("role", "img");
-    const path = document.createElementNS(svgNS, "path");
-    svg.append(path);
-    figure.append(svg);
-    const ends = element("div", { class: "ends" }, figure);
-    return { name, path, svg, top, start: element("span", {}, ends, "0 s"), end: element("span", {}, ends) };
+    const [grid, spread, path] = ["grid", "spread", "mean"].map((c) => drawn("path", { class: c }, svg));
+    const ends = element("div", { class: "ends" }, chart);
+    const times = [0, 0.5, 1].map(() => element("span", {}, ends));
+    return { name, unit, ticks, svg, grid, spread, path, times };
   });
+
+  // ticks at multiples of 1, 2 or 5 times a power of ten, up to the largest value
+  const ticksTo = (top) => {
+    const power = 10 ** Math.floor(Math.log10(top / 2));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((s) => top / s <= 5);
+    return Array.from({ length: Math.floor(top / step) + 1 }, (_, i) => i * step);
+  };
 
   const marks = [["here halo"], ["here"]].map(([name]) => {
     const rect = document.createElementNS(svgNS, "rect");
@@ -113,20 +129,37 @@
     return rect;
   });
 
+  const line = (values, from, points, top) => Array.from({ length: points }, (_, t) => {
+    const y = 100 - (100 * values[from + t]) / (255 * top);
+    return `${((100 * (t + 0.5)) / points).toFixed(1)} ${y.toFixed(1)}`;
+  });
+
   const draw = (row) => {
     charts.forEach((chart, k) => {
-      const from = (row * data.counters.length + k) * data.points;
+      const at = row * data.counters.length + k;
       const peak = data.peak[row][k];
-      let path = "";
-      for (let t = 0; t < data.points; t++) {
-        const y = (100 - (100 * bytes[from + t]) / 255).toFixed(1);
-        path += `${t ? "L" : "M"}${((100 * (t + 0.5)) / data.points).toFixed(1)} ${y}`;
+      // 5 % of room above what is drawn
+      chart.path.setAttribute("d",
+        `M${line(bytes, at * data.points, data.points, 1.05).join("L")}`);
+      if (band.length) {
+        const [low, high] = band.map((edge) => line(edge, at * data.points, data.points, 1.05));
+        chart.spread.setAttribute("d", `M${high.join("L")}L${low.reverse().join("L")}z`);
       }
-      chart.path.setAttribute("d", path);
-      chart.top.textContent = `largest: ${rounded(peak)}`;
-      chart.end.textContent = `${rounded(data.duration[row])}\u00a0s`;
+      const power = peak >= 1e5 || (peak > 0 && peak < 1e-2) ? Math.floor(Math.log10(peak)) : 0;
+      chart.unit.textContent = ` per interval${power ? `, in 1e${power}` : ""}`;
+      const ticks = peak > 0 ? ticksTo(peak * 1.05) : [0];
+      const heights = ticks.map((tick) => peak > 0 ? 100 - (100 * tick) / (peak * 1.05) : 100);
+      chart.grid.setAttribute("d", heights.map((y) => `M0 ${y.toFixed(1)}H100`).join(""));
+      chart.ticks.replaceChildren();
+      ticks.forEach((tick, i) => {
+        const text = String(Number((tick / 10 ** power).toPrecision(6)));
+        element("span", {}, chart.ticks, text).style.top = `${heights[i].toFixed(1)}%`;
+      });
+      chart.times.forEach((time, i) => {
+        time.textContent = i ? `${rounded((data.duration[row] * i) / 2)}\u00a0s` : "0";
+      });
       chart.svg.setAttribute("aria-label",
-        `Mean profile of ${shown(chart.name, 40)} over ${rounded(data.duration[row])} s, at most ${rounded(peak)} per interval`);
+        `Mean profile of ${shown(chart.name, 40)} over ${rounded(data.duration[row])} s`);
     });
   };
 

@@ -158,7 +158,7 @@ def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
     everywhere = material.everywhere
     told = numbers["everywhere"]
     grid = maps.Grid.of(np.array(told["context"], dtype=float), np.array(told["duration"]))
-    shade, edges = maps.shades_of(np.array(told["duration"]))
+    shade, _ = maps.shades_of(np.array(told["duration"]))
     hatched, dotted = np.array(told["extrapolated"]), np.array(told["measured"])
     return environment.get_template("page.html").render(
         numbers=numbers,
@@ -170,17 +170,15 @@ def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
         style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         digest=digest,
-        panels=_panels(material, numbers),
+        panels=_panels(material, numbers, grid),
         shown=list(_shown(material)),
-        undrawn=max(0, len(numbers["measured"]["counters"]) - _MOST_COUNTERS),
-        most_counters=_MOST_COUNTERS,
+        all_drawn=len(numbers["measured"]["counters"]) <= _MOST_COUNTERS,
         worst_region=worst_region(numbers["held_out"]),
         grid=grid,
         maps=maps.maps_of(grid, shade, hatched, dotted),
         listed=list(range(min(told["contexts"], _MOST_LISTED))),
-        edges=edges.tolist(),
         embedded={
-            **maps.embedded(everywhere.profiles, grid, told, told["measured"]),
+            **maps.embedded(everywhere.profiles, everywhere.spread, grid, told, told["measured"]),
             "loose": _loose(numbers["held_out"]),
         },
     )
@@ -192,7 +190,7 @@ def _loose(held: dict[str, Any]) -> dict[str, Any] | None:
     return None if region is None else held["regions"][region]
 
 
-def _panels(material: Material, numbers: dict[str, Any]) -> dict[str, str]:
+def _panels(material: Material, numbers: dict[str, Any], grid: maps.Grid) -> dict[str, str]:
     """The panels that stand alone, by name."""
     measured, held = numbers["measured"], numbers["held_out"]
     found = {
@@ -208,6 +206,14 @@ def _panels(material: Material, numbers: dict[str, Any]) -> dict[str, str]:
             np.array(held["context_error"], dtype=float),
             np.array(held["extrapolated"], dtype=bool),
         )
+        if len(grid.axes) > 1:
+            found["places"] = figures.place_panel(
+                "places",
+                np.array(held["context"], dtype=float)[:, grid.axes],
+                np.array(measured["context"], dtype=float)[:, grid.axes],
+                np.array(held["context_error"], dtype=float),
+                np.array(held["extrapolated"], dtype=bool),
+            )
         bounds = material.held_out.bounds
         if not isinstance(bounds, Missing):
             durations = duration_array(material.held_out.truth)
@@ -237,7 +243,6 @@ def _shown(material: Material) -> Iterator[dict[str, Any]]:
             "place": one.place,
             "row": one.row,
             "why": one.samples.why if isinstance(one.samples, Missing) else "",
-            "runs": len(runs),
             "panels": [
                 {
                     "counter": name,

@@ -32,7 +32,9 @@ def _error(number: Numbers) -> Sentence:
     parts = _lead(number)
     parts += [
         "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
-        "by ", number("held_out.error", "share"), " of the largest counts",
+        "by ", number("held_out.error", "share"), " of the largest counts (95 % of the contexts "
+        "within ", number("held_out.tail.error.p95", "share"), ", the worst ",
+        number("held_out.tail.error.largest", "share"), ")",
     ]  # fmt: skip
     if baseline is not None:
         parts += [", where bracketing is off by ", number("held_out.baseline.error", "share")]

@@ -2,30 +2,28 @@
 
 import pytest
 
-from batches import BETWEEN, GRID, small_task
-from msbgen.batch.material import gather_material
-from msbgen.generate.model import fit_profiles
+import batches
 
 
 @pytest.fixture(scope="session")
 def task():
-    """25 contexts, four runs each; of the platform's levels two clocks were not measured."""
-    task = small_task(GRID)
-    task["frequency"].attrs["levels"] = [1.0, 1.25, 1.75]
-    return task
+    """25 contexts, four runs each, of a platform of which three clocks were not measured."""
+    return batches.reported_task()
 
 
 @pytest.fixture(scope="session")
 def unseen():
     """12 contexts between the levels of the task, six runs each."""
-    return small_task(BETWEEN, 6)
+    return batches.unseen_contexts()
 
 
 @pytest.fixture(scope="session")
-def model(task):
-    return fit_profiles(task)
+def model():
+    """The model of the task, calibrated."""
+    return batches.fitted_model()
 
 
 @pytest.fixture(scope="session")
-def gathered(task, unseen, model):
-    return gather_material(task, source="task.nc", truth=unseen, model=model)
+def gathered():
+    """A whole report's, judged by the unseen contexts."""
+    return batches.whole_material()

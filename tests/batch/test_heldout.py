@@ -21,8 +21,7 @@ def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(task, unseen, 
     own = held.scores["score"].sel({"method": ["default/mean"]})
     np.testing.assert_array_equal(own, scores["score"])
     assert held.summary == summarise(held.scores)
-    bound = calibrate_model(model, task).duration_bound(BETWEEN, 0.05)
-    np.testing.assert_array_equal(held.bounds.duration, bound)
+    np.testing.assert_array_equal(held.bounds.duration, model.duration_bound(BETWEEN, 0.05))
     assert not held.extrapolated.any()
 
 
@@ -57,20 +56,23 @@ def test_files_are_what_the_report_is_about(task, unseen, model, gathered):
 
 
 def test_left_out_contexts_are_met_by_models_without_them(task):
-    held = judge_left_out(task, 13, 4, (0.05, 0.1), seed=5)
-    order = np.random.default_rng(5).permutation(25)
-    group = np.sort(order[:13])
-    kept = task.isel(context=np.setdiff1d(np.arange(25), group))
+    task = task.isel(context=slice(0, None, 2), run=slice(2))
+    held = judge_left_out(task, 7, 4, (0.05, 0.2), seed=5)
+    order = np.random.default_rng(5).permutation(13)
+    group = np.sort(order[:7])
+    kept = task.isel(context=np.setdiff1d(np.arange(13), group))
     model = fit_profiles(kept)
     scores = score_methods(
         kept, task.isel(context=group), {"mean": lambda _, c: model.generate(c, kind="mean")}
     )
     own = held.scores["score"].sel({"method": "default/mean"}).isel(context=group)
     np.testing.assert_allclose(own, scores["score"][0], rtol=1e-12)
-    bound = calibrate_model(model, kept).duration_bound(context_table(task)[group], 0.1)
+    bound = calibrate_model(model, kept).duration_bound(context_table(task)[group], 0.2)
     np.testing.assert_allclose(held.bounds.duration[group], bound, rtol=1e-12)
-    assert held.bounds.miscoverage == 0.1  # twelve contexts support no less
-    assert held.how == "the 25 measured contexts, 13 left out at a time"
+    assert held.bounds.miscoverage == 0.2  # six contexts support no less
+    assert held.how == "the 13 measured contexts, 7 left out at a time"
+    np.testing.assert_array_equal(held.counters["method"], ["default/mean", "bracketing"])
+    assert np.isfinite(held.counters["score"].sel({"method": "default/mean"})).all()
 
 
 def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
@@ -78,5 +80,5 @@ def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
     bound = bounds_of(fit_profiles(few), few, 0.05)(BETWEEN)
     assert isinstance(bound, Missing)
     assert "at least 19 runs of as many different contexts" in bound.why
-    held = judge_left_out(few, None, 4, (0.05,), seed=0)
+    held = judge_left_out(few, 3, 4, (0.05,), seed=0)
     assert isinstance(held.bounds, Missing)

@@ -6,29 +6,40 @@ import pytest
 from batches import GRID, small_task
 from msbgen.batch import material as gather
 from msbgen.batch.material import gather_material, thinned
-from msbgen.bounds.model import calibrate_model
 from msbgen.data.schema import context_table
 from msbgen.errors import ArgumentError
 from msbgen.plan.plan import plan_contexts
 from msbgen.report.material import Missing
 
 
-def test_what_is_generated_and_bounded_is_what_the_model_says(task, model, gathered):
+def test_what_is_generated_and_bounded_is_what_the_model_says(model, gathered):
     everywhere = gathered.everywhere
     table = context_table(everywhere.profiles)
-    assert len(table) == 4 * 3  # the platform's levels
+    assert len(table) == 4 * 4  # the platform's levels
     mean = model.generate(table, kind="mean")
     np.testing.assert_array_equal(everywhere.profiles["duration"], mean["duration"])
-    bound = calibrate_model(model, task).duration_bound(table, 0.05)
-    np.testing.assert_array_equal(everywhere.bounds.duration, bound)
+    np.testing.assert_array_equal(everywhere.bounds.duration, model.duration_bound(table, 0.05))
     assert everywhere.bounds.miscoverage == 0.05
     assert everywhere.notes == ()
+
+
+def test_the_band_is_from_the_least_to_the_largest_of_ten_random_runs(model, gathered):
+    table = context_table(gathered.everywhere.profiles)
+    runs = model.generate(table, kind="sample", n_samples=10, rng=0)
+    spread, times = gathered.everywhere.spread, gathered.everywhere.profiles.sizes["time"]
+    assert spread.runs == 10
+    for k, name in enumerate(("instructions", "cache_requests", "cache_misses")):
+        counts = runs[name].fillna(0).isel(time=slice(times))
+        shown = slice(counts.sizes["time"])
+        np.testing.assert_array_equal(spread.lowest[:, shown, k], counts.min("sample"))
+        np.testing.assert_array_equal(spread.highest[:, shown, k], counts.max("sample"))
 
 
 def test_the_plan_is_that_of_the_command_it_names(model, gathered):
     plan = plan_contexts(model, 12)
     np.testing.assert_array_equal(gathered.next.contexts, plan.contexts)
     np.testing.assert_array_equal(gathered.next.error, plan.error)
+    assert (gathered.next.pays, gathered.next.advice) == (plan.pays, plan.advice)
     assert gathered.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
 
 
@@ -39,11 +50,12 @@ def test_the_bridge_is_solved_to_its_tolerance(model, gathered):
     assert len(convergence.errors) == model.law.settings.segments - 1
 
 
-def test_without_listed_levels_the_measured_ones_are_taken(task):
+def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
     bare = task.copy()
     for name in ("cache_ways", "frequency"):
         bare[name].attrs.pop("levels")
-    found = gather_material(bare.isel(context=slice(0, 10)), source="a b.nc")
+    few = bare.isel(context=slice(0, 10))
+    found = gather_material(few, source="a b.nc", truth=unseen.isel(context=[0]))
     assert found.everywhere.profiles.sizes["context"] == 2 * 5
     assert "does not list the levels of cache_ways, frequency" in found.everywhere.notes[0]
     # every product of them is measured, so there is nothing left to plan
@@ -63,11 +75,12 @@ def test_what_makes_no_report_is_refused(task, model):
         gather_material(task, model=model, contexts=[[1.0]])
 
 
-def test_large_platforms_are_thinned_and_it_is_said(task, model, monkeypatch):
+def test_large_platforms_are_thinned_and_it_is_said(task, unseen, model, gathered, monkeypatch):
     monkeypatch.setattr(gather, "_MOST_CONTEXTS", 6)
-    found = gather_material(task, model=model)
+    known = gathered.held_out.scores
+    found = gather_material(task, truth=unseen, model=model, scores=known)
     assert found.everywhere.profiles.sizes["context"] == 6
-    assert "has 12 contexts; 6 are shown" in found.everywhere.notes[0]
+    assert "has 16 contexts; 6 are shown" in found.everywhere.notes[0]
 
 
 def test_thinned_levels_keep_the_ends_and_what_was_measured():

@@ -27,7 +27,9 @@ pytest.importorskip("jinja2")
 def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("steps")
     source = make_tasks(folder / "in", 1)
-    job = Job(Task("t0", source / "t0.nc", settings=SETTINGS), folder / "out")
+    truth = folder / "truth.nc"
+    write_profiles(read_profiles(source / "t0.nc").isel(context=slice(1, 3)), truth)
+    job = Job(Task("t0", source / "t0.nc", truth, SETTINGS), folder / "out")
     jobs.fit(job, contexts_of)
     job.folder.mkdir(parents=True)
     return job
@@ -42,7 +44,7 @@ def test_bounds_are_those_of_the_calibrated_model(job):
 
 def test_scores_are_of_contexts_left_out_or_of_the_truth(job):
     measured, names = job.measured(), SETTINGS.methods
-    found = steps.evaluate(job)
+    found = steps.evaluate(Job(Task("t0", job.task.measured, settings=SETTINGS), job.out))
     scores = leave_contexts_out(measured, 2, names, rng=np.random.default_rng(0))
     xr.testing.assert_identical(load_netcdf(job.folder / "scores.nc"), scores)
     means = summarise(scores)["methods"]
@@ -51,11 +53,8 @@ def test_scores_are_of_contexts_left_out_or_of_the_truth(job):
         "error": means["bracketing"]["ndtw_scaled"],
         "baseline": means["bracketing"]["ndtw_scaled"],
     }
-    truth = job.task.measured.with_name("truth.nc")
-    write_profiles(read_profiles(job.task.measured).isel(context=slice(1, 3)), truth)
-    other = Job(Task("t0", job.task.measured, truth, SETTINGS), job.out)
-    steps.evaluate(other)
-    scores = score_methods(measured, read_profiles(truth), names)
+    steps.evaluate(job)
+    scores = score_methods(measured, job.truth(), names)
     xr.testing.assert_identical(load_netcdf(job.folder / "scores.nc"), scores)
 
 
@@ -73,9 +72,4 @@ def test_a_report_is_of_the_same_task_and_the_same_bytes(job):
     assert "schema_version" in json.loads((job.folder / "report.json").read_text())
     steps.report(job)
     assert (job.folder / "report.html").read_bytes() == page
-
-
-def test_every_step_leaves_what_it_names(job):
-    for name, step in steps.STEPS.items():
-        for file in step.run(job).files:
-            assert (job.folder / file).is_file(), name
+    assert set(steps.STEPS) == {"bound", "evaluate", "plan", "report"}  # each is tried here

@@ -11,7 +11,7 @@ from msbgen.data.store import write_profiles
 
 @pytest.fixture
 def files(tmp_path):
-    task, truth = small_task(GRID), small_task(BETWEEN[::3], 4)
+    task, truth = small_task(GRID[::2], 2), small_task(BETWEEN[::3], 3)
     for dataset in (task, truth):  # 3 ways and two clocks were no levels
         dataset["cache_ways"].attrs["levels"] = [2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
         dataset["frequency"].attrs["levels"] = [1.0, 1.1, 1.2, 1.35, 1.5, 1.6, 1.8, 1.9, 2.0]
@@ -30,11 +30,7 @@ def test_a_report_and_its_numbers_are_written(files, msbgen, tmp_path):
     assert numbers["command"] == (
         "msbgen report task.nc --truth truth.nc --contexts wanted.csv --seed 0 -o report.html"
     )
-    before = (tmp_path / "r.html").read_bytes()
     assert msbgen(*with_truth, "-o", "r.html").returncode == 2  # exists
-    (tmp_path / "again").mkdir()
-    assert msbgen(*with_truth, "-o", "again/r.html").returncode == 0
-    assert (tmp_path / "again" / "r.html").read_bytes() == before
 
 
 def test_generated_files_are_judged(files, msbgen, tmp_path):
@@ -55,7 +51,7 @@ def test_what_makes_no_report_is_refused(files, refused, monkeypatch):
         2, "--generated is scored against --truth", "report", "task.nc", "--generated", "a", *out
     )
     refused(2, "a file that ends in .html", "report", "task.nc", "-o", "r.pdf")
-    refused(2, "--leave-out 25 leaves none", "report", "task.nc", "--leave-out", "25", *out)
+    refused(2, "--leave-out 13 leaves none", "report", "task.nc", "--leave-out", "13", *out)
     refused(3, "none.nc: no such file", "report", "none.nc", *out)
     refused(3, "lacks", "report", "task.nc", "--truth", "truth.nc", "--generated", "task.nc", *out)
     monkeypatch.setitem(sys.modules, "jinja2", None)

@@ -13,6 +13,7 @@ from msbgen.evaluate.scores import (
     improvement,
     leave_contexts_out,
     mean_scores,
+    score_counters,
     score_halves,
     score_methods,
     summarise,
@@ -76,6 +77,14 @@ def test_scores_of_constant_profiles_are_those_worked_out_by_hand():
     # between single points: Wasserstein-1 |x − y|, energy 2|x − y|
     assert got["wasserstein"] == pytest.approx(np.hypot(0.3, 0.04), rel=1e-5)
     assert got["energy_distance"] == pytest.approx(2 * np.hypot(0.3, 0.04), rel=1e-5)
+
+
+def test_counters_are_scored_one_by_one():
+    generated, truth = two_counters(ROWS * [7.0, 460.0]), two_counters(ROWS * [4.0, 0.0])
+    scores = score_counters(TRAIN, truth, {"m": lambda train, contexts: generated})["score"]
+    assert scores.dims == ("method", "context", "counter")
+    assert float(scores.sel(counter="small").item()) == pytest.approx(3 / 4, rel=1e-6)
+    assert np.isnan(scores.sel(counter="large").item())  # it counted nothing
 
 
 def test_clouds_are_compared_at_five_times_of_the_measured_execution():

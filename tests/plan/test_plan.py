@@ -70,6 +70,10 @@ def test_measuring_pays_while_the_error_falls():
     assert plan(rows**-0.5).pays == 200  # well above the noise
     assert plan(0.3 * rows**-1.0).pays < 60  # soon below it
     assert plan(np.full(200, 1.0)).pays < 10
+    assert plan(rows**-0.5).advice == ""
+    few = plan(0.3 * rows**-1.0)
+    assert few.advice.startswith(f"more than the first {few.pays} contexts (")
+    assert few.advice in few.describe()
 
 
 def test_rows_that_cost_ever_more_still_pay():

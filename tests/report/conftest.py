@@ -2,26 +2,36 @@
 
 import pytest
 
-from batches import BETWEEN, GRID, small_task
-from msbgen.batch.material import gather_material
-from msbgen.generate.model import fit_profiles
+import batches
+import browsing
 
 
 @pytest.fixture(scope="session")
 def task():
-    """25 contexts, four runs each, of a platform of which two clocks were not measured."""
-    task = small_task(GRID)
-    task["frequency"].attrs["levels"] = [1.0, 1.25, 1.75, 2.5]
-    return task
+    """25 contexts, four runs each, of a platform of which three clocks were not measured."""
+    return batches.reported_task()
 
 
 @pytest.fixture(scope="session")
-def model(task):
-    return fit_profiles(task)
+def unseen():
+    """12 contexts between the levels of the task, six runs each."""
+    return batches.unseen_contexts()
 
 
 @pytest.fixture(scope="session")
-def material(task, model):
+def model():
+    """The model of the task, calibrated."""
+    return batches.fitted_model()
+
+
+@pytest.fixture(scope="session")
+def material():
     """A whole report's, judged by twelve contexts between the levels of the task."""
-    truth = small_task(BETWEEN, 6)
-    return gather_material(task, source="task.nc", truth=truth, model=model, command="msbgen")
+    return batches.whole_material()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """One browser for all tests of a process."""
+    with browsing.browser() as started:
+        yield started

@@ -17,6 +17,13 @@ PANELS = {
     "error": lambda: figures.error_panel(
         "e", np.array([0.1, 0.2]), np.array([0.01, NAN]), np.array([True, False])
     ),
+    "place": lambda: figures.place_panel(
+        "q",
+        np.array([[1.0, 5.0], [2.0, 6.0], [3.0, 6.0]]),
+        np.array([[1.0, 5.0], [3.0, 7.0]]),
+        np.array([0.01, 0.02, NAN]),
+        np.array([True, False, False]),
+    ),
     "residual": lambda: figures.residual_panel("r", np.array([0.0, 1e-7]), 1e-6),
     "plan": lambda: figures.plan_panel("n", np.array([1.0]), np.array([0.2, 0.1])),
 }
@@ -42,6 +49,16 @@ def test_runs_that_exceed_their_bound_are_crosses():
     inside = figures.bound_panel("b", np.full((4, 2), 1.0), np.full(4, 2.0))
     above = figures.bound_panel("b", np.full((4, 2), 3.0), np.full(4, 2.0))
     assert inside.count("<use") + 8 == above.count("<use")
+
+
+def test_the_area_on_a_map_is_the_error():
+    places, inside = np.array([[1.0, 5.0], [2.0, 6.0]]), np.array([False, False])
+    svg = figures.place_panel("q", places, places, np.array([0.01, 0.04]), inside)
+    wide = [
+        np.ptp([float(x) for x in re.findall(r"[MLC]? ?(-?[\d.]+) -?[\d.]+", path)])
+        for path in re.findall(r'<path d="([^"]+z)"[^>]*stroke-width: 1.2', svg)
+    ]
+    assert wide[1] == pytest.approx(2 * wide[0], rel=0.05)
 
 
 def test_the_band_holds_nine_tenths_of_the_samples():

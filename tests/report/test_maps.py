@@ -79,14 +79,17 @@ def test_resampled_counts_add_up_to_the_profile():
 def test_embedded_profiles_are_the_generated_ones_to_a_byte(material, task):
     told, profiles = numbers_of(material)["everywhere"], material.everywhere.profiles
     grid = maps.Grid.of(np.array(told["context"]), np.array(told["duration"]))
-    data = maps.embedded(profiles, grid, told, told["measured"])
+    spread = material.everywhere.spread
+    data = maps.embedded(profiles, spread, grid, told, told["measured"])
     assert data["place"] == []  # all products of the levels, in order
     np.testing.assert_array_equal(told["context"], all_contexts(task))
     n, k, points = len(told["context"]), 3, data["points"]
-    packed = np.frombuffer(base64.b64decode(data["profiles"]), np.uint8).reshape(n, k, points)
-    own = maps.resampled(
-        np.stack([profiles[c].values for c in data["counters"]], axis=-1).astype(float),
-        profiles["duration"].values, 0.01, points,
-    )  # fmt: skip
-    shown = packed.transpose(0, 2, 1) / 255 * np.array(data["peak"])[:, None]
-    assert np.all(np.abs(shown - own) <= 0.003 * own.max(axis=1, keepdims=True))
+    counts = np.stack([profiles[c].values for c in data["counters"]], axis=-1).astype(float)
+    peak = np.array(data["peak"])[:, None]
+    low, high = data["band"]
+    for text, drawn in (
+        (data["profiles"], counts), (low, spread.lowest), (high, spread.highest)
+    ):  # fmt: skip
+        packed = np.frombuffer(base64.b64decode(text), np.uint8).reshape(n, k, points)
+        own = maps.resampled(drawn, profiles["duration"].values, 0.01, points)
+        assert np.all(np.abs(packed.transpose(0, 2, 1) / 255 * peak - own) <= 0.003 * peak)

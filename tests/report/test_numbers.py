@@ -1,13 +1,16 @@
 """Every number of a report is the library's."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from msbgen.data.files import write_json
-from msbgen.data.schema import duration_array
+from msbgen.data.schema import all_contexts, context_table, duration_array
+from msbgen.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.evaluate.metrics import normalised_dtw
+from msbgen.evaluate.scores import score_halves, score_methods
+from msbgen.plan.plan import plan_contexts
 from msbgen.report.material import Material, Missing
 from msbgen.report.numbers import interval_of, numbers_of, worst_region
 
@@ -33,6 +36,82 @@ def test_they_are_those_of_the_library(material, numbers):
     assert numbers["convergence"]["largest"] == material.convergence.errors.max()
 
 
+def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, model, numbers):
+    """Each wing by itself, on the files that the report was made from."""
+    held, wanted = numbers["held_out"], context_table(unseen)
+    kinds = {
+        f"default/{kind}": lambda _, c, kind=kind: model.generate(c, kind=kind, rng=0)
+        for kind in ("mean", "max_likelihood", "sample")
+    }
+    scores = score_methods(task, unseen, kinds | BASELINES)["score"]
+    assert np.isfinite(scores.sel(metric="duration_error")).all()  # all contexts are compared
+    assert list(held["scores"]) == [*kinds, *BASELINES]
+    for method, row in held["scores"].items():
+        for metric in ("ndtw_scaled", "ndtw", "duration_error", "energy_distance"):
+            mean = scores.sel({"method": method, "metric": metric}).values.mean()
+            assert row[metric] == pytest.approx(mean, rel=1e-12)
+    halves = score_halves(task, unseen)["score"][0].mean("context")
+    for metric in ("ndtw_scaled", "duration_error", "energy_distance"):
+        assert held["halves_scores"][metric] == pytest.approx(float(halves.sel(metric=metric)))
+    error = scores.sel({"method": "default/mean", "metric": "ndtw_scaled"}).values
+    assert held["tail"]["error"] == {"p95": np.quantile(error, 0.95), "largest": error.max()}
+    assert [held["shown"][i]["row"] for i in (0, 2)] == [error.argmin(), error.argmax()]
+
+    durations, bound = unseen["duration"].values, model.duration_bound(wanted, 0.05)
+    assert held["bound"] == bound.tolist()
+    assert held["bounds"]["exceeded"] == (durations > bound[:, None]).sum()
+    assert held["bounds"]["margin"] == np.median(bound / durations.mean(axis=1) - 1)
+    assert held["duration"] == pytest.approx(durations.mean(axis=1))
+
+    everywhere, every = numbers["everywhere"], all_contexts(task)
+    mean = model.generate(every, kind="mean")
+    assert everywhere["context"] == every.tolist()
+    assert everywhere["duration"] == mean["duration"].values.tolist()
+    assert everywhere["extrapolated"] == mean["extrapolated"].values.tolist()
+    assert everywhere["bound"] == model.duration_bound(every, 0.05).tolist()
+    assert (everywhere["shades"][0], everywhere["shades"][-1]) == (
+        everywhere["shortest"], everywhere["longest"],
+    )  # fmt: skip
+
+    plan, following = plan_contexts(model, 12), numbers["next"]
+    assert following["context"] == plan.contexts.tolist()
+    assert following["runs"] == plan.runs.tolist()
+    assert following["seconds"] == plan.seconds.tolist()
+    assert following["error"] == plan.error.tolist()
+    assert (following["pays"], following["advice"]) == (plan.pays, plan.advice)
+    assert numbers["convergence"]["errors"] == model.law.chain.marginal_errors().tolist()
+
+    measured = numbers["measured"]
+    assert measured["duration"] == pytest.approx(task["duration"].values.mean(axis=1))
+    assert measured["seconds"] == pytest.approx(task["duration"].values.sum())
+    totals = task["instructions"].sum("time")
+    assert measured["counters"][0]["most"] == pytest.approx(float(totals.max()))
+
+
+def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, numbers):
+    told = numbers["held_out"]["counters"]
+    profiles = {
+        "error": model.generate(context_table(unseen), kind="mean"),
+        "baseline": BASELINES["bracketing"](task, context_table(unseen)),
+    }
+    truth = mean_profiles(unseen)
+    for counter in told:
+        for name, generated in profiles.items():
+            off = [
+                normalised_dtw(mine[np.isfinite(mine)][:, None], own[np.isfinite(own)][:, None])
+                for mine, own in zip(
+                    generated[counter["name"]].values, truth[counter["name"]].values
+                )
+            ]
+            assert counter[name] == pytest.approx(np.mean(off), rel=1e-6)
+            if name == "error":
+                assert counter["largest"] == pytest.approx(max(off), rel=1e-6)
+                assert counter["p95"] == pytest.approx(np.quantile(off, 0.95), rel=1e-6)
+    assert [counter["name"] for counter in told] == [
+        "instructions", "cache_requests", "cache_misses",
+    ]  # fmt: skip
+
+
 def test_methods_are_beside_the_best_simple_one_and_the_halves(material, numbers):
     held, told = material.held_out, numbers["held_out"]
     methods = held.summary["methods"]
@@ -56,13 +135,6 @@ def test_the_interval_of_a_share_takes_the_runs_of_a_context_together():
     assert high - 0.75 == pytest.approx(1.96 * np.sqrt(0.75 * 0.25 / 19))
     assert interval_of(np.full(20, 9), alone) == pytest.approx((0.9, 0.9))
     assert interval_of(np.array([9]), np.array([10])) == (0.0, 1.0)
-
-
-def test_a_plan_is_enough_where_its_error_comes_near_the_last(material):
-    error = np.array([0.1, 0.08, 0.079, 0.0509, 0.05, 0.05])
-    plan = replace(material.next, error=error, contexts=np.ones((5, 2)), seconds=np.arange(5.0))
-    told = numbers_of(replace(material, next=plan))["next"]
-    assert (told["enough"], told["enough_seconds"], told["enough_error"]) == (3, 3.0, 0.0509)
 
 
 def test_they_are_json(numbers, tmp_path):

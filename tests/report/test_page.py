@@ -5,21 +5,26 @@ import re
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import browsing
 from batches import GRID, small_task
+from components import needs
 from msbgen.batch.material import gather_material
 from msbgen.data.schema import make_profiles
 from msbgen.errors import ArgumentError
-from msbgen.report import words
+from msbgen.report import figures, words
+from msbgen.report import page as page_module
 from msbgen.report.numbers import loose_region
 from msbgen.report.page import write_report
 
+TEMPLATES = [Path(page_module.__file__).with_name(n) for n in ("page.html", "verdict.py")]
+NUMBER = re.compile(r"\d(?:[\d.,e+-]*\d)?")
 HOSTILE = "<script>alert('x')</script>\"&quot; \u202eאבג " + "long" * 2_500
-needs_browser = pytest.mark.skipif(bool(browsing.lacking()), reason=browsing.lacking())
+needs_browser = needs("chromium", browsing.lacking())
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +52,57 @@ def hostile(tmp_path_factory):
 
 
 class Reader(HTMLParser):
-    """Figures of a page, and the elements it is made of."""
+    """Figures of a page, its other words, its tables of numbers, and what it is made of."""
 
     def __init__(self, text):
         super().__init__()
-        self.figures, self.tags, self._open = [], [], None
+        self.figures, self.words, self.tables, self.tags, self._open = [], [], [], [], []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        if tag == "data":
-            self._open = dict(attrs)
+        attrs = dict(attrs)
+        if "aria-label" in attrs:
+            self.words.append(attrs["aria-label"])
+        if tag not in ("meta", "link", "br", "wbr", "input"):
+            self._open.append((tag, attrs))
+        if self._is_in("numbers"):
+            if tag == "table":
+                self.tables.append({"caption": "", "rows": []})
+            elif tag == "tr":
+                self.tables[-1]["rows"].append([])
+            elif tag in ("th", "td"):
+                self.tables[-1]["rows"][-1].append("")
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()[0] != tag:
+            pass
+
+    def _is_in(self, name):
+        return any(name == tag or name == attrs.get("class") for tag, attrs in self._open)
 
     def handle_data(self, data):
-        if self._open is not None:
-            self.figures.append((self._open, data))
-            self._open = None
+        if self._is_in("script") or self._is_in("style") or self._is_in("svg"):
+            return
+        if self._is_in("data"):
+            self.figures.append((self._open[-1][1], data))
+        elif self._is_in("numbers") and self._is_in("caption"):
+            self.tables[-1]["caption"] += data
+        elif self._is_in("numbers") and (self._is_in("th") or self._is_in("td")):
+            self.tables[-1]["rows"][-1][-1] += data
+        else:
+            self.words.append(data)
+
+
+def values(tree):
+    """All numbers and texts of a JSON tree."""
+    if isinstance(tree, (dict, list)):
+        for part in tree.values() if isinstance(tree, dict) else tree:
+            yield from values(part)
+        if isinstance(tree, dict):
+            yield from tree
+    else:
+        yield tree
 
 
 def test_every_figure_of_the_page_is_that_of_the_json(written):
@@ -74,6 +114,56 @@ def test_every_figure_of_the_page_is_that_of_the_json(written):
         told = number(attrs["data-at"])
         assert float(attrs["value"]) == told.value or np.isnan(told.value)
         assert text in {form(told.value) for form in words.FORMS.values()} | {"–"}
+
+
+def test_no_other_number_stands_on_the_page(written):
+    """Beside figures and tables there are the template's words, the JSON's texts, its levels."""
+    page, numbers = written
+    told = json.loads(numbers.read_text(encoding="utf-8"))
+    levels = [level for context in told["everywhere"]["context"] for level in context]
+    known = [v for v in values(told) if isinstance(v, str)]
+    known += [path.read_text(encoding="utf-8") for path in TEMPLATES]
+    known += [words.as_level(level) for level in levels]
+    known += map(str, told["settings"].values())
+    forms = (words.as_count, words.as_seconds, words.as_fine_share)
+    numbers = [v for v in values(told) if isinstance(v, (int, float)) and np.isfinite(v)]
+    known += [form(number) for number in numbers for form in forms]
+    tokens = {token for text in known for token in NUMBER.findall(text)}
+    said = Reader(page.read_text(encoding="utf-8")).words
+    found = [token for text in said for token in NUMBER.findall(text)]
+    assert len(found) > 50
+    assert set(found) <= tokens
+
+
+def test_tables_hold_the_durations_of_their_contexts(written):
+    page, numbers = written
+    told = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
+    (table,) = Reader(page.read_text(encoding="utf-8")).tables
+    across, up = re.fullmatch("columns: (.*), rows: (.*)", table["caption"].strip()).groups()
+    duration = dict(zip(map(tuple, told["context"]), told["duration"]))
+    head, *rows = table["rows"]
+    met = 0
+    for level, *cells in rows:
+        for other, cell in zip(head[1:], cells, strict=True):
+            context = {across: float(other), up: float(level)}
+            key = tuple(context[name] for name in told["resources"])
+            assert cell == words.as_number(duration[key])
+            met += 1
+    assert met == told["contexts"] == 16
+
+
+def test_what_the_script_shows_is_in_the_json(written):
+    page, numbers = written
+    told = json.loads(numbers.read_text(encoding="utf-8"))["everywhere"]
+    shown = json.loads(re.search('id="contexts">(.*?)</script>', page.read_text("utf-8"))[1])
+    for name in ("duration", "bound"):
+        assert shown[name] == told[name]
+    for name in ("extrapolated", "beyond", "measured"):
+        assert [int(mark) for mark in shown[name]] == told[name]
+    assert shown["miscoverage"] == told["bounds"]["miscoverage"]
+    assert shown["runs"] == told["random_runs"]
+    levels = np.array(told["context"]).T
+    assert shown["levels"] == [np.unique(column).tolist() for column in levels]
 
 
 def test_the_verdict_of_the_page_is_that_of_the_json(written):
@@ -88,15 +178,21 @@ def test_equal_material_makes_equal_bytes(written, material, tmp_path):
     assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
 
 
-def test_the_page_links_its_numbers(material, tmp_path):
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Pages without panels, for tests that look at none of them: they take most of the time."""
+    monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")
+
+
+def test_the_page_links_its_numbers(material, unpainted, tmp_path):
     page, numbers = write_report(tmp_path / "a b.html", material)
     link = '<a href="a%20b.json"><bdi>a b.json</bdi></a>'
     assert numbers.name == "a b.json"
     assert link in page.read_text(encoding="utf-8")
 
 
-def test_a_simulated_platform_is_named_at_the_head(material, tmp_path):
-    assert "simulated" not in _head(write_report(tmp_path / "a.html", material)[0])
+def test_a_simulated_platform_is_named_at_the_head(written, material, unpainted, tmp_path):
+    assert "simulated" not in _head(written[0])
     simulated = material.measured.assign_attrs(platform="Simulated 20-way cache")
     page, _ = write_report(tmp_path / "b.html", replace(material, measured=simulated))
     assert "contexts of a <b>simulated</b> platform." in _head(page)
@@ -132,23 +228,15 @@ def test_a_missing_extra_is_named(material, monkeypatch, tmp_path):
 # ------------------------------------------------------------------ in a browser
 
 
-@pytest.fixture(scope="module")
-def chromium():
-    with browsing.browser() as started:
-        yield started
-
-
 @needs_browser
 @pytest.mark.parametrize("width", browsing.WIDTHS)
-@pytest.mark.parametrize(
-    ("scheme", "media"), [("light", "screen"), ("dark", "screen"), ("light", "print")]
-)
-def test_the_page_reads_well(chromium, written, width, scheme, media):
-    looks = {"width": width, "scheme": scheme, "media": media}
-    with browsing.opened(chromium, written[0], **looks) as (page, complaints):
+def test_the_page_reads_well(chromium, written, width):
+    with browsing.opened(chromium, written[0], width=width) as (page, complaints):
         assert browsing.faults(page) == []
         browsing.open_all(page)
-        assert browsing.violations(page) == []
+        for scheme, media in browsing.LOOKS:
+            page.emulate_media(media=media, color_scheme=scheme)
+            assert browsing.faults(page) + browsing.violations(page) == []
         assert complaints == []
 
 
@@ -187,12 +275,16 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
         box = page.locator(".map.now svg").bounding_box()
         page.mouse.click(box["x"] + 3, box["y"] + box["height"] - 3)
         assert page.text_content(".answer") in answers
-        assert page.locator(".chosen path").count() == 3
+        assert page.locator(".chosen .mean[d]").count() == 3
+        assert page.locator(".chosen .spread[d]").count() == 3
+        assert page.locator(".chosen .ticks span").count() >= 6
         assert complaints == []
 
 
 @needs_browser
-def test_it_begins_at_a_measured_context_and_marks_where_bounds_fail(chromium, material, tmp_path):
+def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
+    chromium, material, unpainted, tmp_path
+):
     bounds = material.held_out.bounds
     truth = material.held_out.truth.copy()
     truth["cache_ways"] = truth["cache_ways"] - 0.5  # the fewest are a level that is shown
@@ -203,7 +295,9 @@ def test_it_begins_at_a_measured_context_and_marks_where_bounds_fail(chromium, m
     loose = told["held_out"]["regions"][loose_region(told["held_out"])]
     assert loose["resource"] == "cache_ways"
     with browsing.opened(chromium, page_file) as (page, complaints):
-        assert page.text_content(".answer").endswith("Measured.")
+        first = page.text_content(".answer")
+        assert "Measured." not in first
+        assert "Extrapolated" not in first
         slider = page.locator(".sliders input").first
         marked = []
         for key in ("Home", "End"):
@@ -235,11 +329,11 @@ def test_without_scripts_everything_else_is_there(chromium, written):
         assert complaints == []
 
 
-def test_what_is_missing_stands_in_its_place(material, tmp_path):
+def test_what_is_missing_stands_in_its_place(material, unpainted, tmp_path):
     from msbgen.report.material import Missing
 
     none = Missing("There is none of it.")
     bare = replace(material, held_out=none, convergence=none, next=none)
-    bare = replace(bare, everywhere=replace(material.everywhere, bounds=none))
+    bare = replace(bare, everywhere=replace(material.everywhere, bounds=none, spread=none))
     page, _ = write_report(tmp_path / "report.html", bare)
     assert page.read_text(encoding="utf-8").count("There is none of it.") >= 5
