@@ -36,8 +36,9 @@ _EXCESS = 0.05
 _FREE_SHARE = 0.99
 # Widths of the knee that the search for a cap starts from.
 _WIDTHS = (0.03, 0.1, 0.3)
-# A cap has to lower the held-out error of time by this factor.
-_CAP_GAIN = 0.75
+# A cap has to lower the held-out error of time by this share, where so many levels are left out or
+# fewer; by more of them the error is known better, with the root of their number.
+_CAP_SAVES, _FEW_LEVELS = 0.25, 3
 # Bins that a search looks at, of a few contexts and of many.
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
 # A rate above this share of that of a cap is at it.
@@ -155,21 +156,23 @@ def find_cap(
         _Trials(p, contexts, p.held_out(parameters), _telling_bins(p)) for p in (problem, segments)
     )
     weight = time / time.sum()
-    gain, found = _CAP_GAIN, []
+    least, found = np.inf, []
     for r, level in enumerate(contexts.T):
         if np.ptp(level) == 0 or level.min() <= 0:
             continue
+        levels = max(segments.folds.resources.count(r), _FEW_LEVELS)
+        wanted = 1.0 - _CAP_SAVES * np.sqrt(_FEW_LEVELS / levels)
         for k in range(1, problem.amounts.shape[2]):
             rate = _pile_up(problem.amounts[..., k] / time / level[:, None], weight)
             starts = _starts(k, r, rate, parameters) if rate > 0 else []
-            if starts and (gained := coarse.best(starts)[0]) <= gain:
-                gain, found = gained, starts
+            if starts and (gain := coarse.best(starts)[0]) <= min(wanted, least):
+                least, found = gain, starts
     if not found:
         return ()
     _, best = fine.best(found)
     best = fine.descend(best, _widths, singles=False)
     best = fine.descend(best, _smoothnesses, singles=True)
-    return (_fitted(problem, contexts, best, gain),)
+    return (_fitted(problem, contexts, best, least),)
 
 
 def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
+from msbgen.trend import caps
 from msbgen.trend.caps import at_caps, find_cap, held_out_time, refit_cap, throttled, unthrottled
 from msbgen.trend.coordinates import Coordinates
 from msbgen.trend.folds import Folds
@@ -114,6 +115,13 @@ def test_of_two_counters_that_explain_the_time_the_better_is_capped():
         parameters = Parameters("gaussian-process", np.full((3, 2), 1.6), np.full(3, 1e-3))
         (cap,) = find_cap(problem(both, known), problem(both, known), known, parameters)
         assert cap.counter == capped
+
+
+@pytest.mark.parametrize(("levels", "gain", "believed"), [(5, 0.74, 1), (5, 0.8, 0), (14, 0.8, 1)])
+def test_a_small_saving_is_believed_of_many_levels(monkeypatch, levels, gain, believed):
+    monkeypatch.setattr(caps._Trials, "best", lambda self, tried: (gain, tried[0]))
+    known = grid(np.geomspace(1.0, 16.0, levels), [1.0, 1.5, 2.0])
+    assert len(found(noisy(roofline(known)), known)) == believed
 
 
 def test_a_cap_on_counts_in_other_units_has_the_rate_in_them():
