@@ -17,6 +17,7 @@ levels, and never finds out where they are wrong; on real programs its profiles 
 of plain low-discrepancy points by a fifth.  So contexts are proposed by a low-discrepancy sequence
 over the ranks of the levels, thinned to a density that falls with the square root of the cost (the
 best allocation of a sum of independent errors), and each step takes the best of the next few.
+Where contexts are counted, whatever they take, none is dear and every other one is a corner.
 
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
@@ -217,6 +218,36 @@ def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.boo
     every = np.concatenate([drawn[kept], rest])
     _, first = np.unique(every, return_index=True)
     return every[np.sort(first)]
+
+
+def with_corners(sizes: Sequence[int], proposals: Indices) -> Indices:
+    """Contexts with those moved forward whose resources all are at an end: every other one is.
+
+    A low-discrepancy sequence hardly visits the corners, and what lies beyond all known contexts
+    has to be extrapolated: of few contexts some have to be there.
+
+    Parameters
+    ----------
+    sizes : sequence of int, (m,)
+        Levels of each resource.
+    proposals : ndarray of int
+        Each context once.
+
+    Returns
+    -------
+    ndarray of int
+        The same ones; opposite corners follow each other.
+    """
+    ends = np.meshgrid(*((0, size - 1) for size in sizes), indexing="ij")
+    corners = np.ravel_multi_index(tuple(end.ravel() for end in ends), tuple(sizes))
+    opposite = np.stack([corners, corners[::-1]], axis=1).ravel()
+    _, first = np.unique(opposite, return_index=True)
+    corners = opposite[np.sort(first)]
+    corners = corners[np.isin(corners, proposals)]
+    others = proposals[~np.isin(proposals, corners)]
+    both = min(len(corners), len(others))
+    turns = np.stack([corners[:both], others[:both]], axis=1).ravel()
+    return np.concatenate([turns, corners[both:], others[both:]])
 
 
 def greedy_design(

@@ -23,7 +23,7 @@ from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.durations import has_unit, parse_seconds
 from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel
-from msbgen.plan.design import Design, greedy_design, propose_contexts
+from msbgen.plan.design import Design, greedy_design, propose_contexts, with_corners
 from msbgen.plan.prior import (
     Prior,
     all_points,
@@ -195,7 +195,8 @@ def plan_contexts(
         What was measured so far, fitted with the default preset; or nothing but the levels of
         each resource of the platform.
     budget : str or int
-        Measuring time as "120s", "5min" or "1h", or a number of contexts.
+        Measuring time as "120s", "5min" or "1h", of which dear contexts get less, or a number of
+        contexts, whatever each takes: the corners of the platform are among the first of these.
     levels : mapping of name to levels, optional
         The platform's levels, where they are not those that the model's file lists.
     candidates : array_like, (q, n_resources), optional
@@ -269,11 +270,15 @@ def plan_contexts(
     fits = (seconds.cumsum() <= limit.seconds) & (np.arange(len(again)) < limit.contexts)
     again, seconds = again[fits], seconds[fits]
     allowed[again] = False
+    sizes = [len(axis) for axis in axes]
+    # a number of contexts is to be spent well, whatever each of them takes
+    cost = prior.cost if limit.is_time else np.full(len(prior.cost), prior.cost.mean())
+    proposals = propose_contexts(sizes, cost, allowed)
     design = greedy_design(
         prior.quantities,
-        prior.cost,
+        cost,
         prior.before,
-        propose_contexts([len(axis) for axis in axes], prior.cost, allowed),
+        proposals if limit.is_time else with_corners(sizes, proposals),
         window=_WINDOW,
         seconds=limit.seconds - seconds.sum(),
         contexts=min(limit.contexts - len(again), room),
@@ -292,7 +297,7 @@ def plan_contexts(
         design,
         index=np.concatenate([again, design.index]),
         runs=np.concatenate([np.full(len(again), least_runs), design.runs]),
-        seconds=np.concatenate([seconds, design.seconds]),
+        seconds=np.concatenate([seconds, overhead + design.runs * prior.cost[design.index]]),
         # what they lower is not known: the model does not trust what it has there
         error=np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.plan.design import Posterior, greedy_design, propose_contexts
+from msbgen.plan.design import Posterior, greedy_design, propose_contexts, with_corners
 from msbgen.plan.prior import Quantity
 from msbgen.trend.covariance import prior_covariance
 
@@ -206,6 +206,20 @@ def test_proposals_spread_over_every_resource_and_spare_dear_contexts():
     order = propose_contexts(sizes, np.where(dear, 4.0, 1.0), every)[:240]
     # the density falls with the root of the cost
     assert dear[order].sum() / (~dear)[order].sum() == pytest.approx(9 / 10 / 2, rel=0.15)
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 100))
+def test_every_other_context_is_a_corner_while_there_are_any(sizes, seed):
+    rng = np.random.default_rng(seed)
+    some = rng.permutation(int(np.prod(sizes)))[: rng.integers(1, np.prod(sizes) + 1)]
+    order = with_corners(sizes, some)
+    np.testing.assert_array_equal(np.sort(order), np.sort(some))
+    levels = np.stack(np.unravel_index(order, sizes), axis=1)
+    corner = ((levels == 0) | (levels == np.array(sizes) - 1)).all(axis=1)
+    turns = min(corner.sum(), (~corner).sum())
+    assert corner[: 2 * turns : 2].all()
+    assert not corner[1 : 2 * turns : 2].any()
+    np.testing.assert_array_equal(order[~corner], [i for i in some if i in order[~corner]])
 
 
 def test_a_further_run_of_a_known_context_costs_its_preparation():

@@ -1,6 +1,7 @@
 """Plans from a model and from nothing, budgets and levels."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +18,18 @@ from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_cont
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
+PLATFORM = {name: levels[::2] for name, levels in PlatformConfig().levels.items()}
 LEVELS = {"cache_ways": [2.0, 4, 8, 16, 20], "frequency": [1.0, 1.4, 1.8, 2.2]}
 
 
-def test_a_plan_from_nothing_is_cut_from_one_order():
-    levels = PlatformConfig().levels
-    plan = plan_contexts(levels, 12)
-    again = plan_contexts(levels, "9s", run_seconds=0.5)
-    n = min(len(plan.runs), len(again.runs))
-    assert n > 3
-    np.testing.assert_array_equal(plan.contexts[:n], again.contexts[:n])
-    assert again.seconds.sum() <= 9
+@pytest.mark.parametrize(("little", "much"), [(12, 30), ("9s", "20s")])
+def test_a_plan_from_nothing_is_cut_from_one_order(little, much):
+    plan = plan_contexts(PLATFORM, little, run_seconds=0.5)
+    more = plan_contexts(PLATFORM, much, run_seconds=0.5)
+    assert 3 < len(plan.runs) < len(more.runs)
+    np.testing.assert_array_equal(plan.contexts, more.contexts[: len(plan.runs)])
+    if little == "9s":
+        assert plan.seconds.sum() <= 9
     assert not plan.calibrated
     # low levels are taken to cost more
     costs = dict(zip(plan.contexts.sum(axis=1), plan.seconds))
@@ -85,6 +87,16 @@ def test_a_number_of_contexts_buys_no_repetitions():
     plan = plan_contexts(LEVELS, 1000)
     assert len(plan.contexts) == 20
     assert (plan.runs == 1).all()
+
+
+def test_of_a_number_of_contexts_corners_are_among_the_first_whatever_they_take():
+    plan = plan_contexts(PLATFORM, 20, overhead=3.0)
+    ends = [(levels[0], levels[-1]) for levels in PLATFORM.values()]
+    assert set(product(*ends)) <= {tuple(row) for row in plan.contexts}
+    # what they take is said all the same
+    once = dict(zip(map(tuple, plan.contexts), (plan.seconds - 3.0) / plan.runs))
+    slowest, fastest = (tuple(end[i] for end in ends) for i in (0, 1))
+    assert once[slowest] > 5 * once[fastest]
 
 
 def test_no_more_contexts_than_a_fit_may_hold_are_planned():
