@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from msbgen.generate.model import Kind
     from msbgen.machine import OnProgress
 
-# What is measured on the virtual platform: contexts, and runs of each; others, drawn at random,
-# that are held back to score against, and runs of these.
-GRID, RUNS, HELD_BACK, TRUTH_RUNS = "grid:5x5x5", 10, 100, 30
+# What is measured on the virtual platform: planned contexts, and runs of each; others, drawn at
+# random, that are held back to score against, and runs of these.
+PLANNED, RUNS, HELD_BACK, TRUTH_RUNS = 125, 5, 100, 30
 
 _NAMES = ("generated.nc", "scores.json", "profiles.png", "report.html", "report.json")
 
@@ -119,13 +119,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Dataset, xr.Dataset]:
-    """A program replayed in a grid of contexts, and in others drawn at random."""
+    """A program replayed in contexts as planned, and in others drawn at random."""
     import numpy as np
 
     from msbgen import platform
+    from msbgen.plan.plan import plan_contexts
 
     levels = platform.PlatformConfig().levels
-    measured, every = shared.contexts(GRID, levels), shared.contexts("all", levels)
+    measured, every = plan_contexts(levels, PLANNED).contexts, shared.contexts("all", levels)
     others = every[~(every[:, None] == measured).all(axis=2).any(axis=1)]
     held_back = np.random.default_rng(0).choice(others, HELD_BACK, replace=False)
     number = np.repeat([RUNS, TRUTH_RUNS], [len(measured), HELD_BACK])

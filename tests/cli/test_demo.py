@@ -16,7 +16,7 @@ from msbgen.platform import platform_contexts
 
 @pytest.fixture
 def small(monkeypatch):
-    sizes = {"GRID": "grid:4x4x4", "RUNS": 2, "HELD_BACK": 20, "TRUTH_RUNS": 5}
+    sizes = {"PLANNED": 27, "RUNS": 2, "HELD_BACK": 20, "TRUTH_RUNS": 5}
     for name, value in sizes.items():
         monkeypatch.setattr(demo, name, value)
 
@@ -41,7 +41,7 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msb
     assert files["profiles.png"].startswith(b"\x89PNG")
     generated = read_profiles(tmp_path / "out" / "generated.nc")
     np.testing.assert_array_equal(context_table(generated), platform_contexts("all"))
-    assert "gzip on the virtual platform: 64 contexts measured, 20 held back" in done.stdout
+    assert "gzip on the virtual platform: 27 contexts measured, 20 held back" in done.stdout
     assert generated.attrs["kind"] == "mean"
     assert "all 4560 contexts" in done.stdout
     summary = json.loads(files["scores.json"])
@@ -61,7 +61,7 @@ def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeyp
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     monkeypatch.setattr(scores, "score_methods", few)
-    monkeypatch.setattr(demo, "GRID", "grid:3x3x3")
+    monkeypatch.setattr(demo, "PLANNED", 27)
     monkeypatch.setattr(demo, "HELD_BACK", 4)
     done = msbgen("demo", "--task", "gzip", "-o", "out")
     assert done.returncode == 0, done.stderr
