@@ -30,7 +30,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.evaluate.scores import CLOUD_TIMES, methods
-from msbgen.platform import platform_contexts, read_trace, replay
+from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -340,6 +340,96 @@ def draw_contexts(program: str, every: Floats) -> Floats:
     return every[np.sort(rng.choice(len(every), 200, replace=False))]
 
 
+# ---------------------------------------------------------------------------------------- designs
+
+LEVELS = {name: np.array(levels) for name, levels in PlatformConfig().levels.items()}
+
+
+def _by_logarithms(counts: tuple[int, ...]) -> Floats:
+    """A grid of the levels that are nearest to so many of equal ratios."""
+    own = []
+    for axis, n in zip(LEVELS.values(), counts):
+        wanted = np.linspace(*np.log(axis[[0, -1]]), n)
+        own.append(axis[np.abs(np.log(axis) - wanted[:, None]).argmin(axis=1)])
+    return np.stack([axis.ravel() for axis in np.meshgrid(*own, indexing="ij")], axis=1)
+
+
+def _between(grid: Floats, n: int) -> Floats:
+    """Contexts drawn at random of which no level is one of the grid's."""
+    rng = np.random.default_rng(3)
+    skipped = [np.setdiff1d(axis, own) for axis, own in zip(LEVELS.values(), grid.T)]
+    drawn = np.stack([rng.choice(axis, 2 * n) for axis in skipped], axis=1)
+    return np.unique(drawn, axis=0)[rng.permutation(n)]
+
+
+def _planned(n: int) -> Floats:
+    return msbgen.plan_contexts(LEVELS, n).contexts
+
+
+def designs() -> dict[str, tuple[Floats, ArrayLike]]:
+    """What to measure before anything is known: contexts, and runs of each."""
+    every, grid = platform_contexts("all"), platform_contexts("grid:5x5x5")
+    random = every[np.random.default_rng(4).choice(len(every), len(grid), replace=False)]
+    single = _between(grid, 26)
+    return {
+        "grid 5 × 5 × 5, 10 runs": (grid, 10),
+        "grid 5 × 5 × 5, 5 runs": (grid, 5),
+        "grid spaced by logarithms, 10 runs": (_by_logarithms((5, 5, 5)), 10),
+        "grid, 10 runs, 26 single runs between": (
+            np.concatenate([grid, single]),
+            np.repeat([10, 1], [len(grid), len(single)]),
+        ),
+        "125 at random, 5 runs": (random, 5),
+        "125 planned, 10 runs": (_planned(125), 10),
+        "125 planned, 5 runs": (_planned(125), 5),
+        "62 planned, 10 runs": (_planned(62), 10),
+        "grid 3 × 3 × 3, 3 runs": (platform_contexts("grid:3x3x3"), 3),
+        "27 planned, 3 runs": (_planned(27), 3),
+        "81 planned, 1 run": (_planned(81), 1),
+    }
+
+
+def compare_designs(program: str) -> dict:
+    """Errors of the mean profile where known contexts are chosen in several ways.
+
+    Tested are contexts drawn at random of those that are in no design, thirty runs each; counters
+    are scaled alike for all designs.
+    """
+    trace, found = read_trace(PROFILES / "traces" / f"{program}.nc"), designs()
+    known = {tuple(row) for contexts, _ in found.values() for row in contexts}
+    every = platform_contexts("all")
+    every = every[[tuple(row) not in known for row in every]]
+    rng = np.random.default_rng([5, *program.encode()])
+    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, scale = replay(trace, asked, 30, rng=1), None
+    out = {}
+    for name, (contexts, runs) in found.items():
+        train = replay(trace, contexts, runs, rng=0)
+        scale = train if scale is None else scale  # that of the first
+        errors = _mean_errors(msbgen.fit_profiles(train), scale, truth)
+        out[name] = {
+            "runs": int(np.isfinite(duration_array(train)).sum()),
+            "seconds": float(np.nansum(duration_array(train))),
+            "error": errors.mean(axis=0).tolist(),
+            "worst tenth": _worst_tenth(errors),
+        }
+    return out
+
+
+def _mean_errors(model: msbgen.ProfileModel, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
+    """Of the mean profile, raw, scaled and of the duration, (contexts, 3)."""
+    return _errors(lambda _train, contexts: model.generate(contexts, kind="mean"), scale, truth)
+
+
+def _errors(method: Method, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
+    found = msbgen.score_methods(scale, truth, {"it": method})["score"].isel(method=0)
+    return found.sel(metric=["ndtw", "ndtw_scaled", "duration_error"]).values
+
+
+def _worst_tenth(errors: Floats) -> list[float]:
+    return np.sort(errors, axis=0)[-(len(errors) // 10) :].mean(axis=0).tolist()
+
+
 # ------------------------------------------------------------------------------------- equal runs
 
 # Runs whose mean is compared with the generated one; of as many the truth is made.
@@ -351,37 +441,40 @@ def equal(program: str) -> dict:
 
     125 contexts of ten runs are known.  In contexts drawn at random errors are nDTW (exact) to the
     mean of a hundred runs: of the generated mean, with and without one law of all intervals, and
-    of means of n others.  Equal is the n at which these, in the mean of the contexts, err as much.
+    from as many planned contexts; and of means of n others.  Equal is the n at which these, in the
+    mean of the contexts, err as much.
     """
     trace, train, every = replayed(program)
     rng = np.random.default_rng([7, *program.encode()])
     asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
     truth, others = (replay(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
 
-    def errors(method: Method) -> Floats:
-        """Raw, scaled and of the duration, (contexts, 3)."""
-        found = msbgen.score_methods(train, truth, {"it": method})["score"].isel(method=0)
-        return found.sel(metric=["ndtw", "ndtw_scaled", "duration_error"]).values
-
     def mean_of(runs: slice) -> Method:
         return lambda _train, _contexts: msbgen.mean_profiles(others.isel(run=runs))
 
     def mean_errors(n: int) -> Floats:
         parts = [slice(i, i + n) for i in range(0, min(5 * n, RUNS_OF_TRUTH - n + 1), n)]
-        return np.mean([errors(mean_of(part)) for part in parts], axis=(0, 1))
+        return np.mean([_errors(mean_of(part), train, truth) for part in parts], axis=(0, 1))
 
     measured = np.array([mean_errors(n) for n in EQUAL_RUNS])
     out: dict[str, Any] = {"measured": dict(zip(map(str, EQUAL_RUNS), measured.tolist()))}
-    for name, parts in (("default/mean", {}), ("without one law of all intervals", _NEVER_ONE_LAW)):
+    tested = {*map(tuple, asked)}
+    allowed = [row for row in platform_contexts("all") if tuple(row) not in tested]
+    planned = msbgen.plan_contexts(LEVELS, train.sizes["context"], candidates=allowed)
+    scattered = replay(trace, planned.contexts, 10, rng=0)
+    for name, known, parts in (
+        ("default/mean", train, {}),
+        ("without one law of all intervals", train, _NEVER_ONE_LAW),
+        ("default/mean, contexts planned", scattered, {}),
+    ):
         with ExitStack() as stack:
             for target, replacement in parts.items():
                 stack.enter_context(patch(target, replacement))
-            model = msbgen.fit_profiles(train)
-        own = errors(lambda _train, contexts, m=model: m.generate(contexts, kind="mean"))
-        worst = np.sort(own, axis=0)[-(len(own) // 10) :].mean(axis=0)
+            model = msbgen.fit_profiles(known)
+        own = _mean_errors(model, train, truth)
         out[name] = {
             "error": own.mean(axis=0).tolist(),
-            "worst tenth": worst.tolist(),
+            "worst tenth": _worst_tenth(own),
             "equal": [_equal_runs(own[:, i].mean(), measured[:, i]) for i in range(2)],
         }
     return out

@@ -3,7 +3,8 @@
 ``python benchmarks/reproduce.py tasks``: every method of the package on the six tasks.
 ``python benchmarks/reproduce.py fidelity [--only scores samples …]``: beside every peer; samples
 beside their noise floors; little data; parts removed; error against the number of known contexts;
-programs replayed from their traces, thirty runs a test context; how many runs a mean is worth.
+programs replayed from their traces, thirty runs a test context; how many runs a mean is worth;
+which contexts to measure first.
 ``python benchmarks/reproduce.py real --data FOLDER``: the middle clock of programs measured at
 three clocks.  The last two need ``pip install msbgen[bench]``.
 ``python benchmarks/reproduce.py speed [--quick] [--only bridge generate] [--no-run]``: speed,
@@ -265,7 +266,7 @@ def fidelity_equal() -> None:
     results = _each_task(fidelity.equal, fidelity.UNSEEN_PROGRAMS)
     _write("fidelity-equal", {"programs": results})
     rows = []
-    for method in ("default/mean", "without one law of all intervals"):
+    for method in [name for name in next(iter(results.values())) if name != "measured"]:
         own = {p: r[method] for p, r in results.items()}
         runs = np.array([r["equal"] for r in own.values()])
         runs = np.concatenate([runs, np.exp(np.log(runs).mean(axis=0))[None]])
@@ -275,6 +276,32 @@ def fidelity_equal() -> None:
         rows.append([f"{method}, worst tenth", *(f"{a:.3f} / {b:.3f}" for a, b in worst)])
     header = ["raw / scaled", *results, "mean (of runs, geometric)"]
     put_into_readme("equal", markdown(header, rows))
+
+
+def fidelity_designs() -> None:
+    import bench_evaluate as fidelity
+
+    results = _each_task(fidelity.compare_designs, fidelity.PROGRAMS)
+    _write("fidelity-designs", {"programs": results})
+    names = list(results[TASKS[0]])
+    parts = {"six tasks": TASKS, "five kept apart": fidelity.UNSEEN_PROGRAMS}
+    rows = []
+    for name in names:
+        seconds = [r[name]["seconds"] / r[names[0]]["seconds"] for r in results.values()]
+        runs = results[TASKS[0]][name]["runs"]
+        cells = [name, str(runs), f"{100 * np.exp(np.mean(np.log(seconds))):.0f} %"]
+        for programs in parts.values():
+            error, worst = (
+                np.mean([results[p][name][part] for p in programs], axis=0)
+                for part in ("error", "worst tenth")
+            )
+            cells += [f"{error[0]:.4f} / {error[1]:.4f}", f"{100 * error[2]:.2f} %"]
+            cells += [f"{worst[0]:.3f} / {worst[1]:.3f}"]
+        rows.append(cells)
+    header = ["known", "runs", "time of measuring"]
+    for part in parts:
+        header += [f"{part}: nDTW raw / scaled", "duration error", "worst tenth"]
+    put_into_readme("designs", markdown(header, rows))
 
 
 def _part(results: Mapping[str, dict], name: str) -> dict[str, dict]:
@@ -289,6 +316,7 @@ FIDELITY: dict[str, Callable[[], None]] = {
     "curve": fidelity_curve,
     "replays": fidelity_replays,
     "equal": fidelity_equal,
+    "designs": fidelity_designs,
 }
 
 
