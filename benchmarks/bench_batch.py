@@ -1,6 +1,7 @@
 """Batches: the eleven programs on one to three workers, what is killed meanwhile, long manifests.
 
     python benchmarks/bench_batch.py programs --work FOLDER [--tasks gzip,zstd] [--every 2]
+                                              [--ways "1 worker,2 workers"]
     python benchmarks/bench_batch.py kills --work FOLDER [--count 20]
     python benchmarks/bench_batch.py manifest --work FOLDER [--tasks 10000]
 
@@ -8,6 +9,9 @@
 all of them must give the same bytes; its times mean something on an otherwise idle machine only.
 ``kills`` ends workers, the client and the scheduler at random moments of batches of small tasks,
 resumes, and compares.  ``manifest`` resumes a long batch that is complete.
+
+Overhead is what workers do beside units, from when the first unit begins: what a cluster takes to
+start is told by itself.
 """
 
 import argparse
@@ -27,7 +31,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from tables import ROOT, store
+from tables import RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
 from msbgen.batch.tasks import Task, read_tasks
@@ -113,12 +117,18 @@ def programs(options: argparse.Namespace) -> dict:
         "3 workers": ["--scheduler", "local:3"],
         "blocks of 500, 2 workers": ["--scheduler", "local:2", "--block", "500"],
     }
+    chosen = [way for way in ways if not options.ways or way in options.ways.split(",")]
     found, first = {}, None
-    for way, given in ways.items():
+    for way in chosen:
+        given = ways[way]
         out = options.work / way.replace(" ", "-").replace(",", "")
         shutil.rmtree(out, ignore_errors=True)
         begun = time.perf_counter()
-        code = started(options.work / "tasks.toml", out, *given).wait()
+        process = started(options.work / "tasks.toml", out, *given)
+        while process.poll() is None and not lines(out):
+            time.sleep(0.02)
+        start = time.perf_counter() - begun - lines(out)[0]["seconds"]
+        code = process.wait()
         wall = time.perf_counter() - begun
         own = lines(out)
         busy = sum(r["seconds"] for r in own)
@@ -128,15 +138,40 @@ def programs(options: argparse.Namespace) -> dict:
         found[way] = {
             "exit": code,
             "seconds": wall,
+            "start": start,
+            "workers": workers,
             "busy": busy,
             "units": len(own),
-            "overhead_ms": 1e3 * (wall * workers - busy) / max(len(own), 1),
+            "overhead_ms": 1e3 * ((wall - start) * workers - busy) / len(own),
             "megabytes": sum(r["bytes"] for r in own) / 1e6,
             "identical": hashes == first,
             "load": os.getloadavg()[0],
         }
         print(way, found[way], flush=True)
+    kept = RESULTS / "batch-programs.json"
+    if options.ways and kept.exists():  # the others stay as they were
+        found = json.loads(kept.read_text(encoding="utf-8"))["ways"] | found
     return {"tasks": len(names), "every": options.every, "ways": found}
+
+
+def programs_table(found: dict) -> str:
+    one = found["ways"].get("1 worker", {}).get("seconds")
+    rows = [
+        [
+            way,
+            f"{row['seconds']:.1f}",
+            f"{row['seconds'] / one:.2f}" if one else "",
+            f"{row['start']:.1f}" if "start" in row else "in the overhead",
+            f"{row['busy']:.1f}",
+            str(row["units"]),
+            f"{row['overhead_ms']:.0f}",
+            f"{row['megabytes']:.0f}",
+            "yes" if row["identical"] else "no",
+        ]
+        for way, row in found["ways"].items()
+    ]
+    header = ["way", "seconds", "of one worker", "start [s]", "within units [s]", "units"]
+    return markdown([*header, "overhead a unit [ms]", "MB", "same bytes"], rows)
 
 
 # --------------------------------------------------------------------------- what is killed
@@ -286,6 +321,21 @@ def killed_scheduler(work: Path, tasks: Path, wanted: dict[str, str], draw: rand
     return {"killed": moments, "identical": True, "longest_wait_s": max(waited, default=0.0)}
 
 
+def kills_table(found: dict) -> str:
+    header = ["killed", "times", "same bytes after `--resume`", "done again", "longest wait [s]"]
+    rows = [
+        [
+            f"{name[:-1] if name == 'workers' else name}, SIGKILL",
+            str(row["killed"]),
+            "yes" if row["identical"] else "no",
+            "nothing",
+            f"{row['longest_wait_s']:.0f}" if "longest_wait_s" in row else "",
+        ]
+        for name, row in found.items()
+    ]
+    return markdown(header, rows)
+
+
 # --------------------------------------------------------------------------- long manifests
 
 
@@ -328,6 +378,13 @@ def manifest(options: argparse.Namespace) -> dict:
     }
 
 
+def manifest_table(found: dict) -> str:
+    header = ["tasks", "units", "resumed in [s]", "peak [MB]", "index [MB]"]
+    row = [f"{found['tasks']:,}", f"{found['units']:,}", f"{found['seconds']:.1f}",
+           f"{found['peak_mb']:.0f}", f"{found['index_mb']:.2f}"]  # fmt: skip
+    return markdown(header, [row])
+
+
 def unit_lines(task: Task, out: Path, now: str, blocks: int) -> list[dict]:
     (out / task.name).mkdir()
     (out / task.name / "mean.nc").write_bytes(b"y")
@@ -353,15 +410,21 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--count", type=int, default=20, help="workers to kill")
     parser.add_argument("--tasks", default="", help="programs by name, or how many tasks")
+    parser.add_argument("--ways", default="", help="of running the programs, by name")
     parser.add_argument("--every", type=int, default=1, help="measure every so many levels only")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     options.work = options.work.resolve()
-    part = {"programs": programs, "kills": kills, "manifest": manifest}[options.part]
+    part, table = {
+        "programs": (programs, programs_table),
+        "kills": (kills, kills_table),
+        "manifest": (manifest, manifest_table),
+    }[options.part]
     found = part(options)
     print(json.dumps(found, indent=1))
-    store(ROOT / "benchmarks" / "results" / f"batch_{options.part}.json", found)
+    store(RESULTS / f"batch-{options.part}.json", found)
+    put_into_readme(f"batch {options.part}", table(found))
 
 
 if __name__ == "__main__":

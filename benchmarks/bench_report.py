@@ -1,33 +1,46 @@
-"""Open the reports of all programs that ship, and of odd cases, in a browser: what is wrong?
+"""Reports in a browser, and what they cost.
 
-``python benchmarks/bench_report.py``: each report at 400 and 1,600 px, light, dark and in print,
-folded and unfolded.  Prints a row a report, and every fault; exits with 1 where there is one.
-Needs chromium, and what the tests need.
+    python benchmarks/bench_report.py pages [--only zstd,"one context"]
+    python benchmarks/bench_report.py cost
+
+``pages`` opens the reports of all programs that ship, and of odd cases, at 400 and 1,600 px, light,
+dark and in print, folded and unfolded, and moves every slider by the keyboard.  Prints a row a
+report, and every fault; exits with 1 where there is one.  Needs chromium, and what the tests need.
+``cost`` makes zstd's report of all contexts, judged by its truth and by contexts left out: seconds
+beyond the fits, size, peak memory.  Times mean something on an otherwise idle machine only.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import resource
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
+from tables import RESULTS, markdown, put_into_readme, store
+
 import browsing
 import msbgen
 from conftest import synthetic_task
+from msbgen.batch import heldout
 from msbgen.batch.material import gather_material
 from msbgen.contexts import grid_contexts
 from msbgen.data.schema import make_profiles
 from msbgen.platform import PlatformConfig, read_trace, replay
 from msbgen.report.page import write_report
 
-LOOKS = [("light", "screen"), ("dark", "screen"), ("light", "print")]
+# Longest time until a page is shown [s].
+_VISIBLE = 2.0
 _GRID, _RUNS, _TRUTH = (4, 4, 3), 4, 20
 
 
@@ -104,34 +117,142 @@ def of_counters(dataset: xr.Dataset, k: int, name: str = "counter") -> xr.Datase
     )  # fmt: skip
 
 
-def main() -> int:
-    wrong = 0
-    print("report               seconds      MB  faults")
+def pages(only: list[str]) -> int:
+    """Faults of all reports; those of all are stored."""
+    rows = []
     with tempfile.TemporaryDirectory() as folder, browsing.browser() as started:
-        for cases in (odd_cases(), programs()):
+        for cases in (programs(), odd_cases()):
             for name, measured, truth in cases:
+                if only and name not in only:
+                    continue
                 begun = time.perf_counter()
                 material = gather_material(measured, source=f"{name}.nc", truth=truth)
                 page, _ = write_report(Path(folder, f"{name}.html"), material)
-                took, found = time.perf_counter() - begun, list(faults(started, page))
-                print(f"{name:<18} {took:>9.1f} {page.stat().st_size / 1e6:>7.2f}  {len(found)}")
-                for fault in found:
-                    print(f"    {fault}")
-                sys.stdout.flush()
-                wrong += len(found)
-    return int(wrong > 0)
+                row = {
+                    "report": name,
+                    "seconds": time.perf_counter() - begun,
+                    "megabytes": page.stat().st_size / 1e6,
+                    "visible": visible(started, page),
+                    "faults": [*faults(started, page), *unreached(started, page)],
+                }
+                if row["visible"] > _VISIBLE:
+                    row["faults"].append(f"shown after {row['visible']:.2f} s")
+                print(" ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+                rows.append(row)
+    if not only:
+        store(RESULTS / "report-pages.json", {"load": os.getloadavg()[0], "pages": rows})
+        put_into_readme("report pages", pages_table(rows))
+    return sum(len(row["faults"]) for row in rows)
 
 
-def faults(started: object, path: Path) -> Iterator[str]:
-    """What is wrong with a page however it is looked at, and whether it is shown in time."""
+def pages_table(rows: list[dict[str, Any]]) -> str:
+    header = ["report", "made and judged [s]", "MB", "shown after [s]", "faults"]
+    lines = [
+        [row["report"], f"{row['seconds']:.1f}", f"{row['megabytes']:.2f}",
+         f"{row['visible']:.2f}", str(len(row["faults"]))]
+        for row in rows
+    ]  # fmt: skip
+    return markdown(header, lines)
+
+
+def visible(started: Any, path: Path) -> float:
+    """Time until a page is painted and its script has run [s]."""
+    with browsing.opened(started, path) as (page, _):
+        return page.evaluate(
+            "Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd,"
+            " ...performance.getEntriesByType('paint').map(e => e.startTime)) / 1000"
+        )
+
+
+def faults(started: Any, path: Path) -> Iterator[str]:
+    """What is wrong with a page however it is looked at."""
     for width in browsing.WIDTHS:
-        for scheme, media in LOOKS:
-            look = {"width": width, "scheme": scheme, "media": media}
-            with browsing.opened(started, path, **look) as (page, complaints):
-                found = browsing.faults(page)
+        with browsing.opened(started, path, width=width) as (page, complaints):
+            for folded in (True, False):
+                for scheme, media in browsing.LOOKS:
+                    page.emulate_media(media=media, color_scheme=scheme)
+                    found = browsing.faults(page)
+                    if not folded:
+                        found += browsing.violations(page)
+                    yield from (f"{width} px, {scheme}, {media}: {fault}" for fault in found)
                 browsing.open_all(page)
-                found += browsing.faults(page) + browsing.violations(page) + complaints
-            yield from (f"{width} px, {scheme}, {media}: {fault}" for fault in found)
+            yield from (f"{width} px: {complaint}" for complaint in complaints)
+
+
+def unreached(started: Any, path: Path) -> Iterator[str]:
+    """Levels of the sliders that the keyboard alone does not reach."""
+    with browsing.opened(started, path) as (page, complaints):
+        ends = page.evaluate("[...document.querySelectorAll('.sliders input')].map(e => +e.max)")
+        for _ in range(200):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.type") == "range":
+                break
+        for number, end in enumerate(ends):
+            page.keyboard.press("Home")
+            met = {page.text_content(".answer")}
+            for _ in range(end):
+                page.keyboard.press("ArrowRight")
+                met.add(page.text_content(".answer"))
+            if len(met) != end + 1:
+                yield f"slider {number}: {len(met)} of {end + 1} levels by keyboard"
+            page.keyboard.press("Tab")
+        yield from complaints
+
+
+def cost() -> int:
+    """What zstd's report costs beyond its fits, judged either way; 1 where a limit is missed."""
+    measured = msbgen.read_profiles(msbgen.shipped_file("zstd.nc"))
+    truth = msbgen.read_profiles(msbgen.shipped_file("zstd-truth.nc"))
+    fitting, fit = [], heldout.fit_profiles
+
+    def timed(dataset: xr.Dataset) -> Any:
+        begun = time.perf_counter()
+        model = fit(dataset)
+        fitting.append(time.perf_counter() - begun)
+        return model
+
+    found = {}
+    heldout.fit_profiles = timed
+    with tempfile.TemporaryDirectory() as folder:
+        # the first report compiles, imports, and is not counted
+        write_report(Path(folder, "first.html"), gather_material(measured[{"context": slice(9)}]))
+        for judged, by in (("by its truth", truth), ("by contexts left out", None)):
+            fitting.clear()
+            model = timed(measured)
+            begun = time.perf_counter()
+            material = gather_material(measured, source="zstd.nc", truth=by, model=model)
+            page, _ = write_report(Path(folder, "zstd.html"), material, overwrite=True)
+            found[judged] = {
+                "contexts": material.everywhere.profiles.sizes["context"],
+                "fits": len(fitting),
+                "fitting": sum(fitting),
+                "beyond": time.perf_counter() - begun - sum(fitting[1:]),
+                "megabytes": page.stat().st_size / 1e6,
+                "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+            }
+            print(judged, found[judged], flush=True)
+    heldout.fit_profiles = fit
+    store(RESULTS / "report-cost.json", {"load": os.getloadavg()[0], "judged": found})
+    header = ["zstd's report, judged", "fits", "fitting [s]", "beyond [s] (<= 10)",
+              "MB (<= 4)", "peak [GB] (<= 1)"]  # fmt: skip
+    lines = [
+        [judged, str(row["fits"]), f"{row['fitting']:.1f}", f"{row['beyond']:.1f}",
+         f"{row['megabytes']:.2f}", f"{row['peak_gb']:.2f}"]
+        for judged, row in found.items()
+    ]  # fmt: skip
+    put_into_readme("report cost", markdown(header, lines))
+    return int(any(row["beyond"] > 10 or row["megabytes"] > 4 or row["peak_gb"] > 1
+                   for row in found.values()))  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("part", choices=("pages", "cost"))
+    parser.add_argument("--only", default="", help="reports by name")
+    options = parser.parse_args()
+    if options.part == "cost":
+        return cost()
+    return int(pages([name for name in options.only.split(",") if name]) > 0)
 
 
 if __name__ == "__main__":

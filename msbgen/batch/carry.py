@@ -247,11 +247,18 @@ def _said(error: Exception, orders: Orders) -> str:
         if math.isfinite(orders.memory):
             return f"took more than {orders.memory / 1e9:g} GB of memory (--memory)."
         return "took more memory than there is."
-    if isinstance(error, OSError) and error.strerror:
-        place = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
-        text = f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}."
+    if isinstance(error, OSError):
+        text = said_of(error)
     elif isinstance(error, _EXPECTED):
         text = " ".join(getattr(error, "problems", ())) or str(error)
     else:
         text = f"internal error, {type(error).__name__}: {error}"
     return text[:_SAID]
+
+
+def said_of(error: OSError) -> str:
+    """An error of the system in a sentence."""
+    if not error.strerror:
+        return str(error)
+    place = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
+    return f"{place}{error.strerror[:1].lower()}{error.strerror[1:]}."

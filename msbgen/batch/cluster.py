@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -93,6 +94,9 @@ class DaskPool:
                     raise
 
     def _start_workers(self) -> Any:
+        # an interrupt is for this process, which ends its workers: threads and processes that this
+        # thread begins inherit its mask, and so do those that they begin
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return self._distributed.LocalCluster(
             n_workers=self._local,
             threads_per_worker=1,

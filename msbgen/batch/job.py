@@ -185,7 +185,8 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
         np.save(partial, query)
     model.save(job.model_file, overwrite=True)  # last: it says that all of this is there
     within = {kind: _written_at_once(job, model, kind) for kind in settings.kinds}
-    return {**facts, "contexts": len(query), "blocks": blocks, "within": within}
+    wanted = {"wanted": job.task.wanted}
+    return {**facts, **wanted, "contexts": len(query), "blocks": blocks, "within": within}
 
 
 def _written_at_once(job: Job, model: ProfileModel, kind: Kind) -> int:

@@ -5,14 +5,16 @@ A journal (:mod:`msbgen.data.journal`): only ever added to, and half a last line
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from msbgen.batch.tasks import Task
+from msbgen.data.files import check_folder
 from msbgen.data.journal import Form, Journal, Record
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.errors import ArgumentError
 
 # How a unit ends: well, by an error that it would end with again, by the loss of its worker.
 DONE, FAILED, LOST = "done", "failed", "lost"
@@ -59,14 +61,17 @@ def open_manifest(
     Raises
     ------
     ArgumentError
-        A batch was begun there, and is not to be resumed.
+        A batch was begun there, and is not to be resumed; or with other settings, or another
+        version.
     ProfileError
-        The manifest is damaged, of another version, or of other settings.
+        The manifest is damaged.
     OSError
         The folder cannot be made.
     """
     path = out / NAME
-    out.mkdir(exist_ok=True)
+    if not out.is_dir():
+        check_folder(out.parent, out)
+        out.mkdir(exist_ok=True)
     if not resume:
         try:
             journal = Journal(path, FORM, new=True)
@@ -93,23 +98,34 @@ def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, Any]) -> 
         return
     first = journal.records[0]
     if first["msbgen"] != now:
-        raise ProfileError(
+        raise ArgumentError(
             f"{journal.path}: was begun with msbgen {first['msbgen']}, this is {now}; name another "
             f"folder."
         )
     for key, value in options.items():
         if first["options"].get(key) != value:
-            raise ProfileError(
+            raise ArgumentError(
                 f"{journal.path}: was begun with {key} {first['options'].get(key)!r}, not "
                 f"{value!r}; say so again, or name another folder."
             )
     wanted = {task.name: task.digest for task in tasks}
+    begun: dict[str, dict[str, Any]] = {}
     for record in journal.records[1:]:
+        begun[record["task"]] = record["facts"].get("wanted", begun.get(record["task"], {}))
         if record["settings"] != wanted.get(record["task"], record["settings"]):
-            raise ProfileError(
-                f"{journal.path}: task '{record['task']}' was begun with other settings; put them "
-                f"back, or name another folder."
+            (task,) = (task for task in tasks if task.name == record["task"])
+            raise ArgumentError(
+                f"{journal.path}: task '{task.name}' was begun with "
+                f"{_difference(begun[task.name], task.wanted)}; put that back, or name another "
+                f"folder."
             )
+
+
+def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """In which settings a task was begun otherwise; nobody knows where its fit did not end."""
+    changed = [key for key in now if key in before and before[key] != now[key]]
+    told = [f"{key} {json.dumps(before[key])}, not {json.dumps(now[key])}" for key in changed]
+    return " and ".join(told) or "other settings"
 
 
 def unit_record(task: Task, unit: str, outcome: str, facts: dict[str, Any]) -> Record:

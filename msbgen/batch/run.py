@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from msbgen.batch import job as jobs
-from msbgen.batch.carry import Orders, Step, Unit
+from msbgen.batch.carry import Orders, Step, Unit, said_of
 from msbgen.batch.course import Course
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Facts, Job
@@ -58,11 +58,14 @@ class Batch:
         Of every task, in their order.
     carried_out : int
         Units that were, this time.
+    problems : tuple of str
+        Sentences on what failed beside units.
     """
 
     out: Path
     courses: Sequence[Course]
     carried_out: int
+    problems: tuple[str, ...] = ()
 
     @property
     def failures(self) -> list[Record]:
@@ -80,8 +83,8 @@ class Batch:
     def complete(self) -> None:
         """Raise :class:`IncompleteError` where something failed."""
         problems = [f"{r['task']}, {r['unit']}: {r['error']}" for r in self.failures]
-        if problems:
-            raise IncompleteError(*problems)
+        if problems or self.problems:
+            raise IncompleteError(*problems, *self.problems)
 
 
 def run_batch(
@@ -122,9 +125,9 @@ def run_batch(
     ------
     ArgumentError
         A step that there is not; a scheduler of another form, or without the extra; a batch was
-        begun there, and is not to be resumed.
+        begun there, and is not to be resumed, or with other settings or another version.
     ProfileError
-        The manifest is damaged, or of other settings or another version.
+        The manifest is damaged.
     ClusterError
         The scheduler is lost; what is done is noted.
     OSError
@@ -153,11 +156,18 @@ def run_batch(
             finally:
                 pool.close()
                 jobs.forget_files()
-        return Batch(out, courses, carried_out)
+    except BaseException:
+        with suppress(OSError):  # what ended the batch is said, whatever becomes of the index
+            write_index(out, courses)
+        raise
     finally:
         journal.close()
         _tidy(out, courses)
+    try:
         write_index(out, courses)
+    except OSError as error:
+        return Batch(out, courses, carried_out, (f"index: {said_of(error)}",))
+    return Batch(out, courses, carried_out)
 
 
 def _tidy(out: Path, courses: Sequence[Course]) -> None:

@@ -107,9 +107,15 @@ class Task:
         return tuple(path for path in (self.measured, self.truth, listed) if path)
 
     @property
+    def wanted(self) -> dict[str, Any]:
+        """What is wanted of it, as JSON knows it."""
+        wanted = {**asdict(self.settings), "truth": bool(self.truth)}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in wanted.items()}
+
+    @property
     def digest(self) -> str:
         """Of the settings: equal ones, and no others, have the same."""
-        content = json.dumps({**asdict(self.settings), "truth": bool(self.truth)}, sort_keys=True)
+        content = json.dumps(self.wanted, sort_keys=True)
         return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
@@ -228,6 +234,11 @@ def _check(settings: Settings, where: str) -> None:
                 raise ProfileError(
                     f"{where}: '{key}' holds '{value[:_SHOWN]}'; {', '.join(known)} are known."
                 )
+    if not settings.kinds and not settings.steps:
+        raise ProfileError(
+            f"{where}: 'kinds' and 'steps' are both empty, so that nothing is wanted; a kind of "
+            f"profiles or a step is wanted."
+        )
     if len(set(settings.kinds)) < len(settings.kinds):
         raise ProfileError(f"{where}: 'kinds' names a kind twice; name it once.")
     for key, least in (("samples", 1), ("seed", 0), ("leave_out", 0)):

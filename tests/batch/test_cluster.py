@@ -17,7 +17,7 @@ from msbgen.batch.cluster import DaskPool
 from msbgen.batch.pool import ClusterError
 from msbgen.errors import ArgumentError
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def undisturbed(source, tmp_path_factory):
 def test_workers_that_die_are_replaced_and_the_rest_is_done(source, undisturbed, tmp_path):
     """One unit kills its worker each time: two attempts, then a fresh cluster for the others."""
     out = tmp_path / "out"
-    failures = batch(source, out, batching.die, scheduler="local:2", retries=1, block=5).failures
+    failures = batch(source, out, batching.die, scheduler="local:1", retries=1, block=5).failures
     assert [(r["task"], r["unit"], r["outcome"]) for r in failures] == [("t0", "note", "lost")]
     assert (out / "deaths").read_text() == ".."
     assert "lost in attempt 2 of 2" in failures[0]["error"]
@@ -46,11 +46,25 @@ def test_workers_that_die_are_replaced_and_the_rest_is_done(source, undisturbed,
     assert done(out)[len(before) :] == ["t0/note"]
 
 
+def test_an_interrupt_is_not_heard_by_workers(monkeypatch):
+    """Nor by what they begin: masks are inherited.  This process hears it as before."""
+
+    def masked(**_):
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+    monkeypatch.setattr(distributed, "LocalCluster", masked)
+    monkeypatch.setattr(DaskPool, "_connect", lambda pool: None)
+    pool = DaskPool("local:1", Orders(contexts_of, {}))
+    assert pool._cluster is True
+    assert not masked()
+
+
 def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     source, undisturbed, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(cluster, "_GONE", 0.5)
-    monkeypatch.setattr(cluster, "_ANSWER", 2.0)
+    monkeypatch.setattr(cluster, "_ANSWER", 1.0)
+    monkeypatch.setattr(cluster, "_END", 1.0)
     file, out = tmp_path / "scheduler.json", tmp_path / "out"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     common = ["--scheduler-file", str(file), "--no-dashboard"]
@@ -58,7 +72,7 @@ def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     scheduler = _started([*dask, "--port", "0", "--host", "127.0.0.1"], environment)
     worker = _started(
         [sys.executable, "-m", "distributed.cli.dask_worker", *common, "--nthreads", "1",
-         "--death-timeout", "10"], environment,
+         "--no-nanny", "--death-timeout", "10"], environment,
     )  # fmt: skip
 
     def kill():

@@ -12,7 +12,7 @@ from msbgen.batch.job import identify
 from msbgen.batch.run import IncompleteError, run_batch
 from msbgen.batch.tasks import Settings, Task, read_tasks
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.errors import ArgumentError
 
 
 @pytest.fixture(scope="module")
@@ -157,13 +157,15 @@ def test_other_settings_need_another_folder(source, tmp_path):
     batch(source, out)
     with pytest.raises(ArgumentError, match="exists already; go on with --resume"):
         batch(source, out)
-    with pytest.raises(ProfileError, match="task 't0' was begun with other settings"):
+    with pytest.raises(
+        ArgumentError, match=r"task 't0' was begun with kinds .* and samples 2, not 10; put that"
+    ):
         batch(source, out, resume=True, settings=Settings(kinds=("mean",), preset="paper"))
-    with pytest.raises(ProfileError, match="was begun with models False, not True"):
+    with pytest.raises(ArgumentError, match="was begun with models False, not True"):
         batch(source, out, resume=True, models=True)
     manifest = out / "manifest.jsonl"
     manifest.write_text(manifest.read_text().replace('"msbgen": "', '"msbgen": "9.', 1))
-    with pytest.raises(ProfileError, match=r"was begun with msbgen 9\."):
+    with pytest.raises(ArgumentError, match=r"was begun with msbgen 9\."):
         batch(source, out, resume=True)
 
 
@@ -188,6 +190,12 @@ def test_a_full_disk_fails_a_unit_or_ends_the_batch(source, undisturbed, tmp_pat
         ("join/sample", "mean.nc: no space left on device."),
     }
     resumed(source, out, undisturbed)
+
+    out = tmp_path / "index"
+    with monkeypatch.context() as patch:
+        patch.setattr("msbgen.batch.run.write_index", full)
+        with pytest.raises(IncompleteError, match=r"^index: mean.nc: no space left on device\."):
+            batch(source, out).complete()
 
     out = tmp_path / "other"
     write, written = os.write, []

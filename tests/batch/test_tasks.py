@@ -77,6 +77,7 @@ WRONG = {
     ONE + "kinds = 3\n": "'kinds' is '3'; a list of names",
     ONE + 'kinds = ["best"]\n': "'kinds' holds 'best'; max_likelihood, mean, sample",
     ONE + 'kinds = ["mean", "mean"]\n': "names a kind twice",
+    ONE + "kinds = []\nsteps = []\n": "so that nothing is wanted",
     ONE + 'preset = "own"\n': "'preset' holds 'own'; default, paper",
     ONE + "miscoverage = 1.5\n": "'miscoverage' is 1.5",
     ONE + 'miscoverage = "x"\n': "'miscoverage' is 'x'; a number",
