@@ -271,7 +271,7 @@ class Study:
 
     @property
     def limit(self) -> Study:
-        return replace(self, case="limit b" if self.case == "b" else "limit")
+        return replace(self, case="limit b" if self.case.endswith("b") else "limit")
 
     def scores(self) -> dict[str, Any]:
         """Figures of every fit, by its name."""
