@@ -1,8 +1,8 @@
 """Partial measurements: groups of counters, runs that were cut, samples that were lost.
 
 ``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]
-[--work FOLDER]``: the folder keeps what was done, so that a study that was stopped goes on where it
-was.
+[--work FOLDER] [--no-run]``: the folder keeps what was done, so that a study that was stopped goes
+on where it was.
 
 Six programs are replayed from their traces, so that what was taken away is known.  A design is a
 number of contexts and of runs that hold each counter.  Cases: (a) requests and misses in different
@@ -343,24 +343,32 @@ def _coverage(
 
 
 def run(
-    tasks: Sequence[str], designs: Sequence[str], cases: Sequence[str], work: Path | None
+    tasks: Sequence[str],
+    designs: Sequence[str],
+    cases: Sequence[str],
+    work: Path | None,
+    *,
+    do: bool = True,
 ) -> None:
-    """Every design, its JSON and, of everything, the tables of the page.
+    """Every design, its JSON and, of all tasks and cases, the tables of the page.
 
     Case by case, so that what was stopped has some of them of every task.  Studies are kept in the
-    folder `work`: what is there is not done again.
+    folder `work`: what is there is not done again.  Without `do` the tables are of what is there.
     """
     for design in designs:
         done: dict[Study, dict[str, Any]] = {}
         for case, task in product(cases, tasks):
             study = Study(task, design, case)
             for one in (study.limit, study):
-                if one not in done:
-                    done[one] = kept(work and work / f"{one.name}.json", one.scores)
+                file = work and work / f"{one.name}.json"
+                if one not in done and (do or (file and file.exists())):
+                    done[one] = kept(file, one.scores)
                     print(one.name, flush=True)
-        results = {
-            task: {c: _beside_limit(done, Study(task, design, c)) for c in cases} for task in tasks
-        }
+        results: dict[str, dict[str, Any]] = {}
+        for case, task in product(cases, tasks):
+            study = Study(task, design, case)
+            if study in done and study.limit in done:
+                results.setdefault(task, {})[case] = _beside_limit(done, study)
         if tuple(tasks) == TASKS and tuple(cases) == CASES:
             store(RESULTS / f"partial-{design}.json", results)
             put_into_readme(f"partial-{design}", errors_table(results))
@@ -386,12 +394,12 @@ def _beside_limit(done: dict[Study, dict[str, Any]], study: Study) -> dict[str, 
 
 def errors_table(results: dict[str, Any]) -> str:
     """Errors over those of the limit, mean of the tasks (worst), and coverage."""
-    header = ["case", "method", "nDTW", "scaled", "duration error", *_within()]
+    header = ["case", "tasks", "method", "nDTW", "scaled", "duration error", *_within()]
     rows = []
-    for case in next(iter(results.values())):
-        every = [result[case] for result in results.values()]
+    for case in CASES:
+        every = [result[case] for result in results.values() if case in result]
         for name in ("limit", "partial", "whole runs"):
-            if any(name not in one for one in every):
+            if not every or any(name not in one for one in every):
                 continue
             cells = []
             for metric in ("ndtw", "ndtw_scaled"):
@@ -401,7 +409,7 @@ def errors_table(results: dict[str, Any]) -> str:
             for within in _within():
                 own = [one[name][within] for one in every if within in one[name]]
                 cells.append(f"{np.mean(own):.1%}" if own else "refused")
-            rows.append([case, name, *cells])
+            rows.append([case, str(len(every)), name, *cells])
     return markdown(header, rows)
 
 
@@ -409,13 +417,13 @@ def joint_table(results: dict[str, Any]) -> str:
     """Energy distances of joint clouds, and the error of how far beyond the limit's they are."""
     rows = []
     for case in ("a", "b"):
-        every = {task: result.get(case, {}) for task, result in results.items()}
+        every = [result.get(case, {}) for result in results.values()]
         for name in ("limit", "partial", "independent", "nearest run"):
-            if all(name in one for one in every.values()):
-                own = [
-                    f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}"
-                    for one in every.values()
-                ]
+            own = [
+                f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}" if one else "—"
+                for one in every
+            ]
+            if any(every):
                 rows.append([case, name, *own])
     return markdown(["case", "method", *results], rows)
 

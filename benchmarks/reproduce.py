@@ -31,8 +31,8 @@ that a study that was stopped goes on where it was.  `bench_graph.py` times the 
 FOLDER]``: faults put into the known contexts of the six tasks: what is named, and fits beside those
 to clean data; the folder keeps the fits, so that a study that was stopped goes on where it was.
 ``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--work
-FOLDER]``: counters in different runs, runs that were cut, samples that were lost; the folder keeps
-what was done.
+FOLDER] [--no-run]``: counters in different runs, runs that were cut, samples that were lost; the
+folder keeps what was done.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -505,6 +505,7 @@ def main() -> None:
     part.add_argument("--designs", nargs="+", default=[*partial_runs.DESIGNS])
     part.add_argument("--cases", nargs="+", choices=partial_runs.CASES, default=partial_runs.CASES)
     part.add_argument("--work", type=Path, help="folder that keeps what was done, to go on later")
+    part.add_argument("--no-run", action="store_true", help="report what the folder holds")
     parts.add_parser("picture", help="the picture of the project's README")
     arguments = parser.parse_args()
     if arguments.part == "allocation":
@@ -532,7 +533,8 @@ def main() -> None:
     elif arguments.part == "dirty":
         dirty.run(arguments.only, arguments.tasks, arguments.seeds, arguments.work, arguments.jobs)
     elif arguments.part == "partial":
-        partial_runs.run(arguments.tasks, arguments.designs, arguments.cases, arguments.work)
+        part = arguments.tasks, arguments.designs, arguments.cases
+        partial_runs.run(*part, arguments.work, do=not arguments.no_run)
     elif arguments.part == "picture":
         picture()
     elif arguments.part == "speed":
