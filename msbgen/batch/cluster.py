@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,9 @@ class DaskPool:
 
     def _start_workers(self) -> Any:
         # an interrupt is for this process, which ends its workers: threads and processes that this
-        # thread begins inherit its mask, and so do those that they begin
+        # thread begins inherit its mask, and so do those that they begin; whoever starts the
+        # tracker of resources with the first process would hear interrupts afterwards
+        resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return self._distributed.LocalCluster(
             n_workers=self._local,
