@@ -175,16 +175,17 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
 
 
 ORACLE, TABLE, SEARCHES = "one-step oracle", "tabular Q", "searches"
+FREE, GATED = "D3QN per core", "D3QN per core, gated"
 AGENTS = {
     "D3QN": 0,
-    "D3QN per core": 0,
-    "D3QN per core, gated": 0,
+    FREE: 0,
+    GATED: 0,
     "Dyna 5": 5,
     "Dyna 10": 10,
     "Dyna 20": 20,
     "Dyna 20 per core": 20,
 }
-LONG_AGENTS = {TABLE: 0, "D3QN": 0, "D3QN per core": 0, "Dyna 20": 20, "Dyna 20 per core": 20}
+LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, "Dyna 20": 20, "Dyna 20 per core": 20}
 
 
 def deadlines(at: Setting) -> dict[str, float]:
@@ -302,6 +303,7 @@ def report(work: Path, seeds: int = 5, long: int = 1) -> None:
     results = summary(found)
     store(RESULTS / "graph-choice.json", results)
     put_into_readme("graph-choice", table(results))
+    put_into_readme("graph-gate", gate_table(results))
     put_into_readme("graph-deadlines", deadline_table(results))
     draw(results)
 
@@ -354,6 +356,21 @@ def table(found: dict[str, Any]) -> str:
                 str(row["seeds"]),
             ]
         )
+    return markdown(header, rows)
+
+
+def gate_table(found: dict[str, Any]) -> str:
+    """Proposals too hot, and what became of them, with the gate and without."""
+    header = ["agents, one a core", "", "proposed above 45 °C", "stopped", "ran above 45 °C"]
+    rows = []
+    for title, name in (("no gate", FREE), ("gated", GATED)):
+        row = found["policies"].get(f"{name}, {SHORT} episodes", {})
+        for when, prefix in (("training", "training "), ("unseen families", "")):
+            if row:
+                ran = row[f"{prefix}above"]
+                proposed = row.get(f"{prefix}hot proposals", ran)
+                stopped = row.get(f"{prefix}stopped", 0.0)
+                rows.append([title, when, *(f"{x:.1%}" for x in (proposed, stopped, ran))])
     return markdown(header, rows)
 
 
