@@ -1,6 +1,7 @@
 """The house: who may import whom, where kernels live, and that tests mirror the package."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -45,17 +46,24 @@ FILES = {
 }
 
 
+@functools.cache
+def syntax(path):
+    """Every node of a file."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@functools.cache
 def imports(path):
     """Set of the modules and names that a file imports anywhere, in functions too."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in syntax(path):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: import absolutely"
             names.add(node.module or "")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
+    return frozenset(names)
 
 
 def wing(module):
@@ -156,10 +164,9 @@ def test_kernels_depend_on_their_own_file_only(module):
 
 @pytest.mark.parametrize("module", KERNELS)
 def test_flags_of_compilation_stand_in_the_kernels_own_file(module):
-    source = ast.parse(FILES[module].read_text(encoding="utf-8"))
     flags = {
         constant.value
-        for node in ast.walk(source)
+        for node in syntax(FILES[module])
         if isinstance(node, ast.Dict)
         for constant in node.keys
         if isinstance(constant, ast.Constant)
@@ -212,8 +219,7 @@ def test_a_wing_that_users_address_has_a_page():
 
 def nodes(module, kind):
     """Every node of that kind in a module."""
-    tree = ast.parse(FILES[module].read_text(encoding="utf-8"))
-    return [node for node in ast.walk(tree) if isinstance(node, kind)]
+    return [node for node in syntax(FILES[module]) if isinstance(node, kind)]
 
 
 @pytest.mark.parametrize("module", FILES)

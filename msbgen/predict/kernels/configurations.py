@@ -20,7 +20,6 @@ departures from it, alike where it is alike.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, Self
 
@@ -31,7 +30,7 @@ from msbgen.data.belief import Belief
 from msbgen.data.costs import Costs
 from msbgen.data.schema import same_level
 from msbgen.errors import ArgumentError, MeasurementError
-from msbgen.predict.gaussian import residual_covariance
+from msbgen.predict.kernels.likely import FREE, LeftOut, Likely, learn
 from msbgen.predict.parameters import Parameters
 
 Floats = NDArray[np.float64]
@@ -46,39 +45,16 @@ DEPARTURES = (0.01, 0.03, 0.1, 0.3)
 REACHES = (0.15, 0.3, 0.6, 1.0, 2.0)
 # The most configurations that are known of them meanwhile, and that these are chosen from.
 _MOST_KNOWN, _MOST_TRIED = 4, 32
-# Variances of what nothing is known of: the scale of a time, its slope over a new resource, and
-# the level and slope of a power.
-_FREE, _SLOPE, _POWER_LEVEL, _POWER_SLOPE = 1e4, 1.0, 0.1, 0.01
+# Variances of what nothing is known of: the slope of a time over a new resource, and the level
+# and slope of a power.
+_SLOPE, _POWER_LEVEL, _POWER_SLOPE = 1.0, 0.1, 0.01
 # Departures over a new resource: their deviation, and how far in its logarithm they are alike, of
 # its range.  The same for two boards of one family, of which each chose it for the other.
 DEPARTURE, _ALIKE, _ALIKE_OLD = 0.1, 0.6, 0.5
-# Rounds in which levels and means of an incomplete table are found.
-_ROUNDS = 30
 # The most families that are left out one by one.
 _MOST_FAMILIES = 12
 # Share of an error that does not matter: of two answers the steadier, or simpler, is taken.
 _NEXT_TO_NOTHING = 0.02
-
-
-@dataclass(frozen=True, eq=False)
-class Likely:
-    """Mean and covariance over the configurations of the others; times, powers, then counters.
-
-    Attributes
-    ----------
-    mean : ndarray, (2n + c,)
-    covariance : ndarray, (2n + c, 2n + c)
-        The scale of the time taken out.
-    """
-
-    mean: Floats
-    covariance: Floats
-
-    def departing(self, added: Floats) -> Likely:
-        """The same with a covariance added to that of log times and log powers, (2n, 2n)."""
-        covariance = self.covariance.copy()
-        covariance[: len(added), : len(added)] += added
-        return replace(self, covariance=covariance)
 
 
 class ConfigurationModel(Parameters):
@@ -252,14 +228,16 @@ class ConfigurationModel(Parameters):
     def _table(self) -> Floats:
         return np.hstack([self._rows, self._counts]) if self.uses_counters_ else self._rows
 
-    def _leave_out(self) -> list[tuple[Likely, Floats]]:
-        """For each family, what the others say, and its rows."""
-        table, found = self._table(), []
-        for family in np.unique(self._families)[:_MOST_FAMILIES]:
-            own = self._families == family
+    def _leave_out(self) -> LeftOut:
+        table, width = self._table(), self._width
+        known: list[Likely] = []
+        family = np.full(len(table), -1)
+        for name in np.unique(self._families)[:_MOST_FAMILIES]:
+            own = self._families == name
             if (~own).sum() >= 2 and np.isfinite(table[~own]).any(axis=0).all():
-                found.append((learn(table[~own], self._families[~own], self._width), table[own]))
-        return found
+                family[own] = len(known)
+                known.append(learn(table[~own], self._families[~own], width))
+        return LeftOut.of(known, table[family >= 0], family[family >= 0], width)
 
     def _best_noise(self) -> float:
         """The largest variance that costs left-out families next to nothing."""
@@ -289,7 +267,7 @@ class ConfigurationModel(Parameters):
         for departure, reach in product(DEPARTURES, REACHES):
             alike = departure**2 * _alike(levels, reach)
             smooth: Floats = np.asarray(np.kron(np.eye(2), alike), dtype=np.float64)
-            self._left_out = [(likely.departing(smooth), rows) for likely, rows in plain]
+            self._left_out = plain.departing(smooth)
             for noise in noises:
                 before, self.noise_ = self.noise_, noise
                 error = self._log_error(given[1:])
@@ -298,7 +276,7 @@ class ConfigurationModel(Parameters):
                     self.departure_, self.reach_ = departure, reach
                 else:
                     self.noise_ = before
-        self._left_out = [(likely.departing(self._smooth), rows) for likely, rows in plain]
+        self._left_out = plain.departing(self._smooth)
 
     def _log_error(self, known: Sequence[Indices]) -> float:
         """Mean logarithm of the errors of left-out families, from several sets that are known."""
@@ -324,13 +302,7 @@ class ConfigurationModel(Parameters):
 
     def _left_out_error(self, given: Indices) -> float:
         """Mean error of log time and power of left-out families, from some configurations."""
-        n, total = self._width, []
-        for likely, rows in self._left_out:
-            said = _conditioned(likely, rows, given, n, self.noise_)
-            off = np.abs(said[:, : 2 * n] - rows[:, : 2 * n])
-            off[:, np.concatenate([given, given + n])] = 0.0
-            total.append(np.nanmean(off))
-        return float(np.mean(total)) if total else np.inf
+        return self._left_out.error(given, self._width, self.noise_)
 
     # --------------------------------------------------------------- answers
 
@@ -478,7 +450,7 @@ class ConfigurationModel(Parameters):
                     line = np.zeros(len(mean))
                     line[part] = column
                     covariance += slope * np.outer(line, line)
-        return mean, covariance + _FREE * np.outer(time, time)
+        return mean, covariance + FREE * np.outer(time, time)
 
     def _expected_deviation(self, given: Indices) -> float:
         """Mean deviation of the logarithms if some configurations were measured."""
@@ -513,56 +485,6 @@ def _placed(contexts: Floats) -> Floats:
     """Logarithms of resources where all are positive, their levels otherwise."""
     positive = (contexts > 0).all(axis=0)
     return np.where(positive, np.log(np.where(positive, contexts, 1.0)), contexts)
-
-
-def learn(rows: Floats, family: Indices, width: int) -> Likely:
-    """Mean and covariance of rows of log times, log powers and counters, families alike.
-
-    Parameters
-    ----------
-    rows : ndarray, (p, 2·width + c)
-        NaN where missing; each column has a number.
-    family : ndarray of int, (p,)
-    width : int
-    """
-    known = np.isfinite(rows)
-    codes = np.unique(family, return_inverse=True)[1].reshape(-1)
-    weight = 1.0 / np.bincount(codes)[codes]
-    filled = np.where(known, rows, 0.0)
-    shares = weight[:, None] * known
-    level, mean = np.zeros(len(rows)), np.zeros(rows.shape[1])
-    seen = known[:, :width].sum(axis=1)
-    for _ in range(_ROUNDS):
-        flat = filled.copy()
-        flat[:, :width] -= level[:, None] * known[:, :width]
-        mean = (shares * flat).sum(axis=0) / shares.sum(axis=0)
-        off = ((filled - mean) * known)[:, :width].sum(axis=1)
-        before, level = level, np.where(seen > 0, off / np.maximum(seen, 1), 0.0)
-        if np.abs(level - before).max() < 1e-12:
-            break
-    flat = rows - mean
-    flat[:, :width] -= level[:, None]
-    return Likely(mean, residual_covariance(flat, weight))
-
-
-def _free(likely: Likely, width: int) -> Floats:
-    covariance = likely.covariance.copy()
-    covariance[:width, :width] += _FREE
-    return covariance
-
-
-def _conditioned(likely: Likely, rows: Floats, given: Indices, width: int, noise: float) -> Floats:
-    """Expected rows from some configurations, and all counters, of each, (p, 2·width + c)."""
-    covariance = _free(likely, width)
-    at = np.concatenate([given, given + width, np.arange(2 * width, len(likely.mean))])
-    said = np.empty_like(rows)
-    for pattern in np.unique(np.isfinite(rows[:, at]), axis=0):
-        own = (np.isfinite(rows[:, at]) == pattern).all(axis=1)
-        use = at[pattern]
-        inner = covariance[np.ix_(use, use)] + noise * np.eye(len(use))
-        gain = np.linalg.solve(inner, covariance[use])
-        said[own] = likely.mean + (rows[own][:, use] - likely.mean[use]) @ gain
-    return said
 
 
 def _alike(columns: Floats, length: float) -> Floats:

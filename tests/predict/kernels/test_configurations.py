@@ -9,7 +9,7 @@ import pytest
 from msbgen.data.costs import Costs
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.predict.kernels import configurations
-from msbgen.predict.kernels.configurations import ConfigurationModel, learn
+from msbgen.predict.kernels.configurations import ConfigurationModel
 
 CLOCKS = np.array([0.5, 0.8, 1.1, 1.4, 1.7, 2.0])
 
@@ -209,14 +209,6 @@ def test_what_cannot_be_learned_is_refused():
     )
     with pytest.raises(MeasurementError, match=r"measured in clock=\S+ \S+ alone; two contexts"):
         model.fit(alone, contexts=others.contexts)
-
-
-def test_families_count_the_same_however_many_they_are():
-    rows = np.log(np.array([[1.0, 2.0, 5.0, 6.0]] * 9 + [[1.0, 4.0, 9.0, 6.0]]))
-    family = np.array([0] * 9 + [1])
-    likely = learn(rows, family, 2)
-    np.testing.assert_allclose(likely.mean[2], (np.log(5) + np.log(9)) / 2)
-    np.testing.assert_allclose(likely.mean[1] - likely.mean[0], (np.log(2) + np.log(4)) / 2)
 
 
 def test_what_is_believed_is_what_is_predicted():
