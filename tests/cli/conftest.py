@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -9,7 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import numpy as np
 import pytest
 
-from conftest import synthetic_task
+from conftest import MEASURED, UNSEEN, synthetic_task
 from msbgen.cli.main import main
 from msbgen.data.store import write_profiles
 from msbgen.schedule.phases import phase_table, write_phases
@@ -41,11 +42,19 @@ def started(tmp_path):
     return run
 
 
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    """A measured file and one of other contexts, to copy."""
+    folder = tmp_path_factory.mktemp("written")
+    write_profiles(synthetic_task(MEASURED), folder / "measured.nc")
+    write_profiles(synthetic_task(UNSEEN, n_runs=4), folder / "truth.nc")
+    return folder
+
+
 @pytest.fixture
-def folder(measured, truth, tmp_path):
+def folder(written, tmp_path):
     """Folder in which the command works, with a measured file and one of other contexts."""
-    write_profiles(measured, tmp_path / "measured.nc")
-    write_profiles(truth, tmp_path / "truth.nc")
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -69,20 +78,28 @@ def refused(msbgen, tmp_path):
     return run
 
 
-@pytest.fixture
-def decisions(tmp_path):
-    """Folder with profiles of every context of a small platform, their table, and a task set."""
+@pytest.fixture(scope="session")
+def decided(tmp_path_factory):
+    """Profiles of every context of a small platform, their table, and a task set, to copy."""
     every = np.array([(w, f) for w in (2.0, 4.0, 6.0, 8.0) for f in (1.0, 1.5, 2.0)])
+    folder = tmp_path_factory.mktemp("decided")
     for name in ("truth", "tables"):
-        (tmp_path / name).mkdir()
+        (folder / name).mkdir()
     profiles = synthetic_task(every)
-    write_profiles(profiles, tmp_path / "truth" / "synthetic.nc")
-    write_phases(phase_table(profiles), tmp_path / "tables" / "synthetic.nc")
-    (tmp_path / "set.toml").write_text(
+    write_profiles(profiles, folder / "truth" / "synthetic.nc")
+    write_phases(phase_table(profiles), folder / "tables" / "synthetic.nc")
+    (folder / "set.toml").write_text(
         "cores = 2\n[capacity]\ncache_ways = 10\n"
         + "".join(
             f'[[task]]\nprofile = "synthetic"\nperiod = {period}\nwcet = 0.109\n'
             for period in (0.3, 0.35, 0.5)
         )
     )
+    return folder
+
+
+@pytest.fixture
+def decisions(decided, tmp_path):
+    """Folder with profiles of every context of a small platform, their table, and a task set."""
+    shutil.copytree(decided, tmp_path, dirs_exist_ok=True)
     return tmp_path

@@ -1,11 +1,15 @@
 """``msbgen relative``: from a table to times on every machine."""
 
 import csv
+import io
+import shutil
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
 
 from machines import MACHINES, QUICK, made_runs
+from msbgen.cli.main import main
 from msbgen.data.relative import counters_of, runtimes_of, words_of, write_relative
 from msbgen.data.runtimes import make_runtimes, write_runtimes
 from msbgen.predict.relative import predictor
@@ -27,21 +31,36 @@ def write_table(path, runs, machines):
 NEW = made_runs(4, seed=9)
 
 
+def grow_few(patch):
+    """Have models grow few trees."""
+    for name, settings in (("BoostingSettings", "boosting"), ("TreesSettings", "trees")):
+        patch.setattr(f"{predictor.__name__}.{name}", lambda s=settings: QUICK[s])
+
+
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    for name, settings in (("BoostingSettings", "boosting"), ("TreesSettings", "trees")):
-        monkeypatch.setattr(f"{predictor.__name__}.{name}", lambda s=settings: QUICK[s])
+    grow_few(monkeypatch)
     write_table(tmp_path / "runs.csv", made_runs(20, noise=0.01), MACHINES)
     write_table(tmp_path / "new.csv", NEW, ["old"])
     write_table(tmp_path / "two.csv", NEW, ["old", "new"])
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """The file of a model of all runs, fitted by the command once for all tests."""
+    folder, said = tmp_path_factory.mktemp("learned"), io.StringIO()
+    write_table(folder / "runs.csv", made_runs(20, noise=0.01), MACHINES)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
+        grow_few(patch)
+        assert main(["relative", "fit", f"{folder}/runs.csv", "-o", f"{folder}/model.nc"]) == 0
+    assert "40 runs on old, new, odd; intervals from 20 programs" in said.getvalue()
+    return folder / "model.nc"
+
+
 @pytest.fixture
-def fitted(table, msbgen):
-    done = msbgen("relative", "fit", "runs.csv", "-o", "model.nc")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "40 runs on old, new, odd; intervals from 20 programs" in done.stdout
+def fitted(table, learned):
+    shutil.copy(learned, table)
     return table
 
 
