@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,9 +173,9 @@ def job(seed: int, part: str, work: Path) -> str:
     if not path.exists():
         data = study(work, seed)
         found = JOBS[part](data, seed)
-        partial = path.with_suffix(".partial.npz")
-        np.savez_compressed(partial, **found)
-        partial.rename(path)
+        unfinished = path.with_suffix(".partial.npz")
+        np.savez_compressed(unfinished, **found)
+        unfinished.rename(path)
     return path.name
 
 
@@ -277,26 +278,23 @@ def noise_floor(data: Study, seed: int) -> Floats:
     return np.sqrt(np.mean(squares, axis=0))
 
 
-def networks_job(data: Study, seed: int) -> dict[str, NDArray]:
-    """What networks say of runs held back; needs torch."""
+def by_networks(data: Study, seed: int, what: str) -> dict[str, NDArray]:
+    """What networks say, as a function of :mod:`graph_networks` has it; needs torch."""
     import graph_networks
 
-    return graph_networks.compared(data, seed)
-
-
-def ablations_job(data: Study, seed: int) -> dict[str, NDArray]:
-    """What the network without parts of it says of families held back; needs torch."""
-    import graph_networks
-
-    return graph_networks.ablated(data, seed)
+    return getattr(graph_networks, what)(data, seed)
 
 
 JOBS: dict[str, Callable[[Study, int], dict[str, NDArray]]] = {
     "ours": our_job,
     "peers": peers_job,
-    "networks": networks_job,
-    "ablations": ablations_job,
+    "networks": partial(by_networks, what="compared"),
+    "ablations": partial(by_networks, what="ablated"),
+    "ensemble": partial(by_networks, what="together"),
+    "longer": partial(by_networks, what="longer"),
 }
+# Of the first draw alone.
+ONCE = ("ablations", "ensemble", "longer")
 
 # ----------------------------------------------------------------------------------------- report
 
@@ -313,8 +311,7 @@ METHODS = (OURS, SCHEDULE, SHEET, *TABULAR, *NETWORKS)
 def run(work: Path, seeds: Sequence[int] = SEEDS, processes: int = 2) -> None:
     """All jobs that are not done yet, some at a time, and the report."""
     all_kinds(work, processes)  # once for all
-    jobs = [(seed, part) for part in ("ours", "peers", "networks") for seed in seeds]
-    jobs += [(0, "ablations")]
+    jobs = [(seed, part) for part in JOBS for seed in (seeds if part not in ONCE else [0])]
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         for done in pool.map(job, *zip(*jobs), [work] * len(jobs)):
             print(done, flush=True)

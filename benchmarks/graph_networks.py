@@ -171,13 +171,25 @@ def compared(data: Study, seed: int) -> dict[str, NDArray]:
     return found
 
 
-def ablated(data: Study, seed: int) -> dict[str, NDArray]:
-    """The network without parts of it, trained longer, and several transformers together."""
+def once(data: Study, seed: int, budget: peers.Budget = peers.BUDGET) -> Trial:
+    """The eighth of the families, of what networks are tried on with one draw alone."""
     torch.set_num_threads(1)
-    table, scenes, name = whole_table(data, seed), Scenes(data), eighth(seed)
-    trial = Trial(scenes, table, seed, name)
-    found = trial.ablated()
-    found[f"{name}|{peers.ENSEMBLE}"] = trial.ensemble()
-    longer = Trial(scenes, table, seed, name, peers.LONGER)
-    found[f"{name}|{peers.TRAINED_LONGER}"] = longer.train(table.log).predict(longer.left).gamma
-    return found
+    return Trial(Scenes(data), whole_table(data, seed), seed, eighth(seed), budget)
+
+
+def ablated(data: Study, seed: int) -> dict[str, NDArray]:
+    """The network without parts of it."""
+    return once(data, seed).ablated()
+
+
+def together(data: Study, seed: int) -> dict[str, NDArray]:
+    """Several transformers together."""
+    trial = once(data, seed)
+    return {f"{trial.name}|{peers.ENSEMBLE}": trial.ensemble()}
+
+
+def longer(data: Study, seed: int) -> dict[str, NDArray]:
+    """The network with more training."""
+    trial = once(data, seed, peers.LONGER)
+    said = trial.train(trial.table.log).predict(trial.left).gamma
+    return {f"{trial.name}|{peers.TRAINED_LONGER}": said}
