@@ -1,3 +1,4 @@
+import functools
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 import xarray as xr
 
 import oracles
-from conftest import synthetic_task
+from conftest import MEASURED, synthetic_task
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
@@ -30,6 +31,12 @@ COARSE = ElapsedSettings(snapshot_interval=0.03)
 QUICK = replace(DEFAULT, bins=40, segments=5, sharpenings=1)
 
 
+@functools.cache
+def fitted(settings=DEFAULT):
+    """A model of `measured`; tests that ask it, and change nothing, share it."""
+    return fit_profiles(synthetic_task(MEASURED), settings)
+
+
 def running(dataset, context):
     counts = count_array(dataset)[context, 0]
     return counts[np.isfinite(counts[:, 0])]
@@ -37,7 +44,7 @@ def running(dataset, context):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
-    model = fit_profiles(measured, COARSE)
+    model = fitted(COARSE)
     everything = all_contexts(measured)
     generated = model.generate(everything, kind=kind, n_samples=4)
     assert inspect_profiles(generated).errors == []
@@ -54,7 +61,7 @@ def test_every_kind_gives_a_valid_dataset_for_all_contexts(measured, kind):
 def test_the_two_solver_forms_generate_the_same(measured):
     query = np.array([[3.0, 1.5], [6.0, 1.2]])
     pairwise = fit_profiles(measured, replace(PAPER, method="pairwise", tol=1e-12))
-    multimarginal = fit_profiles(measured, PAPER)
+    multimarginal = fitted(PAPER)
     a = pairwise.generate(query, kind="mean")
     b = multimarginal.generate(query, kind="mean")
     for name in counter_names(measured):
@@ -64,7 +71,7 @@ def test_the_two_solver_forms_generate_the_same(measured):
 @pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
 def test_states_equal_brute_force_over_all_atoms(measured, kind):
     """The whole way from the file to a state, against all n² atoms of the paper's description."""
-    model = fit_profiles(measured, COARSE)
+    model = fitted(COARSE)
     query = np.array([[5.0, 1.4]])
     generated = running(model.generate(query, kind=kind), 0)
     table, counts = context_table(measured), count_array(measured)
@@ -93,8 +100,8 @@ def test_states_equal_brute_force_over_all_atoms(measured, kind):
         np.testing.assert_allclose(generated[row], expected, rtol=2e-5)
 
 
-def test_sample_mean_converges_to_the_mean_of_the_conditional_law(measured):
-    model = fit_profiles(measured, COARSE)
+def test_sample_mean_converges_to_the_mean_of_the_conditional_law():
+    model = fitted(COARSE)
     query = np.array([[4.0, 2.0]])
     mean = running(model.generate(query, kind="mean"), 0)[:8]
     sample = model.generate(query, kind="sample", n_samples=4000, rng=np.random.default_rng(0))
@@ -112,7 +119,7 @@ def test_sampled_durations_follow_the_measured_ones(measured):
 
 
 def test_equal_seeds_give_equal_profiles(measured):
-    model = fit_profiles(measured)
+    model = fitted()
     query = all_contexts(measured)
     first, second, other = (
         model.generate(query, kind="sample", rng=np.random.default_rng(seed)) for seed in (1, 1, 2)
@@ -126,7 +133,7 @@ def test_equal_seeds_give_equal_profiles(measured):
 def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
     measured, monkeypatch, settings, kind
 ):
-    model = fit_profiles(measured, settings)
+    model = fitted(settings)
     query = all_contexts(measured)
     options = {"kind": kind, "n_samples": 3, "times": 0.004}
     whole = model.generate(query, rng=3, **options)
@@ -141,9 +148,9 @@ def test_profiles_do_not_depend_on_the_blocks_they_are_generated_in(
 
 @pytest.mark.parametrize("settings", [COARSE, DEFAULT], ids=["elapsed", "progress"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_context_is_answered_alike_in_any_company_and_order(measured, settings, kind):
+def test_a_context_is_answered_alike_in_any_company_and_order(settings, kind):
     """To the bit: alone, in blocks of any size, after any others; a bandwidth away, and far off."""
-    model = fit_profiles(measured, settings)
+    model = fitted(settings)
     grid = [(w, f) for w in np.linspace(2, 8, 13) for f in np.linspace(1, 2, 11)]
     query = np.random.default_rng(0).permutation(np.array([*grid, (40.0, 9.0), (2.0, 90.0)]))
     counts, durations = (
@@ -158,18 +165,18 @@ def test_a_context_is_answered_alike_in_any_company_and_order(measured, settings
         np.testing.assert_array_equal(own, counts[rows, :, : own.shape[2]])
 
 
-def test_a_block_knows_no_contexts_but_its_own(measured):
+def test_a_block_knows_no_contexts_but_its_own():
     """Bad arguments are found before the first block is asked for."""
-    model = fit_profiles(measured)
+    model = fitted()
     with pytest.raises(ValueError, match="not positive at row 1"):
         model.stream([[2.0, 1.0], [0.0, 1.0]])
     with pytest.raises(ValueError, match="times begin with"):
         model.stream([[2.0, 1.0]], times=-1)
 
 
-def test_memory_does_not_grow_with_the_contexts(measured, monkeypatch, tmp_path):
+def test_memory_does_not_grow_with_the_contexts(monkeypatch, tmp_path):
     monkeypatch.setattr("msbgen.generate.model._BLOCK_BYTES", 4e5)
-    model = fit_profiles(measured, COARSE)
+    model = fitted(COARSE)
     grid = [(w, f) for w in np.linspace(2, 8, 40) for f in np.linspace(1, 2, 50)]
     # numba's and xarray's own lasting allocations
     write_blocks(model.stream(grid[:60], kind="sample", n_samples=20, rng=0), tmp_path / "first.nc")
@@ -193,8 +200,8 @@ def test_memory_does_not_grow_with_the_contexts(measured, monkeypatch, tmp_path)
     assert many - few < size / 20  # the list of contexts, nothing of their profiles
 
 
-def test_a_saved_model_answers_the_same(measured, tmp_path):
-    model = fit_profiles(measured)
+def test_a_saved_model_answers_the_same(tmp_path):
+    model = fitted()
     model.save(tmp_path / "model.nc")
     loaded = ProfileModel.load(tmp_path / "model.nc")
     assert loaded.law.settings == model.law.settings
@@ -258,8 +265,8 @@ def damaged(ds, rng):
 
 @pytest.mark.parametrize("settings", [QUICK, COARSE], ids=["progress", "elapsed"])
 @pytest.mark.parametrize("part", range(2))
-def test_damaged_models_are_refused_in_a_sentence_or_answer(measured, settings, part):
-    ds, rng = fit_profiles(measured, settings)._as_dataset(), np.random.default_rng(part)
+def test_damaged_models_are_refused_in_a_sentence_or_answer(settings, part):
+    ds, rng = fitted(settings)._as_dataset().copy(deep=True), np.random.default_rng(part)
     refused = 0
     for _ in range(100):
         model = refusal = None
@@ -278,9 +285,9 @@ def test_damaged_models_are_refused_in_a_sentence_or_answer(measured, settings, 
     assert refused > 50
 
 
-def test_half_the_rows_of_any_array_are_refused(measured):
+def test_half_the_rows_of_any_array_are_refused():
     for settings in (QUICK, COARSE):
-        ds = fit_profiles(measured, settings)._as_dataset()
+        ds = fitted(settings)._as_dataset().copy(deep=True)
         for name, variable in ds.data_vars.items():
             for axis, size in enumerate(variable.shape):
                 if size > 1:
@@ -297,8 +304,8 @@ def test_equal_fits_are_equal_to_the_last_bit(measured):
         xr.testing.assert_identical(one, two)
 
 
-def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried(measured):
-    model = fit_profiles(measured, QUICK)
+def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried():
+    model = fitted(QUICK)
     with pytest.raises(ArgumentError, match=r"one context is .* GB of counts; at most"):
         model.stream([[2.0, 1.0]], kind="mean", times=1e-12)
     with pytest.raises(ArgumentError, match="ask for fewer samples, or a longer interval"):
@@ -306,7 +313,7 @@ def test_one_context_that_memory_does_not_hold_is_refused_before_it_is_tried(mea
 
 
 def test_contexts_outside_the_hull_are_marked(measured):
-    model = fit_profiles(measured)
+    model = fitted()
     inside, outside = [[2.0, 1.0], [5.0, 1.5]], [[1.0, 1.5], [4.0, 2.5]]
     generated = model.generate(inside + outside, kind="mean")
     assert generated["extrapolated"].values.tolist() == [0, 0, 1, 1]
@@ -327,7 +334,7 @@ def test_the_hull_is_sharp():
 
 
 def test_times_set_the_output_interval_and_conserve_events(measured):
-    model = fit_profiles(measured)
+    model = fitted()
     query = context_table(measured)
     native = model.generate(query, kind="mean")
     finer = model.generate(query, kind="mean", times=0.004)
@@ -371,7 +378,7 @@ def test_generation_knows_no_names(measured):
         cache_ways="flux", frequency="knob", instructions="apples", cache_misses="pears"
     ).rename(cache_requests="plums")
     renamed.attrs["progress"] = "apples"
-    a = fit_profiles(measured).generate([[3.0, 1.5]], kind="mean")
+    a = fitted().generate([[3.0, 1.5]], kind="mean")
     b = fit_profiles(renamed).generate([[3.0, 1.5]], kind="mean")
     np.testing.assert_array_equal(a["instructions"], b["apples"])
 
@@ -397,9 +404,9 @@ def test_a_bridge_that_does_not_converge_raises(measured):
         ([[2.0, 1.0], [np.nan, 1.0]], "context 1 is .nan, 1.0.; finite numbers are wanted"),
     ],
 )
-def test_bad_contexts_are_refused(measured, contexts, sentence):
+def test_bad_contexts_are_refused(contexts, sentence):
     with pytest.raises(ValueError, match=sentence):
-        fit_profiles(measured).generate(contexts)
+        fitted().generate(contexts)
 
 
 def test_bad_settings_are_refused(measured):
@@ -408,14 +415,14 @@ def test_bad_settings_are_refused(measured):
     with pytest.raises(ValueError, match="method is 'other'"):
         ElapsedSettings(method="other")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="kind is 'best'"):
-        fit_profiles(measured).generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
+        fitted().generate([[2.0, 1.0]], kind="best")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="settings is 'paper'"):
         fit_profiles(measured, "paper")  # type: ignore[arg-type]
     del measured["cache_ways"].attrs["levels"]  # which would tell of other units
     with pytest.raises(ArgumentError, match="more than 1000 measured ranges away"):
         fit_profiles(measured).generate([[1e4, 1.0]])
     with pytest.raises(ValueError, match="n_samples is 0"):
-        fit_profiles(measured).generate([[2.0, 1.0]], kind="sample", n_samples=0)
+        fitted().generate([[2.0, 1.0]], kind="sample", n_samples=0)
 
 
 def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
@@ -427,16 +434,16 @@ def test_a_resource_with_a_level_of_zero_is_no_obstacle(measured):
     assert generated["duration"].values[0] > generated["duration"].values[1]
 
 
-def test_contexts_without_a_logarithm_are_refused_where_one_is_needed(measured):
+def test_contexts_without_a_logarithm_are_refused_where_one_is_needed():
     with pytest.raises(ValueError, match="not positive at row 1"):
-        fit_profiles(measured).generate([[2.0, 1.0], [0.0, 1.0]])
+        fitted().generate([[2.0, 1.0], [0.0, 1.0]])
 
 
 @pytest.mark.parametrize("kind", ["mean", "max_likelihood"])
 def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind):
     for step in (0.01, 0.02, 0.03, 0.05, 0.07):
         settings = ElapsedSettings(method="pairwise", snapshot_interval=step)
-        model = fit_profiles(measured, settings)
+        model = fitted(settings)
         generated = model.generate(all_contexts(measured), kind=kind)
         for one in range(12):  # alone, so that the profile ends where it likes
             alone = model.generate(all_contexts(measured)[[one]], kind=kind)
@@ -492,10 +499,10 @@ def test_no_kernel_is_compiled_twice(measured, tmp_path):
     assert twice == []
 
 
-def test_a_model_whose_numbers_were_exchanged_is_refused(measured, tmp_path):
+def test_a_model_whose_numbers_were_exchanged_is_refused(tmp_path):
     """Each number by itself could be one of a model: together they are another's."""
     path = tmp_path / "model.nc"
-    fit_profiles(measured).save(path)
+    fitted().save(path)
     with xr.open_dataset(path) as stored:
         changed = stored.load()
     changed["clock_weights"] = changed["clock_weights"] * 2.0
