@@ -31,7 +31,8 @@ def add(verbs: Verbs) -> None:
         type=shared.budget,
         required=True,
         metavar="TIME|N",
-        help="measuring time, as 120s, 5min or 1h; or a number of contexts, as 40",
+        help="measuring time, as 120s, 5min or 1h; or a number of contexts, as 40, whatever each "
+        "takes",
     )
     text = "the CSV file to write, '-' for stdout"
     shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
