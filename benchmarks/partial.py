@@ -420,10 +420,12 @@ def joint_table(results: dict[str, Any]) -> str:
         every = [result.get(case, {}) for result in results.values()]
         for name in ("limit", "partial", "independent", "nearest run"):
             own = [
-                f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}" if one else "—"
+                f"{one[name]['energy']:.4f} ± {one[name]['standard error']:.4f}"
+                if name in one
+                else "—"
                 for one in every
             ]
-            if any(every):
+            if any(name in one for one in every):
                 rows.append([case, name, *own])
     return markdown(["case", "method", *results], rows)
 

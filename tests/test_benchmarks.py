@@ -33,6 +33,7 @@ import bench_plan
 import bench_platform
 import mutate
 import mutate_recordings
+import partial
 import peers
 import reproduce
 import runtime
@@ -42,7 +43,7 @@ import runtime_peers
 import schedule_replay
 from bench_generate import Stages
 from runtime_fits import Case, Fits
-from tables import README, RESULTS, markdown, put_into_readme
+from tables import README, RESULTS, kept, markdown, put_into_readme
 from targets import Figure, figures
 from timing import interleaved, run_python, slope, standing_in
 
@@ -129,6 +130,41 @@ def test_a_table_replaces_the_one_between_its_markers(tmp_path):
     assert second == text.format("tasks").removesuffix("after\n")
     with pytest.raises(LookupError, match="no place for the table 'other'"):
         put_into_readme("other", "", readme)
+
+
+def test_what_is_kept_is_made_once(tmp_path):
+    made = []
+
+    def make():
+        made.append({"figure": 1.5})
+        return made[-1]
+
+    for path in (tmp_path / "new" / "study.json",) * 2:
+        assert kept(path, make) == {"figure": 1.5}
+    assert len(made) == 1
+    assert kept(None, make) == made[0]
+    assert len(made) == 2
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["study.json"]
+
+
+def test_partial_studies_are_compared_with_their_own_limit():
+    studies = {case: partial.Study("gzip", "27x3", case) for case in partial.CASES}
+    assert {s.limit.case for c, s in studies.items() if c != "b"} == {"limit"}
+    assert studies["b"].limit.limit == studies["b"].limit
+    assert studies["e lost"].name == "27x3-gzip-e-lost"
+    figures = {"ndtw": 0.2, "ndtw_scaled": 0.2, "duration_error": 0.1, "energies": [1.0, 2.0]}
+    done = {
+        studies["a"].limit: {"limit": figures},
+        studies["a"]: {"partial": {**figures, "ndtw": 0.3, "energies": [1.5, 2.7]}},
+    }
+    found = partial._beside_limit(done, studies["a"])
+    assert found["partial"]["beyond limit"] == pytest.approx(0.6)
+    assert found["partial"]["standard error"] == pytest.approx(0.1)
+    table = partial.errors_table({"gzip": {"a": found}, "zstd": {}})
+    assert "| a | 1 | partial | 1.50 (1.50) | 1.00 (1.00) | 10.00% | refused | refused |" in table
+    assert "| a | partial | 2.1000 ± 0.1000 | — |" in partial.joint_table(
+        {"gzip": {"a": found}, "zstd": {}}
+    )
 
 
 def test_the_readme_has_a_place_for_every_table():
