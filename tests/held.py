@@ -31,6 +31,7 @@ def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state
         bandwidth=1.0,
         total=work,
         pace=work,
+        guessed=np.zeros(n, dtype=bool),
         trend=trend,
         total_trend=fit_trend(contexts, work[..., None], find_caps=False),
         departure=np.zeros((n, segments, k)),

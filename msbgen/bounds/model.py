@@ -258,7 +258,7 @@ def calibrate_model(
         The clock is wall time; a single context.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
-    whole = max((max(fault.contexts) for fault in model.findings), default=0) < len(counts)
+    whole = max((i for fault in model.findings for i in fault.contexts), default=0) < len(counts)
     if whole:
         counts = model.findings.mend(counts, duration, context_table(dataset)).counts
     same = whole and counts.shape[:2] == model.law.duration.shape

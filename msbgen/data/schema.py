@@ -51,6 +51,8 @@ BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
 GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
 # Which runs went on to their end.
 COMPLETE = "complete"
+# When each run began [s]: a machine's drift is seen by it.
+STARTED = "started"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", COMPLETE, "method", "metric", "score"}
@@ -163,6 +165,14 @@ def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
         return np.ones(shape, dtype=bool)
     dims = ("context", replicate_dim(dataset))
     return np.asarray(dataset[COMPLETE].transpose(*dims).values != 0).reshape(shape)
+
+
+def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """When runs began [s], (n_contexts, n_runs), since a time that all share; NaN if not known."""
+    shape, dims = duration_array(dataset).shape, ("context", replicate_dim(dataset))
+    if STARTED not in dataset or set(dataset[STARTED].dims) != set(dims):
+        return np.full(shape, np.nan)
+    return np.asarray(dataset[STARTED].transpose(*dims).values, dtype=float).reshape(shape)
 
 
 def clock_name(dataset: xr.Dataset) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
 Floats = NDArray[np.float64]
@@ -44,20 +44,34 @@ class Explained:
     table: Floats
 
     @classmethod
-    def fit(cls, contexts: Floats, time: Floats, counts: Floats) -> Explained:
-        """From contexts (n, m), positive times (n,) [s] and counts (n, k)."""
+    def fit(
+        cls,
+        contexts: Floats,
+        time: Floats,
+        counts: Floats,
+        *,
+        excess: ArrayLike = 0.0,
+        worth: ArrayLike = 1.0,
+    ) -> Explained:
+        """From contexts (n, m), positive times (n,) [s] and counts (n, k).
+
+        Of each time `excess` [s] is explained otherwise; a context counts as much as `worth` says.
+        """
         varies = (contexts.min(axis=0) > 0) & (np.ptp(contexts, axis=0) > 0)
         least = np.where(varies, contexts.min(axis=0), np.nan)
         size = np.maximum(counts.mean(axis=0), 1e-300)
         none = cls(size, least, np.empty(0))
         amounts, levels = none._amounts(counts), none._levels(contexts)
         terms = (amounts[:, :, None] * levels[:, None]).reshape(len(contexts), -1)
-        weight, share = np.ones(len(time)), np.zeros(terms.shape[1])
+        trusted = np.broadcast_to(np.sqrt(np.asarray(worth, dtype=float)), time.shape)
+        other = np.broadcast_to(np.asarray(excess, dtype=float), time.shape)
+        weight, share = trusted, np.zeros(terms.shape[1])
         for _ in range(_STEPS):
-            share = nnls(terms * (weight / time)[:, None], weight)[0]
-            departure = np.log(time / np.maximum(terms @ share, 1e-300))
-            usual = _NORMAL * np.median(np.abs(departure)) + EVEN
-            weight = 1.0 / np.sqrt(1.0 + (departure / (_LARGE * usual)) ** 2)
+            scale = weight / time
+            share = nnls(terms * scale[:, None], np.maximum(time - other, 0.0) * scale)[0]
+            departure = np.log(time / np.maximum(terms @ share + other, 1e-300))
+            usual = _NORMAL * np.median(np.abs(departure[trusted > 0])) + EVEN
+            weight = trusted / np.sqrt(1.0 + (departure / (_LARGE * usual)) ** 2)
         return cls(size, least, share.reshape(amounts.shape[1], levels.shape[1]))
 
     def _amounts(self, counts: Floats) -> Floats:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.faults.drift import drift_paces
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-KINDS = ("slow", "bad", "exchanged", "stretched", "count")
+KINDS = ("slow", "bad", "exchanged", "stretched", "count", "drift")
 
 
 @dataclass(frozen=True)
@@ -24,13 +26,15 @@ class Fault:
     kind : str
         "slow": a context took too long throughout; "bad": a context fits none of the others;
         "exchanged": two contexts changed places; "stretched": a part of a run took too long;
-        "count": one count is absurd.
+        "count": one count is absurd; "drift": the machine changed its pace over the sweep.
     contexts : tuple of int
-        One, or the two that changed places.
+        One, or the two that changed places; none of a drift.
     where : tuple of float
-        stretched: run, begin and end as shares of the work; count: run, interval, counter.
+        stretched: run, begin and end as shares of the work; count: run, interval, counter; drift:
+        its terms (:func:`msbgen.faults.drift.drift_paces`).
     factor : float
-        How many times too long, or too large; 1 where nothing is.
+        How many times too long, or too large; 1 where nothing is.  Drift: of its last run over its
+        first.
     worth : float
         What the context counts in a fit, once mended; at most 1.
     gain : float
@@ -66,6 +70,13 @@ class Fault:
                 f"{names[0]} and {names[1]} look exchanged: each runs as the other should; they "
                 f"are exchanged back: mend their labels, or measure both again."
             )
+        if self.kind == "drift":
+            how = "slower" if self.factor > 1 else "faster"
+            return (
+                f"the machine grew {abs(self.factor - 1):.1%} {how} from the first to the last "
+                f"run; all times are scaled to the mean of the sweep: let it warm up before, and "
+                f"measure in random order."
+            )
         run = int(self.where[0])
         if self.kind == "stretched":
             return (
@@ -94,6 +105,8 @@ class Mended:
         How many times longer each run took: `duration` is what was measured over it.
     worth : ndarray, (n,)
         What a context counts in a fit, at most 1.
+    guessed : ndarray of bool, (n,)
+        Contexts whose time is what the others say.
     kept : ndarray of int, (n,)
         Contexts among those that were measured.
     """
@@ -103,6 +116,7 @@ class Mended:
     contexts: Floats
     pace: Floats
     worth: Floats
+    guessed: Bools
     kept: NDArray[np.int64]
 
 
@@ -133,7 +147,9 @@ class Findings:
         """One a fault; see :meth:`Fault.sentence`."""
         return [fault.sentence(describe, counters) for fault in self.faults]
 
-    def mend(self, counts: Floats, duration: Floats, contexts: Floats) -> Mended:
+    def mend(
+        self, counts: Floats, duration: Floats, contexts: Floats, started: Floats | None = None
+    ) -> Mended:
         """Exchange labels back, scale times, mend counts; leave out what cannot be mended.
 
         Parameters
@@ -142,17 +158,23 @@ class Findings:
         duration : ndarray, (n, runs)
         contexts : ndarray, (n, m)
             All that was measured, in the order in which it was searched.
+        started : ndarray, (n, runs), optional
+            When each run began [s]; without it times that drifted stay as they are.
         """
         pace, worth = np.ones(duration.shape), np.ones(len(contexts))
-        kept = np.arange(len(contexts))
+        kept, guessed = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
         if not self.faults:
-            return Mended(counts, duration, contexts, pace, worth, kept)
+            return Mended(counts, duration, contexts, pace, worth, guessed, kept)
         counts, duration, contexts = counts.copy(), duration.copy(), contexts.copy()
         left_out = np.zeros(len(contexts), dtype=bool)
         for fault in self.faults:
+            if fault.kind == "drift":
+                pace *= 1.0 if started is None else drift_paces(fault.where, started)
+                continue
             first = fault.contexts[0]
             if fault.kind == "slow":
-                pace[first], worth[first] = fault.factor, fault.worth
+                pace[first] *= fault.factor
+                worth[first], guessed[first] = fault.worth, True
             elif fault.kind == "bad":
                 left_out[first] = True
             elif fault.kind == "exchanged":
@@ -165,7 +187,13 @@ class Findings:
         left_out |= ~np.isfinite(duration).any(axis=1)
         kept = np.flatnonzero(~left_out)
         return Mended(
-            counts[kept], duration[kept] / pace[kept], contexts[kept], pace[kept], worth[kept], kept
+            counts[kept],
+            duration[kept] / pace[kept],
+            contexts[kept],
+            pace[kept],
+            worth[kept],
+            guessed[kept],
+            kept,
         )
 
     def to_plain(self) -> list[dict[str, Any]]:

@@ -60,7 +60,9 @@ class Stretch:
     gain: float
 
 
-def find_stretches(contexts: Floats, amounts: Floats, capped: Floats) -> list[Stretch]:
+def find_stretches(
+    contexts: Floats, amounts: Floats, capped: Floats, excess: Floats
+) -> list[Stretch]:
     """Find the runs with a stretch that was slowed down, at most one a run.
 
     Parameters
@@ -68,19 +70,22 @@ def find_stretches(contexts: Floats, amounts: Floats, capped: Floats) -> list[St
     contexts : ndarray, (n, m)
     amounts : ndarray, (n, runs, segments, 1 + k)
         Time [s] and counts of every segment of progress; NaN throughout for a missing run.
-    capped : ndarray, (n, segments)
-        Share of each segment in which a context is as slow as a cap makes it; a stretch is slower.
+    capped : ndarray, (n, runs, segments)
+        Share of each segment in which a run is as slow as a cap makes it; a stretch is slower.
+    excess : ndarray, (n, segments)
+        Time [s] of a segment that caps add to what its counts explain, in the mean of runs.
     """
     there = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
     typical = amounts[there][..., 0].mean(axis=0)
-    left = _unexplained(contexts, amounts, there)
+    left = _unexplained(contexts, amounts, there, excess)
     several = there.sum(axis=1) >= _SIBLINGS
     found = []
     if several.any():
         siblings = there & several[:, None]
         departure = np.full(left.shape, np.nan)
+        whole = np.where(there[..., None], capped, 0.0).sum(axis=1) / there.sum(axis=1)[:, None]
         departure[several] = _from_siblings(
-            left[several], amounts[several], there[several], capped[several]
+            left[several], amounts[several], there[several], whole[several]
         )
         # where runs differ anyway, more is wanted
         usual = _NORMAL * np.nanmedian(np.abs(departure[several]), axis=1, keepdims=True)
@@ -90,9 +95,8 @@ def find_stretches(contexts: Floats, amounts: Floats, capped: Floats) -> list[St
         found += [s for s in own if not any(_alike(s, other, departure, typical) for other in own)]
     alone = there & ~several[:, None]
     if (~several).sum() >= 3 * (contexts.shape[1] + 1):
-        own = _alone(contexts, left, alone, typical)
-        found += [s for s in own if not _is_capped(s, capped[s.context])]
-    return found
+        found += _alone(contexts, left, alone, typical)
+    return [s for s in found if not _is_capped(s, capped[s.context, s.run])]
 
 
 def _alone(contexts: Floats, left: Floats, alone: Bools, typical: Floats) -> list[Stretch]:
@@ -130,16 +134,18 @@ def _alike(one: Stretch, other: Stretch, departure: Floats, typical: Floats) -> 
     return bool(apart < _ALIKE**2 * away)
 
 
-def _unexplained(contexts: Floats, amounts: Floats, there: Bools) -> Floats:
+def _unexplained(contexts: Floats, amounts: Floats, there: Bools, excess: Floats) -> Floats:
     """Log time of segments that their counts do not explain, (n, runs, segments)."""
     means = np.where(there[..., None, None], amounts, 0.0).sum(axis=1)
     means /= there.sum(axis=1)[:, None, None]
     out = np.zeros(amounts.shape[:3])
     for s in range(amounts.shape[2]):
         floor = EVEN * means[:, s, 0].mean()
-        model = Explained.fit(contexts, means[:, s, 0] + floor, means[:, s, 1:])
+        time, counts, other = means[:, s, 0] + floor, means[:, s, 1:], excess[:, s]
+        model = Explained.fit(contexts, time, counts, excess=other)
         own = np.where(there[..., None], amounts[:, :, s], 1.0)
-        out[..., s] = np.log(own[..., 0] + floor) - np.log(model.of(contexts, own[..., 1:]))
+        explained = model.of(contexts, own[..., 1:]) + other[:, None]
+        out[..., s] = np.log(own[..., 0] + floor) - np.log(explained)
     return out
 
 

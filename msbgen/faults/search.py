@@ -13,6 +13,7 @@ rate of a cap is as slow as the cap makes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -66,7 +67,13 @@ class Suspects:
 
 
 def find_suspects(
-    contexts: Floats, time: Floats, counts: Floats, variance: Floats, excused: Bools
+    contexts: Floats,
+    time: Floats,
+    counts: Floats,
+    variance: Floats,
+    excused: Bools,
+    excess: Floats,
+    first: Sequence[Move] = (),
 ) -> Suspects:
     """Find the contexts that were slowed down, went wrong, or changed places.
 
@@ -81,6 +88,10 @@ def find_suspects(
         Of the logarithm of these means as runs of a context tell it; 0 where there is one.
     excused : ndarray of bool, (n,)
         Contexts that are as slow as a cap makes them.
+    excess : ndarray, (n, n)
+        Time [s] that caps add to measurements (columns) at the levels of contexts (rows).
+    first : sequence of Move
+        Moves to begin with, too, where some are suspected already.
 
     Notes
     -----
@@ -88,11 +99,18 @@ def find_suspects(
     two where several are found.
     """
     order = np.lexsort(contexts.T[::-1])  # ties are broken by the levels, not by the file's order
-    hunt = _Hunt(contexts[order], time[order], counts[order], variance[order], excused[order])
-    found = hunt.best()
-    moves = tuple(
-        Move(move.kind, tuple(sorted(int(order[i]) for i in move.contexts))) for move in found.moves
+    every = np.ix_(order, order)
+    hunt = _Hunt(
+        contexts[order],
+        time[order],
+        counts[order],
+        variance[order],
+        excused[order],
+        excess[every],
     )
+    place = np.argsort(order)
+    found = hunt.best(tuple(_placed(move, place) for move in first))
+    moves = tuple(_placed(move, order) for move in found.moves)
     factor, worth = np.ones(len(time)), np.ones(len(time))
     factor[order], worth[order] = hunt.remedies(found)
     return Suspects(moves, hunt.each_gain(found), factor, worth)
@@ -112,9 +130,16 @@ class _Hunt:
     """One search; arguments as `find_suspects`."""
 
     def __init__(
-        self, contexts: Floats, time: Floats, counts: Floats, variance: Floats, excused: Bools
+        self,
+        contexts: Floats,
+        time: Floats,
+        counts: Floats,
+        variance: Floats,
+        excused: Bools,
+        excess: Floats,
     ) -> None:
         self._contexts, self._time, self._counts = contexts, time, counts
+        self._excess = excess
         self._variance, self._excused = variance, excused.copy()
         z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
         self._around = Neighbourhoods.of(z)
@@ -124,20 +149,21 @@ class _Hunt:
         )
         self._board = self._fitted((), np.arange(len(time)), raised=True)
 
-    def best(self) -> State:
-        """The likeliest moves."""
-        state = self._likeliest()
+    def best(self, first: tuple[Move, ...] = ()) -> State:
+        """The likeliest moves, sought from none and from the first."""
+        state = self._likeliest(first)
         for _ in range(_EXCUSES):
             corners = self._corners(state)
             if not corners.any():
                 break
             self._excused |= corners
-            state = self._likeliest()
+            state = self._likeliest(first)
         return state
 
-    def _likeliest(self) -> State:
+    def _likeliest(self, first: tuple[Move, ...]) -> State:
+        starts = [(), first] if first else [()]
         best = max(
-            (self._settled((), raised=raised) for raised in (True, False)),
+            (self._settled(own, raised=raised) for own in starts for raised in (True, False)),
             key=lambda one: one.likelihood,
         )
         while True:
@@ -185,10 +211,14 @@ class _Hunt:
             if move.kind != "exchanged":
                 (slow if move.kind == "slow" else bad)[move.contexts[0]] = True
         used = ~(slow | bad)
+        rows, columns = np.flatnonzero(used), label[used]
         model = Explained.fit(
-            self._contexts[used], self._time[label][used], self._counts[label][used]
+            self._contexts[rows],
+            self._time[columns],
+            self._counts[columns],
+            excess=self._excess[rows, columns],
         )
-        explained = model.at_every_level(self._contexts, self._counts)
+        explained = model.at_every_level(self._contexts, self._counts) + self._excess
         floor = _FLOOR * self._counts.mean(axis=0)
         logs = np.log(self._counts + np.where(floor > 0, floor, 1.0))
         tables = [np.log(self._time) - np.log(explained)]
@@ -241,6 +271,11 @@ class _Hunt:
             left = max(1.0 / precision[i, i] - process.noise[i] - 0.49, 0.0)
             worth[i] = process.noise[i] / (process.noise[i] + left)
         return factor, worth
+
+
+def _placed(move: Move, place: Indices) -> Move:
+    """The move of the contexts that stand at these places."""
+    return Move(move.kind, tuple(sorted(int(place[i]) for i in move.contexts)))
 
 
 def _relabelled(moves: tuple[Move, ...], n: int) -> Indices:

@@ -48,6 +48,8 @@ class Centre:
     pace : ndarray, (n_known, n_runs)
         How many times longer each run was measured to take than it is taken to; 1 where nothing
         was wrong.
+    guessed : ndarray of bool, (n_known,)
+        Known contexts whose time is what the others say of it.
     trend : Trend
         Amounts per bin at any context; the first quantity is time where it is not the clock.
     total_trend : Trend
@@ -64,6 +66,7 @@ class Centre:
     bandwidth: float
     total: Floats
     pace: Floats
+    guessed: NDArray[np.bool_]
     trend: Trend
     total_trend: Trend
     departure: Floats
@@ -79,6 +82,7 @@ class Centre:
         segments: int,
         bandwidth: float,
         pace: ArrayLike = 1.0,
+        guessed: ArrayLike = False,
     ) -> Centre:
         """Fit the trend of the totals, and find what the known contexts depart from the trend.
 
@@ -108,9 +112,11 @@ class Centre:
             share = confirmed(place, departure, alone[:, None] * means / size)
             trust = np.where(alone, share, trust)
         paces = np.broadcast_to(np.asarray(pace, dtype=float), runs.total.shape)
+        mended = np.broadcast_to(np.asarray(guessed, dtype=bool), len(departure))
         return cls(
-            runs.clock, segments, bandwidth, runs.total, paces, trend, total_trend, departure, trust
-        )
+            runs.clock, segments, bandwidth, runs.total, paces, mended, trend, total_trend,
+            departure, trust,
+        )  # fmt: skip
 
     @cached_property
     def n_runs(self) -> Indices:
@@ -118,9 +124,9 @@ class Centre:
         return np.isfinite(self.total).sum(axis=1)
 
     @cached_property
-    def mended(self) -> NDArray[np.bool_]:
-        """Known contexts whose time was scaled back, (n_known,)."""
-        return (self.pace != 1.0).any(axis=1)
+    def scaled(self) -> bool:
+        """Whether the time of any run is not what was measured."""
+        return bool((self.pace != 1.0).any())
 
     @cached_property
     def width(self) -> Floats:
@@ -195,6 +201,7 @@ class Centre:
             self,
             total=self.total[kept],
             pace=self.pace[kept],
+            guessed=self.guessed[kept],
             trend=trend,
             departure=log_ratio(states, trend.predict(trend.contexts)),
             trust=self.trust[kept],
@@ -229,7 +236,8 @@ class Centre:
         """Everything but the settings as named arrays with their dimensions."""
         return {
             "total": (("known", "run"), self.total),
-            **({"pace": (("known", "run"), self.pace)} if self.mended.any() else {}),
+            **({"pace": (("known", "run"), self.pace)} if self.scaled else {}),
+            **({"guessed": (("known",), self.guessed.astype(float))} if self.guessed.any() else {}),
             "departure": (("known", "bin", "quantity"), self.departure),
             "trust": (("known", "quantity"), self.trust),
             **_with_dims("trend_", self.trend),
@@ -260,9 +268,11 @@ class Centre:
         used = np.isfinite(total)
         stored.want(bool((total[used] > 0).all()), stored.named("total"), 0, "a positive number")
         stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run a context")
-        pace = np.ones(duration.shape)
+        pace, guessed = np.ones(duration.shape), np.zeros(n, dtype=bool)
         if "pace" in stored.arrays:
             pace = stored.numbers("pace", duration.shape, within=POSITIVE)
+        if "guessed" in stored.arrays:
+            guessed = stored.numbers("guessed", (n,), within=(0.0, 1.0)) != 0
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
@@ -272,6 +282,7 @@ class Centre:
             bandwidth,
             total,
             pace,
+            guessed,
             trend,
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("departure", (n, bins, k), within=LOGARITHMS),

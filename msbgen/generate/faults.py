@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import xarray as xr
@@ -16,12 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.schema import counter_names, describe_context
 from msbgen.faults.counts import find_wrong_counts
+from msbgen.faults.drift import drift_basis, find_drift
+from msbgen.faults.explained import Explained
 from msbgen.faults.findings import Fault, Findings, mend_counts
+from msbgen.faults.moves import Kind, Move
+from msbgen.faults.roofline import Roofline
 from msbgen.faults.runs import find_stretches
 from msbgen.faults.search import find_suspects
 from msbgen.generate.clock import to_progress, uniform_knots
 from msbgen.generate.runs import usable_runs
-from msbgen.trend.caps import at_caps
+from msbgen.trend.caps import Rate, at_rates, cap_rates
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -41,6 +46,7 @@ def find_faults(
     interval: float,
     clock: int,
     complete: ArrayLike = True,
+    started: Floats | None = None,
 ) -> Findings:
     """Find what was measured wrongly, from the measurements alone.
 
@@ -74,16 +80,17 @@ def find_faults(
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
     if len(rows) == 0:
         return Findings()  # the fit says so
+    drift = drift_basis(np.full(duration.shape, np.nan) if started is None else started)
     faults = [
         replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
-        for fault in _found(counts[rows], ended[rows], contexts[rows], interval, clock)
+        for fault in _found(counts[rows], ended[rows], contexts[rows], interval, clock, drift[rows])
     ]
     levels = [tuple(row) for row in contexts.tolist()]
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in faults))
 
 
 def _found(
-    counts: Floats, duration: Floats, contexts: Floats, interval: float, clock: int
+    counts: Floats, duration: Floats, contexts: Floats, interval: float, clock: int, drift: Floats
 ) -> list[Fault]:
     faults = [
         Fault(
@@ -101,28 +108,58 @@ def _found(
     if not used.any(axis=1).all():
         return faults  # the fit says so
     quantities = _quantities(counts, duration, used, clock)
-    if clock == 0:
-        return faults + _of_contexts(
-            contexts, quantities, used, np.zeros(len(contexts), dtype=bool)
-        )
-    state = _sums_of_runs(measured.state, used)
-    capped, time = at_caps(contexts, state), state[..., 0]
-    excused = (capped * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
-    moved = _of_contexts(contexts, quantities, used, excused)
+    if clock:
+        found = _of_runs_and_contexts(contexts, quantities, measured.state, used)
+    else:
+        found = _of_contexts(contexts, quantities, measured.state, used, [])
+    return [*faults, *found, *_drifts(contexts, quantities, used, found, drift)]
+
+
+def _of_runs_and_contexts(
+    contexts: Floats, quantities: Floats, every: Floats, used: Bools
+) -> list[Fault]:
+    """Stretched runs, and contexts at fault, by the amounts of all bins (n, runs, bins, 1 + k)."""
+    state = _sums_of_runs(every, used)
+    rates = cap_rates(contexts, state)
+    moved = _of_contexts(contexts, quantities, every, used, rates)
+    if moved and (right := cap_rates(_exchanged_back(contexts, moved), state)) != rates:
+        # an exchange may have hidden a cap
+        rates = right
+        moved = _of_contexts(contexts, quantities, every, used, rates, moved)
+    return _with_stretches(contexts, quantities, every, used, rates, moved)
+
+
+def _with_stretches(
+    contexts: Floats,
+    quantities: Floats,
+    every: Floats,
+    used: Bools,
+    rates: Sequence[Rate],
+    moved: list[Fault],
+) -> list[Fault]:
+    """Stretched runs, sought after some contexts were found at fault, and all contexts anew."""
+    used = used.copy()
     # segments of an exchanged context look stretched: it is exchanged back before
     labels = _exchanged_back(contexts, moved)
-    parts = np.where(used[..., None, None], measured.state, np.nan)
+    parts = np.where(used[..., None, None], every, np.nan)
     parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]  # what every run holds
     parts = parts.reshape(*used.shape, _SEGMENTS, -1, parts.shape[3]).sum(axis=3)
-    capped = at_caps(labels, state).reshape(len(contexts), _SEGMENTS, -1).mean(axis=2)
-    stretches = find_stretches(labels, parts, capped)
+    # a stretch that ran at the rate of a cap was not slowed down
+    capped = at_rates(rates, labels[:, None], every)
+    capped = capped.reshape(*used.shape, _SEGMENTS, -1).mean(axis=3)
+    state = _sums_of_runs(every, used)
+    excess = Roofline.fit(rates, labels, state).excess(labels, state)
+    excess /= used.sum(axis=1)[:, None]
+    excess = excess.reshape(len(labels), _SEGMENTS, -1).sum(axis=2)
+    stretches = find_stretches(labels, parts, capped, excess)
+    if not stretches:
+        return moved
+    faults = []
     for s in stretches:
         used[s.context, s.run] = False
         where = (float(s.run), s.first, s.last)
         faults.append(Fault("stretched", (s.context,), where, s.factor, 1.0, s.gain))
-    if not stretches:
-        return faults + moved
-    again = _of_contexts(contexts, quantities, used, excused)
+    again = _of_contexts(contexts, quantities, every, used, rates)
     gone = np.asarray(~used.any(axis=1))
     odd = {i for fault in again for i in fault.contexts}
     # whose partner is left out may still be seen to be in the wrong place
@@ -133,8 +170,32 @@ def _found(
     ]
     if halves:
         labels = _exchanged_back(contexts, halves)
-        again = halves + _of_contexts(labels, quantities, used, excused)
+        again = halves + _of_contexts(labels, quantities, every, used, rates)
     return faults + again
+
+
+def _drifts(
+    contexts: Floats, quantities: Floats, used: Bools, found: Sequence[Fault], basis: Floats
+) -> list[Fault]:
+    """The drift of the machine, by runs in which nothing else was found; `basis` (n, runs, D)."""
+    held = np.isfinite(quantities) & used[..., None]
+    for fault in found:
+        runs = int(fault.where[0]) if fault.kind == "stretched" else slice(None)
+        held[list(fault.contexts), runs] = False
+    rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
+    if len(rows) < _CONTEXTS * (contexts.shape[1] + 1):
+        return []
+    held = held[rows]
+    means = np.where(held, quantities[rows], 0.0).sum(axis=1) / held.sum(axis=1)
+    own = np.where(held, quantities[rows], means[:, None])  # of a group that a run does not hold
+    model = Explained.fit(contexts[rows], means[:, 0], means[:, 1:])
+    left = np.log(own[..., 0]) - np.log(model.of(contexts[rows], own[..., 1:]))
+    drift = find_drift(contexts[rows], np.where(held[..., 0], left, np.nan), basis[rows])
+    if drift is None:
+        return []
+    pace = basis[..., : len(drift.terms)] @ np.array(drift.terms)
+    last, first = pace[used][basis[used][:, 0].argmax()], pace[used][basis[used][:, 0].argmin()]
+    return [Fault("drift", (), drift.terms, float(np.exp(last - first)), 1.0, drift.gain)]
 
 
 def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
@@ -149,18 +210,36 @@ def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Fl
     return np.concatenate([np.where(used, duration, np.nan)[..., None], totals], axis=2)
 
 
-def _of_contexts(contexts: Floats, quantities: Floats, used: Bools, excused: Bools) -> list[Fault]:
-    """Contexts that were slowed down, fit no other, or changed places, by the runs used."""
+def _of_contexts(
+    contexts: Floats,
+    quantities: Floats,
+    every: Floats,
+    used: Bools,
+    rates: Sequence[Rate],
+    suspected: Sequence[Fault] = (),
+) -> list[Fault]:
+    """Contexts that were slowed down, fit no other, or changed places, by the runs used.
+
+    `every` (n, runs, bins, 1 + k) are the amounts of all bins, of equal work.
+    """
     held = np.isfinite(quantities) & used[..., None]
     kept = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
     held, quantities = held[kept], np.where(held[kept], quantities[kept], 0.0)
     means = quantities.sum(axis=1) / held.sum(axis=1)
+    state, levels = _sums_of_runs(every, used)[kept], contexts[kept]
+    time, roofline = state[..., 0], Roofline.fit(rates, levels, state)
+    excess = roofline.excess_at_every_level(levels, state) * (means[:, 0] / time.sum(axis=1))
+    variance = _variance(quantities, held, means)
+    variance[:, 0] += roofline.variance(levels, state)
+    excused = (at_rates(rates, levels, state) * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
     suspects = find_suspects(
-        contexts[kept],
+        levels,
         means[:, 0],
         means[:, 1:],
-        _variance(quantities, held, means),
-        excused[kept],
+        variance,
+        excused,
+        excess,
+        _moves_among(suspected, kept),
     )
     faults = []
     for move, gain in zip(suspects.moves, suspects.gains):
@@ -171,6 +250,16 @@ def _of_contexts(contexts: Floats, quantities: Floats, used: Bools, excused: Boo
         worth = float(suspects.worth[first]) if slow else 1.0
         faults.append(Fault(move.kind, places, (), factor, worth, gain))
     return faults
+
+
+def _moves_among(faults: Sequence[Fault], kept: NDArray[np.int64]) -> list[Move]:
+    """Faults of these contexts as moves of their places among them."""
+    place = {int(context): at for at, context in enumerate(kept)}
+    return [
+        Move(cast("Kind", fault.kind), tuple(place[i] for i in fault.contexts))
+        for fault in faults
+        if all(i in place for i in fault.contexts)
+    ]
 
 
 def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:

@@ -40,6 +40,7 @@ from msbgen.data.schema import (
     resource_attrs,
     same_level,
     sampling_interval,
+    started_array,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
@@ -509,9 +510,12 @@ def doubt_contexts(dataset: xr.Dataset) -> list[str]:
     """
     if "kind" in dataset.attrs or not 1 < dataset.sizes["context"] <= _MOST_KNOWN:
         return []
-    counts, duration, table, interval = _measured(dataset)
-    clock, complete = progress_clock(dataset), complete_array(dataset)
-    return name_faults(dataset, find_faults(counts, duration, table, interval, clock, complete))
+    return name_faults(dataset, _faults_of(dataset, progress_clock(dataset)))
+
+
+def _faults_of(dataset: xr.Dataset, clock: int) -> Findings:
+    complete, began = complete_array(dataset), started_array(dataset)
+    return find_faults(*_measured(dataset), clock, complete, began)
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
@@ -533,13 +537,13 @@ def _fit_progress(
     for sentence in unended_counters(dataset):
         raise MeasurementError(sentence)
     counts, duration, table, interval = _measured(dataset)
-    findings = find_faults(counts, duration, table, interval, clock, complete)
+    findings = _faults_of(dataset, clock)
     for sentence in name_faults(dataset, findings):
         _log.warning("%s", sentence)
-    own = findings.mend(counts, duration, table)
+    own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
         own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
-        worth=own.worth, complete=complete[own.kept], progress=progress,
+        worth=own.worth, guessed=own.guessed, complete=complete[own.kept], progress=progress,
     )  # fmt: skip
     _warn_of_lost_counts(dataset, law, own.kept)
     return law, findings

@@ -134,6 +134,7 @@ class ProgressLaw:
         *,
         pace: ArrayLike = 1.0,
         worth: ArrayLike = 1.0,
+        guessed: ArrayLike = False,
         complete: ArrayLike = True,
         progress: OnProgress | None = None,
     ) -> ProgressLaw:
@@ -158,6 +159,8 @@ class ProgressLaw:
             How many times longer each run was measured to take than `duration` says.
         worth : array_like, broadcastable to (n_known,)
             What a run of each context counts in a trend, at most 1.
+        guessed : array_like of bool, broadcastable to (n_known,)
+            Contexts whose time is what the others say of it.
         complete : array_like of bool, broadcastable to (n_known, n_runs)
             Which runs went on to their end.
         progress : callable
@@ -190,6 +193,7 @@ class ProgressLaw:
             segments=settings.segments,
             bandwidth=settings.bandwidth,
             pace=paces,
+            guessed=guessed,
         )
         residuals = Residuals.fit(runs, state, centre, epsilon=settings.epsilon, tol=settings.tol)
         step()

@@ -27,6 +27,8 @@ from msbgen.trend.search import LENGTHS
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+# Counter, resource, and rate per level of a cap.
+Rate = tuple[int, int, float]
 
 # A share below this says nothing about the unthrottled time: its noise is that over the share.
 _BLIND_SHARE = 0.02
@@ -42,7 +44,7 @@ _CAP_SAVES, _FEW_LEVELS = 0.25, 3
 # Bins that a search looks at, of a few contexts and of many.
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
 # A rate above this share of that of a cap is at it.
-_NEAR_RATE = 0.85
+NEAR_RATE = 0.85
 # The lowest levels of a resource, where a cap binds first: a share of the contexts.  At a cap a
 # counter differs this many times more between bins than its rate does.
 _LOWEST, _STEADY = 0.2, 5.0
@@ -181,19 +183,32 @@ def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
     Contexts (n, m) as levels; amounts (n, bins, k), time first.  Bins pile up in the time of all
     contexts, or where a cap that binds in a few would show: at the lowest levels of a resource.
     """
+    return at_rates(cap_rates(contexts, amounts), contexts, amounts)
+
+
+def at_rates(rates: Sequence[Rate], contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
+    """Where bins (..., bins, k) of contexts (..., m) run at one of these rates, (..., bins)."""
     time = amounts[..., 0]
     near = np.zeros(time.shape, dtype=bool)
+    for counter, resource, rate in rates:
+        near |= amounts[..., counter] > NEAR_RATE * rate * contexts[..., resource, None] * time
+    return near
+
+
+def cap_rates(contexts: Floats, amounts: Floats) -> list[Rate]:
+    """Counter, resource, and rate per level of each at which bins pile up; as :func:`at_caps`."""
+    time, found = amounts[..., 0], list[Rate]()
     if not np.all(time > 0):
-        return near
-    for level in contexts.T:
+        return found
+    for r, level in enumerate(contexts.T):
         if np.ptp(level) == 0 or level.min() <= 0:
             continue
-        for counter in np.moveaxis(amounts[..., 1:], -1, 0):
+        for k in range(1, amounts.shape[2]):
+            counter = amounts[..., k]
             ratio = counter / time / level[:, None]
-            for rate in (_pile_up(ratio, time / time.sum()), _pile_up_below(counter, time, level)):
-                if rate > 0:
-                    near |= ratio > _NEAR_RATE * rate
-    return near
+            rates = _pile_up(ratio, time / time.sum()), _pile_up_below(counter, time, level)
+            found += [(k, r, rate) for rate in rates if rate > 0]
+    return found
 
 
 def refit_cap(problem: Problem, contexts: Floats, cap: Cap) -> Cap:
@@ -411,7 +426,7 @@ def _pile_up(ratio: Floats, weight: Floats) -> float:
     value, passed = ratio.ravel()[order], np.cumsum(weight.ravel()[order])
     for quantile in (0.9, 0.95, 0.98, 0.99, 0.995):
         rate = float(value[min(np.searchsorted(passed, quantile), len(value) - 1)])
-        near, above = weight[ratio > _NEAR_RATE * rate].sum(), weight[ratio > 1.1 * rate].sum()
+        near, above = weight[ratio > NEAR_RATE * rate].sum(), weight[ratio > 1.1 * rate].sum()
         if above <= 0.005:
             return rate if near >= 0.03 and rate > 0 else 0.0
     return 0.0
@@ -430,7 +445,7 @@ def _pile_up_below(counter: Floats, time: Floats, level: Floats) -> float:
     rate = _pile_up(ratio, weight / len(weight))
     if rate == 0:
         return 0.0
-    at = ratio > _NEAR_RATE * rate
+    at = ratio > NEAR_RATE * rate
     wanted = _STEADY * _spread(np.log(ratio[at]), weight[at])
     return rate if _spread(np.log(counter[at]), weight[at]) > wanted else 0.0
 

@@ -19,10 +19,10 @@ def amounts(contexts, runs, seed=0):
 @pytest.mark.parametrize(("runs", "contexts"), [(6, machine((2, 3, 2))), (1, machine((4, 4, 4)))])
 def test_a_stretched_run_is_found_where_it_is(runs, contexts):
     state = amounts(contexts, runs)
-    none = np.zeros((len(state), 25))
-    assert find_stretches(contexts, state, none) == []
+    none = np.zeros(state.shape[:3]), np.zeros((len(state), 25))
+    assert find_stretches(contexts, state, *none) == []
     state[5, runs - 1, 10:16, 0] *= 2.0
-    (found,) = find_stretches(contexts, state, none)
+    (found,) = find_stretches(contexts, state, *none)
     assert (found.context, found.run) == (5, runs - 1)
     assert found.first == pytest.approx(0.4, abs=0.05)
     assert found.last == pytest.approx(0.64, abs=0.05)
@@ -33,7 +33,7 @@ def test_two_runs_of_a_context_that_are_slow_alike_are_no_fault():
     contexts = machine((2, 3, 2))
     state = amounts(contexts, 7)
     state[3, :2, 4:9, 0] *= 1.6
-    assert find_stretches(contexts, state, np.zeros((len(state), 25))) == []
+    assert find_stretches(contexts, state, np.zeros(state.shape[:3]), np.zeros((12, 25))) == []
 
 
 def test_a_missing_run_is_passed_over_and_a_cap_excuses():
@@ -41,7 +41,7 @@ def test_a_missing_run_is_passed_over_and_a_cap_excuses():
     state = amounts(contexts, 2)
     state[:, 1] = np.nan
     state[9, 0, 3:9, 0] *= 2.0
-    capped = np.zeros((len(state), 25))
-    assert [s.context for s in find_stretches(contexts, state, capped)] == [9]
-    capped[9, 2:10] = 1.0
-    assert find_stretches(contexts, state, capped) == []
+    capped, none = np.zeros((len(state), 2, 25)), np.zeros((len(state), 25))
+    assert [s.context for s in find_stretches(contexts, state, capped, none)] == [9]
+    capped[9, 0, 2:10] = 1.0
+    assert find_stretches(contexts, state, capped, none) == []

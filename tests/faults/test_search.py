@@ -11,9 +11,9 @@ from msbgen.faults.search import _direct_neighbours, _Hunt, _polished, _replayed
 
 
 def suspects(contexts, time, counts):
-    return find_suspects(
-        contexts, time, counts, np.zeros((len(time), 3)), np.zeros(len(time), dtype=bool)
-    )
+    n = len(time)
+    none = np.zeros(n, dtype=bool)
+    return find_suspects(contexts, time, counts, np.zeros((n, 3)), none, np.zeros((n, n)))
 
 
 def found(contexts, time, counts):
@@ -54,7 +54,12 @@ def test_whatever_happened_weights_never_exceed_one(factors, excused):
     for i, factor in factors.items():
         time[i] *= factor
     result = find_suspects(
-        contexts, time, counts, np.zeros((27, 3)), np.isin(np.arange(27), excused)
+        contexts,
+        time,
+        counts,
+        np.zeros((27, 3)),
+        np.isin(np.arange(27), excused),
+        np.zeros((27, 27)),
     )
     assert np.all((result.worth > 0) & (result.worth <= 1))
     assert np.all(result.factor >= 1)
@@ -89,7 +94,8 @@ def test_two_wrong_moves_give_way_to_the_exchange_behind_them():
     contexts = machine()
     time, counts = task(contexts)
     time[[2, 8]], counts[[2, 8]] = time[[8, 2]], counts[[8, 2]]
-    hunt = _Hunt(contexts, time, counts, np.zeros((27, 3)), np.zeros(27, dtype=bool))
+    none = np.zeros((27, 3)), np.zeros(27, dtype=bool), np.zeros((27, 27))
+    hunt = _Hunt(contexts, time, counts, *none)
     board = hunt._fitted((Move("slow", (8,)), Move("bad", (2,))), np.arange(27), raised=True)
     wrong = _replayed(board, [Move("slow", (8,)), Move("bad", (2,))])
     assert _polished(board, wrong).moves == (Move("exchanged", (2, 8)),)
@@ -131,7 +137,8 @@ def test_whoever_is_excused_is_not_slow():
     time, counts = task(contexts)
     time[4] *= 2.0
     excused = np.arange(27) == 4
-    result = find_suspects(contexts, time, counts, np.zeros((27, 3)), excused)
+    none = np.zeros((27, 27))
+    result = find_suspects(contexts, time, counts, np.zeros((27, 3)), excused, none)
     assert not any(move.kind == "slow" and 4 in move.contexts for move in result.moves)
 
 
