@@ -42,10 +42,9 @@ from msbgen.data.schema import (
     make_profiles,
     resource_attrs,
     sampling_interval,
-    started_array,
 )
 from msbgen.faults.findings import Findings
-from msbgen.generate.faults import find_faults
+from msbgen.generate.faults import dataset_faults
 
 Floats = NDArray[np.float64]
 
@@ -210,15 +209,7 @@ def named(task: str, seeds: Sequence[int] = SEEDS) -> dict:
             spoilt, truth = _noisy(clean, rng), Truth()
         else:
             spoilt, truth = spoil(clean, faults, rng)
-        counts, table = count_array(spoilt), context_table(spoilt)
-        found = find_faults(
-            counts,
-            duration_array(spoilt),
-            table,
-            sampling_interval(spoilt),
-            1,
-            started=started_array(spoilt),
-        )
+        found = dataset_faults(spoilt, clock=1)
         whole = {
             i for f in found if f.kind not in ("stretched", "count") for i in f.contexts
         }  # fmt: skip
@@ -296,7 +287,7 @@ def _takes_everything(*_: Any) -> Findings:
 def _fitted(dataset: xr.Dataset, *, robust: bool) -> msbgen.ProfileModel:
     if robust:
         return msbgen.fit_profiles(dataset)
-    with patch("msbgen.generate.model.find_faults", _takes_everything):
+    with patch("msbgen.generate.model.dataset_faults", _takes_everything):
         return msbgen.fit_profiles(dataset)
 
 

@@ -15,7 +15,16 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.data.schema import counter_names, describe_context
+from msbgen.data.schema import (
+    complete_array,
+    context_table,
+    count_array,
+    counter_names,
+    describe_context,
+    duration_array,
+    sampling_interval,
+    started_array,
+)
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
 from msbgen.faults.explained import Explained
@@ -37,6 +46,19 @@ _BINS, _SEGMENTS = 100, 25
 _CONTEXTS = 3
 # Who spends this share of the time at a cap is as slow as it makes him.
 _AT_CAP = 0.5
+
+
+def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
+    """Find what was measured wrongly of valid profiles: :func:`find_faults`."""
+    return find_faults(
+        count_array(dataset),
+        duration_array(dataset),
+        context_table(dataset),
+        sampling_interval(dataset),
+        clock,
+        complete_array(dataset),
+        started_array(dataset),
+    )
 
 
 def find_faults(

@@ -47,7 +47,7 @@ from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
-from msbgen.generate.faults import find_faults, name_faults
+from msbgen.generate.faults import dataset_faults, name_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
@@ -510,12 +510,7 @@ def doubt_contexts(dataset: xr.Dataset) -> list[str]:
     """
     if "kind" in dataset.attrs or not 1 < dataset.sizes["context"] <= _MOST_KNOWN:
         return []
-    return name_faults(dataset, _faults_of(dataset, progress_clock(dataset)))
-
-
-def _faults_of(dataset: xr.Dataset, clock: int) -> Findings:
-    complete, began = complete_array(dataset), started_array(dataset)
-    return find_faults(*_measured(dataset), clock, complete, began)
+    return name_faults(dataset, dataset_faults(dataset, progress_clock(dataset)))
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
@@ -537,7 +532,7 @@ def _fit_progress(
     for sentence in unended_counters(dataset):
         raise MeasurementError(sentence)
     counts, duration, table, interval = _measured(dataset)
-    findings = _faults_of(dataset, clock)
+    findings = dataset_faults(dataset, clock)
     for sentence in name_faults(dataset, findings):
         _log.warning("%s", sentence)
     own = findings.mend(counts, duration, table, started_array(dataset))

@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.groups import clock_among
-from msbgen.data.schema import RESERVED, make_profiles
+from msbgen.data.schema import RESERVED, STARTED, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.machine import OnProgress, physical_memory
 from msbgen.measure.readers.recording import Recording
@@ -23,6 +23,7 @@ NOTES: dict[str, dict[str, str]] = {
     "cpu_time": {"units": "s", "long_name": "CPU time of the run, as the system accounted it"},
     "load": {"units": "1", "long_name": "tasks that wanted to run meanwhile, beside the measured"},
     "steal": {"units": "1", "long_name": "share of CPU time that other machines took meanwhile"},
+    STARTED: {"units": "s", "long_name": "when the run began, since 1970"},
 }
 # What perf puts behind events where it may not count the kernel, too: instructions:u.
 _MODIFIERS = re.compile(r":[ukhGHIpPSDeWb]+$")

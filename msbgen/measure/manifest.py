@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from msbgen.data.files import check_input
-from msbgen.data.schema import COMPLETE, RESERVED
+from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import read_lines
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.durations import UNITS
@@ -28,7 +28,7 @@ _TITLE = re.compile(r"([^\W\d]\w*)\s*(?:\[\s*([^\[\]]*?)\s*\])?")
 _PART = re.compile(r"([A-Za-z]\w*)=([-+]?\d+(?:\.\d+)?)([A-Za-z%/]\w*)?", re.ASCII)
 _ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
 # Columns of times; a resource of nearly such a name is a slip.
-_TIMES = ("duration", "cpu_time")
+_TIMES = ("duration", "cpu_time", STARTED)
 _NEARLY = 0.85
 _RESOURCE_KEYS = ("units", "long_name", "levels", "mechanism")
 _SHOWN = 60
@@ -83,8 +83,8 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
     **CSV**: a column ``file``; a column a resource, ``cpu_quota [%]``, ``[1]`` where no unit is
     given; and what else is known of a run: ``duration [s]``, ``cpu_quota_achieved [%]``,
-    ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``complete`` (0 for a run
-    that was cut), ``run``.
+    ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``started [s]``, ``complete`` (0
+    for a run that was cut), ``run``.
 
     **TOML**: ``task`` and ``platform``; ``[resources.cpu_quota]`` with ``units``, ``long_name``,
     ``levels``, ``mechanism``; ``[columns]``, a column map; and ``[[run]]`` with ``file`` and the

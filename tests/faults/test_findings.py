@@ -12,6 +12,7 @@ BAD = Fault("bad", (2,), (), 1.0, 1.0, 20.0)
 EXCHANGED = Fault("exchanged", (0, 3), (), 1.0, 1.0, 40.0, ((0.0, 1.0), (6.0, 7.0)))
 STRETCHED = Fault("stretched", (4,), (1.0, 0.2, 0.4), 1.5, 1.0, 9.0)
 COUNT = Fault("count", (4,), (0.0, 3.0, 1.0), 1e6, 1.0, 14.0)
+DRIFT = Fault("drift", (), (0.1,), 1.22, 1.0, 9.0)
 ALL = Findings((SLOW, BAD, EXCHANGED, STRETCHED, COUNT))
 
 
@@ -49,7 +50,19 @@ def test_a_context_without_a_run_left_is_left_out():
     assert both.mend(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("fault", ALL.faults)
+def test_a_drift_is_scaled_to_the_mean_of_the_sweep():
+    counts, duration, contexts = measured()
+    started = np.arange(10.0).reshape(5, 2)
+    mended = Findings((SLOW, DRIFT)).mend(counts, duration, contexts, started)
+    paces = np.exp(0.1 * (2 * started / 9 - 1))
+    paces[1] *= 2.0
+    assert mended.pace == pytest.approx(paces)
+    assert mended.duration == pytest.approx(4.0 / paces)
+    assert mended.guessed.tolist() == [False, True, False, False, False]
+    assert np.array_equal(Findings((DRIFT,)).mend(*measured()).duration, duration)  # no times
+
+
+@pytest.mark.parametrize("fault", [*ALL, DRIFT])
 def test_a_sentence_names_the_place_and_a_remedy(fault):
     text = fault.sentence(lambda i: f"context {i}", ["instructions", "misses"])
     assert all(f"context {i}" in text for i in fault.contexts)

@@ -38,7 +38,7 @@ def told(findings, order=None, runs=None):
     out = set()
     for fault in findings:
         at = fault.contexts if order is None else tuple(int(order[i]) for i in fault.contexts)
-        run = [int(fault.where[0])] if fault.where else []
+        run = [int(fault.where[0])] if fault.kind in ("stretched", "count") else []
         out.add((fault.kind, *sorted(at), *(run if runs is None else [int(runs[r]) for r in run])))
     return out
 
@@ -100,7 +100,7 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, fault
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 
     clean, robust = errors(three_runs), errors(faulty)
-    monkeypatch.setattr("msbgen.generate.model.find_faults", lambda *_: Findings())
+    monkeypatch.setattr("msbgen.generate.model.dataset_faults", lambda *_: Findings())
     unweighted = errors(faulty)
     assert np.all(robust < 1.5 * clean + 0.003)
     assert np.all(unweighted > 3 * robust)
@@ -118,6 +118,33 @@ def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog
     assert model.law.durations(np.array(asked)) == pytest.approx(wanted, rel=0.02)
     made = model.generate(asked, kind="mean")
     assert made.attrs["faults"] == name_faults(slow, model.findings)
+
+
+def drifting(dataset, by):
+    """The same, measured in random order on a machine that grew slower; and the paces."""
+    place = np.random.default_rng(3).permutation(dataset["duration"].size)
+    started = place.reshape(dataset["duration"].shape) / (place.size - 1)
+    paces = 1.0 + by * (started - 0.5)
+    slower = spoilt(
+        dataset, stretched=[(*at, pace, 0.0, 1.0) for at, pace in np.ndenumerate(paces)]
+    )
+    return slower.assign(started=(("context", "run"), 1e3 * started)), paces
+
+
+@pytest.mark.parametrize(("runs", "by"), [(1, 0.2), (3, 0.06)])
+def test_a_drift_is_named_and_taken_out(three_runs, runs, by, tmp_path):
+    slow, paces = drifting(spoilt(three_runs.isel(run=slice(0, runs)), slow=[(9, 2.2)]), by)
+    model = msbgen.fit_profiles(slow)
+    assert told(model.findings) == {("slow", 9), ("drift",)}
+    assert "grew" in " ".join(model.attrs["faults"])
+    assert model.law.centre.guessed.tolist() == [i == 9 for i in range(20)]
+    own = np.delete(model.law.centre.pace / paces, 9, axis=0)
+    assert own == pytest.approx(1.0, abs=0.25 * by)
+    model.save(tmp_path / "model.nc")
+    again = type(model).load(tmp_path / "model.nc").law.centre
+    assert np.array_equal(again.pace, model.law.centre.pace)
+    assert np.array_equal(again.guessed, model.law.centre.guessed)
+    assert not any("grew" in said for said in doubt_contexts(slow.drop_vars("started")))
 
 
 def test_a_model_remembers_its_findings(clean, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 import xarray as xr
 
+from msbgen.data.schema import STARTED
 from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.dataset import Run, profile_dataset
@@ -84,7 +85,7 @@ def harvest(
             recording=read_perf(recordings / record["recording"]),
             duration=record["wall"],
             achieved=record["achieved"],
-            notes={"cpu_time": record["cpu"], "load": record["load"], "steal": record["steal"]},
+            notes=_notes(record),
             complete=record["outcome"] == DONE,
         )
         for record in kept
@@ -102,6 +103,12 @@ def harvest(
         progress=progress,
     )
     return dataset, [*warnings, *_shares_missed(spec, kept)]
+
+
+def _notes(record: Record) -> dict[str, float]:
+    """What is known of a run beside its counts; older journals do not say when it began."""
+    notes = {"cpu_time": record["cpu"], "load": record["load"], "steal": record["steal"]}
+    return {**notes, STARTED: record["began"]} if "began" in record else notes
 
 
 def kept_runs(records: Sequence[Record]) -> list[Record]:

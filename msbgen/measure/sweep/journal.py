@@ -66,6 +66,7 @@ def _is_record(record: Any) -> bool:
         return False
     if record["event"] == "run":
         held = {**held, **(_KEPT if is_kept(record) else {"outcome": str, "why": str})}
+        held |= {"began": float} if "began" in record else {}
     if record["event"] == "sweep" and not any(_is_a(str, record.get(r)) for r in _RECORDERS):
         return False
     return all(_is_a(kind, record.get(key)) for key, kind in held.items())

@@ -112,6 +112,7 @@ class Machine:
         record: Record = {
             "event": "run", "slot": slot.number, "attempt": attempt,
             "context": list(slot.context), "run": slot.run, "recording": path.name,
+            "began": time.time(),
         }  # fmt: skip
         meanwhile = Meanwhile(self._cores)
         messages = path.with_suffix(".err")

@@ -1,5 +1,6 @@
 """A file of the runs that were kept."""
 
+import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
@@ -43,9 +44,10 @@ def recordings(tmp_path):
 
 
 def test_contexts_runs_and_notes_are_where_they_belong(recordings):
-    records = [record(0, 100.0, 1), record(1, 25.0, 0), record(2, 100.0, 0)]
+    records = [record(0, 100.0, 1, began=7.5), record(1, 25.0, 0), record(2, 100.0, 0)]
     dataset, warnings = harvest(ONE, records, recordings, LABELS, ABOUT)
     validate_profiles(dataset)
+    assert dataset["started"].values[1].tolist() == pytest.approx([np.nan, 7.5], nan_ok=True)
     assert dataset["cpu_share"].values.tolist() == [25, 100]
     faults = dataset["page_faults"].sum("time").values
     assert faults[0][0] == pytest.approx(10)  # slot 1: five bins of two
