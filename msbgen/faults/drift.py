@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 # The most terms of a drift; steps of fitting them and the noise in turn.
 _TERMS, _STEPS = 3, 3
 # Odds of a drift.
-_ODDS = 0.01
+_ODDS = 0.1
 _NORMAL = 1.4826
 
 
@@ -85,13 +85,15 @@ def find_drift(contexts: Floats, left: Floats, basis: Floats) -> Drift | None:
         return None
     rows = np.flatnonzero(there.any(axis=1))
     sweep = _Sweep(contexts[rows], left[rows], basis[rows], there[rows])
-    plain = sweep.likelihood(np.zeros(_TERMS))
+    tried = [sweep.fitted(many) for many in range(_TERMS + 1)]
+    # whatever the noise is fitted to, each may have it: fits of it jump
+    noises = [sweep.noise(terms) for terms in tried]
+    plain, *likelihoods = [max(sweep.likelihood(t, noise) for noise in noises) for t in tried]
     best = None
-    for many in range(1, _TERMS + 1):
-        terms = sweep.fitted(many)
-        gain = sweep.likelihood(terms) - plain + np.log(_ODDS) - 0.5 * many * np.log(there.sum())
+    for many, likelihood in enumerate(likelihoods, start=1):
+        gain = likelihood - plain + np.log(_ODDS) - 0.5 * many * np.log(there.sum())
         if gain > (best.gain if best else 0.0):
-            best = Drift(tuple(terms[:many].tolist()), float(gain))
+            best = Drift(tuple(tried[many][:many].tolist()), float(gain))
     return best
 
 
@@ -114,24 +116,27 @@ class _Sweep:
         there = self._there.reshape(*self._there.shape, *shape[1:])
         return np.where(there, values, 0.0).sum(axis=1) / self._many.reshape(shape)
 
-    def _noise(self, terms: Floats) -> tuple[Floats, Floats, Floats, float]:
-        """What the terms leave: of means with its precision, and of runs with its variance."""
+    def _residuals(self, terms: Floats) -> tuple[Floats, Floats]:
+        """What the terms leave of the means of contexts (n,), and of runs over these."""
         left = self._left - self._basis @ terms
         means = self._mean(left)
-        own = (left - means[:, None])[self._there]
-        means = means - np.median(means)
+        return means - np.median(means), (left - means[:, None])[self._there]
+
+    def noise(self, terms: Floats) -> tuple[Floats, float]:
+        """Precision of means (n, n), and variance of runs, by what the terms leave."""
+        means, own = self._residuals(terms)
         none = np.zeros(len(means), dtype=bool)
         process = fit_process(self._around, means, self._many.mean() / self._many, none)
         several = np.broadcast_to((self._many > 1)[:, None], self._there.shape)[self._there]
         if not several.any():
-            return means, process.precision(), own, 1.0
+            return process.precision(), 1.0
         fewer = several.sum() / (several.sum() - (self._many > 1).sum())
         spread = _NORMAL * float(np.median(np.abs(own[several])))
-        return means, process.precision(), own, fewer * spread**2 + EVEN**2
+        return process.precision(), fewer * spread**2 + EVEN**2
 
-    def likelihood(self, terms: Floats) -> float:
+    def likelihood(self, terms: Floats, noise: tuple[Floats, float]) -> float:
         """Log density of the times, a constant aside."""
-        means, precision, own, variance = self._noise(terms)
+        (means, own), (precision, variance) = self._residuals(terms), noise
         fit = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * float(means @ precision @ means)
         alike = len(own) - len(means)
         return float(fit - 0.5 * alike * np.log(variance) - 0.5 * (own**2).sum() / variance)
@@ -140,8 +145,8 @@ class _Sweep:
         """The first terms by generalised least squares, the rest 0, (D,)."""
         terms = np.zeros(self._basis.shape[2])
         mean_basis, own_basis = self._mean_basis[:, :many], self._own_basis[:, :many]
-        for _ in range(_STEPS):
-            means, precision, own, variance = self._noise(terms)
+        for _ in range(_STEPS if many else 0):
+            (means, own), (precision, variance) = self._residuals(terms), self.noise(terms)
             curvature = mean_basis.T @ precision @ mean_basis + own_basis.T @ own_basis / variance
             slope = mean_basis.T @ precision @ means + own_basis.T @ own / variance
             terms[:many] += np.linalg.solve(curvature, slope)

@@ -8,6 +8,7 @@ depart in other runs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ _ODDS, _LEAST_FACTOR, _LEAST_TIME = 0.002, 1.15, 0.02
 # The longest window of a run without siblings, as a share of its length.
 _LONGEST = 0.5
 _NORMAL = 1.4826
+# Who is slow throughout is so, by the logarithm, to this share in half of its length.
+_THROUGHOUT = 0.5
 # Rounds in which runs without siblings are found: those of at least this share of the largest gain
 # first; no more than this share of the runs.
 _ROUNDS, _SURE, _MOST = 6, 0.3, 0.25
@@ -97,6 +100,40 @@ def find_stretches(
     if (~several).sum() >= 3 * (contexts.shape[1] + 1):
         found += _alone(contexts, left, alone, typical)
     return [s for s in found if not _is_capped(s, capped[s.context, s.run])]
+
+
+def narrow_slowness(
+    contexts: Floats, amounts: Floats, excess: Floats, slow: Mapping[int, float]
+) -> list[Stretch]:
+    """Of contexts with a single run that took too long, those that did over a part of it only.
+
+    Arguments as :func:`find_stretches`; `slow` are contexts and how many times longer they took.
+    Gains are 0.
+    """
+    there = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
+    typical = amounts[there][..., 0].mean(axis=0)
+    left = _unexplained(contexts, amounts, there, excess)
+    rest = ~np.isin(np.arange(len(contexts)), list(slow))[:, None] & there
+    left -= np.median(left[rest], axis=0)
+    found = []
+    for context, factor in slow.items():
+        (run,) = np.flatnonzero(there[context])
+        own = left[context, run]
+        if np.median(own) > _THROUGHOUT * np.log(factor):
+            continue
+        first, last = _window(typical * (own - np.log(factor)))
+        times = np.exp(np.average(own[first:last], weights=typical[first:last]))
+        n = len(own)
+        found.append(Stretch(context, int(run), first / n, last / n, float(times), 0.0))
+    return found
+
+
+def _window(values: Floats) -> tuple[int, int]:
+    """Begin and end of the window of largest sum."""
+    sums = np.append(0.0, np.cumsum(values))
+    over = np.triu(sums[None] - sums[:, None], 1) + np.tril(np.full((len(sums),) * 2, -np.inf))
+    first, last = np.unravel_index(int(over.argmax()), over.shape)
+    return int(first), int(last)
 
 
 def _alone(contexts: Floats, left: Floats, alone: Bools, typical: Floats) -> list[Stretch]:

@@ -31,7 +31,7 @@ from msbgen.faults.explained import Explained
 from msbgen.faults.findings import Fault, Findings, mend_counts
 from msbgen.faults.moves import Kind, Move
 from msbgen.faults.roofline import Roofline
-from msbgen.faults.runs import find_stretches
+from msbgen.faults.runs import Stretch, find_stretches, narrow_slowness
 from msbgen.faults.search import find_suspects
 from msbgen.generate.clock import to_progress, uniform_knots
 from msbgen.generate.runs import usable_runs
@@ -175,12 +175,10 @@ def _with_stretches(
     excess = excess.reshape(len(labels), _SEGMENTS, -1).sum(axis=2)
     stretches = find_stretches(labels, parts, capped, excess)
     if not stretches:
-        return moved
-    faults = []
-    for s in stretches:
-        used[s.context, s.run] = False
-        where = (float(s.run), s.first, s.last)
-        faults.append(Fault("stretched", (s.context,), where, s.factor, 1.0, s.gain))
+        return _narrowed(contexts, parts, excess, moved, used)
+    faults = [_stretched(stretch, stretch.gain) for stretch in stretches]
+    for stretch in stretches:
+        used[stretch.context, stretch.run] = False
     again = _of_contexts(contexts, quantities, every, used, rates)
     gone = np.asarray(~used.any(axis=1))
     odd = {i for fault in again for i in fault.contexts}
@@ -193,7 +191,36 @@ def _with_stretches(
     if halves:
         labels = _exchanged_back(contexts, halves)
         again = halves + _of_contexts(labels, quantities, every, used, rates)
-    return faults + again
+    parts[~used] = np.nan
+    return faults + _narrowed(contexts, parts, excess, again, used)
+
+
+def _narrowed(
+    contexts: Floats, parts: Floats, excess: Floats, faults: list[Fault], used: Bools
+) -> list[Fault]:
+    """The faults, those of a single run that was slow over a part only told as such."""
+    slow = {
+        fault.contexts[0]: fault
+        for fault in faults
+        if fault.kind == "slow" and used[fault.contexts[0]].sum() == 1
+    }
+    if not slow:
+        return faults
+    rows = np.flatnonzero(used.any(axis=1))
+    place = {int(row): at for at, row in enumerate(rows)}
+    found = narrow_slowness(
+        contexts[rows], parts[rows], excess[rows], {place[i]: f.factor for i, f in slow.items()}
+    )
+    for part in found:
+        whole = slow[int(rows[part.context])]
+        own = _stretched(replace(part, context=whole.contexts[0]), whole.gain)
+        faults = [own if fault is whole else fault for fault in faults]
+    return faults
+
+
+def _stretched(stretch: Stretch, gain: float) -> Fault:
+    where = (float(stretch.run), stretch.first, stretch.last)
+    return Fault("stretched", (stretch.context,), where, stretch.factor, 1.0, gain)
 
 
 def _drifts(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faulty import machine, task
-from msbgen.faults.runs import find_stretches
+from msbgen.faults.runs import find_stretches, narrow_slowness
 
 
 def amounts(contexts, runs, seed=0):
@@ -27,6 +27,18 @@ def test_a_stretched_run_is_found_where_it_is(runs, contexts):
     assert found.first == pytest.approx(0.4, abs=0.05)
     assert found.last == pytest.approx(0.64, abs=0.05)
     assert found.factor == pytest.approx(2.0, rel=0.1)
+
+
+def test_slow_over_a_part_is_told_from_slow_throughout():
+    contexts = machine((4, 4, 4))
+    state = amounts(contexts, 1)
+    state[9, 0, 10:13, 0] *= 3.0
+    state[20, 0, :, 0] *= 1.5
+    none = np.zeros((len(state), 25))
+    (found,) = narrow_slowness(contexts, state, none, {9: 1.25, 20: 1.5})
+    assert (found.context, found.run) == (9, 0)
+    assert (found.first, found.last) == pytest.approx((0.4, 0.52))
+    assert found.factor == pytest.approx(3.0, rel=0.1)
 
 
 def test_two_runs_of_a_context_that_are_slow_alike_are_no_fault():
