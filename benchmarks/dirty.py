@@ -51,6 +51,7 @@ Floats = NDArray[np.float64]
 FAULTS = ("a", "b", "c", "ac", "d", "e")
 # Contexts known, runs of each.
 DESIGNS = tuple(product((125, 27), (10, 1)))
+NAMES = tuple(f"{contexts}x{runs}" for contexts, runs in DESIGNS)
 SEEDS = (0, 1, 2)
 # Where draws differ most, all of them; the first alone elsewhere.
 _MOST_UNSURE = (27, 1)
@@ -183,6 +184,10 @@ def known(task: str, contexts: int, runs: int, seed: int, *, scattered: bool = F
     return train.isel(run=slice(0, runs))
 
 
+def _among(names: Sequence[str]) -> list[tuple[int, int]]:
+    return [design for design, name in zip(DESIGNS, NAMES) if name in names]
+
+
 def _seeds(contexts: int, runs: int, seeds: Sequence[int]) -> Sequence[int]:
     """Draws of faults into so many contexts and runs."""
     return seeds if (contexts, runs) == _MOST_UNSURE else seeds[:1]
@@ -195,11 +200,13 @@ def _rng(task: str, faults: str, contexts: int, runs: int, seed: int) -> np.rand
 # ------------------------------------------------------------------------------------------ named
 
 
-def named(task: str, seeds: Sequence[int] = SEEDS) -> dict:
+def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAMES) -> dict:
     """What was put into a task, and what of it was named: counts by design and fault."""
     out: dict[str, dict[str, int]] = {}
-    cases = [(False, *case) for case in product(DESIGNS, ("", "8 %", *FAULTS), seeds)]
-    cases += [(True, *case) for case in product(DESIGNS[1::2], ("", "a", "c", "ac"), seeds)]
+    grids = _among(designs)
+    single = [design for design in grids if design[1] == 1]
+    cases = [(False, *case) for case in product(grids, ("", "8 %", *FAULTS), seeds)]
+    cases += [(True, *case) for case in product(single, ("", "a", "c", "ac"), seeds)]
     for scattered, (contexts, runs), faults, seed in cases:
         if seed not in _seeds(contexts, runs, seeds):
             continue
@@ -326,31 +333,39 @@ def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Datase
 
 
 def run(
-    parts: Sequence[str], tasks: Sequence[str], seeds: int, work: Path | None, jobs: int
+    parts: Sequence[str],
+    tasks: Sequence[str],
+    seeds: int,
+    work: Path | None,
+    jobs: int,
+    designs: Sequence[str],
 ) -> None:
     """Measure the parts, write their JSON and, of all tasks, the tables of the page.
 
     Fits are kept in the folder `work`, one file a part, task, design and seed: what is there is
-    not fitted again.  Peers are fitted to the first draw of faults only.
+    not fitted again.  Peers are fitted to the first draw of faults only.  Tables hold the designs,
+    such as 27x1, and the parts that were measured.
     """
     chosen = SEEDS[:seeds]
     whole = tuple(tasks) == TASKS and chosen == SEEDS
     with ProcessPoolExecutor(jobs) as pool:
         if "named" in parts:
-            results = dict(zip(tasks, pool.map(named, tasks, [chosen] * len(tasks))))
+            some = [chosen] * len(tasks), [designs] * len(tasks)
+            results = dict(zip(tasks, pool.map(named, tasks, *some)))
             _publish("named", results, _named_table(results), whole=whole)
         # the cheapest first: what is wrong shows early
         cells = [
             (part, task, *design, seed)
             for part in PARTS[1:]
             if part in parts
-            for design in reversed(DESIGNS)
+            for design in reversed(_among(designs))
             for seed in (_seeds(*design, chosen) if part == "fits" else SEEDS[:1])
             for task in tasks
         ]
         if cells:
             results = dict(zip(map(_name, cells), pool.map(_Kept(work), cells)))
-            _publish("fits", results, _fits_table(results, tasks, chosen), whole=whole)
+            table = _fits_table(results, tasks, chosen, _among(designs))
+            _publish("fits", results, table, whole=whole)
 
 
 def _publish(part: str, results: dict[str, dict], table: str, *, whole: bool) -> None:
@@ -396,7 +411,12 @@ def _named_table(results: dict[str, dict]) -> str:
     return markdown([*header, *names], rows)
 
 
-def _fits_table(results: dict[str, dict], tasks: Sequence[str], seeds: Sequence[int]) -> str:
+def _fits_table(
+    results: dict[str, dict],
+    tasks: Sequence[str],
+    seeds: Sequence[int],
+    designs: Sequence[tuple[int, int]],
+) -> str:
     """Errors over those of the clean fit, of means over the seeds: mean and worst of the tasks."""
 
     def ratio(case: tuple[str, int, int], kind: str, method: str, metric: str) -> float:
@@ -412,12 +432,13 @@ def _fits_table(results: dict[str, dict], tasks: Sequence[str], seeds: Sequence[
         return float(own / clean)
 
     rows = []
-    for (contexts, runs), kind in product(DESIGNS, FAULTS):
+    for (contexts, runs), kind in product(designs, FAULTS):
         cases = [(task, contexts, runs) for task in tasks]
         row = [f"{contexts} x {runs}, {kind}"]
         for method, metric in product(METHODS, METRICS[:2]):
             ratios = [ratio(case, kind, method, metric) for case in cases]
-            row.append(f"{np.mean(ratios):.2f} ({max(ratios):.2f})")
+            known = np.isfinite(ratios).all()
+            row.append(f"{np.mean(ratios):.2f} ({max(ratios):.2f})" if known else "—")
         alike = np.mean([ratio(case, kind, METHODS[0], "caps alike") for case in cases])
         rows.append([*row, f"{alike:.0%}"])
     header = [f"{name}, {metric}" for name in METHODS for metric in ("raw", "scaled")]

@@ -27,8 +27,9 @@ and power at clocks never measured; the folder holds public sets, absent ones ar
 ``python benchmarks/reproduce.py graph --work FOLDER [--seeds N] [--no-run]``: time and energy of
 task graphs, beside every peer, and contexts chosen for them; the folder keeps what was found, so
 that a study that was stopped goes on where it was.  `bench_graph.py` times the answers.
-``python benchmarks/reproduce.py dirty [--only named fits peers] [--tasks …] [--seeds N] [--work
-FOLDER]``: faults put into the known contexts of the six tasks: what is named, and fits beside those
+``python benchmarks/reproduce.py dirty [--only named fits peers] [--tasks …] [--designs 27x1 …]
+[--seeds N] [--work FOLDER]``: faults put into the known contexts of the six tasks: what is named,
+and fits beside those
 to clean data; the folder keeps the fits, so that a study that was stopped goes on where it was.
 ``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--work
 FOLDER] [--no-run]``: counters in different runs, runs that were cut, samples that were lost; the
@@ -498,6 +499,7 @@ def main() -> None:
     part.add_argument("--only", nargs="+", choices=dirty.PARTS, default=[*dirty.PARTS])
     part.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
     part.add_argument("--seeds", type=int, choices=(1, 2, 3), default=3, help="3")
+    part.add_argument("--designs", nargs="+", choices=dirty.NAMES, default=[*dirty.NAMES])
     part.add_argument("--work", type=Path, help="folder that keeps the fits, to go on later")
     part.add_argument("--jobs", type=int, default=2, help="processes; 2")
     part = parts.add_parser("partial", help="groups of counters, cut runs, lost samples")
@@ -531,7 +533,14 @@ def main() -> None:
             else:
                 study.run(arguments.work, which, processes=arguments.processes)
     elif arguments.part == "dirty":
-        dirty.run(arguments.only, arguments.tasks, arguments.seeds, arguments.work, arguments.jobs)
+        dirty.run(
+            arguments.only,
+            arguments.tasks,
+            arguments.seeds,
+            arguments.work,
+            arguments.jobs,
+            arguments.designs,
+        )
     elif arguments.part == "partial":
         part = arguments.tasks, arguments.designs, arguments.cases
         partial_runs.run(*part, arguments.work, do=not arguments.no_run)
