@@ -170,9 +170,10 @@ def complete_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
 def started_array(dataset: xr.Dataset) -> NDArray[np.float64]:
     """When runs began [s], (n_contexts, n_runs), since a time that all share; NaN if not known."""
     shape, dims = duration_array(dataset).shape, ("context", replicate_dim(dataset))
-    if STARTED not in dataset or set(dataset[STARTED].dims) != set(dims):
+    held = dataset.get(STARTED)
+    if held is None or set(held.dims) != set(dims) or held.dtype.kind not in "fiu":
         return np.full(shape, np.nan)
-    return np.asarray(dataset[STARTED].transpose(*dims).values, dtype=float).reshape(shape)
+    return np.asarray(held.transpose(*dims).values, dtype=float).reshape(shape)
 
 
 def clock_name(dataset: xr.Dataset) -> str:

@@ -21,6 +21,7 @@ from msbgen.data.schema import (
     resource_attrs,
     resource_names,
     same_level,
+    started_array,
 )
 from msbgen.errors import ArgumentError, ProfileError
 
@@ -140,3 +141,13 @@ def test_what_is_taken_apart_can_be_put_together(measured):
         attrs={"task": "synthetic"},
     )  # fmt: skip
     xr.testing.assert_identical(again, measured)
+
+
+def test_when_runs_began_is_known_where_the_file_says_it(measured):
+    shape = measured["duration"].shape
+    assert np.isnan(started_array(measured)).all()
+    began = np.arange(float(np.prod(shape))).reshape(shape)
+    told = measured.assign(started=(("run", "context"), began.T))
+    np.testing.assert_array_equal(started_array(told), began)
+    for other in (("context", began[:, 0]), (("context", "run"), began.astype(str))):
+        assert np.isnan(started_array(measured.assign(started=other))).all()
