@@ -411,6 +411,7 @@ class ProgressLaw:
         self, centre: Floats, totals: Floats, path: Indices
     ) -> tuple[NDArray[np.float32], Floats]:
         """Paths (q, paths, segments) one by one: counts (q, paths, times, k), durations."""
+        path = np.ascontiguousarray(path)  # a stride would compile the kernel anew
         end = path[..., -1]
         amounts = np.empty((*end.shape, centre.shape[2]))
         _kernels.path_amounts(centre, self.residuals.factor, path, amounts)

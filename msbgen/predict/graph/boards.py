@@ -268,7 +268,8 @@ def schedule(
     """
     totals = np.empty((len(rows), _kernels.JOULES + board[0].shape[1]))
     packed = graph.nodes, graph.successors, graph.amounts
-    _kernels.list_schedules(packed, ranked, board, (rows, temperature), totals, _NO_TRACE)
+    heat = np.array(temperature)  # of one layout: what is broadcast would compile the kernel anew
+    _kernels.list_schedules(packed, ranked, board, (rows, heat), totals, _NO_TRACE)
     return totals
 
 

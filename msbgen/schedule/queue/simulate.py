@@ -151,7 +151,8 @@ def _sets(allowed: NDArray[np.bool_]) -> _kernels.Sets:
     """Sets of machines that jobs may use."""
     kinds, of = np.unique(allowed, axis=0, return_inverse=True)
     first = np.concatenate([[0], np.cumsum(kinds.sum(axis=1))]).astype(np.int64)
-    return _kernels.Sets(of.reshape(-1).astype(np.int64), first, np.nonzero(kinds)[1])
+    machines = np.ascontiguousarray(np.nonzero(kinds)[1])  # a stride would compile everything anew
+    return _kernels.Sets(of.reshape(-1).astype(np.int64), first, machines)
 
 
 def check_placement(name: Any) -> Placement:

@@ -255,7 +255,7 @@ class Simulator:
             logs = self.device.task_noise * drawn[..., 1:]
             logs += self.device.run_noise * drawn[..., :1]
             np.exp(logs, out=factors)
-        arrays = setting, cores, level, np.ascontiguousarray(np.broadcast_to(heat, len(table)))
+        arrays = setting, cores, level, np.array(np.broadcast_to(heat, len(table)))
         return program, arrays, (*self._keys(program, order, setting, cores, level), factors)
 
     def program(self, graph: xr.Dataset) -> Program:

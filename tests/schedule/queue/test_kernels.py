@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import queues
+from msbgen.schedule import queue
 from msbgen.schedule.queue import _kernels
 
 JOB = st.tuples(st.integers(1, 5), st.integers(1, 5), st.booleans())
@@ -66,3 +70,14 @@ def test_starts_are_the_same_without_compilation():
         return done.stdout
 
     assert run() == run(NUMBA_DISABLE_JIT="1")
+
+
+@pytest.mark.skipif(not hasattr(_kernels.play_queues, "signatures"), reason="nothing is compiled")
+def test_no_kernel_is_compiled_twice():
+    """Layouts of arrays are part of what is compiled, and this takes ten seconds."""
+    submission, nodes, runtime, estimate, _, sizes = queues.instance(3)
+    jobs = queue.make_jobs(submission, nodes, runtime, estimate=estimate)
+    machines = {str(i): int(n) for i, n in enumerate(sizes)}
+    for placement, form in product(queue.PLACEMENTS, queue.QUEUES):
+        queue.simulate_queue(jobs, machines, placement=placement, queue=form)
+    assert len(_kernels.play_queues.signatures) == 1
