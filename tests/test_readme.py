@@ -1,10 +1,12 @@
 """What the README and the pages beside it show runs as it stands, on files that are there."""
 
+import io
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 import msbgen
 from checker import complaints
+from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
 from msbgen.platform import record
 
@@ -47,7 +50,8 @@ def few(thinned):
     return thinned.parent
 
 
-def test_the_readmes_commands_run_one_after_another(few):
+def test_the_readmes_commands_run_one_after_another(few, monkeypatch):
+    monkeypatch.chdir(few)
     tried = []
     for line in COMMANDS:
         words = shlex.split(line, comments=True)
@@ -55,14 +59,14 @@ def test_the_readmes_commands_run_one_after_another(few):
             continue
         if "record" in words and not can_record():
             continue
-        if words[0] == "msbgen":
-            words = [sys.executable, "-m", *words]
-            run = subprocess.run(words, cwd=few, capture_output=True, text=True, check=False)
-            assert (run.returncode, run.stderr) == (0, ""), line
+        if words[0] == "msbgen":  # in this process: what start-up costs is paid once
+            said = io.StringIO()
+            with redirect_stdout(io.StringIO()), redirect_stderr(said):
+                assert (main(words[1:]), said.getvalue()) == (0, ""), line
         else:
-            subprocess.run(["sh", "-c", line], cwd=few, check=True)
+            subprocess.run(["sh", "-c", line], check=True)
         tried.append(words)
-    verbs = {words[3] for words in tried if words[1] == "-m"}
+    verbs = {words[1] for words in tried if words[0] == "msbgen"}
     assert verbs == {"check", "generate", "bound", "evaluate", "plan", "platform"}
     assert (few / "bounds.csv").read_text().count("\n") == 3
     assert msbgen.read_profiles(few / "all.nc").sizes["context"] == 4560
