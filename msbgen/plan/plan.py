@@ -126,7 +126,9 @@ class Plan:
         if self.pays == len(self.runs):
             return ""
         spent = float(self.seconds[: self.pays].sum())
-        return f"more than the first {self.pays} contexts ({spent:.4g} s) hardly pay"
+        if self.pays == 1:
+            return f"the first context ({spent:.4g} s) pays; the others hardly do"
+        return f"the first {self.pays} contexts ({spent:.4g} s) pay; the others hardly do"
 
     def describe(self) -> str:
         """The plan in a few lines for a person."""

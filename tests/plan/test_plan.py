@@ -74,7 +74,12 @@ def test_measuring_pays_while_the_error_falls():
     assert plan(np.full(200, 1.0)).pays < 10
     assert plan(rows**-0.5).advice == ""
     few = plan(0.3 * rows**-1.0)
-    assert few.advice.startswith(f"more than the first {few.pays} contexts (")
+    assert few.advice == f"the first {few.pays} contexts ({few.pays} s) pay; the others hardly do"
+    one = Plan(
+        ("a",), rows[:2, None], rows[:2], np.array([1.0, 2.0]), np.array([1.0, 1.0, 1.0]), 0.1, True
+    )
+    assert one.pays == 1
+    assert one.advice == "the first context (1 s) pays; the others hardly do"
     assert few.advice in few.describe()
 
 
