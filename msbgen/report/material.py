@@ -84,8 +84,9 @@ class HeldOut:
     counters : xarray.Dataset
         ``score`` (method, context, counter) of `method` and bracketing, each counter by itself.
     halves : mapping of metric to float
-        Mean distance between two halves of the measured runs of a context: what no method can be
-        better than by much.  Empty where contexts have a single run.
+        Mean distance between two halves of the measured runs of a context.  Methods are beside the
+        mean of all runs, which is less noisy than those of halves, and may be better than this.
+        Empty where contexts have a single run.
     extrapolated : ndarray of bool, (n_contexts,)
         Outside the hull of what the model had seen.
     bounds : Bounds or Missing

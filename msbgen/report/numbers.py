@@ -62,7 +62,7 @@ def numbers_of(material: Material) -> dict[str, Any]:
         "source": material.source,
         "platform": str(measured.attrs.get("platform", "")),
         "origin": str(measured.attrs.get("source", "")),
-        "simulated": _is_simulated(measured),
+        "simulated": is_simulated(measured),
         "command": material.command,
         "seed": material.seed,
         "settings": dict(material.settings),
@@ -80,7 +80,7 @@ def _missing(part: Missing) -> dict[str, str]:
     return {"missing": part.why}
 
 
-def _is_simulated(measured: xr.Dataset) -> bool:
+def is_simulated(measured: xr.Dataset) -> bool:
     """Whether the file says that its platform is a simulated one."""
     told = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
     return any(re.search(r"\bsimulated\b", text, re.IGNORECASE) for text in told)
@@ -166,6 +166,7 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "how": held.how,
         "method": held.method,
         "contexts": len(table),
+        "outside": int(held.extrapolated.sum()),
         "compared": held.summary["n_contexts"],
         "undefined": held.summary["n_contexts_undefined"],
         "error": compared[held.method]["error"],
@@ -180,7 +181,11 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "counters": _counters(held),
         "scores": {name: dict(row) for name, row in methods.items()},
         "halves_scores": dict(held.halves),
-        "bounds": _missing(bounds) if isinstance(bounds, Missing) else _coverage(bounds, durations),
+        "bounds": (
+            _missing(bounds)
+            if isinstance(bounds, Missing)
+            else _coverage(bounds, durations, held.extrapolated)
+        ),
         "regions": _regions(held.truth, error, time, exceeded),
         "shown": [
             {
@@ -264,7 +269,7 @@ def _exceeded(bounds: Bounds, durations: Floats) -> Floats:
     return ((durations > bounds.duration[:, None]) & present).sum(axis=1) / present.sum(axis=1)
 
 
-def _coverage(bounds: Bounds, durations: Floats) -> dict[str, Any]:
+def _coverage(bounds: Bounds, durations: Floats, outside: NDArray[np.bool_]) -> dict[str, Any]:
     present = np.isfinite(durations)
     mean = np.nansum(durations, axis=1) / present.sum(axis=1)
     inside = (durations <= bounds.duration[:, None]) & present
@@ -279,7 +284,14 @@ def _coverage(bounds: Bounds, durations: Floats) -> dict[str, Any]:
         "coverage_high": high,
         "margin": float(np.median(bounds.duration / mean - 1)),
         "beyond": int(bounds.beyond.sum()),
+        "exceeded_among": _share_exceeded(inside[~outside], present[~outside]),
+        "exceeded_outside": _share_exceeded(inside[outside], present[outside]),
     }
+
+
+def _share_exceeded(inside: NDArray[np.bool_], present: NDArray[np.bool_]) -> float | None:
+    """Share of the runs of some contexts (n, n_runs) over their bounds; None without runs."""
+    return float(1 - inside.sum() / present.sum()) if present.any() else None
 
 
 def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[float, float]:
@@ -317,7 +329,7 @@ def _regions(
     regions = []
     for name in resource_names(truth):
         values = truth[name].values.astype(float)
-        for group in _thirds(np.unique(values)):
+        for group in thirds(np.unique(values)):
             inside = np.isin(values, group) & np.isfinite(error)
             if not inside.any():
                 continue
@@ -335,7 +347,7 @@ def _regions(
     return regions
 
 
-def _thirds(levels: Floats) -> Sequence[Floats]:
+def thirds(levels: Floats) -> Sequence[Floats]:
     """Levels in three groups; alone where there are three or fewer."""
     return np.array_split(levels, min(3, len(levels)))
 

@@ -217,6 +217,14 @@
     });
   }
 
+  // paper opens nothing: what is closed is printed, and closed again
+  let closed = [];
+  addEventListener("beforeprint", () => {
+    closed = [...document.querySelectorAll("details:not([open])")];
+    for (const part of closed) part.open = true;
+  });
+  addEventListener("afterprint", () => { for (const part of closed) part.open = false; });
+
   document.documentElement.classList.add("js");
   explorer.hidden = false;
   show();

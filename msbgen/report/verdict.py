@@ -32,9 +32,9 @@ def _error(number: Numbers) -> Sentence:
     parts = _lead(number)
     parts += [
         "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
-        "by ", number("held_out.error", "share"), " of the largest counts (95 % of the contexts "
-        "within ", number("held_out.tail.error.p95", "share"), ", the worst ",
-        number("held_out.tail.error.largest", "share"), ")",
+        "by ", number("held_out.error", "share"), " of the largest counts (95 % of ",
+        *_all(number), " contexts within ", number("held_out.tail.error.p95", "share"),
+        ", the worst ", number("held_out.tail.error.largest", "share"), ")",
     ]  # fmt: skip
     if baseline is not None:
         parts += [", where bracketing is off by ", number("held_out.baseline.error", "share")]
@@ -62,6 +62,13 @@ def _error(number: Numbers) -> Sentence:
     return (*parts, ".")
 
 
+def _all(number: Numbers) -> list[str | Figure]:
+    """All held-out contexts, where means leave some out."""
+    if not number.tree["held_out"]["undefined"]:
+        return ["the"]
+    return ["all ", number("held_out.contexts", "count")]
+
+
 def _lead(number: Numbers) -> list[str | Figure]:
     """What the errors come to: beside halves of the runs in all respects, then simple methods."""
     held = number.tree["held_out"]
@@ -72,13 +79,13 @@ def _lead(number: Numbers) -> list[str | Figure]:
         worst = max(good, key=lambda name: ratios[name])
         lead: list[str | Figure] = [
             f"In {_listed(good)} generated profiles are about as good as measuring again "
-            f"({'at most ' if len(good) > 1 else ''}",
-            number(f"held_out.over_halves.{worst}"),
-            " times as far off as halves of the runs are apart)",
+            f"(off by {'at most ' if len(good) > 1 else ''}",
+            number(f"held_out.over_halves.{worst}", "share"),
+            " of the distance between two halves of the runs)",
         ]
         for i, name in enumerate(bad):
-            lead += [", and " if i else ", but in ", f"{name} "]
-            lead += [number(f"held_out.over_halves.{name}"), " times as far off"]
+            lead += [", and in " if i else ", but in ", f"{name} off by "]
+            lead += [number(f"held_out.over_halves.{name}"), " times that"]
         return [*lead, ": "]
     if best is None:
         return []
@@ -102,6 +109,7 @@ def _bounds(number: Numbers) -> Sentence:
     else:
         lead = "Bounds on the duration fail too often: "
     return (
+        *_guesses(number),
         lead,
         number("held_out.bounds.coverage", "rate"),
         " of ",
@@ -116,6 +124,18 @@ def _bounds(number: Numbers) -> Sentence:
         number("held_out.bounds.margin", "share"),
         " of the mean run.",
     )
+
+
+def _guesses(number: Numbers) -> list[str | Figure]:
+    """That most of the bounds shown are guesses, which what holds elsewhere says little about."""
+    everywhere = number.tree["everywhere"]
+    if 2 * everywhere["bounds"].get("beyond", 0) <= everywhere["contexts"]:
+        return []
+    return [
+        number("everywhere.bounds.beyond", "count"), " of the ",
+        number("everywhere.contexts", "count"), " bounds shown are guesses, farther out than "
+        "anything tried: what follows says little about them. ",
+    ]  # fmt: skip
 
 
 def _care(number: Numbers) -> Sentence:

@@ -1,6 +1,7 @@
 """Every number of a report is the library's."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,19 @@ def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, mod
     assert measured["seconds"] == pytest.approx(task["duration"].values.sum())
     totals = task["instructions"].sum("time")
     assert measured["counters"][0]["most"] == pytest.approx(float(totals.max()))
+
+
+def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(material, numbers):
+    assert numbers["held_out"]["bounds"]["exceeded_outside"] is None  # all lie among it
+    held, durations = material.held_out, duration_array(material.held_out.truth)
+    outside = np.arange(len(durations)) % 3 == 0
+    short = np.where(outside, 0.0, np.inf)
+    bounds = replace(held.bounds, duration=short)
+    told = numbers_of(
+        replace(material, held_out=replace(held, bounds=bounds, extrapolated=outside))
+    )["held_out"]
+    assert told["outside"] == 4
+    assert (told["bounds"]["exceeded_among"], told["bounds"]["exceeded_outside"]) == (0.0, 1.0)
 
 
 def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, numbers):

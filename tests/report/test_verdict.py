@@ -26,8 +26,8 @@ def verdict(numbers, **changes):
 @pytest.mark.parametrize(
     ("error", "lead"),
     [(0.03, "In profile generated profiles are about as good as measuring again "
-            "(1.50 times as far off as halves of the runs are apart), but in "
-      "duration 1.80 times as far off, and spread 2.50 times as far off: "),
+            "(off by 150 % of the distance between two halves of the runs), but in duration off by "
+            "1.80 times that, and in spread off by 2.50 times that: "),
      (0.04, "Generated profiles are better than what simple methods give: "),
      (0.09, "Generated profiles are no better than what simple methods give: ")],
 )  # fmt: skip
@@ -56,7 +56,7 @@ def test_what_is_as_good_as_measuring_again_is_so_in_all_that_is_named(numbers):
     first = verdict(numbers, over_halves=ratios, best=best)[0]
     assert first.startswith(
         "In profile, duration and spread generated profiles are about as good as measuring again "
-        "(at most 1.30 times as far off as halves of the runs are apart): "
+        "(off by at most 130 % of the distance between two halves of the runs): "
     )
     assert "simple method" not in first
 
@@ -71,6 +71,21 @@ def test_bounds_are_beside_what_was_asked(numbers, coverage, high, lead):
     assert f"the runs of a context going together: 60 % to {100 * high:.0f} %), " in second
     assert f"Bounds on the duration {lead}{100 * coverage:.0f} % of 72" in second
     assert "95 % were asked for" in second
+
+
+@pytest.mark.parametrize(("guesses", "said"), [(8, False), (9, True)])
+def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesses, said):
+    assert numbers["everywhere"]["contexts"] == 16
+    bounds = numbers["everywhere"]["bounds"] | {"beyond": guesses}
+    everywhere = numbers["everywhere"] | {"bounds": bounds}
+    second = verdict(numbers | {"everywhere": everywhere})[1]
+    assert second.startswith("9 of the 16 bounds shown are guesses, farther out") == said
+    assert second.startswith("Bounds on the duration") != said
+
+
+def test_contexts_that_means_leave_out_are_said_to_be_in_the_tail(numbers):
+    assert "(95 % of the contexts within " in verdict(numbers)[0]
+    assert "(95 % of all 12 contexts within " in verdict(numbers, undefined=3)[0]
 
 
 def test_care_is_taken_where_it_is_worst(numbers):
