@@ -42,6 +42,8 @@ from msbgen.report.material import (
     Next,
     Spread,
 )
+from msbgen.report.numbers import is_simulated, thirds
+from msbgen.report.words import shortened, unit_of
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +65,7 @@ def gather_material(
     measured: xr.Dataset,
     *,
     source: str = "measured.nc",
+    path: str = "",
     truth: xr.Dataset | None = None,
     generated: Mapping[str, xr.Dataset] | None = None,
     leave_out: int | None = None,
@@ -81,6 +84,8 @@ def gather_material(
         Valid profiles of the task.
     source : str
         What the report calls them: the name of their file.
+    path : str
+        Where its commands find that file; `source` without.
     truth : xarray.Dataset, optional
         Measured runs of other contexts, to judge by; without it measured contexts are left out.
     generated : mapping of name to profile dataset, optional
@@ -142,7 +147,7 @@ def gather_material(
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    planned = _planned(model, source)
+    planned = _planned(model, path or source, is_simulated(measured))
     step()
     return Material(
         source=source,
@@ -280,12 +285,12 @@ def _evenly(n: int, count: int) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------- what next
 
 
-def _planned(model: ProfileModel, source: str) -> Next | Missing:
+def _planned(model: ProfileModel, path: str, simulated: bool) -> Next | Missing:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
     }
-    file = shlex.quote(source)
+    file = shlex.quote(path)
     try:
         plan = plan_contexts(model, _PLANNED, levels=levels)
     except ArgumentError as error:
@@ -307,7 +312,9 @@ def _planned(model: ProfileModel, source: str) -> Next | Missing:
         plan.advice,
         (
             f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",
-            f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",
+            "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc"
+            if simulated
+            else f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",
         ),
     )
 
@@ -340,9 +347,10 @@ def _warnings(
             f"they lie outside what was measured."
         )
     if not isinstance(everywhere.bounds, Missing) and everywhere.bounds.beyond.any():
+        guesses = everywhere.bounds.beyond
         yield (
-            f"{int(everywhere.bounds.beyond.sum()):,} bounds are guesses: nothing that was left "
-            f"out to calibrate them lay as far from the rest."
+            f"{int(guesses.sum()):,} of {len(guesses):,} bounds are guesses: nothing that was left "
+            f"out to calibrate them lay as far from the rest{_most_of(profiles, guesses)}."
         )
     if isinstance(held_out, HeldOut) and held_out.extrapolated.any():
         yield (
@@ -351,6 +359,26 @@ def _warnings(
         )
     if isinstance(convergence, Convergence) and not convergence.status.startswith("converged"):
         yield f"The bridge did not converge: {convergence.status}; raise epsilon."
+
+
+def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
+    """By which levels of a resource marked contexts (n,) are the most frequent, in words."""
+    found = []
+    for name in resource_names(profiles):
+        values = profiles[name].values.astype(float)
+        groups = thirds(np.unique(values))
+        for group in groups if len(groups) > 1 else ():
+            inside = np.isin(values, group)
+            found.append((float(marked[inside].mean()), name, group, inside))
+    share, name, group, inside = max(found, key=lambda one: one[0], default=(0.0, "", [], []))
+    if share <= marked.mean():
+        return ""
+    units = unit_of(str(profiles[name].attrs.get("units", "1")))
+    span = f"{group[0]:.10g}" + (f" to {group[-1]:.10g}" if len(group) > 1 else "")
+    return (
+        f"; most at {shortened(name)} {span}{units}, {int(marked[inside].sum()):,} of "
+        f"{int(np.sum(inside)):,} there"
+    )
 
 
 def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:

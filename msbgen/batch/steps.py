@@ -66,6 +66,7 @@ def report(job: Job) -> Found:
     material = gather_material(
         job.measured(),
         source=job.task.measured.name,
+        path=str(job.task.measured),
         truth=job.truth() if job.task.truth is not None else None,
         leave_out=settings.leave_out or None,
         contexts=None if settings.contexts == "all" else job.contexts(),

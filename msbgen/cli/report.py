@@ -73,6 +73,7 @@ def run(options: argparse.Namespace) -> None:
         material = gather.gather_material(
             measured,
             source=options.measured.name,
+            path=str(options.measured),
             truth=truth,
             generated={path.name: store.read_profiles(path) for path in options.generated},
             leave_out=options.leave_out,
@@ -88,15 +89,14 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What makes this report, without where its files lie: equal inputs make equal pages."""
-    words = ["msbgen", "report", options.measured.name]
+    """What makes this report again where this one was made."""
+    words = ["msbgen", "report", str(options.measured)]
     if options.truth:
-        words += ["--truth", options.truth.name]
+        words += ["--truth", str(options.truth)]
     for path in options.generated:
-        words += ["--generated", path.name]
+        words += ["--generated", str(path)]
     if options.leave_out:
         words += ["--leave-out", str(options.leave_out)]
     if options.contexts:
-        is_file = shared.is_file(options.contexts)
-        words += ["--contexts", Path(options.contexts).name if is_file else options.contexts]
-    return shlex.join([*words, "--seed", str(options.seed), "-o", "report.html"])
+        words += ["--contexts", str(options.contexts)]
+    return shlex.join([*words, "--seed", str(options.seed), "-o", str(options.out)])

@@ -43,6 +43,26 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
     assert gathered.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
 
 
+def test_commands_find_the_file_and_fit_its_platform(model):
+    path = "a b/task.nc"
+    real, simulated = (gather._planned(model, path, is_so) for is_so in (False, True))
+    assert real.commands == (
+        "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
+        "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
+    )
+    assert simulated.commands == (
+        real.commands[0],
+        "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc",
+    )
+
+
+def test_guesses_are_told_by_the_levels_where_most_are(gathered):
+    profiles = gathered.everywhere.profiles
+    highest = profiles["frequency"].values == 2.5  # alone in its third of four levels
+    assert gather._most_of(profiles, highest) == "; most at frequency 2.5\u00a0GHz, 4 of 4 there"
+    assert gather._most_of(profiles, np.ones(len(highest), dtype=bool)) == ""
+
+
 def test_the_bridge_is_solved_to_its_tolerance(model, gathered):
     convergence = gathered.convergence
     assert convergence.status.startswith("converged")

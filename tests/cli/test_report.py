@@ -28,7 +28,7 @@ def test_a_report_and_its_numbers_are_written(files, msbgen, tmp_path):
     assert done.stdout.splitlines() == [*numbers["verdict"], "written: r.html, r.json"]
     assert numbers["everywhere"]["context"] == [[5.0, 1.6], [2.5, 1.9]]
     assert numbers["command"] == (
-        "msbgen report task.nc --truth truth.nc --contexts wanted.csv --seed 0 -o report.html"
+        "msbgen report task.nc --truth truth.nc --contexts wanted.csv --seed 0 -o r.html"
     )
     assert msbgen(*with_truth, "-o", "r.html").returncode == 2  # exists
 
