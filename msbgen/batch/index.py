@@ -29,13 +29,29 @@ _HEAD = """<!DOCTYPE html>
 <style>
 body { font: 1rem/1.5 system-ui, sans-serif; margin: 1rem auto; max-width: 70rem; padding: 0 1rem;
   color: #1b1b1b; background: #fff }
-div { overflow-x: auto }
 table { border-collapse: collapse; width: 100% }
 caption { text-align: left; padding: .5rem 0 }
-th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #8888;
-  vertical-align: top; overflow-wrap: anywhere }
-td:nth-child(n+3):nth-child(-n+6) { text-align: right; white-space: nowrap }
+th, td { text-align: left }
+[scope=row], td:nth-child(2) { overflow-wrap: anywhere }
 a { color: #0b4f9c }
+@media (min-width: 60rem) {
+  th, td { padding: .25rem .6rem; border-bottom: 1px solid #8888; vertical-align: top }
+  [scope=row] { min-width: 8rem }
+  td:nth-child(2) { min-width: 12rem }
+  tr > :nth-child(n+3) { white-space: nowrap }
+  tr > :nth-child(n+3):nth-child(-n+6) { text-align: right }
+}
+/* where columns have no room a task is a block of lines */
+@media (max-width: 59.99rem) {
+  thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden }
+  table, caption, tbody, tr, [scope=row], td { display: block }
+  tr { padding: .5rem 0; border-bottom: 1px solid #8888 }
+  td:empty { display: none }
+  td:nth-child(3)::before { content: "Error " }
+  td:nth-child(4)::before { content: "Baseline " }
+  td:nth-child(5)::before { content: "CPU time " }
+  td:nth-child(6)::before { content: "Size " }
+}
 @media (prefers-color-scheme: dark) {
   body { color: #eee; background: #161616 }
   a { color: #8fc1ff }
@@ -64,15 +80,15 @@ def write_index(out: Path, courses: Sequence[Course]) -> None:
     done = sum(course.is_complete for course in courses)
     lines = [
         _HEAD,
-        f"<p>{len(courses)} tasks: {done} complete, {failed} with failures. Failed tasks come "
-        f"first, then the largest errors.</p>\n",
-        '<div role="region" aria-label="Tasks" tabindex="0">\n<table>\n',
+        f"<p>{len(courses)} {'task' if len(courses) == 1 else 'tasks'}: {done} complete, "
+        f"{failed} with failures. Failed tasks come first, then the largest errors.</p>\n",
+        "<table>\n",
         "<caption>Error: distance of generated from measured profiles in contexts held out (scaled "
         "nDTW); baseline: that of bracketing interpolation.</caption>\n<thead><tr>",
         *(f'<th scope="col">{name}</th>' for name in _COLUMNS),
         "</tr></thead>\n<tbody>\n",
         *(_row(course) for course in sorted(courses, key=_place)),
-        "</tbody>\n</table>\n</div>\n</main>\n</body>\n</html>\n",
+        "</tbody>\n</table>\n</main>\n</body>\n</html>\n",
     ]
     with replace_file(out / NAME, overwrite=True) as partial:
         partial.write_text("".join(lines), encoding="utf-8", errors="backslashreplace")
