@@ -20,6 +20,11 @@ from msbgen.errors import ArgumentError
 DONE, FAILED, LOST = "done", "failed", "lost"
 VERSION = 1
 NAME = "manifest.jsonl"
+# How options that are off, and on, are typed.
+_TYPED = {
+    "zarr": ("with --format netcdf", "with --format zarr"),
+    "models": ("without --models", "with --models"),
+}
 
 _UNIT: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("task", "unit", "settings", "version", "host", "error"), str),
@@ -45,7 +50,7 @@ FORM = Form("batch", VERSION, "a batch", "msbgen batch", "running a batch", _is_
 
 
 def open_manifest(
-    out: Path, tasks: Sequence[Task], options: dict[str, Any], *, resume: bool
+    out: Path, tasks: Sequence[Task], options: dict[str, bool], *, resume: bool
 ) -> Journal:
     """Begin the manifest of a batch, or go on with that of one that was begun.
 
@@ -54,8 +59,8 @@ def open_manifest(
     out : Path
         Folder of the batch, which is made.
     tasks : sequence of Task
-    options : dict
-        What beyond the tasks' settings forms the results.
+    options : dict of str to bool
+        What beyond the tasks' settings forms the results: "zarr" and "models".
     resume : bool
 
     Raises
@@ -89,7 +94,7 @@ def open_manifest(
     return journal
 
 
-def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, Any]) -> None:
+def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, bool]) -> None:
     """See that a manifest goes on as it was begun; begin it if it was not."""
     now = version("msbgen")
     if not journal.records:
@@ -105,8 +110,8 @@ def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, Any]) -> 
     for key, value in options.items():
         if first["options"].get(key) != value:
             raise ArgumentError(
-                f"{journal.path}: was begun with {key} {first['options'].get(key)!r}, not "
-                f"{value!r}; say so again, or name another folder."
+                f"{journal.path}: was begun {_TYPED[key][not value]}, not {_TYPED[key][value]}; "
+                f"say so again, or name another folder."
             )
     wanted = {task.name: task.digest for task in tasks}
     begun: dict[str, dict[str, Any]] = {}

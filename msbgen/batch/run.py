@@ -18,7 +18,7 @@ from msbgen.batch.carry import Orders, Step, Unit, said_of
 from msbgen.batch.course import Course
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Facts, Job
-from msbgen.batch.manifest import DONE, LOST, open_manifest, unit_record
+from msbgen.batch.manifest import LOST, open_manifest, unit_record
 from msbgen.batch.pool import ClusterError, HerePool, Pool
 from msbgen.batch.tasks import Task
 from msbgen.data.journal import Journal, Record
@@ -74,11 +74,10 @@ class Batch:
 
     def describe(self) -> str:
         """How many tasks are complete."""
-        done = sum(course.is_complete for course in self.courses)
-        return (
-            f"{done} of {len(self.courses)} tasks are complete; {self.carried_out} units were "
-            f"carried out"
-        )
+        done, n = sum(course.is_complete for course in self.courses), len(self.courses)
+        tasks = "task is" if n == 1 else "tasks are"
+        units = "unit was" if self.carried_out == 1 else "units were"
+        return f"{done} of {n} {tasks} complete; {self.carried_out} {units} carried out"
 
     def complete(self) -> None:
         """Raise :class:`IncompleteError` where something failed."""
@@ -156,9 +155,11 @@ def run_batch(
             finally:
                 pool.close()
                 jobs.forget_files()
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):  # what ended the batch is said, whatever becomes of the index
             write_index(out, courses)
+        if not isinstance(error, Exception):  # those have a sentence of their own
+            _log.warning("%s: what is done is kept; go on with --resume.", out)
         raise
     finally:
         journal.close()
@@ -264,8 +265,6 @@ class _Run:
         found = fields.get("facts") or unit.facts  # a fit finds its inputs, others are told them
         own = {"input": found.get("input", unit.facts.get("input", "")), **fields}
         record = unit_record(task, unit.name, str(fields["outcome"]), own)
-        if record["outcome"] != DONE:
-            _log.warning("%s, %s: %s", task.name, unit.name, record["error"])
         self._journal.append(record)
         self._by_task[task.name].end(record)
         self._carried_out += 1

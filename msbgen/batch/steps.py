@@ -17,7 +17,13 @@ from msbgen.batch.material import gather_material
 from msbgen.bounds.model import calibrate_model
 from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
-from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
+from msbgen.errors import MeasurementError
+from msbgen.evaluate.scores import (
+    leave_contexts_out,
+    score_methods,
+    seen_to_their_end,
+    summarise,
+)
 from msbgen.plan.plan import plan_contexts
 from msbgen.report.page import write_report
 
@@ -26,8 +32,16 @@ _BRACKETING = "bracketing"
 
 def bound(job: Job) -> Found:
     """Bounds of the contexts that the task wants, ``bounds.nc``."""
+    miscoverage = job.task.settings.miscoverage
     calibrated = calibrate_model(job.model(), job.measured())
-    bounds = calibrated.bounds(job.contexts(), job.task.settings.miscoverage)
+    try:
+        calibrated.calibration.check(miscoverage)
+    except MeasurementError as error:
+        raise MeasurementError(
+            f"{error} In a TOML of tasks, say 'miscoverage' of that or more, or 'steps' without "
+            f"bound, and name another folder."
+        ) from None
+    bounds = calibrated.bounds(job.contexts(), miscoverage)
     save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
     return Found(["bounds.nc"])
 
@@ -39,9 +53,8 @@ def evaluate(job: Job) -> Found:
     if job.task.truth is not None:
         scores = score_methods(measured, job.truth(), names)
     else:
-        size = settings.leave_out or -(-measured.sizes["context"] // 5)
         rng = np.random.default_rng(settings.seed)
-        scores = leave_contexts_out(measured, size, names, rng=rng)
+        scores = leave_contexts_out(measured, _left_out(job), names, rng=rng)
     summary = summarise(scores)
     save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
     write_json(summary, job.folder / "scores.json", overwrite=True)
@@ -50,6 +63,12 @@ def evaluate(job: Job) -> Found:
     if _BRACKETING in means:
         figures[BASELINE] = means[_BRACKETING]["ndtw_scaled"]
     return Found(["scores.nc", "scores.json"], figures)
+
+
+def _left_out(job: Job) -> int:
+    """Measured contexts that scores and the report leave out at a time; 0 where there is one."""
+    n = len(seen_to_their_end(job.measured()))
+    return job.task.settings.leave_out or min(-(-n // 5), n - 1)
 
 
 def plan(job: Job) -> Found:
@@ -68,7 +87,7 @@ def report(job: Job) -> Found:
         source=job.task.measured.name,
         path=str(job.task.measured),
         truth=job.truth() if job.task.truth is not None else None,
-        leave_out=settings.leave_out or None,
+        leave_out=None if job.task.truth is not None else _left_out(job) or None,
         contexts=None if settings.contexts == "all" else job.contexts(),
         model=job.model(),
         seed=settings.seed,

@@ -52,7 +52,7 @@ class Settings:
     miscoverage : float
         Of the bounds.
     leave_out : int
-        Contexts that are left out at a time to score methods where there is no truth; 0 for a
+        Contexts that scores and the report leave out at a time where there is no truth; 0 for a
         fifth of them.
     methods : tuple of str
         That are scored.
@@ -87,8 +87,6 @@ class Task:
     name : str
         Of its folder in the output, too.
     measured : Path
-    inputs : tuple of Path
-        Everything that is read: `measured`, then the truth and a file of contexts, if any.
     truth : Path or None
         Measured profiles of other contexts, that methods are scored against.
     settings : Settings
@@ -101,7 +99,7 @@ class Task:
 
     @property
     def inputs(self) -> tuple[Path, ...]:
-        """See the class."""
+        """Everything that is read: `measured`, then the truth and a file of contexts, if any."""
         contexts = Path(self.settings.contexts)
         listed = None if is_rule(self.settings.contexts) else contexts
         return tuple(path for path in (self.measured, self.truth, listed) if path)
@@ -167,6 +165,11 @@ def _of_folder(folder: Path, settings: Settings) -> list[Task]:
 
 
 def _of_toml(path: Path, base: Settings) -> list[Task]:
+    if path.suffix == ".nc" and path.is_file():
+        raise ProfileError(
+            f"{path.name}: is a profile file; a TOML file of tasks, or a folder of profile files, "
+            f"is wanted."
+        )
     path, content = toml.read_toml(path)
     toml.check_keys(content, ("defaults", "task"), ("task",), path.name)
     defaults = content.get("defaults", {})
@@ -205,6 +208,8 @@ def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str
 def _value(key: str, value: Any, default: Any, where: str) -> Any:
     """A value of the type that its default has."""
     if isinstance(default, tuple):
+        if key == "steps" and value == "all":
+            return ("all",)
         if isinstance(value, list) and all(isinstance(one, str) for one in value):
             return tuple(value)
         wanted = "a list of names"

@@ -77,6 +77,7 @@ def test_failed_tasks_come_first_then_the_worst(tmp_path):
 def test_ten_thousand_rows_are_less_than_five_megabytes(tmp_path):
     one = course(tmp_path, "a task with a name of some length", 0.02, files=["report.html"])
     write_index(tmp_path, [one])
+    assert "<p>1 task: 1 complete, 0 with failures." in (tmp_path / "index.html").read_text()
     empty = tmp_path / "empty"
     empty.mkdir()
     write_index(empty, [])

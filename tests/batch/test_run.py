@@ -105,7 +105,9 @@ def test_a_damaged_input_among_good_ones(source, undisturbed, tmp_path):
     resumed(tmp_path / "in", out, undisturbed)
 
 
-def test_half_a_line_of_the_manifest_is_done_again(source, undisturbed, tmp_path, monkeypatch):
+def test_half_a_line_of_the_manifest_is_done_again(
+    source, undisturbed, tmp_path, monkeypatch, caplog
+):
     """The process ends while it writes a line: what that told of is done again, nothing else."""
     write = os.write
     for nth in (0, 1, 4, 7, 12):
@@ -117,10 +119,13 @@ def test_half_a_line_of_the_manifest_is_done_again(source, undisturbed, tmp_path
             write(handle, data[: len(data) // 2])
             raise KeyboardInterrupt
 
+        caplog.clear()
         with monkeypatch.context() as patch:
             patch.setattr("msbgen.data.journal.os.write", half)
             with pytest.raises(KeyboardInterrupt):
                 batch(source, out)
+        # interrupted within the first line, nothing is begun yet
+        assert ("go on with --resume" in caplog.text) == (nth > 0)
         assert not (out / "manifest.jsonl").read_bytes().endswith(b"\n")
         assert len(done(out)) == max(nth - 1, 0)
         resumed(source, out, undisturbed)
@@ -161,7 +166,7 @@ def test_other_settings_need_another_folder(source, tmp_path):
         ArgumentError, match=r"task 't0' was begun with kinds .* and samples 2, not 10; put that"
     ):
         batch(source, out, resume=True, settings=Settings(kinds=("mean",), preset="paper"))
-    with pytest.raises(ArgumentError, match="was begun with models False, not True"):
+    with pytest.raises(ArgumentError, match="was begun without --models, not with --models"):
         batch(source, out, resume=True, models=True)
     manifest = out / "manifest.jsonl"
     manifest.write_text(manifest.read_text().replace('"msbgen": "', '"msbgen": "9.', 1))

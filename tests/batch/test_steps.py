@@ -13,6 +13,7 @@ from msbgen.batch.job import Job
 from msbgen.batch.tasks import Settings, Task
 from msbgen.bounds.model import calibrate_model
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
+from msbgen.errors import MeasurementError
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts
@@ -40,6 +41,30 @@ def test_bounds_are_those_of_the_calibrated_model(job):
     measured = job.measured()
     wanted = calibrate_model(fit_profiles(measured), measured).bounds(job.contexts(), 0.3)
     xr.testing.assert_identical(load_netcdf(job.folder / "bounds.nc"), wanted)
+
+
+def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
+    task = Task("t0", job.task.measured, settings=Settings(kinds=()))
+    said = r"support 0\.1429\. In a TOML of tasks, say 'miscoverage' of that or more, or 'steps'"
+    with pytest.raises(MeasurementError, match=said):
+        steps.bound(Job(task, job.out))
+
+
+@pytest.mark.parametrize(("wanted", "size"), [(0, 2), (3, 3)])
+def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, wanted, size):
+    task = Task("t0", job.task.measured, settings=Settings(kinds=(), leave_out=wanted))
+    asked = []
+    monkeypatch.setattr(steps, "write_report", lambda *_, **__: [])
+    monkeypatch.setattr(
+        steps, "gather_material", lambda *_, leave_out, **__: asked.append(leave_out)
+    )
+    monkeypatch.setattr(steps, "leave_contexts_out", lambda _, size, *__, rng: asked.append(size))
+    monkeypatch.setattr(steps, "save_netcdf", lambda *_, **__: None)
+    scores = {"methods": {name: {"ndtw_scaled": 0.0} for name in task.settings.methods}}
+    monkeypatch.setattr(steps, "summarise", lambda _: scores)
+    steps.report(Job(task, job.out))
+    steps.evaluate(Job(task, job.out))
+    assert asked == [size, size]
 
 
 def test_scores_are_of_contexts_left_out_or_of_the_truth(job):

@@ -74,6 +74,7 @@ WRONG = {
     ONE + "seed = -1\n": "'seed' is -1; a whole number from 0",
     ONE + "seed = true\n": "'seed' is 'True'; a whole number",
     ONE + "samples = 0\n": "'samples' is 0",
+    ONE + 'steps = "bound"\n': "'steps' is 'bound'; a list of names",
     ONE + "kinds = 3\n": "'kinds' is '3'; a list of names",
     ONE + 'kinds = ["best"]\n': "'kinds' holds 'best'; max_likelihood, mean, sample",
     ONE + 'kinds = ["mean", "mean"]\n': "names a kind twice",
@@ -108,6 +109,16 @@ def test_names_of_many_letters_are_fine(folder):
     for name in ("<script>", 'a"b', "مهمة", "x" * 200):
         task = written(folder, ONE + f"name = '{name}'\n")
         assert [t.name for t in read_tasks(task)] == [name]
+
+
+def test_every_step_may_be_asked_for_in_a_word(folder):
+    (task,) = read_tasks(written(folder, ONE + 'steps = "all"\n'))
+    assert task.digest == Task("a", folder / "a.nc").digest
+
+
+def test_a_profile_file_is_no_file_of_tasks(folder):
+    with pytest.raises(ProfileError, match=r"a.nc: is a profile file; a TOML file of tasks, or a"):
+        read_tasks(folder / "a.nc")
 
 
 def test_an_empty_folder_holds_no_task(tmp_path):
