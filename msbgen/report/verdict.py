@@ -77,11 +77,12 @@ def _lead(number: Numbers) -> list[str | Figure]:
     bad = [name for name in ratios if name not in good]
     if "profile" in good:
         worst = max(good, key=lambda name: ratios[name])
+        beyond = ratios[worst] > 1
         lead: list[str | Figure] = [
             f"In {_listed(good)} generated profiles are about as good as measuring again "
             f"(off by {'at most ' if len(good) > 1 else ''}",
-            number(f"held_out.over_halves.{worst}", "share"),
-            " of the distance between two halves of the runs)",
+            number(f"held_out.over_halves.{worst}", "number" if beyond else "share"),
+            f" {'times' if beyond else 'of'} the distance between two halves of the runs)",
         ]
         for i, name in enumerate(bad):
             lead += [", and in " if i else ", but in ", f"{name} off by "]
@@ -122,8 +123,21 @@ def _bounds(number: Numbers) -> Sentence:
         number("held_out.bounds.wanted", "rate"),
         " were asked for, and half of the bounds lie within ",
         number("held_out.bounds.margin", "share"),
-        " of the mean run.",
+        " of the mean run",
+        *_outside(number),
+        ".",
     )
+
+
+def _outside(number: Numbers) -> list[str | Figure]:
+    """How often bounds fail outside of what was measured, and among it, where both are known."""
+    bounds = number.tree["held_out"]["bounds"]
+    if bounds["exceeded_outside"] is None or bounds["exceeded_among"] is None:
+        return []
+    return [
+        "; outside what was measured ", number("held_out.bounds.exceeded_outside", "rate"),
+        " of the runs took longer, among it ", number("held_out.bounds.exceeded_among", "rate"),
+    ]  # fmt: skip
 
 
 def _guesses(number: Numbers) -> list[str | Figure]:

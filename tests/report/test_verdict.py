@@ -26,8 +26,8 @@ def verdict(numbers, **changes):
 @pytest.mark.parametrize(
     ("error", "lead"),
     [(0.03, "In profile generated profiles are about as good as measuring again "
-            "(off by 150 % of the distance between two halves of the runs), but in duration off by "
-            "1.80 times that, and in spread off by 2.50 times that: "),
+            "(off by 1.50 times the distance between two halves of the runs), but in duration "
+            "off by 1.80 times that, and in spread off by 2.50 times that: "),
      (0.04, "Generated profiles are better than what simple methods give: "),
      (0.09, "Generated profiles are no better than what simple methods give: ")],
 )  # fmt: skip
@@ -56,9 +56,11 @@ def test_what_is_as_good_as_measuring_again_is_so_in_all_that_is_named(numbers):
     first = verdict(numbers, over_halves=ratios, best=best)[0]
     assert first.startswith(
         "In profile, duration and spread generated profiles are about as good as measuring again "
-        "(off by at most 130 % of the distance between two halves of the runs): "
+        "(off by at most 1.30 times the distance between two halves of the runs): "
     )
     assert "simple method" not in first
+    first = verdict(numbers, over_halves={"profile": 0.7}, best=best)[0]
+    assert "(off by 70 % of the distance between two halves of the runs): " in first
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,15 @@ def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesse
     second = verdict(numbers | {"everywhere": everywhere})[1]
     assert second.startswith("9 of the 16 bounds shown are guesses, farther out") == said
     assert second.startswith("Bounds on the duration") != said
+
+
+def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
+    assert "outside what was measured" not in verdict(numbers)[1]
+    bounds = numbers["held_out"]["bounds"]
+    bounds = bounds | {"exceeded_outside": 0.095, "exceeded_among": 0.039}
+    assert verdict(numbers, bounds=bounds)[1].endswith(
+        " of the mean run; outside what was measured 9.5 % of the runs took longer, among it 3.9 %."
+    )
 
 
 def test_contexts_that_means_leave_out_are_said_to_be_in_the_tail(numbers):
