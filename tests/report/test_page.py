@@ -337,3 +337,19 @@ def test_what_is_missing_stands_in_its_place(material, unpainted, tmp_path):
     bare = replace(bare, everywhere=replace(material.everywhere, bounds=none, spread=none))
     page, _ = write_report(tmp_path / "report.html", bare)
     assert page.read_text(encoding="utf-8").count("There is none of it.") >= 5
+
+
+@needs_browser
+@pytest.mark.parametrize("scripts", [True, False])
+def test_what_is_closed_is_printed(chromium, written, scripts):
+    with browsing.opened(chromium, written[0], scripts=scripts) as (page, _):
+        tables = page.locator("details table")
+        assert not tables.first.is_visible()
+        page.emulate_media(media="print")
+        assert all(tables.nth(i).bounding_box() for i in range(tables.count()))
+        if scripts:  # for browsers whose style sheets cannot open it
+            opened = []
+            for event in ("beforeprint", "afterprint"):
+                page.evaluate(f"dispatchEvent(new Event('{event}'))")
+                opened.append(page.locator("details[open]").count())
+            assert opened == [page.locator("details").count(), 0]
