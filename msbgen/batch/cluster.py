@@ -39,6 +39,8 @@ from msbgen.machine import load_library
 _START, _ANSWER, _END, _GONE, _AWAY, _GRACE = 120.0, 30.0, 15.0, 20.0, 20.0, 60.0
 # Times that a cluster of this machine is started before there is none.
 _STARTS = 3
+# What goes wrong in every start alike, and is told as it is.
+_MISTAKES = (TypeError, AttributeError, NameError, ImportError)
 # Between looks at whether the scheduler is there [s], and at how many workers it has.
 _LOOK, _COUNT = 0.5, 5.0
 # Units that are under way for each thread of the workers: one is carried out, one is at hand.
@@ -89,9 +91,11 @@ class DaskPool:
                         self._cluster = _within(_START, self._start_workers, problem)
                 self._client = _within(_START, self._connect, self._nobody)
                 return
-            except ClusterError:  # a worker that dies while it starts takes the cluster with it
+            except ClusterError as error:
                 self._end()
-                if not left:
+                if isinstance(error.__cause__, _MISTAKES):
+                    raise error.__cause__ from None
+                if not left:  # a worker that dies while it starts takes the cluster with it
                     raise
 
     def _start_workers(self) -> Any:
@@ -273,8 +277,9 @@ def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
     thread.join(seconds)
     if answer:
         return answer[0]
-    why = str(errors[0]) if errors else ""
-    raise ClusterError(f"{problem}{f' ({why[:300]})' if why else ''}") from None
+    cause = errors[0] if errors else None
+    why = str(cause) if cause else ""
+    raise ClusterError(f"{problem}{f' ({why[:300]})' if why else ''}") from cause
 
 
 def _hush() -> dict[str, int]:

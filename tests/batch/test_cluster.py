@@ -59,6 +59,19 @@ def test_an_interrupt_is_not_heard_by_workers(monkeypatch):
     assert not masked()
 
 
+def test_a_mistake_in_a_start_is_told_as_it_is_and_not_made_again(monkeypatch):
+    starts = []
+
+    def wrong(**given):
+        starts.append(given)
+        raise TypeError("no such argument")
+
+    monkeypatch.setattr(distributed, "LocalCluster", wrong)
+    with pytest.raises(TypeError, match="no such argument"):
+        DaskPool("local:1", Orders(contexts_of, {}))
+    assert len(starts) == 1
+
+
 def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     source, undisturbed, tmp_path, monkeypatch
 ):
