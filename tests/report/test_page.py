@@ -198,6 +198,15 @@ def test_a_simulated_platform_is_named_at_the_head(written, material, unpainted,
     assert "contexts of a <b>simulated</b> platform." in _head(page)
 
 
+def test_a_drawn_context_is_said_to_be_extrapolated(material, unpainted, tmp_path):
+    outside = np.arange(12) == material.held_out.shown[-1].row
+    held = replace(material.held_out, extrapolated=outside)
+    page, _ = write_report(tmp_path / "a.html", replace(material, held_out=held))
+    places = page.read_text(encoding="utf-8").split("<h3>")
+    said = [p.split(":")[0] for p in places if "Extrapolated: outside what the model had" in p]
+    assert said == [material.held_out.shown[-1].place.capitalize()]
+
+
 def _head(page):
     return page.read_text(encoding="utf-8").split("<nav")[0]
 
