@@ -8,7 +8,6 @@ keeps what was said of each run in the work folder; :func:`report` reads it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -309,18 +308,9 @@ ABLATIONS = (
 METHODS = (OURS, SCHEDULE, SHEET, *TABULAR, *NETWORKS)
 
 
-# Networks leave blocks of many sizes behind, which glibc would keep: 2.5 GB a job instead of 1.5.
-_GIVEN_BACK = {
-    "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": "262144",
-    "MALLOC_TRIM_THRESHOLD_": "262144",
-}
-
-
 def run(work: Path, seeds: Sequence[int] = SEEDS, processes: int = 2) -> None:
     """All jobs that are not done yet, some at a time, and the report."""
     all_kinds(work, processes)  # once for all
-    os.environ.update(_GIVEN_BACK)  # of the processes that the pool starts
     jobs = [(seed, part) for part in JOBS for seed in (seeds if part not in ONCE else [0])]
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         for done in pool.map(job, *zip(*jobs), [work] * len(jobs)):
