@@ -33,6 +33,8 @@ _NO_TRACE = np.empty((0, 0, 3))
 _AROUND = 0.15
 # Orders of the tasks that schedules are averages over.
 _ORDERS = 4
+# Share of its full power that a core that stalls draws, before anything is known.
+_STALLED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +190,9 @@ class Board:
 
     @cached_property
     def joules(self) -> tuple[Floats, Floats, Floats]:
-        """Joules of a run's core while it works, while it waits if it drew as much, of misses."""
+        """Joules of a run's core while it works, of the core while it waits, of misses."""
         working, waiting, power, miss, _ = self._tables
-        return power * working, power * waiting, miss
+        return power * working, _STALLED * power * waiting, miss
 
     @cached_property
     def clusters(self) -> Floats:
@@ -215,6 +217,12 @@ class Board:
         """Base power, ambient, resistance, time constant, cap and hysteresis, (6,)."""
         names = ("base_power", "ambient", "resistance", "time_constant", "cap", "hysteresis")
         return np.array([getattr(self.device, name) for name in names])
+
+    @cached_property
+    def arrays(self) -> Arrays:
+        """What schedules by the sheet take: seconds and joules of runs, clusters, cooling."""
+        core, stall, miss = self.joules
+        return self.pace, core + stall + miss, self.clusters, self.cooling
 
     def rows(self, contexts: ArrayLike) -> Indices:
         """Contexts as the kernel takes them, (m, 1 + 2 n_clusters).

@@ -39,8 +39,6 @@ Floats = NDArray[np.float64]
 
 # Standard deviations of what runs and factors are off by, in logarithms.
 _NOISE, _PRIOR = 0.05, 0.3
-# Share of its full power that a core that stalls draws, before anything is known.
-_STALLED = 0.5
 # Errors of a logarithm beyond this count by their size, not by their square.
 _FAR = 0.08
 # Steps of Gauss-Newton; what factors are moved by, up and down, to see what they do: schedules jump
@@ -80,7 +78,7 @@ class Factors:
         (working, waiting), (core, stall, miss) = board.paces, board.joules
         # a slower core works longer; what waits for memory takes as long as before
         pace = wide * working + waiting
-        joules = cycles * wide * core + _STALLED * stalls * stall + misses * miss
+        joules = cycles * wide * core + stalls * stall + misses * miss
         clusters = board.clusters.copy()
         clusters[SWIFTNESS] /= own[:, None]
         clusters[DISPATCH] *= dispatch

@@ -583,8 +583,7 @@ def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
 
 def _check_unit(runs: Runs, board: Board) -> None:
     """Refuse times in another unit, which energies in another hide from who looks at powers."""
-    sheet = Factors.none(len(board.device.clusters)).applied(board)
-    off = float(np.exp(np.median(runs.log[:, 0] - runs.estimates(sheet)[:, 0])))
+    off = float(np.exp(np.median(runs.log[:, 0] - runs.estimates(board.arrays)[:, 0])))
     if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
         raise MeasurementError(
             f"runs of '{board.device.name}' take {off:.1g} times what its sheet and the profiles "

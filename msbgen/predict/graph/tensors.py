@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from msbgen.data.graphs.schema import EDGE_TYPES, edges_of
 from msbgen.predict.graph._kernels import CLUSTER, END, RANK, START, SWIFTNESS
 from msbgen.predict.graph.boards import Board, Indices, Prepared, placements, prepare_graph
-from msbgen.predict.graph.factors import Factors
 from msbgen.predict.graph.features import Shape
 from msbgen.predict.graph.network import Batch
 
@@ -183,15 +182,11 @@ class Scene:
             n=1,
         )
 
-    @cached_property
-    def _arrays(self):
-        return Factors.none(len(self.board.device.clusters)).applied(self.board)
-
     def _placed(
         self, row: Indices, temperature: float, active: NDArray[np.bool_]
     ) -> tuple[Indices, Floats]:
         """Core of each task by a list schedule, and the share of the time that it takes."""
-        trace = placements(self.graph, self._arrays, row, temperature)
+        trace = placements(self.graph, self.board.arrays, row, temperature)
         free = np.where(active, 0.0, np.inf)
         placed = np.empty(len(trace), dtype=np.int64)
         for task in np.argsort(trace[:, START], kind="stable"):

@@ -54,10 +54,11 @@ def test_factors_multiply_what_they_are_named_for(board):
     graph = prepare_graph(layered("abcd", 1), board.kinds)
     rows = board.rows([[2, 2.0, 0, 1.0, 8, 800]])
     start = np.array([25.0])
-    plain = estimate(graph, Factors.none(2).applied(board), rows, start)[0]
+    plain = estimate(graph, board.arrays, rows, start)[0]
+    assert np.array_equal(plain, estimate(graph, Factors.none(2).applied(board), rows, start)[0])
     twice = Factors(np.log([2.0, 9.0, 2.0, 1, 1, 1, 1]))  # cluster 1 is not given
     busy = prepare_graph(make_graph(["busy"] * 2, [1.0, 2.0], [(0, 1)]), board.kinds)
-    alone = estimate(busy, Factors.none(2).applied(board), rows, start)[0, 0]
+    alone = estimate(busy, board.arrays, rows, start)[0, 0]
     assert estimate(busy, twice.applied(board), rows, start)[0, 0] == pytest.approx(2 * alone)
     # half as fast a core waits for memory as long as before: 0.1 / 2 and 80 * 0.6 / 800 s
     stream = prepare_graph(make_graph(["stream"], [1.0], []), board.kinds)
@@ -76,7 +77,7 @@ def test_energy_is_the_integral_of_power_and_warms(kinds):
     for resistance in (1e-6, 2.0):
         board = Board(device_of(resistance=resistance), kinds)
         rows = board.rows([[2, 2.0, 2, 1.0, 8, 800]])
-        found.append(estimate(graph, Factors.none(2).applied(board), rows, np.array([25.0]))[0])
+        found.append(estimate(graph, board.arrays, rows, np.array([25.0]))[0])
     cold, warm = found
     assert cold[:2] == pytest.approx(warm[:2])
     power = warm[1] / warm[0]

@@ -4,7 +4,7 @@ import pytest
 from msbgen.data.devices import device_contexts
 from msbgen.data.graphs.schema import make_graph
 from msbgen.predict.graph.boards import prepare_graph
-from msbgen.predict.graph.factors import Factors, estimate
+from msbgen.predict.graph.factors import estimate
 from msbgen.predict.graph.features import (
     SCHEDULED,
     SHAPE,
@@ -42,8 +42,7 @@ def test_brents_bound_is_one_above_the_truth_without_contention(board):
     prepared = prepare_graph(graph, board.kinds)
     rows = board.rows(device_contexts(board.device))
     start = np.full(len(rows), 25.0)
-    arrays = Factors.none(2).applied(board)
-    time = estimate(prepared, arrays, rows, start)[:, 0]
+    time = estimate(prepared, board.arrays, rows, start)[:, 0]
     names = columns(board.kinds)
     table = plain_features(Shape(prepared, board), rows, start)
     assert table.shape == (len(rows), len(names))
