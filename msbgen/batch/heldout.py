@@ -53,6 +53,11 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsO
     return bound
 
 
+def supported_rate(rates: Sequence[float], n_contexts: int) -> float:
+    """The first rate of bounds that so many contexts support; the last where none is."""
+    return next((rate for rate in rates if contexts_needed(rate) <= n_contexts), rates[-1])
+
+
 def judge(
     measured: xr.Dataset,
     truth: xr.Dataset,
@@ -146,7 +151,7 @@ def judge_left_out(
     size = size or math.ceil(n / parts)
     order = np.random.default_rng(seed).permutation(n)
     groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
-    rate = next((r for r in rates if contexts_needed(r) <= n - size), rates[-1])
+    rate = supported_rate(rates, n - size)
     models: list[ProfileModel] = []
     scores: list[xr.Dataset] = []
     counters: list[xr.Dataset] = []

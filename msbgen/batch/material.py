@@ -17,9 +17,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.batch.heldout import BoundsOf, bounds_of, check_leave_out, judge, judge_left_out
+from msbgen.batch.heldout import (
+    BoundsOf,
+    bounds_of,
+    check_leave_out,
+    judge,
+    judge_left_out,
+    supported_rate,
+)
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.conformal import contexts_needed
 from msbgen.data import quality
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
@@ -32,7 +38,7 @@ from msbgen.data.schema import (
 from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
-from msbgen.plan.plan import plan_contexts
+from msbgen.plan.plan import parse_budget, plan_contexts
 from msbgen.report.material import (
     Convergence,
     Everywhere,
@@ -43,20 +49,20 @@ from msbgen.report.material import (
     Spread,
 )
 from msbgen.report.numbers import is_simulated, thirds
-from msbgen.report.words import shortened, unit_of
+from msbgen.report.words import as_level, shortened, unit_of
 
 Floats = NDArray[np.float64]
 
-# Rates of bounds, the first that the measured contexts support.
-RATES = (0.05, 0.1, 0.2, 0.3, 0.5)
+# Rates of bounds that are taken where the contexts do not support the one that is asked for.
+_RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 # The most contexts that a page shows, and counts that it holds at twenty times, of a mean profile
 # and either edge of the band around it.
 _MOST_CONTEXTS, _MOST_COUNTS = 5_000, 600_000
 _FEWEST_TIMES = 20
 # Random runs of each context, whose spread is shown around its mean profile.
 _RUNS = 10
-# Parts that the contexts are left out in where nobody says how many, and contexts of a plan.
-_PARTS, _PLANNED = 4, 12
+# Parts that the contexts are left out in where nobody says how many.
+_PARTS = 4
 # What the page is made with, beside this package.
 _LIBRARIES = ("numpy", "scipy", "numba", "xarray", "matplotlib", "jinja2")
 
@@ -72,6 +78,8 @@ def gather_material(
     contexts: ArrayLike | None = None,
     model: ProfileModel | None = None,
     scores: xr.Dataset | None = None,
+    miscoverage: float = 0.05,
+    budget: str | int = 12,
     seed: int = 0,
     command: str = "",
     progress: OnProgress | None = None,
@@ -102,6 +110,11 @@ def gather_material(
     scores : xarray.Dataset, optional
         What :func:`msbgen.evaluate.scores.score_methods` said of `truth`, ``default/mean`` among
         the methods.
+    miscoverage : float
+        Share of runs in a new context that may take longer than its bound.  Where the contexts do
+        not support it, bounds are for the next larger of a few rates, and a warning says so.
+    budget : str or int
+        Of the plan, as :func:`msbgen.plan.plan.plan_contexts` takes it.
     seed : int
         Of the groups that are left out, and of the random profiles.
     command : str
@@ -120,7 +133,8 @@ def gather_material(
         As :func:`msbgen.generate.model.fit_profiles`, and of a truth, or of generated profiles,
         that do not belong to `measured`.
     ArgumentError
-        Contexts of the wrong form; a number to leave out that leaves nothing.
+        Contexts of the wrong form; a number to leave out that leaves nothing; a rate or a budget
+        that is none.
     """
     stages = iter(range(1, 7))
 
@@ -130,11 +144,12 @@ def gather_material(
 
     if truth is None:
         check_leave_out(leave_out, measured.sizes["context"])
+    parse_budget(budget)
+    rates = (miscoverage, *(rate for rate in _RATES if rate > miscoverage))
     model = model or fit_profiles(measured)
     wanted = None if contexts is None else model.checked(contexts)
     step()
-    rate = _rate(len(model.law.contexts))
-    calibrated = bounds_of(model, measured, rate)
+    calibrated = bounds_of(model, measured, supported_rate(rates, len(model.law.contexts)))
     step()
     convergence = _convergence(model)
     step()
@@ -143,16 +158,20 @@ def gather_material(
             measured, truth, model, calibrated, generated or {}, scores, seed
         )
     else:
-        held_out = judge_left_out(measured, leave_out, _PARTS, RATES, seed)
+        held_out = judge_left_out(measured, leave_out, _PARTS, rates, seed)
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    planned = _planned(model, path or source, is_simulated(measured))
+    planned = _planned(model, budget, path or source, is_simulated(measured))
     step()
+    warnings = [
+        *_warnings(measured, source, model, everywhere, held_out, convergence),
+        *_other_rates(miscoverage, everywhere, held_out),
+    ]
     return Material(
         source=source,
         measured=measured,
-        warnings=tuple(_warnings(measured, source, model, everywhere, held_out, convergence)),
+        warnings=tuple(warnings),
         held_out=held_out,
         everywhere=everywhere,
         convergence=convergence,
@@ -162,11 +181,6 @@ def gather_material(
         settings=asdict(model.law.settings),
         versions=_versions(),
     )
-
-
-def _rate(n_contexts: int) -> float:
-    """The smallest rate of bounds that so many contexts support; the largest where none is."""
-    return next((rate for rate in RATES if contexts_needed(rate) <= n_contexts), RATES[-1])
 
 
 def _convergence(model: ProfileModel) -> Convergence | Missing:
@@ -285,14 +299,14 @@ def _evenly(n: int, count: int) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------- what next
 
 
-def _planned(model: ProfileModel, path: str, simulated: bool) -> Next | Missing:
+def _planned(model: ProfileModel, budget: str | int, path: str, simulated: bool) -> Next | Missing:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
     }
     file = shlex.quote(path)
     try:
-        plan = plan_contexts(model, _PLANNED, levels=levels)
+        plan = plan_contexts(model, budget, levels=levels)
     except ArgumentError as error:
         return Missing(str(error))
     unlisted = [name for name, attrs in model.resources.items() if "levels" not in attrs]
@@ -311,7 +325,7 @@ def _planned(model: ProfileModel, path: str, simulated: bool) -> Next | Missing:
         plan.pays,
         plan.advice,
         (
-            f"msbgen plan {file} --budget {_PLANNED}{said} -o next.csv",
+            f"msbgen plan {file} --budget {shlex.quote(str(budget))}{said} -o next.csv",
             "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc"
             if simulated
             else f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",
@@ -359,6 +373,30 @@ def _warnings(
         )
     if isinstance(convergence, Convergence) and not convergence.status.startswith("converged"):
         yield f"The bridge did not converge: {convergence.status}; raise epsilon."
+
+
+def _other_rates(
+    miscoverage: float, everywhere: Everywhere, held_out: HeldOut | Missing
+) -> Iterator[str]:
+    """That bounds are for another rate than the one asked for, where contexts do not support it."""
+    asked = miscoverage
+    if not isinstance(everywhere.bounds, Missing) and everywhere.bounds.miscoverage > asked:
+        asked = everywhere.bounds.miscoverage
+        yield (
+            f"Bounds are for a miscoverage of {_percent(asked)}, not of {_percent(miscoverage)}: "
+            f"too few contexts were measured for that."
+        )
+    if not isinstance(held_out, HeldOut) or isinstance(held_out.bounds, Missing):
+        return
+    if held_out.bounds.miscoverage > asked:
+        yield (
+            f"Bounds are judged at a miscoverage of {_percent(held_out.bounds.miscoverage)}, not "
+            f"of {_percent(asked)}: too few contexts are left for that where some are held out."
+        )
+
+
+def _percent(rate: float) -> str:
+    return f"{as_level(100 * rate)}\u00a0%"
 
 
 def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:

@@ -73,8 +73,7 @@ def _left_out(job: Job) -> int:
 
 def plan(job: Job) -> Found:
     """Contexts to measure next, ``plan.csv``."""
-    budget = job.task.settings.budget
-    planned = plan_contexts(job.model(), int(budget) if budget.isdigit() else budget)
+    planned = plan_contexts(job.model(), job.task.settings.budget)
     planned.write(job.folder / "plan.csv", overwrite=True)
     return Found(["plan.csv"])
 
@@ -90,6 +89,8 @@ def report(job: Job) -> Found:
         leave_out=None if job.task.truth is not None else _left_out(job) or None,
         contexts=None if settings.contexts == "all" else job.contexts(),
         model=job.model(),
+        miscoverage=settings.miscoverage,
+        budget=settings.budget,
         seed=settings.seed,
     )
     return Found(

@@ -9,6 +9,9 @@ from pathlib import Path
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
+# Rate of the bounds, and contexts of the plan.
+_MISCOVERAGE, _BUDGET = 0.05, 12
+
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
@@ -35,6 +38,21 @@ def add(verbs: Verbs) -> None:
         help="judge this generated file (with --truth; others, if it is repeated, are scored)",
     )
     shared.add_contexts(verb, "the platform, where the file lists levels (all)", required=False)
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        default=_MISCOVERAGE,
+        metavar="A",
+        help="share of runs in a new context that may take longer than its bound (%(default)s)",
+    )
+    verb.add_argument(
+        "--budget",
+        type=shared.budget,
+        default=_BUDGET,
+        metavar="TIME|N",
+        help="of the plan: measuring time, as 120s, 5min or 1h, or a number of contexts "
+        "(%(default)s)",
+    )
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -78,6 +96,8 @@ def run(options: argparse.Namespace) -> None:
             generated={path.name: store.read_profiles(path) for path in options.generated},
             leave_out=options.leave_out,
             contexts=wanted,
+            miscoverage=options.miscoverage,
+            budget=options.budget,
             seed=options.seed,
             command=_command(options),
             progress=step,
@@ -99,4 +119,8 @@ def _command(options: argparse.Namespace) -> str:
         words += ["--leave-out", str(options.leave_out)]
     if options.contexts:
         words += ["--contexts", str(options.contexts)]
+    if options.miscoverage != _MISCOVERAGE:
+        words += ["--miscoverage", str(options.miscoverage)]
+    if options.budget != _BUDGET:
+        words += ["--budget", str(options.budget)]
     return shlex.join([*words, "--seed", str(options.seed), "-o", str(options.out)])

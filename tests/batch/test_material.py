@@ -1,9 +1,11 @@
 """Everything of a task, gathered: equal to what each part of the library says by itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from batches import GRID, small_task
+from batches import BETWEEN, GRID, small_task
 from msbgen.batch import material as gather
 from msbgen.batch.material import gather_material, thinned
 from msbgen.data.schema import context_table
@@ -45,7 +47,7 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
 
 def test_commands_find_the_file_and_fit_its_platform(model):
     path = "a b/task.nc"
-    real, simulated = (gather._planned(model, path, is_so) for is_so in (False, True))
+    real, simulated = (gather._planned(model, 12, path, is_so) for is_so in (False, True))
     assert real.commands == (
         "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
         "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
@@ -54,6 +56,28 @@ def test_commands_find_the_file_and_fit_its_platform(model):
         real.commands[0],
         "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc",
     )
+
+
+def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
+    known = {"truth": unseen, "model": model, "scores": gathered.held_out.scores}
+    found = gather_material(task, **known, contexts=GRID[:3], miscoverage=0.2, budget="2s")
+    for bounds, contexts in ((found.everywhere.bounds, GRID[:3]), (found.held_out.bounds, BETWEEN)):
+        np.testing.assert_array_equal(bounds.duration, model.duration_bound(contexts, 0.2))
+        assert bounds.miscoverage == 0.2
+    np.testing.assert_array_equal(found.next.contexts, plan_contexts(model, "2s").contexts)
+    assert found.next.commands[0] == "msbgen plan measured.nc --budget 2s -o next.csv"
+    assert not any("miscoverage" in warning for warning in found.warnings)
+
+
+def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, gathered):
+    held, bounds = gathered.held_out, gathered.everywhere.bounds
+    larger = replace(held, bounds=replace(held.bounds, miscoverage=0.1))
+    assert [*gather._other_rates(0.05, gathered.everywhere, held)] == []
+    (said,) = gather._other_rates(0.05, gathered.everywhere, larger)
+    assert said.startswith("Bounds are judged at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
+    everywhere = replace(gathered.everywhere, bounds=replace(bounds, miscoverage=0.1))
+    (said,) = gather._other_rates(0.025, everywhere, larger)
+    assert said.startswith("Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few")
 
 
 def test_guesses_are_told_by_the_levels_where_most_are(gathered):
@@ -93,6 +117,8 @@ def test_what_makes_no_report_is_refused(task, model):
         gather_material(task, model=model, leave_out=25)
     with pytest.raises(ArgumentError, match="rows × 2 columns"):
         gather_material(task, model=model, contexts=[[1.0]])
+    with pytest.raises(ArgumentError, match="budget is 'much'"):
+        gather_material(task, model=model, budget="much")
 
 
 def test_large_platforms_are_thinned_and_it_is_said(task, unseen, model, gathered, monkeypatch):

@@ -52,12 +52,16 @@ def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
 
 @pytest.mark.parametrize(("wanted", "size"), [(0, 2), (3, 3)])
 def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, wanted, size):
-    task = Task("t0", job.task.measured, settings=Settings(kinds=(), leave_out=wanted))
+    settings = Settings(kinds=(), leave_out=wanted, miscoverage=0.2, budget="30s")
+    task = Task("t0", job.task.measured, settings=settings)
     asked = []
+
+    def gathered(_, leave_out, miscoverage, budget, **__):
+        asked.append(leave_out)
+        assert (miscoverage, budget) == (0.2, "30s")
+
     monkeypatch.setattr(steps, "write_report", lambda *_, **__: [])
-    monkeypatch.setattr(
-        steps, "gather_material", lambda *_, leave_out, **__: asked.append(leave_out)
-    )
+    monkeypatch.setattr(steps, "gather_material", gathered)
     monkeypatch.setattr(steps, "leave_contexts_out", lambda _, size, *__, rng: asked.append(size))
     monkeypatch.setattr(steps, "save_netcdf", lambda *_, **__: None)
     scores = {"methods": {name: {"ndtw_scaled": 0.0} for name in task.settings.methods}}

@@ -38,10 +38,13 @@ def test_generated_files_are_judged(files, msbgen, tmp_path):
     assert done.returncode == 0, done.stderr
     done = msbgen(
         "report", "task.nc", "--truth", "truth.nc", "--generated", "all.nc",
-        "--contexts", "grid:2x2", "-o", "r.html",
+        "--contexts", "grid:2x2", "--miscoverage", 0.2, "--budget", "2s", "-o", "r.html",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     numbers = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    assert numbers["held_out"]["bounds"]["miscoverage"] == 0.2
+    assert numbers["next"]["commands"][0] == "msbgen plan task.nc --budget 2s -o next.csv"
+    assert " --miscoverage 0.2 --budget 2s --seed 0 " in numbers["command"]
     assert numbers["held_out"]["method"] == "all.nc"
 
 
