@@ -46,7 +46,15 @@ def _is_record(record: Any) -> bool:
     )
 
 
-FORM = Form("batch", VERSION, "a batch", "msbgen batch", "running a batch", _is_record)
+FORM = Form(
+    "batch",
+    VERSION,
+    "a batch",
+    "msbgen batch",
+    "running a batch",
+    "remove that line, and --resume makes up for it",
+    _is_record,
+)
 
 
 def open_manifest(

@@ -38,6 +38,8 @@ class Form:
         The command that writes them, as "msbgen measure".
     at_work : str
         What a process does that has one open, as "measuring".
+    without_copy : str
+        What to do about a line that is damaged, where there is no copy.
     is_record : callable
         Whether a line's value holds all that is relied upon.
     """
@@ -47,6 +49,7 @@ class Form:
     of: str
     verb: str
     at_work: str
+    without_copy: str
     is_record: Callable[[Any], bool]
 
     @property
@@ -159,7 +162,11 @@ def _read(path: Path, form: Form) -> tuple[list[Record], int]:
         except (ValueError, RecursionError):  # bytes that are no text are no JSON either
             record = {}
         if not form.is_record(record):
-            raise ProfileError(f"{path}: line {number} is no record of {form.of}; restore a copy.")
+            # without the first line nothing says what the others are of
+            instead = form.without_copy if number > 1 else "begin again elsewhere"
+            raise ProfileError(
+                f"{path}: line {number} is no record of {form.of}; restore a copy, or {instead}."
+            )
         records.append(_shared(record))
     if (
         not records

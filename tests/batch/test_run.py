@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -12,7 +13,7 @@ from msbgen.batch.job import identify
 from msbgen.batch.run import IncompleteError, run_batch
 from msbgen.batch.tasks import Settings, Task, read_tasks
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ArgumentError
+from msbgen.errors import ArgumentError, ProfileError
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,27 @@ def test_half_a_line_of_the_manifest_is_done_again(
         assert not (out / "manifest.jsonl").read_bytes().endswith(b"\n")
         assert len(done(out)) == max(nth - 1, 0)
         resumed(source, out, undisturbed)
+
+
+@pytest.mark.parametrize("unit", ["fit", "generate/mean/0", "join/sample", "note"])
+def test_a_damaged_line_is_removed_as_its_message_says(source, undisturbed, tmp_path, unit):
+    out = tmp_path / "out"
+    shutil.copytree(undisturbed, out)
+    manifest = out / "manifest.jsonl"
+    whole = manifest.read_text().splitlines(keepends=True)
+    (number,) = (
+        i for i, r in enumerate(lines(out)) if (r.get("task"), r.get("unit")) == ("t0", unit)
+    )
+    manifest.write_text("".join([*whole[:number], "garbled\n", *whole[number + 1 :]]))
+    said = f"line {number + 1} is no record of a batch; restore a copy, or remove that line, "
+    with pytest.raises(ProfileError, match=said):
+        batch(source, out, resume=True)
+    manifest.write_text("".join([*whole[:number], *whole[number + 1 :]]))
+    assert batch(source, out, resume=True).failures == []
+    assert results(out) == results(undisturbed)
+    again = done(out)[len(whole) - 2 :]
+    assert (f"t0/{unit}" in again) != unit.startswith("generate")  # blocks are joined already
+    assert all(one.startswith("t0/") for one in again)
 
 
 def test_what_is_missing_or_was_changed_is_made_again(source, undisturbed, tmp_path):

@@ -1,5 +1,7 @@
 """Journals of any form: lines are whole or not there, and of one process."""
 
+from dataclasses import replace
+
 import pytest
 
 from msbgen.data.journal import Form, Journal, read_journal
@@ -8,10 +10,10 @@ from sweeping import forked, status_of
 
 
 def is_record(record):
-    return isinstance(record, dict) and isinstance(record["event"], str)
+    return isinstance(record, dict) and isinstance(record.get("event"), str)
 
 
-FORM = Form("walk", 2, "a walk", "go", "walking", is_record)
+FORM = Form("walk", 2, "a walk", "go", "walking", "walk that step again", is_record)
 HEAD = {"event": "walk", "version": 2}
 STEPS = [{"event": "step", "to": i} for i in range(3)]
 
@@ -38,9 +40,21 @@ def test_half_a_line_is_cut_off_and_the_journal_goes_on(path):
         assert read_journal(path, FORM) == [*kept, {"event": "step", "to": "ü"}]
 
 
+@pytest.mark.parametrize(
+    ("number", "remedy"), [(0, "begin again elsewhere"), (2, "walk that step again")]
+)
+def test_a_damaged_line_is_named_with_what_to_do(path, number, remedy):
+    lines = path.read_text().splitlines(keepends=True)
+    lines[number] = "{}\n"
+    path.write_text("".join(lines))
+    said = f"j: line {number + 1} is no record of a walk; restore a copy, or {remedy}."
+    with pytest.raises(ProfileError, match=f"{said}$"):
+        read_journal(path, FORM)
+
+
 def test_other_forms_and_versions_are_no_such_journal(path):
     for head in ({**HEAD, "version": 1}, {**HEAD, "event": "run"}):
-        other = Form("run", 2, "a run", "go", "running", FORM.is_record)
+        other = replace(FORM, event="run", of="a run")
         with pytest.raises(ProfileError, match="is no journal of 'go'"):
             read_journal(path, other)
         path.write_text(f'{{"event": "{head["event"]}", "version": {head["version"]}}}\n')

@@ -84,5 +84,11 @@ def _is_a(kind: type, value: Any) -> bool:
 
 
 _FORM = journal.Form(
-    "sweep", VERSION, "a sweep", "msbgen measure", "measuring", is_record=_is_record
+    "sweep",
+    VERSION,
+    "a sweep",
+    "msbgen measure",
+    "measuring",
+    "remove that line if it tells of a run, and --resume makes up for it",
+    _is_record,
 )
