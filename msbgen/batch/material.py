@@ -326,9 +326,8 @@ def _planned(model: ProfileModel, budget: str | int, path: str, simulated: bool)
         plan.advice,
         (
             f"msbgen plan {file} --budget {shlex.quote(str(budget))}{said} -o next.csv",
-            "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc"
-            if simulated
-            else f"msbgen measure SPEC.toml --contexts next.csv --with {file} -o more.nc",
+            f"msbgen {'platform replay TRACE.nc' if simulated else 'measure SPEC.toml'} "
+            f"--contexts next.csv --with {file} -o more.nc",
         ),
     )
 

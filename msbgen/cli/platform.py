@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def add(verbs: Verbs) -> None:
@@ -31,6 +35,13 @@ def add(verbs: Verbs) -> None:
         metavar="TIME",
         help="sampling interval, as 10ms (%(default)s s)",
     )
+    replay.add_argument(
+        "--with",
+        dest="onto",
+        type=Path,
+        metavar="FIRST.nc",
+        help="replayed before, of the same trace: its runs are written, too",
+    )
     shared.add_seed(replay)
     shared.add_force(replay)
     record = shared.new_verb(
@@ -50,7 +61,8 @@ def add(verbs: Verbs) -> None:
 def run_replay(options: argparse.Namespace) -> None:
     """Replay a trace in the contexts wanted and write their profiles."""
     contexts_file = shared.contexts_file(options.contexts)
-    shared.check_files([options.trace, contexts_file], [options.out], force=options.force)
+    inputs = [options.trace, contexts_file, options.onto]
+    shared.check_files(inputs, [options.out], force=options.force)
 
     import numpy as np
 
@@ -70,9 +82,36 @@ def run_replay(options: argparse.Namespace) -> None:
         profiles = platform.replay(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
+    n, each = len(contexts), f"{runs.sum()} runs"
+    if options.onto:
+        profiles = _joined(store.read_profiles(options.onto), profiles, options)
+        n, each = profiles.sizes["context"], f"{int(profiles['duration'].count())} runs"
+    elif np.all(runs == runs[0]):
+        each = f"{runs[0]} runs each"
     store.write_profiles(profiles, options.out, overwrite=options.force)
-    each = f"{runs[0]} runs each" if np.all(runs == runs[0]) else f"{runs.sum()} runs"
-    shared.show(f"{options.out}: {len(contexts)} contexts, {each}")
+    shared.show(f"{options.out}: {n} contexts, {each}")
+
+
+def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> xr.Dataset:
+    """Runs replayed before and the new ones, none of them twice."""
+    import numpy as np
+
+    from msbgen.data import batches, schema
+
+    source = str(options.onto)
+    tasks = [str(part.attrs.get("task", "")) for part in (first, new)]
+    if tasks[0] != tasks[1]:  # names are free: nothing else tells whether it is one program
+        shared.say(f"warning: {source} calls its task '{tasks[0]}', the trace '{tasks[1]}'.")
+    resources = {name: new[name].attrs for name in schema.resource_names(new)}
+    batches.check_batch(first, resources, options.interval, source)
+    whole = batches.join_batches(first, new, source)
+    if (np.diff(np.sort(schema.duration_array(whole), axis=1), axis=1) == 0).any():
+        raise UsageError(
+            f"{source}: holds runs of seed {options.seed} in these contexts already; name another "
+            f"--seed."
+        )
+    seeds = dict.fromkeys(str(part.attrs["seed"]) for part in (first, new) if "seed" in part.attrs)
+    return whole.assign_attrs(seed=", ".join(seeds))
 
 
 def run_record(options: argparse.Namespace) -> None:

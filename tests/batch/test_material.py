@@ -54,7 +54,7 @@ def test_commands_find_the_file_and_fit_its_platform(model):
     )
     assert simulated.commands == (
         real.commands[0],
-        "msbgen platform replay TRACE.nc --contexts next.csv -o more.nc",
+        "msbgen platform replay TRACE.nc --contexts next.csv --with 'a b/task.nc' -o more.nc",
     )
 
 

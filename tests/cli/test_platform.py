@@ -34,6 +34,33 @@ def test_runs_are_those_of_a_plan_unless_they_are_given(tmp_path, msbgen):
     assert "b.nc: 2 contexts, 2 runs each" in given.stdout
 
 
+def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refused):
+    (tmp_path / "next.csv").write_text(
+        "cache_ways,bandwidth,frequency,runs\n10,700,2.3,1\n20,1400,1.2,2\n"
+    )
+    replaying = ["platform", "replay", OPENSSL]
+    assert msbgen(*replaying, "--contexts", "grid:1x1x1", "--runs", 2, "-o", "a.nc").returncode == 0
+    first = read_profiles(tmp_path / "a.nc")
+    more = ["--contexts", "next.csv", "--with", "a.nc", "-o"]
+    done = msbgen(*replaying, *more, "b.nc")
+    assert "b.nc: 3 contexts, 5 runs\n" in done.stdout, done.stderr
+    whole = read_profiles(tmp_path / "b.nc")
+    same = (context_table(whole) == context_table(first)).all(axis=1)
+    np.testing.assert_array_equal(
+        count_array(whole)[same][..., : first.sizes["time"], :], count_array(first)
+    )
+    assert whole.attrs["seed"] == "0"
+    again = ["--contexts", "next.csv", "--with", "b.nc", "-o", "c.nc"]
+    refused(2, "b.nc: holds runs of seed 0 in these contexts already", *replaying, *again)
+    done = msbgen(*replaying, *again, "--seed", 1)
+    assert "c.nc: 3 contexts, 8 runs\n" in done.stdout
+    assert "calls its task" not in done.stderr
+    assert read_profiles(tmp_path / "c.nc").attrs["seed"] == "0, 1"
+    said = "a.nc calls its task 'openssl PBKDF2 then AES over 33 MB', the trace 'gzip -6 of 5.5 MB'"
+    assert said in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr
+    refused(3, "is sampled every 0.01 s", *replaying, "--interval", "5ms", *more, "d.nc")
+
+
 REPLAY_ERRORS = [
     ("no.nc", "all", [], 3, "no.nc: no such file"),
     ("measured.nc", "all", [], 3, "measured.nc: "),

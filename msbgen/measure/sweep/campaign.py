@@ -8,13 +8,14 @@ from pathlib import Path
 
 import xarray as xr
 
+from msbgen.data.batches import check_batch, join_batches
 from msbgen.data.files import check_output
 from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
+from msbgen.errors import ProfileError
 from msbgen.machine import OnProgress
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
 from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.batches import check_batch, join_batches
 from msbgen.measure.clocks import describe_clocks
 from msbgen.measure.sweep.harvest import IncompleteError, harvest, left_out, resource_labels
 from msbgen.measure.sweep.means import actuators_of
@@ -107,6 +108,10 @@ def measure(
     runs = [record for record in records if record["event"] == "run"]
     dataset, warnings = harvest(spec, runs, recordings, labels, records[0])
     if before is not None:
-        dataset = join_batches(before, dataset, str(first))
+        try:
+            dataset = join_batches(before, dataset, str(first))
+        except ProfileError as error:
+            kept = "The new runs are kept: --resume without --with writes them."
+            raise ProfileError(f"{error} {kept}") from None
     write_profiles(dataset, out, overwrite=overwrite)
     return Measured(dataset, left_out(spec, runs), warnings)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
-from msbgen.data.store import read_profiles
+from msbgen.data.store import read_profiles, write_profiles
 from msbgen.errors import ProfileError
 from msbgen.measure.actuators.cgroup import CpuQuota
 from msbgen.measure.actuators.kernelfs import SystemFiles
@@ -33,6 +33,12 @@ def test_a_planned_second_batch_is_joined_to_the_first(tmp_path):
     head, *clocks = measured.describe()
     assert head == "3 contexts, 8 runs"
     assert any("task_clock" in line for line in clocks)
+    other = tmp_path / "other.nc"
+    write_profiles(both.rename(page_faults="other"), other)
+    again = {"resume": True, "overwrite": True, "files": kernel}
+    kept = r"is counted .* only; the same events are wanted\. The new runs are kept: --resume"
+    with pytest.raises(ProfileError, match=kept):
+        measure(planned, tmp_path / "both.nc", first=other, **again)
 
 
 def test_other_means_are_refused_before_anything_is_measured(tmp_path):

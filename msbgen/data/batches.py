@@ -1,4 +1,4 @@
-"""Two batches of runs of one program, measured by the same means, as one dataset."""
+"""Two batches of runs of one program, by the same means, as one dataset."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def check_batch(
         )
     for name, new in resources.items():
         for key in ("units", "mechanism"):
-            old = first[name].attrs.get(key)
-            if old != new[key]:
+            old, own = first[name].attrs.get(key), new.get(key)
+            if old != own:
                 raise ProfileError(
-                    f"{source}: the {key} of '{name}' is '{old}', here it is '{new[key]}'; one for "
-                    f"all runs is wanted: measure into another file."
+                    f"{source}: the {key} of '{name}' is '{old}', here it is '{own}'; one for "
+                    f"all runs is wanted: write another file."
                 )
     if "run" not in first.dims:
         raise ProfileError(f"{source}: holds no runs, but what was made of them; name runs.")
@@ -76,8 +76,7 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
     if odd:
         where = "there" if odd[0] in counter_names(first) else "in the new runs"
         raise ProfileError(
-            f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted. "
-            f"The new runs are kept: --resume without --with writes them."
+            f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted."
         )
     parts = [first, second]
     names = resource_names(second)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from msbgen.data.batches import check_batch, join_batches
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import make_profiles
 from msbgen.errors import ProfileError
-from msbgen.measure.batches import check_batch, join_batches
 
 LABEL = {"units": "percent", "levels": [10.0, 50.0, 100.0], "mechanism": "cgroup v1 quota"}
 
@@ -72,7 +72,7 @@ def test_a_variable_of_one_batch_is_missing_in_the_other():
 
 
 def test_other_events_are_refused_by_name():
-    with pytest.raises(ProfileError, match=r"first\.nc: 'c' is counted there only.*--resume"):
+    with pytest.raises(ProfileError, match=r"first\.nc: 'c' is counted there only; the same"):
         join_batches(batch({10: 1}, names=("a", "c")), batch({10: 1}, names=("a",)), "first.nc")
 
 
