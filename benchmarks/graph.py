@@ -224,13 +224,13 @@ def _told(
     bounded = set(table.device[held]) <= predictor.measured_.keys()
 
     def answer(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
+        alone = question.scheduled(rows, start)
         middle, low, high = (
-            question.interval(rows, MISCOVERAGE, start)
+            question.interval(rows, MISCOVERAGE, start, alone)
             if bounded
-            else [question.predict(rows, start)] * 3
+            else [question.predict(rows, start, alone)] * 3
         )
-        alone = scheduled(question, rows, start)
-        return np.stack([alone, *np.log([middle, low, high])], axis=1)
+        return np.log(np.stack([alone[:, :2], middle, low, high], axis=1))
 
     said = answers(data, predictor, held, answer)
     found = {f"{name}|{SCHEDULE}": said[:, 0], f"{name}|{OURS}": said[:, 1]}

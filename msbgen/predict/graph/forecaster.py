@@ -56,9 +56,9 @@ class GraphForecaster:
         planned = question.scheduled(rows, temperature)
         ended, peak = planned[:, 2], planned[:, 4]
         if self.miscoverage is None:
-            middle = upper = question.predict(rows, temperature)
+            middle = upper = question.predict(rows, temperature, planned)
         else:
-            middle, _, upper = question.interval(rows, self.miscoverage, temperature)
+            middle, _, upper = question.interval(rows, self.miscoverage, temperature, planned)
         time, energy = middle.T
         # kelvins that a watt more, from start to end, comes to
         warms = self.device.resistance * -np.expm1(-time / self.device.time_constant)

@@ -501,26 +501,30 @@ class Question:
 
     def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
         """What the schedule alone says, (m, 5); see :func:`.factors.estimate`."""
-        ranked = self.predictor.order == "heft"
-        return estimate(
-            self.graph, self.known.arrays, rows, self._start(rows, temperature), ranked=ranked
-        )
+        start, ranked = self._start(rows, temperature), self.predictor._ranked
+        return estimate(self.graph, self.known.arrays, rows, start, ranked=ranked)
 
-    def predict(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
-        """Time [s] and energy [J], (m, 2)."""
-        said = self.scheduled(rows, temperature)
+    def predict(
+        self, rows: Indices, temperature: ArrayLike | None = None, planned: Floats | None = None
+    ) -> Floats:
+        """Time [s] and energy [J], (m, 2); `planned` is what is :meth:`scheduled`, where known."""
+        said = self.scheduled(rows, temperature) if planned is None else planned
         if not any(residual.weight.any() for residual in self.predictor.residual_):
             return said[:, :2]
         features = self._features(rows, temperature, said)
         return said[:, :2] * np.exp(self.known.trust * self.predictor._correction(features))
 
     def interval(
-        self, rows: Indices, miscoverage: float = 0.05, temperature: ArrayLike | None = None
+        self,
+        rows: Indices,
+        miscoverage: float = 0.05,
+        temperature: ArrayLike | None = None,
+        planned: Floats | None = None,
     ) -> tuple[Floats, Floats, Floats]:
         """Prediction, lower and upper end of time [s] and energy [J], (m, 2) each."""
         predictor = self.predictor
         predictor.check_interval(self.known.board.device, miscoverage)
-        said = self.scheduled(rows, temperature)
+        said = self.scheduled(rows, temperature) if planned is None else planned
         features = self._features(rows, temperature, said)
         middle = said[:, :2] * np.exp(self.known.trust * predictor._correction(features))
         known = self.known.scores

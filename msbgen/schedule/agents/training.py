@@ -218,9 +218,7 @@ def through(
     if admitted[context]:  # the coolest, where none keeps the limits
         return action, context
     ranked = options_of(actions, agent, gate.world.observe(state))
-    means = [actions.context(option) for option in ranked]
-    first = int(np.argmax(admitted[means]))
-    return ranked[first], means[first]
+    return next((a, c) for a, c in zip(ranked, map(actions.context, ranked)) if admitted[c])
 
 
 def options_of(actions: Actions, agent: Agent, observation: Floats) -> Indices:
