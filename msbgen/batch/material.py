@@ -63,6 +63,8 @@ _FEWEST_TIMES = 20
 _RUNS = 10
 # Parts that the contexts are left out in where nobody says how many.
 _PARTS = 4
+# How a real machine measures more.
+_MEANS = "measure SPEC.toml"
 # What the page is made with, beside this package.
 _LIBRARIES = ("numpy", "scipy", "numba", "xarray", "matplotlib", "jinja2")
 
@@ -72,6 +74,7 @@ def gather_material(
     *,
     source: str = "measured.nc",
     path: str = "",
+    trace: str = "TRACE.nc",
     truth: xr.Dataset | None = None,
     generated: Mapping[str, xr.Dataset] | None = None,
     leave_out: int | None = None,
@@ -94,6 +97,8 @@ def gather_material(
         What the report calls them: the name of their file.
     path : str
         Where its commands find that file; `source` without.
+    trace : str
+        Where they find the trace that was replayed, of profiles of a simulated platform.
     truth : xarray.Dataset, optional
         Measured runs of other contexts, to judge by; without it measured contexts are left out.
     generated : mapping of name to profile dataset, optional
@@ -162,7 +167,8 @@ def gather_material(
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    planned = _planned(model, budget, path or source, is_simulated(measured))
+    means = f"platform replay {shlex.quote(trace)}" if is_simulated(measured) else _MEANS
+    planned = _planned(model, budget, path or source, means)
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
@@ -299,7 +305,7 @@ def _evenly(n: int, count: int) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------- what next
 
 
-def _planned(model: ProfileModel, budget: str | int, path: str, simulated: bool) -> Next | Missing:
+def _planned(model: ProfileModel, budget: str | int, path: str, means: str) -> Next | Missing:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
@@ -326,8 +332,7 @@ def _planned(model: ProfileModel, budget: str | int, path: str, simulated: bool)
         plan.advice,
         (
             f"msbgen plan {file} --budget {shlex.quote(str(budget))}{said} -o next.csv",
-            f"msbgen {'platform replay TRACE.nc' if simulated else 'measure SPEC.toml'} "
-            f"--contexts next.csv --with {file} -o more.nc",
+            f"msbgen {means} --contexts next.csv --with {file} -o more.nc",
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 # random, that are held back to score against, and runs of these.
 PLANNED, RUNS, HELD_BACK, TRUTH_RUNS = 125, 5, 100, 30
 
-_NAMES = ("generated.nc", "scores.json", "profiles.png", "report.html", "report.json")
+_NAMES = (
+    "measured.nc", "generated.nc", "scores.json", "profiles.png", "report.html", "report.json"
+)  # fmt: skip
 
 
 def add(verbs: Verbs) -> None:
@@ -29,7 +32,8 @@ def add(verbs: Verbs) -> None:
     shared.add_out(
         verb,
         "DIR",
-        "folder for generated.nc, scores.json, profiles.png and report.html (%(default)s)",
+        "folder for measured.nc, generated.nc, scores.json, profiles.png and report.html "
+        "(%(default)s)",
         default=Path("msbgen-demo"),
     )
     verb.add_argument("--task", default="zstd", help="one of the programs that ship (%(default)s)")
@@ -56,20 +60,23 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.generate import model as generate
     from msbgen.report import page, picture, table
 
+    trace = traces / f"{options.task}.nc"
     with Progress("measuring") as step:
-        train, truth = _measured_and_held_back(traces / f"{options.task}.nc", step)
+        train, truth = _measured_and_held_back(trace, step)
     unseen = schema.context_table(truth)
     shared.show(
         f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
         f"{len(unseen)} held back"
     )
+    options.out.mkdir(parents=True, exist_ok=True)
+    known = options.out / _NAMES[0]
+    store.write_profiles(train, known, overwrite=options.force)
     with Progress("fitting") as step:
         model = generate.fit_profiles(train, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:
         blocks = model.stream(every, kind="mean", progress=step)
-        options.out.mkdir(parents=True, exist_ok=True)
-        store.write_blocks(blocks, options.out / _NAMES[0], overwrite=options.force)
+        store.write_blocks(blocks, options.out / _NAMES[1], overwrite=options.force)
     shared.show(f"generated the mean profiles of all {len(every)} contexts of the platform\n")
 
     def fitted(kind: Kind) -> Method:
@@ -82,8 +89,8 @@ def run(options: argparse.Namespace) -> None:
     with Progress("scoring methods") as step:
         scores = evaluate.score_methods(train, truth, methods, progress=step)
     summary = evaluate.summarise(scores)
-    shared.write_json(summary, options.out / _NAMES[1], force=options.force)
-    written: list[str] = list(_NAMES[:2])
+    shared.write_json(summary, options.out / _NAMES[2], force=options.force)
+    written: list[str] = list(_NAMES[:3])
     if find_spec("matplotlib"):
         picture.plot_profiles(
             {
@@ -93,25 +100,29 @@ def run(options: argparse.Namespace) -> None:
             },
             truth,
             picture.two_far_contexts(train, truth),
-            options.out / _NAMES[2],
+            options.out / _NAMES[3],
             overwrite=options.force,
         )
-        written.append(_NAMES[2])
+        written.append(_NAMES[3])
     else:
         shared.say("no picture: matplotlib is not installed; install msbgen[plot].")
     if find_spec("matplotlib") and find_spec("jinja2"):
         with Progress("writing the report") as step:
             material = gather.gather_material(
                 train,
-                source=f"{options.task}.nc",
+                source=known.name,
+                path=str(known),
+                trace=str(trace),
                 truth=truth,
                 model=model,
                 scores=scores,
-                command=f"msbgen demo --task {options.task}",
+                command=shlex.join(
+                    ["msbgen", "demo", "--task", options.task, "-o", str(options.out)]
+                ),
                 progress=step,
             )
-            page.write_report(options.out / _NAMES[3], material, overwrite=options.force)
-        written += _NAMES[3:]
+            page.write_report(options.out / _NAMES[4], material, overwrite=options.force)
+        written += _NAMES[4:]
     else:
         shared.say("no report: jinja2 or matplotlib is not installed; install msbgen[report].")
     shared.show(table.score_table(summary))

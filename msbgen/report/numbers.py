@@ -81,9 +81,9 @@ def _missing(part: Missing) -> dict[str, str]:
 
 
 def is_simulated(measured: xr.Dataset) -> bool:
-    """Whether the file says that its platform is a simulated one."""
+    """Whether the file says that its platform is a simulated one, as replays call it virtual."""
     told = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
-    return any(re.search(r"\bsimulated\b", text, re.IGNORECASE) for text in told)
+    return any(re.search(r"\b(simulated|virtual platform)\b", text, re.IGNORECASE) for text in told)
 
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:

@@ -47,25 +47,25 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
 
 def test_commands_find_the_file_and_fit_its_platform(model):
     path = "a b/task.nc"
-    real, simulated = (gather._planned(model, 12, path, is_so) for is_so in (False, True))
-    assert real.commands == (
+    assert gather._planned(model, 12, path, gather._MEANS).commands == (
         "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
         "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
-    )
-    assert simulated.commands == (
-        real.commands[0],
-        "msbgen platform replay TRACE.nc --contexts next.csv --with 'a b/task.nc' -o more.nc",
     )
 
 
 def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
     known = {"truth": unseen, "model": model, "scores": gathered.held_out.scores}
-    found = gather_material(task, **known, contexts=GRID[:3], miscoverage=0.2, budget="2s")
+    task = task.assign_attrs(platform="simulated")
+    asked = {"contexts": GRID[:3], "miscoverage": 0.2, "budget": "2s", "trace": "a b.nc"}
+    found = gather_material(task, **known, **asked)
     for bounds, contexts in ((found.everywhere.bounds, GRID[:3]), (found.held_out.bounds, BETWEEN)):
         np.testing.assert_array_equal(bounds.duration, model.duration_bound(contexts, 0.2))
         assert bounds.miscoverage == 0.2
     np.testing.assert_array_equal(found.next.contexts, plan_contexts(model, "2s").contexts)
-    assert found.next.commands[0] == "msbgen plan measured.nc --budget 2s -o next.csv"
+    assert found.next.commands == (
+        "msbgen plan measured.nc --budget 2s -o next.csv",
+        "msbgen platform replay 'a b.nc' --contexts next.csv --with measured.nc -o more.nc",
+    )
     assert not any("miscoverage" in warning for warning in found.warnings)
 
 

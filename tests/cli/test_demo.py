@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shlex
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msb
         assert line.count("%)") == 4  # one improvement per metric
     files = {p.name: p.read_bytes() for p in (tmp_path / "out").iterdir()}
     assert files.keys() == {
+        "measured.nc",
         "generated.nc",
         "scores.json",
         "profiles.png",
@@ -38,6 +40,15 @@ def test_the_demo_prints_its_table_and_refuses_to_overwrite(small, tmp_path, msb
     }
     numbers = json.loads(files["report.json"])
     assert numbers["held_out"]["scores"] == json.loads(files["scores.json"])["methods"]
+    plan, replay = numbers["next"]["commands"]
+    assert plan == "msbgen plan out/measured.nc --budget 12 -o next.csv"
+    words = shlex.split(replay)
+    assert words[1:3] + words[4:] == shlex.split(
+        "platform replay --contexts next.csv --with out/measured.nc -o more.nc"
+    )
+    (tmp_path / "next.csv").write_text("cache_ways,bandwidth,frequency,runs\n11,630,1.7,1\n")
+    assert "more.nc: 28 contexts, 55 runs\n" in msbgen(*words[1:]).stdout  # as it stands there
+    assert numbers["command"] == "msbgen demo --task gzip -o out"
     assert files["profiles.png"].startswith(b"\x89PNG")
     generated = read_profiles(tmp_path / "out" / "generated.nc")
     np.testing.assert_array_equal(context_table(generated), platform_contexts("all"))
@@ -67,7 +78,9 @@ def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeyp
     assert done.returncode == 0, done.stderr
     assert "no picture: matplotlib is not installed; install msbgen[plot]" in done.stderr
     assert "no report: jinja2 or matplotlib is not installed; install msbgen[report]" in done.stderr
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"generated.nc", "scores.json"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "measured.nc", "generated.nc", "scores.json"
+    }  # fmt: skip
     assert "profiles.png" not in done.stdout
 
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from conftest import small_trace
 from msbgen.data.files import write_json
 from msbgen.data.schema import all_contexts, context_table, duration_array
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.evaluate.scores import score_halves, score_methods
 from msbgen.plan.plan import plan_contexts
+from msbgen.platform import replay
 from msbgen.report.material import Material, Missing
-from msbgen.report.numbers import interval_of, numbers_of, worst_region
+from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_region
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +102,12 @@ def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(material,
     )["held_out"]
     assert told["outside"] == 4
     assert (told["bounds"]["exceeded_among"], told["bounds"]["exceeded_outside"]) == (0.0, 1.0)
+
+
+def test_replays_are_of_a_simulated_platform(task):
+    profiles = replay(small_trace(20), [[20, 1400, 2.3]], runs=1)
+    assert is_simulated(profiles)
+    assert not is_simulated(task)
 
 
 def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, numbers):
