@@ -250,6 +250,22 @@ def test_the_page_reads_well(chromium, written, width):
 
 
 @needs_browser
+def test_darker_is_longer_in_every_look(chromium, written):
+    """A map, as its legend says, is read the same by day, by night and on paper."""
+    with browsing.opened(chromium, written[0]) as (page, _):
+        assert "the darker, the longer:" in page.text_content(".legend.shades")
+        for scheme, media in browsing.LOOKS:
+            page.emulate_media(media=media, color_scheme=scheme)
+            colours = page.evaluate(
+                "[...document.querySelectorAll('.key.shade')]"
+                ".map(e => getComputedStyle(e).backgroundColor.match(/\\d+/g).map(Number))"
+            )
+            luminance = np.array(colours)[:, :3] @ [0.2126, 0.7152, 0.0722]
+            assert len(luminance) == 9
+            assert np.all(np.diff(luminance) < 0)
+
+
+@needs_browser
 def test_hostile_names_do_no_harm(chromium, hostile):
     with browsing.opened(chromium, hostile[0], width=400) as (page, complaints):
         page.on("dialog", lambda dialog: complaints.append(dialog.message))
