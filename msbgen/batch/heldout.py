@@ -80,10 +80,7 @@ def judge(
     """
     files = {name: evaluate.looked_up(ds, name) for name, ds in generated.items()}
     if scores is None:
-        kinds = {}
-        for kind in ("mean", "max_likelihood", "sample"):
-            if kind == "mean" or _has_paths(model):
-                kinds[f"default/{kind}"] = _asks(model, kind)
+        (kinds,) = _kinds([model])
         scores = evaluate.score_methods(measured, truth, {**files, **kinds, **BASELINES})
     elif files:
         extra = evaluate.score_methods(measured, truth, files)
@@ -152,25 +149,23 @@ def judge_left_out(
     order = np.random.default_rng(seed).permutation(n)
     groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
     rate = supported_rate(rates, n - size)
-    models: list[ProfileModel] = []
     scores: list[xr.Dataset] = []
     counters: list[xr.Dataset] = []
     bounds: list[Bounds | Missing] = []
     outside = np.zeros(n, dtype=bool)
-    table = context_table(truth)
-    for group in groups:
-        others = np.setdiff1d(np.arange(measured.sizes["context"]), rows[group])
-        kept = measured.isel(context=others)
-        try:
-            models.append(fit_profiles(kept))
-        except MeasurementError as error:
-            return Missing(f"Contexts could not be left out: {error}")
-        methods = {MEAN: _asks(models[-1], "mean"), **BASELINES}
+    table, every = context_table(truth), np.arange(measured.sizes["context"])
+    known = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
+    try:
+        models = [fit_profiles(kept) for kept in known]
+    except MeasurementError as error:
+        return Missing(f"Contexts could not be left out: {error}")
+    for group, kept, model, kinds in zip(groups, known, models, _kinds(models)):
+        methods = {**kinds, **BASELINES}
         unseen = truth.isel(context=group)
         scores.append(evaluate.score_methods(kept, unseen, methods))
         two = {name: methods[name] for name in (MEAN, BASELINE)}
         counters.append(evaluate.score_counters(kept, unseen, two))
-        bounds.append(bounds_of(models[-1], kept, rate)(table[group]))
+        bounds.append(bounds_of(model, kept, rate)(table[group]))
         outside[group] = Hull.of(context_table(kept)).outside(table[group])
     place = np.argsort(np.concatenate(groups))
     together, by_counter = (
@@ -206,6 +201,13 @@ def check_leave_out(size: int | None, n: int) -> None:
 
 def _asks(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
     return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
+
+
+def _kinds(models: Sequence[ProfileModel]) -> list[dict[str, evaluate.Method]]:
+    """What each model generates, by name: those that follow a bridge where every one is solved."""
+    kinds: tuple[evaluate.Kind, ...] = ("mean", "max_likelihood", "sample")
+    kept = kinds if all(map(_has_paths, models)) else kinds[:1]
+    return [{f"default/{kind}": _asks(model, kind) for kind in kept} for model in models]
 
 
 def _has_paths(model: ProfileModel) -> bool:

@@ -1,9 +1,12 @@
 """The judgement of a report: on contexts that the judged model has not seen."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
 from batches import BETWEEN
+from msbgen.batch import heldout
 from msbgen.batch.heldout import bounds_of, judge, judge_left_out
 from msbgen.bounds.model import calibrate_model
 from msbgen.data.schema import context_table
@@ -62,17 +65,28 @@ def test_left_out_contexts_are_met_by_models_without_them(task):
     group = np.sort(order[:7])
     kept = task.isel(context=np.setdiff1d(np.arange(13), group))
     model = fit_profiles(kept)
-    scores = score_methods(
-        kept, task.isel(context=group), {"mean": lambda _, c: model.generate(c, kind="mean")}
-    )
-    own = held.scores["score"].sel({"method": "default/mean"}).isel(context=group)
-    np.testing.assert_allclose(own, scores["score"][0], rtol=1e-12)
+    kinds = {
+        f"default/{kind}": lambda _, c, kind=kind: model.generate(c, kind=kind, rng=0)
+        for kind in ("mean", "max_likelihood", "sample")
+    }
+    scores = score_methods(kept, task.isel(context=group), kinds)
+    own = held.scores["score"].sel({"method": list(kinds)}).isel(context=group)
+    np.testing.assert_allclose(own, scores["score"], rtol=1e-12)
+    assert held.summary == summarise(held.scores)
+    assert "energy_distance" in held.summary["methods"]["default/sample"]
     bound = calibrate_model(model, kept).duration_bound(context_table(task)[group], 0.2)
     np.testing.assert_allclose(held.bounds.duration[group], bound, rtol=1e-12)
     assert held.bounds.miscoverage == 0.2  # six contexts support no less
     assert held.how == "the 13 measured contexts, 7 left out at a time"
     np.testing.assert_array_equal(held.counters["method"], ["default/mean", "bracketing"])
     assert np.isfinite(held.counters["score"].sel({"method": "default/mean"})).all()
+
+
+def test_without_paths_everywhere_means_alone_are_judged(task, model, monkeypatch):
+    unsolved = copy(model)
+    monkeypatch.setattr(heldout, "_has_paths", lambda one: one is not unsolved)
+    assert [list(kinds) for kinds in heldout._kinds([model, unsolved])] == [["default/mean"]] * 2
+    assert len(heldout._kinds([model])[0]) == 3
 
 
 def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
