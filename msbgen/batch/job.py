@@ -52,15 +52,15 @@ class Job:
         Whether profiles become Zarr stores, or netCDF files.
     models : bool
         Whether the fitted model is kept.
-    block : int
-        Contexts of a block; 0 for a few seconds' worth.
+    block : int or None
+        Contexts of a block; a few seconds' worth where nothing is said.
     """
 
     task: Task
     out: Path
     zarr: bool = False
     models: bool = False
-    block: int = 0
+    block: int | None = None
 
     @property
     def folder(self) -> Path:

@@ -39,6 +39,7 @@ from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 from msbgen.plan.plan import parse_budget, plan_contexts
+from msbgen.report.maps import most_contexts
 from msbgen.report.material import (
     Convergence,
     Everywhere,
@@ -55,10 +56,6 @@ Floats = NDArray[np.float64]
 
 # Rates of bounds that are taken where the contexts do not support the one that is asked for.
 _RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-# The most contexts that a page shows, and counts that it holds at twenty times, of a mean profile
-# and either edge of the band around it.
-_MOST_CONTEXTS, _MOST_COUNTS = 5_000, 600_000
-_FEWEST_TIMES = 20
 # Random runs of each context, whose spread is shown around its mean profile.
 _RUNS = 10
 # Parts that the contexts are left out in where nobody says how many.
@@ -213,7 +210,7 @@ def _everywhere(
     calibrated: BoundsOf,
     seed: int,
 ) -> Everywhere:
-    most = min(_MOST_CONTEXTS, _MOST_COUNTS // (_FEWEST_TIMES * len(counter_names(measured))))
+    most = most_contexts(len(counter_names(measured)))
     notes = []
     if wanted is not None:
         table = wanted

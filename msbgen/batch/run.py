@@ -95,7 +95,7 @@ def run_batch(
     resume: bool = False,
     zarr: bool = False,
     models: bool = False,
-    block: int = 0,
+    block: int | None = None,
     progress: OnProgress | None = None,
 ) -> Batch:
     """Fit every task, generate its profiles, and carry out the steps that it wants.

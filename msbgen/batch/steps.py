@@ -6,6 +6,7 @@ names: the same bytes wherever, and however often, it is carried out.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,13 @@ def evaluate(job: Job) -> Found:
     if job.task.truth is not None:
         scores = score_methods(measured, job.truth(), names)
     else:
-        rng = np.random.default_rng(settings.seed)
-        scores = leave_contexts_out(measured, _left_out(job), names, rng=rng)
+        rng, size = np.random.default_rng(settings.seed), _left_out(job)
+        if size is None:
+            raise MeasurementError(
+                "One measured context cannot be left out: in a TOML of tasks, name a 'truth', or "
+                "'steps' without evaluate."
+            )
+        scores = leave_contexts_out(measured, size, names, rng=rng)
     summary = summarise(scores)
     save_netcdf(scores, job.folder / "scores.nc", overwrite=True)
     write_json(summary, job.folder / "scores.json", overwrite=True)
@@ -65,10 +71,10 @@ def evaluate(job: Job) -> Found:
     return Found(["scores.nc", "scores.json"], figures)
 
 
-def _left_out(job: Job) -> int:
-    """Measured contexts that scores and the report leave out at a time; 0 where there is one."""
+def _left_out(job: Job) -> int | None:
+    """Measured contexts that scores and the report leave out at a time; None where there is one."""
     n = len(seen_to_their_end(job.measured()))
-    return job.task.settings.leave_out or min(-(-n // 5), n - 1)
+    return None if n < 2 else job.task.settings.leave_out or math.ceil(n / 5)
 
 
 def plan(job: Job) -> Found:
@@ -86,7 +92,7 @@ def report(job: Job) -> Found:
         source=job.task.measured.name,
         path=str(job.task.measured),
         truth=job.truth() if job.task.truth is not None else None,
-        leave_out=None if job.task.truth is not None else _left_out(job) or None,
+        leave_out=None if job.task.truth is not None else _left_out(job),
         contexts=None if settings.contexts == "all" else job.contexts(),
         model=job.model(),
         miscoverage=settings.miscoverage,

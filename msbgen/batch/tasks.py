@@ -51,9 +51,9 @@ class Settings:
         Beyond generating: which of the steps that there are; "all" stands for every one.
     miscoverage : float
         Of the bounds.
-    leave_out : int
-        Contexts that scores and the report leave out at a time where there is no truth; 0 for a
-        fifth of them.
+    leave_out : int or None
+        Contexts that scores and the report leave out at a time where there is no truth; a fifth of
+        them where nothing is said.
     methods : tuple of str
         That are scored.
     budget : str
@@ -68,7 +68,7 @@ class Settings:
     seed: int = 0
     steps: tuple[str, ...] = ("all",)
     miscoverage: float = 0.05
-    leave_out: int = 0
+    leave_out: int | None = None
     methods: tuple[str, ...] = ("default/mean", "bracketing")
     budget: str = "10"
 
@@ -206,7 +206,7 @@ def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str
 
 
 def _value(key: str, value: Any, default: Any, where: str) -> Any:
-    """A value of the type that its default has."""
+    """A value of the type that its default has; whole where there is none."""
     if isinstance(default, tuple):
         if key == "steps" and value == "all":
             return ("all",)
@@ -215,7 +215,7 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
         wanted = "a list of names"
     elif isinstance(default, float):
         return toml.amount(value, key, where)
-    elif isinstance(default, int):
+    elif default is None or isinstance(default, int):
         if type(value) is int:
             return value
         wanted = "a whole number"
@@ -246,11 +246,11 @@ def _check(settings: Settings, where: str) -> None:
         )
     if len(set(settings.kinds)) < len(settings.kinds):
         raise ProfileError(f"{where}: 'kinds' names a kind twice; name it once.")
-    for key, least in (("samples", 1), ("seed", 0), ("leave_out", 0)):
-        if not least <= getattr(settings, key) < 2**63:
+    for key, least in (("samples", 1), ("seed", 0), ("leave_out", 1)):
+        value = getattr(settings, key)
+        if value is not None and not least <= value < 2**63:
             raise ProfileError(
-                f"{where}: '{key}' is {getattr(settings, key)}; a whole number from {least} on is "
-                f"wanted."
+                f"{where}: '{key}' is {value}; a whole number from {least} on is wanted."
             )
     if not 0 < settings.miscoverage < 1:
         raise ProfileError(

@@ -41,7 +41,6 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--block",
         type=shared.count,
-        default=0,
         metavar="N",
         help="contexts that are generated at a time; changes no result (a few seconds' worth)",
     )

@@ -241,10 +241,11 @@ def _spread(values: Floats) -> Floats:
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     """Runs that are one recording, taken twice."""
     duration = _durations(ds)
-    seen: set[tuple[float, ...]] = set()
+    seen: set[tuple[float | None, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
     for c, r in np.argwhere(np.isfinite(duration)):
-        key = (float(duration[c, r]), *np.nan_to_num(totals[c, r], nan=-1.0).tolist())
+        known = (None if np.isnan(total) else float(total) for total in totals[c, r])
+        key = (float(duration[c, r]), *known)
         again[c, r] = key in seen
         seen.add(key)
     breaches.of(0)(

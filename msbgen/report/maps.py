@@ -31,8 +31,9 @@ Indices = NDArray[np.int64]
 
 # Shades of a map, and points of a mean profile, at most.
 SHADES, _MOST_POINTS, _FEWEST_POINTS = 9, 100, 20
-# Counts that a page holds, a byte each, of a mean and the edges of the band around it.
-_MOST_COUNTS, _CURVES = 1_800_000, 3
+# Contexts that a page shows, and counts that it holds, a byte each, of a mean profile and the edges
+# of the band around it.
+_MOST_CONTEXTS, _MOST_COUNTS, _CURVES = 5_000, 1_800_000, 3
 # Contexts that fill less than this share of the product of their levels make no map.
 _SPARSE = 0.25
 
@@ -215,6 +216,11 @@ def embedded(
         "runs": numbers["random_runs"],
         "band": band,
     }
+
+
+def most_contexts(n_counters: int) -> int:
+    """The most contexts whose profiles a page has room for."""
+    return min(_MOST_CONTEXTS, _MOST_COUNTS // (_CURVES * _FEWEST_POINTS * n_counters))
 
 
 def _packed(counts: Floats, peak: Floats) -> str:

@@ -195,7 +195,7 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
             }
             for one in held.shown
         ],
-        "worst": np.argsort(-np.nan_to_num(error, nan=-1.0), kind="stable")[:10].tolist(),
+        "worst": np.argsort(-error, kind="stable")[:10].tolist(),
         "context": table.tolist(),
         "distance": apart.tolist(),
         "extrapolated": held.extrapolated.astype(int).tolist(),

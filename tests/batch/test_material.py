@@ -122,7 +122,7 @@ def test_what_makes_no_report_is_refused(task, model):
 
 
 def test_large_platforms_are_thinned_and_it_is_said(task, unseen, model, gathered, monkeypatch):
-    monkeypatch.setattr(gather, "_MOST_CONTEXTS", 6)
+    monkeypatch.setattr(gather, "most_contexts", lambda n_counters: 2 * n_counters)
     known = gathered.held_out.scores
     found = gather_material(task, truth=unseen, model=model, scores=known)
     assert found.everywhere.profiles.sizes["context"] == 6

@@ -50,7 +50,7 @@ def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
         steps.bound(Job(task, job.out))
 
 
-@pytest.mark.parametrize(("wanted", "size"), [(0, 2), (3, 3)])
+@pytest.mark.parametrize(("wanted", "size"), [(None, 2), (3, 3)])
 def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, wanted, size):
     settings = Settings(kinds=(), leave_out=wanted, miscoverage=0.2, budget="30s")
     task = Task("t0", job.task.measured, settings=settings)
@@ -69,6 +69,13 @@ def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, want
     steps.report(Job(task, job.out))
     steps.evaluate(Job(task, job.out))
     assert asked == [size, size]
+
+
+def test_a_single_context_has_no_scores_and_it_is_said_what_to_do(job, monkeypatch):
+    monkeypatch.setattr(steps, "seen_to_their_end", lambda measured: [0])
+    alone = Job(Task("t0", job.task.measured, settings=SETTINGS), job.out)
+    with pytest.raises(MeasurementError, match="name a 'truth', or 'steps' without evaluate"):
+        steps.evaluate(alone)
 
 
 def test_scores_are_of_contexts_left_out_or_of_the_truth(job):

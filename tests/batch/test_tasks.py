@@ -72,6 +72,8 @@ WRONG = {
     "[[task]]\n": "'measured' is missing",
     ONE + "sed = 3\n": "did you mean 'seed'",
     ONE + "seed = -1\n": "'seed' is -1; a whole number from 0",
+    ONE + "leave_out = 0\n": "'leave_out' is 0; a whole number from 1",
+    ONE + "leave_out = 2.5\n": "'leave_out' is '2.5'; a whole number is wanted",
     ONE + "seed = true\n": "'seed' is 'True'; a whole number",
     ONE + "samples = 0\n": "'samples' is 0",
     ONE + 'steps = "bound"\n': "'steps' is 'bound'; a list of names",
