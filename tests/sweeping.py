@@ -2,10 +2,7 @@
 
 import os
 import shutil
-import signal
-import sys
 import time
-import traceback
 from pathlib import Path
 
 import pytest
@@ -52,31 +49,6 @@ def spec(*command, **given):
     given = {"resources": (WAYS,), "task": "work", "runs": 2, "warmups": 0, "timeout": 20.0} | given
     events = ("task-clock", "page-faults")
     return Spec(command=command or WORK, **{"events": events, "interval": 0.005, **given})
-
-
-def forked(work):
-    """Run a function in a process of its own; returns its number."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = work() or 0
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    finally:
-        sys.stdout.flush()
-        os._exit(code)
-
-
-def status_of(pid):
-    """Exit status of a process, minus the signal that ended it."""
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def await_that(true, seconds=5.0):

@@ -6,6 +6,7 @@ import pytest
 
 import batching
 from batching import SETTINGS, contexts_of, make_tasks
+from forks import forked, status_of
 from msbgen.batch.carry import (
     Found,
     Orders,
@@ -20,7 +21,6 @@ from msbgen.batch.job import Job
 from msbgen.batch.tasks import Task
 from msbgen.errors import MeasurementError, ProfileError
 from msbgen.machine import limit_cores
-from sweeping import forked, status_of
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import time
 import numpy as np
 import pytest
 
+from forks import forked, status_of
 from msbgen.batch.limits import OutOfTime, fatal_time_limit, memory_limit, time_limit
-from sweeping import forked, status_of
 
 
 def test_what_takes_too_long_is_stopped_and_nothing_else():

@@ -1,21 +1,24 @@
 """Outputs appear whole or not at all, whoever kills us; inputs are files indeed."""
 
 import errno
+import functools
 import os
+import resource
 import shutil
 import signal
 import socket
 import subprocess
-import sys
-import textwrap
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import xarray as xr
 
+from forks import beside
 from msbgen.data.files import check_input, check_output, replace_file
-from msbgen.data.store import read_profiles, write_profiles
-from msbgen.data.tables import read_contexts
+from msbgen.data.store import read_profiles, write_blocks, write_profiles
+from msbgen.data.tables import read_contexts, write_table
 from msbgen.errors import ProfileError
 
 
@@ -33,40 +36,36 @@ def test_a_folder_that_takes_no_files_is_found_before_the_work():
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SystemExit: 143")]
+    ("number", "said"),
+    [(signal.SIGINT, "KeyboardInterrupt()"), (signal.SIGTERM, "SystemExit(143)")],
 )
 def test_a_signal_in_the_middle_of_writing_waits_for_the_library_and_discards(
     measured, tmp_path, number, said
 ):
-    script = textwrap.dedent(
-        """
-        import os, signal, sys, threading, time
-        import xarray as xr
-        from msbgen.data.store import read_profiles, write_profiles
-        def terminate(number, frame):
-            raise SystemExit(f"SystemExit: {128 + number}")
+    path, output = tmp_path / "in.nc", tmp_path / "out.nc"
+    write_profiles(measured, path)
+    write = xr.Dataset.to_netcdf
+
+    def slow(dataset, *arguments, say, **given):
+        say("writing")
+        time.sleep(0.5)
+        return write(dataset, *arguments, **given)
+
+    def terminate(number, frame):
+        raise SystemExit(128 + number)
+
+    def work(say):
         signal.signal(signal.SIGTERM, terminate)
-        dataset = read_profiles(sys.argv[1])
-        write = xr.Dataset.to_netcdf
-        def slow(self, *args, **kwargs):
-            print("writing", flush=True)
-            time.sleep(1)
-            return write(self, *args, **kwargs)
-        xr.Dataset.to_netcdf = slow
-        write_profiles(dataset, sys.argv[2])
-        """
-    )
-    write_profiles(measured, tmp_path / "in.nc")
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "in.nc"), str(tmp_path / "out.nc")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    process.send_signal(number)
-    _, messages = process.communicate(timeout=30)
-    assert said in messages
+        xr.Dataset.to_netcdf = functools.partialmethod(slow, say=say)
+        try:
+            write_profiles(read_profiles(path), output)
+        except BaseException as error:
+            say(repr(error))
+
+    with beside(work) as (process, lines):
+        assert next(lines) == "writing"
+        os.kill(process, number)
+        assert next(lines) == said
     assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
 
 
@@ -99,39 +98,26 @@ def test_a_failure_while_writing_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-HALF_WRITTEN = textwrap.dedent(
-    """
-    import sys, time
-    from msbgen.data.files import replace_file
-    with replace_file(sys.argv[1], overwrite=True) as partial:
-        partial.write_bytes(b"half")
-        print("writing", flush=True)
-        time.sleep(60)
-    """
-)
-
-
 @contextmanager
 def writing(path):
     """Another process in the middle of writing `path`."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HALF_WRITTEN, str(path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "writing\n"
+
+    def work(say):
+        with replace_file(path, overwrite=True) as partial:
+            partial.write_bytes(b"half")
+            say("writing")
+            time.sleep(60)
+
+    with beside(work) as (process, lines):
+        assert next(lines) == "writing"
         yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def test_kill_in_the_middle_of_writing_leaves_the_old_file_and_the_next_run_tidies_up(tmp_path):
     path = tmp_path / "out.nc"
     path.write_bytes(b"old and whole")
     with writing(path) as process:
-        process.send_signal(signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
     assert path.read_bytes() == b"old and whole"
     assert len(list(tmp_path.glob(".out.nc.*.partial/out.nc"))) == 1
     with replace_file(tmp_path / "another.nc") as partial:  # what it left is none of theirs
@@ -201,60 +187,46 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
         check_input(path)
 
 
-LIMITED = textwrap.dedent(
-    """
-    import resource, sys
-    import numpy as np
-    from msbgen.data import store, tables
-    dataset = store.read_profiles(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
-    halves = (dataset.isel(context=rows) for rows in (slice(0, 2), slice(2, None)))
-    try:
-        if sys.argv[4] == "blocks":
-            store.write_blocks(halves, sys.argv[2])
-        elif sys.argv[4] == "whole":
-            store.write_profiles(dataset, sys.argv[2])
-        else:
-            tables.write_table(([i] * 100 for i in range(100_000)), sys.argv[2])
-    except OSError as error:
-        print(error)
-    """
-)
-
-
-def told(source, output, room, writer):
+def told(dataset, output, room, writer):
     """What a process says that writes `output` under a limit [bytes] on the size of files."""
-    arguments = [str(source), str(output), str(room), writer]
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, timeout=60
-    )
-    assert (done.stderr, done.returncode) == ("", 0)
-    return done.stdout
+
+    def work(say):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        try:
+            if writer == "blocks":
+                rows = (slice(0, 2), slice(2, None))
+                write_blocks((dataset.isel(context=some) for some in rows), output)
+            elif writer == "whole":
+                write_profiles(dataset, output)
+            else:
+                write_table(([i] * 100 for i in range(100_000)), output)
+        except OSError as error:
+            say(error)
+
+    with beside(work) as (_, lines):
+        return list(lines)
 
 
 @pytest.mark.parametrize("writer", ["blocks", "whole", "table"])
 @pytest.mark.parametrize("room", [0, 1000, 20_000])
 def test_a_file_that_outgrows_its_room_is_one_sentence(measured, tmp_path, writer, room):
-    write_profiles(measured, tmp_path / "in.nc")
     output = tmp_path / "out.nc"
-    said = told(tmp_path / "in.nc", output, room, writer)
     reason = "(file too large); make room or name another output."
-    assert said == f"{output}: cannot be written {reason}\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["in.nc"]
+    assert told(measured, output, room, writer) == [f"{output}: cannot be written {reason}"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("writer", ["blocks", "whole", "table"])
 def test_a_full_disk_is_one_sentence(measured, tmp_path, writer):
-    write_profiles(measured, tmp_path / "in.nc")
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24k", "tmpfs", str(disk)]
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs a disk of its own")
     try:
-        said = told(tmp_path / "in.nc", disk / "out.nc", 2**30, writer)
+        said = told(measured, disk / "out.nc", 2**30, writer)
         reason = "(no space left on device); make room or name another output."
-        assert said == f"{disk / 'out.nc'}: cannot be written {reason}\n"
+        assert said == [f"{disk / 'out.nc'}: cannot be written {reason}"]
         assert list(disk.iterdir()) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)

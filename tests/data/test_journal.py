@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from forks import forked, status_of
 from msbgen.data.journal import Form, Journal, read_journal
 from msbgen.errors import ProfileError
-from sweeping import forked, status_of
 
 
 def is_record(record):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
+from forks import forked, status_of
 from layering import needs_torch
 from msbgen.data.kernels import read_kernels
 from msbgen.data.workloads import read_workload
@@ -20,7 +21,7 @@ from msbgen.measure.kernels.session import RECORDING, Session
 from msbgen.measure.sweep.child import tagged
 from msbgen.measure.sweep.harvest import IncompleteError
 from msbgen.measure.sweep.journal import Journal, read_journal
-from sweeping import forked, status_of, tree
+from sweeping import tree
 
 pytestmark = needs_torch
 NETS = """

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from forks import forked, status_of
 from msbgen.measure.sweep.child import Guard, held, kill_leftovers, tagged
-from sweeping import WORK, await_that, forked, processes, status_of
+from sweeping import WORK, await_that, processes
 
 TAG = f"test-{os.getpid()}"
 

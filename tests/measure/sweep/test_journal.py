@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forks import forked, status_of
 from msbgen.errors import ProfileError
 from msbgen.measure.sweep.journal import Journal, read_journal
-from sweeping import HEAD, RUN, forked, status_of
+from sweeping import HEAD, RUN
 
 RUNS = [{**RUN, "slot": i, "outcome": "failed", "why": "ü\n\x00"} for i in range(3)]
 

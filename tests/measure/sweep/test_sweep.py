@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from fake_kernel import RESCTRL, FakeKernel
+from forks import forked, status_of
 from msbgen.data.schema import counter_names
 from msbgen.data.store import read_profiles
 from msbgen.errors import ProfileError
@@ -26,7 +27,7 @@ from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import LackError
 from msbgen.measure.sweep.restore import restore_machine
 from msbgen.measure.sweep.run import FAILED
-from sweeping import WORK, await_that, forked, machine, needs_perf, processes, spec, status_of, tree
+from sweeping import WORK, await_that, machine, needs_perf, processes, spec, tree
 
 pytestmark = needs_perf
 
