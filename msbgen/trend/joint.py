@@ -270,13 +270,14 @@ def left_out_times(
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Where the descent is."""
+    """What the bins take at some logarithms, and what derivatives are made of."""
 
-    loss: float
-    deviation: float
-    weight: Floats  # (w,)
+    time: Floats  # (n, bins)
+    free: Floats  # (n, bins), unthrottled
+    share: Floats  # (n, bins), of it in the time
+    parts: Floats  # (bins, parts)
+    width: Floats  # (bins,)
     residual: Floats  # (w,)
-    jacobian: Floats  # (n, bins, P)
 
 
 class _Problem:
@@ -341,63 +342,78 @@ class _Problem:
             return parts, np.full(len(parts), _FIRST_WIDTH)
         return parts, np.clip(np.exp(logs[:, -1]), *_WIDTHS)
 
-    def _times(self, logs: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """Time and, for its derivatives, unthrottled time, its share, parts and width."""
+    def _state(self, logs: Floats) -> _State:
         parts, width = self._split(logs)
         free = np.maximum(np.einsum("nbp,bp->nb", self._terms, parts), 1e-300)
-        if not self._capped:
-            return free, free, np.ones_like(free), parts, width
-        time, share = throttled(free, self._least, width)
-        return time, free, share, parts, width
-
-    def _state(self, logs: Floats, prior: Floats, ridge: float, deviation: float = 0.0) -> _State:
-        """Loss, with the deviation of the residuals unless one is given, and derivatives."""
-        time, free, share, parts, width = self._times(logs)
+        time, share = free, np.ones_like(free)
+        if self._capped:
+            time, share = throttled(free, self._least, width)
         residual = self._windows.time - self._windows.predicted(time)
-        if deviation == 0.0:
-            typical = 1.4826 * float(np.median(np.abs(residual)))
-            deviation = max(typical, _LEAST_NOISE * float(self._windows.time.mean()), 1e-100)
+        return _State(time, free, share, parts, width, residual)
+
+    def _deviation(self, residual: Floats) -> float:
+        """Of typical residuals [s]."""
+        typical = 1.4826 * float(np.median(np.abs(residual)))
+        return max(typical, _LEAST_NOISE * float(self._windows.time.mean()), 1e-100)
+
+    def _loss(self, residual: Floats, deviation: float) -> float:
+        """Of residuals (w,), linear in the large ones."""
         size = np.abs(residual) / deviation
-        weight = self._worth * np.minimum(1.0, _HUBER / np.maximum(size, 1e-9))
         loss = np.where(size <= _HUBER, 0.5 * size**2, _HUBER * size - 0.5 * _HUBER**2)
-        held = ridge * len(residual) / len(logs) * ((logs - prior) ** 2).sum()
-        jacobian = self._terms * parts * (share * time / free)[..., None]
+        return float(self._worth @ loss)
+
+    def _weight(self, residual: Floats, deviation: float) -> Floats:
+        """Of each window in the normal equations, (w,)."""
+        size = np.abs(residual) / deviation
+        return self._worth * np.minimum(1.0, _HUBER / np.maximum(size, 1e-9)) / deviation**2
+
+    def _jacobian(self, now: _State) -> Floats:
+        """∂ time / ∂ logarithms, (n, bins, P)."""
+        m = self._terms.shape[2]
+        jacobian = np.empty((*now.time.shape, m + self._capped))
+        np.multiply(self._terms, now.parts, out=jacobian[..., :m])
+        jacobian[..., :m] *= (now.share * now.time / now.free)[..., None]
         if self._capped:
             # ∂/∂log w of E max(u, cX): c·w·φ(log(c/u)/w + w/2)
-            ratio = np.log(np.maximum(self._least, 1e-300) / free)
-            density = np.exp(-0.5 * (ratio / width + 0.5 * width) ** 2) / np.sqrt(2 * np.pi)
-            knee = self._least * density * width
-            jacobian = np.concatenate([jacobian, knee[..., None]], axis=2)
-        total = float(self._worth @ loss) + 0.5 * held
-        return _State(total, deviation, weight, residual, jacobian)
+            ratio = np.log(np.maximum(self._least, 1e-300) / now.free)
+            density = np.exp(-0.5 * (ratio / now.width + 0.5 * now.width) ** 2)
+            jacobian[..., m] = self._least * (density / np.sqrt(2 * np.pi)) * now.width
+        return jacobian
 
     def descend(self, start: Floats, prior: Floats, ridge: float, *, tied: bool = False) -> Floats:
         """Logarithms of the least loss near a start; all bins alike where tied."""
         logs, damping = start, _DAMPING
         bins, width = start.shape
         pull = ridge * len(self._windows.time) / bins
+
+        def held(logs: Floats) -> float:
+            return 0.5 * float(pull * ((logs - prior) ** 2).sum())
+
+        now = self._state(logs)
         for _ in range(_MOST_ITERATIONS):
-            now = self._state(logs, prior, ridge)
-            weight = now.weight / now.deviation**2
+            deviation = self._deviation(now.residual)
+            weight, jacobian = self._weight(now.residual, deviation), self._jacobian(now)
+            least = self._loss(now.residual, deviation) + held(logs)
             back = self._windows.sums(weight * now.residual)
-            gradient = np.einsum("nbp,nb->bp", now.jacobian, back) - pull * (logs - prior)
+            gradient = np.einsum("nbp,nb->bp", jacobian, back) - pull * (logs - prior)
             products = self._windows.products(weight)
             bands = np.zeros((bins * width, products.shape[2] * width))
-            _kernels.add_normal(products, now.jacobian, bands)
+            _kernels.add_normal(products, jacobian, bands)
             solve: Any = _Tied(bands, gradient) if tied else _Banded(bands, gradient, pull)
             for _ in range(_MOST_TRIALS):
                 step = np.clip(solve(damping), -_LONGEST_STEP, _LONGEST_STEP)
                 moved = np.maximum(logs + step, _LOWEST + start)
                 if self._capped:
                     moved[:, -1] = np.clip(moved[:, -1], *np.log(_WIDTHS))
-                loss = self._state(moved, prior, ridge, now.deviation).loss
-                if loss < now.loss:
+                there = self._state(moved)
+                loss = self._loss(there.residual, deviation) + held(moved)
+                if loss < least:
                     break
                 damping *= 5.0
             else:
                 break
-            logs, damping = moved, max(damping / 5.0, _LEAST_DAMPING)
-            if now.loss - loss < _GAIN * now.loss:
+            logs, now, damping = moved, there, max(damping / 5.0, _LEAST_DAMPING)
+            if least - loss < _GAIN * least:
                 break
         return logs
 
@@ -407,16 +423,17 @@ class _Problem:
         Where windows are bins.
         """
         n, bins = self._windows.shape
-        now = self._state(logs, prior, _RIDGE)
-        weight = (now.weight / now.deviation**2).reshape(n, bins)
+        now = self._state(logs)
+        weight = self._weight(now.residual, self._deviation(now.residual)).reshape(n, bins)
+        jacobian = self._jacobian(now)
         slope, pull = weight * now.residual.reshape(n, bins), _RIDGE * n
-        every = np.einsum("nb,nbp,nbq->bpq", weight, now.jacobian, now.jacobian, optimize=True)
+        every = np.einsum("nb,nbp,nbq->bpq", weight, jacobian, jacobian, optimize=True)
         every += pull * np.eye(logs.shape[1])
         groups = [np.array([i]) for i in range(folds.singles)]
         groups += [folds.members[g] for g in folds.groups]
         steps = []
         for group in groups:
-            mine = now.jacobian[group]
+            mine = jacobian[group]
             own = np.einsum("nb,nbp,nbq->bpq", weight[group], mine, mine, optimize=True)
             gone = np.einsum("nb,nbp->bp", slope[group], mine)
             step = np.linalg.solve(every - own, -gone[..., None])[..., 0]

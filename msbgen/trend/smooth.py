@@ -220,12 +220,17 @@ def _half_inverse(kernel: Floats, diagonal: Floats) -> Floats:
 
 def _each(solve: Callable[[NDArray[np.intp]], None], parts: list[NDArray[np.intp]]) -> None:
     """Call for each part, in threads where there are many; each writes its own columns."""
-    if len(parts) < _MANY:
-        for part in parts:
+    threads = available_cores() if len(parts) >= _MANY else 1
+
+    def some(first: int) -> None:
+        for part in parts[first::threads]:
             solve(part)
+
+    if threads == 1:
+        some(0)
         return
-    with ThreadPoolExecutor(available_cores()) as pool:
-        list(pool.map(solve, parts))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(some, range(threads)))
 
 
 def _equal_columns(noise: Floats) -> list[NDArray[np.intp]]:
