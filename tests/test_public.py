@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import msbgen
-from checker import complaints
 
 TESTS = Path(__file__).resolve().parent
 PACKAGE = Path(msbgen.__file__).resolve().parent
@@ -66,10 +65,3 @@ def test_the_script_of_all_names_uses_all_names_and_runs(tmp_path):
     said = runpy.run_path(str(SCRIPT))["main"](tmp_path)
     assert len(said) == 4  # each way to fail, one sentence
     assert all(text and "\n" not in text for text in said)
-
-
-def test_a_strict_checker_knows_every_type_of_the_script_and_complains_of_wrong_ones(tmp_path):
-    wrong = "import msbgen\n\nmsbgen.fit_profiles(3)\nmsbgen.ProfileModel.load('a.nc').no_such\n"
-    sources = {"public_names.py": SCRIPT.read_text(encoding="utf-8"), "wrong.py": wrong}
-    found = complaints(tmp_path, sources)
-    assert {line.split(":")[0] for line in found} == {"wrong.py 3", "wrong.py 4"}, found

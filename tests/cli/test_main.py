@@ -252,7 +252,7 @@ def test_a_signal_in_the_middle_of_writing_leaves_nothing(folder, number, code, 
     assert sorted(folder.iterdir()) == before
 
 
-@pytest.mark.parametrize("module", ["msbgen.cli", "argparse", "numpy", "pandas", "xarray"])
+@pytest.mark.parametrize("module", ["msbgen.cli", "numpy", "xarray"])
 def test_an_interrupt_while_modules_are_loaded_is_an_interrupt(folder, module):
     """From the first moment that is ours: what the interpreter loads for itself is before it."""
     process = begun("check", "measured.nc", cwd=folder, python=["-v"])

@@ -1,4 +1,4 @@
-"""What a strict type checker says of code that uses this package."""
+"""Users' checkers know the types of all that is shown, and complain of what is wrong."""
 
 import json
 import subprocess
@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import msbgen
-
-ROOT = Path(msbgen.__file__).resolve().parent.parent
+from pages import PAGES, ROOT, blocks
 
 
 def complaints(folder, sources):
@@ -36,3 +34,14 @@ def complaints(folder, sources):
         f"{Path(one['file']).name} {one['range']['start']['line'] + 1}: {one['message']}"
         for one in found["generalDiagnostics"]
     ]
+
+
+def test_a_strict_checker_knows_every_type_of_what_is_shown_and_complains_of_wrong_ones(tmp_path):
+    script = ROOT / "tests" / "public_names.py"
+    sources = {f"page_{i}.py": "\n".join(blocks("python", page)) for i, page in enumerate(PAGES)}
+    sources["all_names.py"] = script.read_text(encoding="utf-8")
+    sources["wrong.py"] = (
+        "import msbgen\n\nmsbgen.fit_profiles(3)\nmsbgen.ProfileModel.load('a.nc').no_such\n"
+    )
+    found = complaints(tmp_path, sources)
+    assert {line.split(":")[0] for line in found} == {"wrong.py 3", "wrong.py 4"}, found
