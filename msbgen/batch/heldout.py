@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
@@ -21,6 +23,7 @@ from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.generate.model import ProfileModel, fit_profiles
+from msbgen.machine import available_cores
 from msbgen.report.material import Bounds, HeldOut, Missing, Shown
 
 Floats = NDArray[np.float64]
@@ -80,8 +83,8 @@ def judge(
     """
     files = {name: evaluate.looked_up(ds, name) for name, ds in generated.items()}
     if scores is None:
-        (kinds,) = _kinds([model])
-        scores = evaluate.score_methods(measured, truth, {**files, **kinds, **BASELINES})
+        methods = {**files, **_kinds(model), **BASELINES}
+        scores = evaluate.score_methods(measured, truth, methods)
     elif files:
         extra = evaluate.score_methods(measured, truth, files)
         scores = xr.concat([extra, scores], dim="method")
@@ -113,6 +116,16 @@ def judge(
         bounds=bound(wanted),
         shown=tuple(shown(*one) for one in _places(scores, method)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Met:
+    """What a group of contexts says of a model that has not seen it."""
+
+    scores: xr.Dataset
+    counters: xr.Dataset
+    bounds: Bounds | Missing
+    outside: NDArray[np.bool_]
 
 
 def judge_left_out(
@@ -149,27 +162,30 @@ def judge_left_out(
     order = np.random.default_rng(seed).permutation(n)
     groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
     rate = supported_rate(rates, n - size)
-    scores: list[xr.Dataset] = []
-    counters: list[xr.Dataset] = []
-    bounds: list[Bounds | Missing] = []
-    outside = np.zeros(n, dtype=bool)
     table, every = context_table(truth), np.arange(measured.sizes["context"])
     known = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
-    try:
-        models = [fit_profiles(kept) for kept in known]
-    except MeasurementError as error:
-        return Missing(f"Contexts could not be left out: {error}")
-    for group, kept, model, kinds in zip(groups, known, models, _kinds(models)):
-        methods = {**kinds, **BASELINES}
-        unseen = truth.isel(context=group)
-        scores.append(evaluate.score_methods(kept, unseen, methods))
-        two = {name: methods[name] for name in (MEAN, BASELINE)}
-        counters.append(evaluate.score_counters(kept, unseen, two))
-        bounds.append(bounds_of(model, kept, rate)(table[group]))
-        outside[group] = Hull.of(context_table(kept)).outside(table[group])
+    with ThreadPoolExecutor(available_cores()) as pool:
+        try:
+            models = list(pool.map(fit_profiles, known))
+        except MeasurementError as error:
+            return Missing(f"Contexts could not be left out: {error}")
+
+        def met(i: int) -> _Met:
+            unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
+            methods = {**_kinds(models[i]), **BASELINES}
+            two = {name: methods[name] for name in (MEAN, BASELINE)}
+            return _Met(
+                evaluate.score_methods(known[i], unseen, methods),
+                evaluate.score_counters(known[i], unseen, two),
+                bounds_of(models[i], known[i], rate)(wanted),
+                Hull.of(context_table(known[i])).outside(wanted),
+            )
+
+        found = list(pool.map(met, range(len(groups))))
     place = np.argsort(np.concatenate(groups))
-    together, by_counter = (
-        xr.concat(parts, dim="context").isel(context=place) for parts in (scores, counters)
+    together, by_counter = (  # of methods that every model has
+        xr.concat(several, dim="context", join="inner").isel(context=place)
+        for several in ([part.scores for part in found], [part.counters for part in found])
     )
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
@@ -185,8 +201,8 @@ def judge_left_out(
         summary=evaluate.summarise(together),
         counters=by_counter,
         halves=_halves(measured, truth, together),
-        extrapolated=outside,
-        bounds=_joined(bounds, place),
+        extrapolated=np.concatenate([part.outside for part in found])[place],
+        bounds=_joined([part.bounds for part in found], place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)),
     )
 
@@ -203,11 +219,11 @@ def _asks(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
     return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
 
 
-def _kinds(models: Sequence[ProfileModel]) -> list[dict[str, evaluate.Method]]:
-    """What each model generates, by name: those that follow a bridge where every one is solved."""
+def _kinds(model: ProfileModel) -> dict[str, evaluate.Method]:
+    """What a model generates, by name: means alone where its bridge could not be solved."""
     kinds: tuple[evaluate.Kind, ...] = ("mean", "max_likelihood", "sample")
-    kept = kinds if all(map(_has_paths, models)) else kinds[:1]
-    return [{f"default/{kind}": _asks(model, kind) for kind in kept} for model in models]
+    kept = kinds if _has_paths(model) else kinds[:1]
+    return {f"default/{kind}": _asks(model, kind) for kind in kept}
 
 
 def _has_paths(model: ProfileModel) -> bool:
