@@ -68,15 +68,15 @@ def run(options: argparse.Namespace) -> None:
         f"{options.task} on the virtual platform: {train.sizes['context']} contexts measured, "
         f"{len(unseen)} held back"
     )
-    options.out.mkdir(parents=True, exist_ok=True)
-    known = options.out / _NAMES[0]
-    store.write_profiles(train, known, overwrite=options.force)
     with Progress("fitting") as step:
         model = generate.fit_profiles(train, progress=step)
     every = schema.all_contexts(train)
     with Progress("generating") as step:
         blocks = model.stream(every, kind="mean", progress=step)
+        options.out.mkdir(parents=True, exist_ok=True)
         store.write_blocks(blocks, options.out / _NAMES[1], overwrite=options.force)
+    known = options.out / _NAMES[0]
+    store.write_profiles(train, known, overwrite=options.force)
     shared.show(f"generated the mean profiles of all {len(every)} contexts of the platform\n")
 
     def fitted(kind: Kind) -> Method:

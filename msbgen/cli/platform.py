@@ -110,8 +110,8 @@ def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> 
             f"{source}: holds runs of seed {options.seed} in these contexts already; name another "
             f"--seed."
         )
-    seeds = dict.fromkeys(str(part.attrs["seed"]) for part in (first, new) if "seed" in part.attrs)
-    return whole.assign_attrs(seed=", ".join(seeds))
+    seeds = [*str(first.attrs.get("seed", "")).split(", "), str(options.seed)]
+    return whole.assign_attrs(seed=", ".join(dict.fromkeys(filter(None, seeds))))
 
 
 def run_record(options: argparse.Namespace) -> None:
