@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,6 +17,8 @@ import msbgen
 from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
 from msbgen.platform import record
+from msbgen.predict.runtimes import completion
+from msbgen.predict.runtimes.towers import TowerSettings
 from pages import PAGES, README, ROOT, blocks
 
 BENCHMARKS = ROOT / "benchmarks" / "README.md"
@@ -71,10 +74,18 @@ def can_record():
     return True
 
 
+@dataclass(frozen=True)
+class BriefTowers(TowerSettings):
+    """Towers that learn for less long."""
+
+    steps: int = 60
+
+
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks("python", p)], ids=name)
 def test_the_examples_of_a_page_run(page, few, monkeypatch):
     """All Python of a page in a row, as a reader would type it, on thinner data."""
     monkeypatch.chdir(few)
+    monkeypatch.setattr(completion, "TowerSettings", BriefTowers)
     find = msbgen.shipped_file
     thin = {"gzip.nc", "gzip-truth.nc"}
 
