@@ -190,7 +190,14 @@ def test_every_module_has_its_test_file():
 
 
 def test_every_test_file_has_its_module():
-    at_the_top = {"test_layers", "test_benchmarks", "test_readme", "test_public", "test_unseen"}
+    at_the_top = {
+        "test_layers",
+        "test_benchmarks",
+        "test_readme",
+        "test_public",
+        "test_unseen",
+        "test_types",
+    }
     at_the_top |= {"test_relative_benchmark", "test_queue_benchmark", "test_choice_benchmark"}
     at_the_top |= {"test_kernels_benchmark", "test_kernels_cpu_benchmark", "test_graph_benchmark"}
     for path in TESTS.rglob("test_*.py"):
