@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device
 from msbgen.data.forecast import Forecast
-from msbgen.predict.graph.predictor import GraphPredictor, Question
+from msbgen.predict.graph.predictor import GraphPredictor
+from msbgen.predict.graph.question import Question
 
 Floats = NDArray[np.float64]
 

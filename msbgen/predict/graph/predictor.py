@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -23,11 +22,12 @@ from msbgen.data.graphs.runs import run_contexts, validate_graph_runs
 from msbgen.data.graphs.schema import graph_name
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.machine import OnProgress
-from msbgen.predict.graph.boards import Arrays, Board, Indices, Prepared, prepare_graph
-from msbgen.predict.graph.factors import Factors, Runs, estimate, fit_factors
+from msbgen.predict.graph.boards import Board, Indices, prepare_graph
+from msbgen.predict.graph.factors import Factors, Runs, fit_factors
 from msbgen.predict.graph.features import Shape, columns, plain_features, scheduled_features
-from msbgen.predict.graph.intervals import Calibration, calibrate, check_families
+from msbgen.predict.graph.intervals import Calibration, calibrate
 from msbgen.predict.graph.kinds import Kind, read_kinds
+from msbgen.predict.graph.question import Measured, Question, check_interval, correction
 from msbgen.predict.graph.residual import (
     SETTINGS,
     Residual,
@@ -46,31 +46,6 @@ _ELSEWHERE = 0.5
 # Runs that take so many times longer or shorter than a sheet says are in another unit.
 _OTHER_UNIT = 30.0
 _NO_SCORES = np.empty((0, 2))
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A device that runs were seen of.
-
-    Attributes
-    ----------
-    board : Board
-    factors : Factors
-    trust : float
-        Share of the residual that counts on it.
-    scores : ndarray, (n, 2)
-        Of runs of it, in units of the widths of intervals; none where it was fitted with others.
-    """
-
-    board: Board
-    factors: Factors
-    trust: float
-    scores: Floats
-
-    @cached_property
-    def arrays(self) -> Arrays:
-        """The board's arrays, with its factors."""
-        return self.factors.applied(self.board)
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +310,7 @@ class GraphPredictor(Parameters):
         scores = _NO_SCORES
         if self.calibration_ and len(some) >= self.folds:
             left, table = self._cross_fit(packed, plain, board, prior)
-            error = left - _ELSEWHERE * self._correction(table)
+            error = left - _ELSEWHERE * correction(self.residual_, table)
             scores = self.calibration_[0].scores(table, error)
         self.measured_[device.name] = Measured(board, factors, _ELSEWHERE, scores)
         return self
@@ -380,7 +355,15 @@ class GraphPredictor(Parameters):
             sheet = Factors.none(len(device.clusters))
             known = Measured(board, sheet, _ELSEWHERE, _NO_SCORES)
         prepared = prepare_graph(graph, self.kinds_)
-        return Question(self, prepared, known, graph_name(graph))
+        return Question(
+            prepared,
+            known,
+            graph_name(graph),
+            self._ranked,
+            self.residual_,
+            self.calibration_,
+            device.name in self.measured_,
+        )
 
     def predict(
         self,
@@ -445,24 +428,12 @@ class GraphPredictor(Parameters):
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise what :meth:`predict_interval` would raise for the device and the rate."""
         self._check_fitted()
-        if device.name not in self.measured_:
-            raise MeasurementError(
-                f"no run is of the device '{device.name}', so that nobody knows how far its sheet "
-                f"is off; fifty runs are wanted for an interval (adapt, or fit with them)."
-            )
-        if not self.calibration_:
-            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
-        check_families(miscoverage, self.calibration_[0].family)
+        known = device.name in self.measured_
+        check_interval(device.name, miscoverage, self.calibration_, has_runs=known)
 
     @property
     def _ranked(self) -> bool:
         return self.order == "heft"
-
-    def _correction(self, features: Floats) -> Floats:
-        """What the residual adds to the logarithms, (m, 2)."""
-        if not self.residual_:
-            return np.zeros((len(features), 2))
-        return self.residual_[0](features)
 
     def _check_parameters(self) -> None:
         if self.order not in ("arrival", "heft"):
@@ -475,74 +446,6 @@ class GraphPredictor(Parameters):
     def _check_fitted(self) -> None:
         if not hasattr(self, "measured_"):
             raise ArgumentError("the predictor is not fitted; call fit first.")
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A graph on a device, ready to be asked about many contexts.
-
-    Attributes
-    ----------
-    predictor : GraphPredictor
-    graph : Prepared
-    known : Measured
-    name : str
-        Of the graph.
-    """
-
-    predictor: GraphPredictor
-    graph: Prepared
-    known: Measured
-    name: str
-
-    def rows(self, contexts: ArrayLike) -> Indices:
-        """Contexts as the schedule takes them: numbers of levels, checked."""
-        return self.known.board.rows(contexts)
-
-    def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
-        """What the schedule alone says, (m, 5); see :func:`.factors.estimate`."""
-        start, ranked = self._start(rows, temperature), self.predictor._ranked
-        return estimate(self.graph, self.known.arrays, rows, start, ranked=ranked)
-
-    def predict(
-        self, rows: Indices, temperature: ArrayLike | None = None, planned: Floats | None = None
-    ) -> Floats:
-        """Time [s] and energy [J], (m, 2); `planned` is what is :meth:`scheduled`, where known."""
-        said = self.scheduled(rows, temperature) if planned is None else planned
-        if not any(residual.weight.any() for residual in self.predictor.residual_):
-            return said[:, :2]
-        features = self._features(rows, temperature, said)
-        return said[:, :2] * np.exp(self.known.trust * self.predictor._correction(features))
-
-    def interval(
-        self,
-        rows: Indices,
-        miscoverage: float = 0.05,
-        temperature: ArrayLike | None = None,
-        planned: Floats | None = None,
-    ) -> tuple[Floats, Floats, Floats]:
-        """Prediction, lower and upper end of time [s] and energy [J], (m, 2) each."""
-        predictor = self.predictor
-        predictor.check_interval(self.known.board.device, miscoverage)
-        said = self.scheduled(rows, temperature) if planned is None else planned
-        features = self._features(rows, temperature, said)
-        middle = said[:, :2] * np.exp(self.known.trust * predictor._correction(features))
-        known = self.known.scores
-        spread = np.exp(predictor.calibration_[0].half_width(features, miscoverage, known))
-        return middle, middle / spread, middle * spread
-
-    def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
-        start = self.known.board.device.ambient if temperature is None else temperature
-        return np.broadcast_to(np.asarray(start, dtype=float), (len(rows),))
-
-    def _features(self, rows: Indices, temperature: ArrayLike | None, said: Floats) -> Floats:
-        said = np.column_stack([np.log(said[:, :2]), said[:, 2:]])
-        plain = plain_features(self._shape, rows, self._start(rows, temperature))
-        return scheduled_features(plain, columns(self.known.board.kinds), said)
-
-    @cached_property
-    def _shape(self) -> Shape:
-        return Shape(self.graph, self.known.board)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from msbgen.predict.graph.boards import Board
 from msbgen.predict.graph.factors import OTHERS, Factors
 from msbgen.predict.graph.intervals import Calibration
 from msbgen.predict.graph.kinds import Kind
-from msbgen.predict.graph.predictor import GraphPredictor, Measured
+from msbgen.predict.graph.predictor import GraphPredictor
+from msbgen.predict.graph.question import Measured
 from msbgen.predict.graph.residual import Residual
 from msbgen.predict.relative.boosting import Boosting, BoostingSettings
 
