@@ -182,7 +182,7 @@ def run_simulate(options: argparse.Namespace) -> None:
         )
     write_graph_runs(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {summary(runs, device)}")
-    beyond = int(runs["extrapolated"].values.sum())
+    beyond = int(runs["stretched"].values.sum())
     if beyond:
         shared.say(
             f"warning: {beyond} of {runs.sizes['run']} runs are at clocks beyond those of the "

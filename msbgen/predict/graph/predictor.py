@@ -9,6 +9,7 @@ Intervals are conformal: how far predictions of families left out fall (:mod:`.i
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -18,7 +19,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device
-from msbgen.data.graphs.runs import run_contexts, validate_graph_runs
+from msbgen.data.graphs.runs import run_contexts, runs_families, validate_graph_runs
 from msbgen.data.graphs.schema import graph_name
 from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.machine import OnProgress
@@ -38,6 +39,8 @@ from msbgen.predict.graph.residual import (
 from msbgen.predict.parameters import Parameters
 from msbgen.predict.relative.boosting import BoostingSettings
 
+_log = logging.getLogger("msbgen")
+
 Floats = NDArray[np.float64]
 Order = Literal["arrival", "heft"]
 
@@ -45,6 +48,8 @@ Order = Literal["arrival", "heft"]
 _ELSEWHERE = 0.5
 # Runs that take so many times longer or shorter than a sheet says are in another unit.
 _OTHER_UNIT = 30.0
+# Mean powers so many times above or below are those of something else than the device.
+_OTHER_POWER = 3.0
 _NO_SCORES = np.empty((0, 2))
 
 
@@ -81,7 +86,7 @@ class GraphPredictor(Parameters):
     residual : bool
         Whether boosting corrects schedules.
     order : {"arrival", "heft"}
-        Which ready task starts first.
+        Which ready task starts first, as in the runs.
     factor_runs : int
         Runs of a device, at most, that its factors are fitted to.
     folds : int
@@ -139,7 +144,8 @@ class GraphPredictor(Parameters):
         devices : sequence of Device
             Their sheets.
         graphs : mapping of str to xarray.Dataset
-            The graphs that ran, by name.
+            The graphs that ran, by name.  Held back as a whole are families: what runs, or else
+            graphs, say; a graph of which neither says it is one of its own.
         profiles : mapping of str to xarray.Dataset
             Of every kind of task: any profile dataset over a grid of cache ways, bandwidth and
             frequency.
@@ -151,7 +157,8 @@ class GraphPredictor(Parameters):
         ArgumentError
             Parameters out of range; no runs; the extra ``[ml]`` is not installed.
         ProfileError
-            Datasets that break their contracts; a graph or a sheet that is not given.
+            Datasets that break their contracts; a graph or a sheet that is not given; runs in
+            another order than the predictor's, or of another family than their graph.
         MeasurementError
             Fewer families than folds, where there is a residual; times in another unit.
         """
@@ -235,6 +242,12 @@ class GraphPredictor(Parameters):
     ) -> tuple[Runs, Floats, list[str]]:
         """Runs as fits take them, their plain aggregates, and their families."""
         validate_graph_runs(dataset, board.device)
+        order = dataset.attrs.get("order", self.order)
+        if order != self.order:
+            raise ProfileError(
+                f"tasks of runs of '{board.device.name}' started in the order {order}, and the "
+                f"predictor's is {self.order}; the same is wanted (of arrival and heft)."
+            )
         called = [str(name) for name in dataset["graph"].values]
         names = list(dict.fromkeys(called))
         for name in names:
@@ -255,8 +268,7 @@ class GraphPredictor(Parameters):
             found = plain_features(Shape(graph, board), rows[own], start[own])
             for i, row in zip(own.tolist(), found):
                 plain[i] = row
-        family = [_family_of(graphs[name]) for name in called]
-        return runs, np.array(plain), family
+        return runs, np.array(plain), runs_families(dataset, graphs)
 
     # --------------------------------------------------------------- calibration
 
@@ -489,15 +501,22 @@ def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
 
 
 def _check_unit(runs: Runs, board: Board) -> None:
-    """Refuse times in another unit, which energies in another hide from who looks at powers."""
-    off = float(np.exp(np.median(runs.log[:, 0] - runs.estimates(board.arrays)[:, 0])))
+    """Refuse times in another unit, which energies in another hide from who looks at powers.
+
+    Powers that are merely unlikely, as where a meter counts another rail, are warned of.
+    """
+    log = runs.log - runs.estimates(board.arrays)[:, :2]
+    off = float(np.exp(np.median(log[:, 0])))
+    drawn = float(np.exp(np.median(log[:, 1] - log[:, 0])))
+    if not 1 / _OTHER_POWER < drawn < _OTHER_POWER:
+        _log.warning(
+            "runs of '%s' draw %.2g times the power that its sheet and the profiles say; look "
+            "whether energies are those of the whole device, in J",
+            board.device.name,
+            drawn,
+        )
     if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
         raise MeasurementError(
             f"runs of '{board.device.name}' take {off:.1g} times what its sheet and the profiles "
             f"say; seconds and joules are wanted (in ms and mJ both are a thousand times as large)."
         )
-
-
-def _family_of(graph: xr.Dataset) -> str:
-    """The family of a graph, or its name: a family of its own."""
-    return str(graph.attrs.get("family") or graph.attrs.get("name"))

@@ -59,7 +59,7 @@ class Rates:
         What a running core draws [W].
     settings : ndarray, (settings, 2)
         Ways and bandwidth given.
-    extrapolated : ndarray of bool, (clusters, levels)
+    stretched : ndarray of bool, (clusters, levels)
         Whether the clock is beyond those of a table.
     """
 
@@ -70,7 +70,7 @@ class Rates:
     rates: Floats
     watts: Floats
     settings: Floats
-    extrapolated: NDArray[np.bool_]
+    stretched: NDArray[np.bool_]
 
     @classmethod
     def of(
@@ -112,7 +112,7 @@ class Rates:
             np.ascontiguousarray(np.concatenate([part.rates for part in parts], axis=-1)),
             np.ascontiguousarray(np.concatenate([part.watts for part in parts], axis=-1)),
             np.array(list(product(device.cache_ways, device.bandwidth))),
-            np.any([part.extrapolated for part in parts], axis=0),
+            np.any([part.stretched for part in parts], axis=0),
         )
 
     def durations(self, setting: int, cluster: int, level: int, running: int, here: int) -> Floats:
@@ -135,7 +135,7 @@ class _Part:
     share: Floats
     rates: Floats
     watts: Floats
-    extrapolated: NDArray[np.bool_]
+    stretched: NDArray[np.bool_]
 
 
 def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float) -> _Part:

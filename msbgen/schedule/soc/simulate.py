@@ -31,7 +31,7 @@ from msbgen.data.devices import Device, check_contexts
 from msbgen.data.graphs.runs import make_graph_runs
 from msbgen.data.graphs.schema import graph_name, lacking_kind, other_time_unit
 from msbgen.errors import ArgumentError, ProfileError
-from msbgen.machine import OnProgress
+from msbgen.machine import OnProgress, physical_memory
 from msbgen.schedule.soc.programs import Program
 from msbgen.schedule.soc.rates import RESOLUTION, Rates
 
@@ -43,8 +43,11 @@ Order = str | ArrayLike
 ORDERS = ("arrival", "heft")
 # Longer programs are a mistake of units, and take long to play [s].
 _LONGEST = 2.6e6
-# Contexts that are played between two calls of a progress.
-_AT_ONCE = 256
+# Contexts that are played between two calls of a progress, and factors of tasks that are drawn for
+# them: as many contexts as make no more, or one.
+_AT_ONCE, _DRAWN_AT_ONCE = 256, 2_000_000
+# Bytes of a factor while it is drawn, and of a labelled run beside its columns.
+_OF_FACTOR, _OF_RUN = 24.0, 400.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,10 +197,10 @@ class Simulator:
         time = labelled(log[:, _kernels.TIME], "s", "time of the event")
         return xr.Dataset(variables, {"time": time, "cluster": names})
 
-    def extrapolated(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+    def stretched(self, contexts: ArrayLike) -> NDArray[np.bool_]:
         """Whether profiles are stretched beyond their clocks in a context, (n_contexts,)."""
         _, cores, level = self._places(check_contexts(self.device, contexts))
-        beyond = self.rates.extrapolated[np.arange(cores.shape[1]), level]
+        beyond = self.rates.stretched[np.arange(cores.shape[1]), level]
         return np.any(beyond & (cores > 0), axis=1)
 
     def _one(
@@ -249,6 +252,7 @@ class Simulator:
             raise ArgumentError(f"temperature is {temperature}; one, or one a context, is wanted.")
         setting, cores, level = self._places(table)
         n = len(program.work)
+        _check_size(len(table), runs, _OF_FACTOR * (n + 1))
         factors = np.ones((len(table), runs, n))
         if noise and (self.device.run_noise > 0 or self.device.task_noise > 0):
             drawn = np.random.default_rng(rng).standard_normal((len(table), runs, n + 1))
@@ -416,6 +420,8 @@ def label_runs(
     simulator: Simulator,
     contexts: ArrayLike,
     *,
+    order: Order = "arrival",
+    runs: int = 1,
     temperature: ArrayLike | None = None,
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
@@ -426,18 +432,24 @@ def label_runs(
     `progress` is called with (done, total) contexts.
     """
     device = simulator.device
-    table = check_contexts(device, contexts)
+    table, program = check_contexts(device, contexts), simulator.program(graph)
     start = np.asarray(device.ambient if temperature is None else temperature, dtype=float)
     apart, noise = start.shape == (len(table),), np.random.default_rng(rng)
+    _check_size(len(table), runs, _OF_RUN + 8.0 * table.shape[1])
+    of_context = max(runs, 1) * (len(program.work) + 1)
+    at_once = min(_AT_ONCE, max(1, _DRAWN_AT_ONCE // of_context))
     steps, parts = progress or (lambda done, total: None), []
-    for first in range(0, len(table), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
+    for first in range(0, len(table), at_once):
+        some = slice(first, first + at_once)
         heat = start[some] if apart else start
-        parts.append(simulator.run(graph, table[some], temperature=heat, rng=noise, **given))
-        steps(min(first + _AT_ONCE, len(table)), len(table))
+        parts.append(
+            simulator.run(
+                program, table[some], order=order, runs=runs, temperature=heat, rng=noise, **given
+            )
+        )
+        steps(min(first + at_once, len(table)), len(table))
     names = [field.name for field in fields(Outcome)]
     outcome = Outcome(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-    runs = outcome.makespan.shape[1]
     n = len(table) * runs
     return make_graph_runs(
         device,
@@ -450,5 +462,16 @@ def label_runs(
         peak_temperature=outcome.peak.ravel(),
         last_temperature=outcome.last.ravel(),
         throttled=outcome.throttled.ravel(),
-        extrapolated=np.repeat(simulator.extrapolated(table), runs),
+        stretched=np.repeat(simulator.stretched(table), runs),
+        attrs={"order": order if isinstance(order, str) else "keys"},
     )
+
+
+def _check_size(contexts: int, runs: int, each: float) -> None:
+    """Refuse runs that no memory holds, `each` of so many bytes."""
+    size = each * contexts * runs
+    if size > 0.5 * (memory := physical_memory()):
+        raise ArgumentError(
+            f"{runs} runs in {contexts} contexts take about {size / 1e9:.3g} GB where this machine "
+            f"has {memory / 1e9:.3g} GB of memory; fewer runs or contexts are wanted."
+        )

@@ -7,6 +7,7 @@ import xarray as xr
 from msbgen.data.devices import device_contexts, shipped_device
 from msbgen.data.graphs import runs as graph_runs
 from msbgen.data.graphs.runs import make_graph_runs, read_graph_runs, validate_graph_runs
+from msbgen.data.graphs.schema import make_graph
 from msbgen.errors import ArgumentError, ProfileError
 
 TX2 = shipped_device("tx2")
@@ -27,11 +28,22 @@ def some(**given):
 
 @pytest.mark.parametrize("name", ["r.nc", "r.csv"])
 def test_runs_survive_their_files(name, tmp_path):
-    runs = some(power=np.full(len(CONTEXTS), 8.1), start_temperature=np.full(len(CONTEXTS), 31.0))
+    n = len(CONTEXTS)
+    given = {"power": np.full(n, 8.1), "start_temperature": np.full(n, 31.0)}
+    runs = some(**given, stretched=np.arange(n) % 2, attrs={"order": "heft"})
     graph_runs.write_graph_runs(runs, tmp_path / name)
     xr.testing.assert_identical(read_graph_runs(tmp_path / name, TX2), runs)
     with pytest.raises(FileExistsError):
         graph_runs.write_graph_runs(runs, tmp_path / name)
+    graph_runs.write_graph_runs(runs, tmp_path / name.upper())
+    xr.testing.assert_identical(read_graph_runs(tmp_path / name.upper(), TX2), runs)
+
+
+@pytest.mark.parametrize("name", ["r.weird", "r.json", "r"])
+def test_runs_are_written_to_names_that_are_read_again(name, tmp_path):
+    with pytest.raises(ArgumentError, match=r"ends like no runs; \.nc or \.csv is wanted"):
+        graph_runs.write_graph_runs(some(), tmp_path / name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_runs_of_one_device_are_joined():
@@ -46,6 +58,31 @@ def test_runs_of_one_device_are_joined():
         graph_runs.join_graph_runs([])
 
 
+def test_runs_of_one_order_are_joined_and_of_two_are_not():
+    arrival, heft = (some(attrs={"order": order}) for order in ("arrival", "heft"))
+    assert graph_runs.join_graph_runs([some(), heft]).attrs["order"] == "heft"
+    assert "order" not in graph_runs.join_graph_runs([some(), some()]).attrs
+    with pytest.raises(ArgumentError, match="in the orders arrival and heft; those of one"):
+        graph_runs.join_graph_runs([arrival, some(), heft])
+
+
+def test_families_are_those_of_runs_or_else_of_graphs():
+    graphs = {
+        name: make_graph(["a"], [1.0], [], name=name, family=family)
+        for name, family in (("x", "one"), ("y", ""), ("z", ""))
+    }
+    names = ["x", "y", "z"] * 2
+
+    def families(*said):
+        return graph_runs.runs_families(some(graph=names, family=said), graphs)
+
+    assert families("", "", "", "one", "two", "") == ["one", "two", "z"] * 2
+    with pytest.raises(ProfileError, match="'x' is 'two' in run 3 and 'one' in its graph; one of"):
+        families("one", "", "", "two", "", "")
+    with pytest.raises(ProfileError, match="'y' is 'b' in run 4 and 'a' in run 1; one of them"):
+        families("", "a", "", "", "b", "")
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -55,6 +92,21 @@ def test_runs_of_one_device_are_joined():
         ({"watts": [1] * 6}, "'watts' is no number of a run"),
         ({"energy": [1, 2]}, "energy has shape (2,)"),
         ({"throttled": [-1] * 6}, "'throttled' is -1 in run 0; a number from 0 on"),
+        (
+            {"start_temperature": [30, 301] * 3},
+            "is 301 in run 1; at most 250 °C (0 °C are 273.15 K)",
+        ),
+        (
+            {"start_temperature": [40] * 6, "peak_temperature": [41, 39] * 3},
+            "'start_temperature' is 40 in run 1 and 'peak_temperature' 39: above the highest temp",
+        ),
+        (
+            {"last_temperature": [42] * 6, "peak_temperature": [42] * 5 + [41]},
+            "'last_temperature' is 42 in run 5 and 'peak_temperature' 41: above the highest temp",
+        ),
+        ({"throttled": [1, 2, 3.1, 0, 0, 0]}, "'throttled' is 3.1 in run 2 and 'makespan' 3: long"),
+        ({"stretched": [0, 2, 0, 0, 0, 0]}, "'stretched' is neither 0 nor 1"),
+        ({"attrs": {"order": "random"}}, "'order' is 'random'; arrival, heft, keys are known"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(given, said):
@@ -104,13 +156,18 @@ GOOD = "lu,2,2.0352,4,2.0352,16,4200,1.5,12"
             ["makespan [s],energy [J]", "lu,2,2.0352,4,2.0352,16,4200,0,8"],
             "'makespan' is 0 in line 3",
         ),
+        (
+            ["makespan [s],energy [J],order", "lu,2,2.0352,4,2.0352,16,4200,1,8,heft"],
+            "'order' is 'heft' in line 3 and 'arrival' in line 2; runs of one order",
+        ),
         (["makespan [ms],energy [J]"], "column 'makespan [ms]' is no column of runs"),
         (["makespan [s],makespan [s]"], "is named twice"),
         (["makespan [s]"], "column 'energy [J]' is missing"),
     ],
 )
 def test_mistakes_in_tables_are_told_with_their_lines(lines, said, tmp_path):
-    (tmp_path / "r.csv").write_text("\n".join([f"{HEADER},{lines[0]}", GOOD, *lines[1:]]))
+    good = GOOD + (",arrival" if "order" in lines[0] else "")
+    (tmp_path / "r.csv").write_text("\n".join([f"{HEADER},{lines[0]}", good, *lines[1:]]))
     with pytest.raises(ProfileError) as caught:
         read_graph_runs(tmp_path / "r.csv", TX2)
     assert said in str(caught.value)

@@ -116,6 +116,41 @@ def test_times_in_another_unit_are_refused_though_powers_fit(two, kinds, profile
             )
 
 
+def test_powers_unlike_those_of_the_sheet_are_warned_of(two, kinds, profiles, caplog):
+    runs = runs_of(two[0], kinds, 20)
+    given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
+    GraphPredictor(residual=False, factor_runs=1).fit([runs], **given)
+    assert not caplog.records
+    for times, said in ((4.0, "4.5"), (0.25, "0.28")):
+        other = runs.assign(energy=times * runs["energy"])
+        other["energy"].attrs = runs["energy"].attrs
+        caplog.clear()
+        GraphPredictor(residual=False, factor_runs=1).fit([other], **given)
+        assert f"'toy' draw {said} times the power" in caplog.text
+
+
+def test_families_of_runs_count_where_graphs_have_none(two, kinds, profiles):
+    runs = runs_of(two[0], kinds, 20)
+    bare = {name: graph.assign_attrs(family="") for name, graph in GRAPHS.items()}
+    given = {"devices": two, "profiles": profiles}
+    told = GraphPredictor(residual=False, factor_runs=1).fit([runs], graphs=bare, **given)
+    assert set(told.families_) == set(runs["family"].values.astype(str))
+    nameless = runs.assign(family=("run", [""] * 20))
+    alone = GraphPredictor(residual=False, factor_runs=1).fit([nameless], graphs=bare, **given)
+    assert set(alone.families_) == set(runs["graph"].values.astype(str))
+    other = runs.assign(family=("run", ["other"] * 20))
+    with pytest.raises(ProfileError, match=r"is 'other' in run 0 and 'family.*' in its graph"):
+        GraphPredictor(residual=False).fit([other], graphs=GRAPHS, **given)
+
+
+def test_runs_of_another_order_are_not_learned_from(two, kinds, profiles):
+    runs = runs_of(two[0], kinds, 20).assign_attrs(order="heft")
+    given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
+    with pytest.raises(ProfileError, match="'toy' started in the order heft, and the predictor's"):
+        GraphPredictor(residual=False).fit([runs], **given)
+    GraphPredictor(residual=False, order="heft", factor_runs=1).fit([runs], **given)
+
+
 def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
     runs = [runs_of(d, kinds, 60) for d in two]
     plain = GraphPredictor(residual=False)

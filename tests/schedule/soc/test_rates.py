@@ -49,8 +49,8 @@ def test_durations_and_their_extremes():
 def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
     narrow = TABLE.isel(frequency=slice(2, 4))  # 1.2 and 2.4 GHz; the law is a / f + b
     whole, part = Rates.of(TX2, {"a": TABLE}), Rates.of(TX2, {"a": narrow})
-    assert not whole.extrapolated[0].any()
-    np.testing.assert_array_equal(part.extrapolated[0], np.array(TX2.clusters[0].clocks) < 1.2)
+    assert not whole.stretched[0].any()
+    np.testing.assert_array_equal(part.stretched[0], np.array(TX2.clusters[0].clocks) < 1.2)
     np.testing.assert_allclose(part.rates, whole.rates, rtol=1e-5)
     # never more than with the clock, however steep measured slopes are
     noisy = narrow.copy(deep=True)

@@ -76,8 +76,27 @@ def test_long_simulations_are_played_in_parts_that_change_nothing(monkeypatch):
         GRAPH, Simulator(TX2, TABLES), contexts, progress=lambda *at: told.append(at), **given
     )
     assert whole.identical(parts)
+    monkeypatch.setattr(simulate, "_DRAWN_AT_ONCE", 5 * (GRAPH.sizes["task"] + 1))  # two contexts
+    assert whole.identical(label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given))
     assert told[-1] == (len(contexts), len(contexts))
     assert len(told) == -(-len(contexts) // 3) > 2
+
+
+def test_more_runs_than_memory_holds_are_refused_before_they_are_drawn(monkeypatch):
+    with pytest.raises(ArgumentError, match=r"1000000000 runs in 13 contexts take about .* GB"):
+        label_runs(GRAPH, SIMULATOR, CONTEXTS[:13], runs=10**9)
+    monkeypatch.setattr(simulate, "physical_memory", lambda: 2000 * GRAPH.sizes["task"])
+    with pytest.raises(ArgumentError, match=r"100 runs in 1 contexts take .* fewer runs or cont"):
+        SIMULATOR.run(GRAPH, CONTEXTS[:1], runs=100)
+
+
+def test_runs_say_in_which_order_their_tasks_started():
+    keys = np.arange(GRAPH.sizes["task"])
+    said = [
+        label_runs(GRAPH, SIMULATOR, CONTEXTS[:1], order=order).attrs["order"]
+        for order in ("arrival", "heft", keys)
+    ]
+    assert said == ["arrival", "heft", "keys"]
 
 
 def test_orders_are_names_or_keys():
@@ -132,7 +151,15 @@ def test_stretched_clocks_are_told():
     narrow = {kind: table.isel(frequency=slice(2, 4)) for kind, table in TABLES.items()}
     runs = simulate_graph(GRAPH, TX2, narrow, CONTEXTS)
     low = np.max([runs["clock_denver"], runs["clock_a57"]], axis=0) < 1.0
-    np.testing.assert_array_equal(runs["extrapolated"].values.astype(bool), low)
+    np.testing.assert_array_equal(runs["stretched"].values.astype(bool), low)
+
+
+def test_clocks_of_a_cluster_without_cores_stretch_nothing():
+    narrow = {kind: table.isel(frequency=slice(2, 4)) for kind, table in TABLES.items()}
+    simulator = Simulator(TX2, narrow)
+    low, high = TX2.clusters[0].clocks[0], TX2.clusters[1].clocks[-1]
+    given = [[0, low, 4, high, 16, 4200], [1, low, 4, high, 16, 4200]]
+    assert simulator.stretched(given).tolist() == [False, True]
 
 
 def test_every_family_runs_with_every_core():
