@@ -55,8 +55,13 @@ def check_rate(miscoverage: float, n_contexts: int, n_runs: int, unit: str = "co
         raise MeasurementError(
             f"miscoverage is {miscoverage:g}; at least {needed:.6g} runs of as many different "
             f"{unit} are wanted, and there are {n_runs} runs of {n_contexts} {unit}, which "
-            f"support {np.ceil(1e4 / (n_contexts + 1)) / 1e4:g}."
+            f"support {least_rate(n_contexts):g}."
         )
+
+
+def least_rate(n_contexts: int) -> float:
+    """Smallest rate that so many contexts support, rounded up to four digits."""
+    return float(np.ceil(1e4 / (n_contexts + 1)) / 1e4)
 
 
 def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:

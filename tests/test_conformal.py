@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
-from msbgen.conformal import check_rate, contexts_needed, group_quantile, rungs
+from msbgen.conformal import (
+    check_rate,
+    contexts_needed,
+    group_quantile,
+    least_rate,
+    rungs,
+)
 from msbgen.errors import ArgumentError, MeasurementError
 
 # ------------------------------------------------------------------ quantiles
@@ -103,3 +109,10 @@ def test_finer_rates_climb_on_all_rungs_of_coarser_ones(n, u):
     rate, asked = of_fine[len(of_coarse) - 1]
     assert rate == of_coarse[-1][0]
     assert asked <= of_coarse[-1][1]
+
+
+def test_the_least_rate_is_supported_and_a_smaller_one_is_not():
+    for n in (1, 6, 19, 35, 400):
+        check_rate(least_rate(n), n, n)
+        with pytest.raises(MeasurementError):
+            check_rate(0.99 / (n + 1), n, n)

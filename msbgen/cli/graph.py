@@ -54,7 +54,14 @@ def add(verbs: Verbs) -> None:
         type=kinds,
         default={},
         metavar="NAME=PROFILE,…",
-        help="profiles that kinds take, their measured times kept (those of their names)",
+        help="keep the tasks' measured times: works become times over those of the profile that a "
+        "kind takes, its own (NAME=NAME) or another that stands in for it",
+    )
+    verb.add_argument(
+        "--family",
+        type=family,
+        metavar="NAME",
+        help="family that the graph written is of: what 'fit' holds back as a whole",
     )
     shared.add_out(verb, "OUT.nc|.json|.dot", "write the graph here")
     shared.add_seed(verb)
@@ -103,6 +110,13 @@ def add_device(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def family(text: str) -> str:
+    """Name of a family."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a family")
+    return text.strip()
+
+
 def kinds(text: str) -> dict[str, str]:
     """Profiles by the name of a kind, as ``mProject=ffmpeg,mAdd=sort``."""
     parts = [part.partition("=") for part in text.split(",")]
@@ -121,6 +135,8 @@ def run_check(options: argparse.Namespace) -> None:
     )
     if options.kinds and not options.profiles:
         raise UsageError("--kinds needs the profiles that it names; give --profiles DIR.")
+    if options.family and not options.out:
+        raise UsageError("--family is written with the graph; name a file with -o.")
 
     from msbgen.data.graphs import schema, writers
     from msbgen.errors import ProfileError
@@ -129,7 +145,11 @@ def run_check(options: argparse.Namespace) -> None:
         known = ", ".join(writers.ENDINGS)
         raise UsageError(f"{options.out}: ends like no graph; one of {known} is wanted.")
     graph = read(options.graph, tasks=options.tasks, seed=options.seed)
+    if options.family:
+        graph = graph.assign_attrs(family=options.family)
     if options.profiles:
+        if not options.kinds:
+            tell_shares(graph)
         found = schema.kinds_of(graph)
         for name in options.kinds:
             if name not in found:
@@ -157,12 +177,14 @@ def run_simulate(options: argparse.Namespace) -> None:
     inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data.graphs.runs import write_graph_runs
+    from msbgen.data.graphs.runs import check_ending, write_graph_runs
     from msbgen.data.graphs.schema import kinds_of
     from msbgen.schedule import soc
 
+    check_ending(options.out)
     device = read_device(options.device)
     graph = read(options.graph, seed=options.seed)
+    tell_shares(graph)
     table = device_contexts(device, options.contexts)
     names = kinds_of(graph)
     profiles = read_profiles(options.profiles, names, options.graph.name)
@@ -186,7 +208,7 @@ def run_simulate(options: argparse.Namespace) -> None:
     if beyond:
         shared.say(
             f"warning: {beyond} of {runs.sizes['run']} runs are at clocks beyond those of the "
-            f"profiles, which were stretched."
+            f"profiles, which were stretched (column 'stretched')."
         )
 
 
@@ -225,6 +247,18 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     if not size.isascii() or not size.isdigit() or len(size) > 6:
         raise UsageError(f"'{path}' is no family and size, as cholesky:6, and no file.")
     return families.family_graph(family, int(size), rng=seed)
+
+
+def tell_shares(graph: xr.Dataset) -> None:
+    """Say it where measured times of tasks will not be what the tasks take."""
+    from msbgen.data.graphs.schema import graph_name, times_are_shares
+
+    if times_are_shares(graph):
+        shared.say(
+            f"warning: {graph_name(graph)}: times of tasks are taken as shares of their kind's "
+            f"mean; the kinds' profiles say how long they take. Keep them with 'msbgen graph check "
+            f"--profiles DIR --kinds NAME=NAME'."
+        )
 
 
 def sheet_file(device: str) -> Path | None:

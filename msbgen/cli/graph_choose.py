@@ -68,8 +68,10 @@ def run(options: argparse.Namespace) -> None:
 
     predictor = storage.load_graph_model(options.model)
     device = whole.read_device(options.device)
-    forecaster = GraphForecaster(predictor, device, options.miscoverage)
+    with shared.about("--miscoverage"):
+        forecaster = GraphForecaster(predictor, device, options.miscoverage)
     graph = whole.read(options.graph, seed=options.seed)
+    whole.tell_shares(graph)
     table = whole.device_contexts(device, options.contexts)
     start = device.ambient if options.temperature is None else options.temperature
     with shared.about(options.device):
@@ -90,14 +92,21 @@ def run(options: argparse.Namespace) -> None:
         found = search.choose_context(
             said, objective=objective, limits=limits, cap=options.cap, name=describe
         )
-    rows = [_header(device.columns), _row(table[found.context], said, found.context)]
+    chosen = table[found.context]
+    beyond = bool(predictor.extrapolated(graph, device, chosen[None])[0])
+    rows = [_header(device.columns), [*_row(chosen, said, found.context), int(beyond)]]
     shared.give_table(rows, options.out, describe(found.context), force=options.force)
+    if beyond:
+        shared.say(
+            "warning: tasks may be given what their profiles say nothing of; the bounds do not "
+            "cover that."
+        )
 
 
 def _header(columns: tuple[str, ...]) -> list[str]:
     units = {"time": "s", "energy": "J", "temperature": "degC"}
     told = [f"{n}{end} [{u}]" for n, u in units.items() for end in ("", " at most")]
-    return [*columns, *told, "peak temperature at most [degC]"]
+    return [*columns, *told, "peak temperature at most [degC]", "extrapolated"]
 
 
 def _row(context: NDArray[np.float64], said: Forecast, at: int) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msbgen.cli import graph as whole
 from msbgen.cli import options as shared
@@ -24,14 +24,16 @@ def add(verbs: Verbs) -> None:
         action="append",
         required=True,
         metavar="NAME|SHEET.toml",
-        help="the sheet of each file of runs, in their order: give it as often",
+        help="the sheet of the device that the runs are of: one for all files, or one for each in "
+        "their order",
     )
     verb.add_argument(
         "--graphs",
         type=shared.folder,
         required=True,
         metavar="DIR",
-        help="folder of the graphs that ran, a file each, named as the runs name them",
+        help="folder of the graphs that ran, a file each, named as the runs name them; families, "
+        "which are held back as a whole, are those that runs or graphs name",
     )
     verb.add_argument(
         "--profiles",
@@ -45,6 +47,11 @@ def add(verbs: Verbs) -> None:
         "--schedule-only",
         action="store_true",
         help="no boosting of what schedules leave, and no intervals: a few runs do",
+    )
+    verb.add_argument(
+        "--order",
+        choices=("arrival", "heft"),
+        help="which task that is ready started first (what the runs say, or arrival)",
     )
     shared.add_folds(verb, 5, "parts in which whole families of graphs are left out")
     shared.add_seed(verb)
@@ -73,21 +80,32 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit, and calibrate unless only a schedule is wanted."""
     sheets = [whole.sheet_file(name) for name in options.device]
     shared.check_files([*options.runs, *sheets], [options.out], force=options.force)
-    if len(options.device) != len(options.runs):
+    if len(options.device) not in (1, len(options.runs)):
         raise UsageError(
             f"{len(options.runs)} files of runs and {len(options.device)} --device are given; one "
-            f"each is wanted."
+            f"for all, or one each, is wanted."
         )
+    if options.out.suffix.lower() != ".nc":
+        raise UsageError(f"{options.out}: ends like no model; .nc is wanted.")
 
-    from msbgen.data.graphs.runs import read_graph_runs
+    from msbgen.conformal import least_rate
+    from msbgen.data.graphs.runs import join_graph_runs, read_graph_runs
     from msbgen.predict import extras
     from msbgen.predict.graph import predictor as graphs
     from msbgen.predict.graph import storage
 
     if not options.schedule_only:
         extras.check_libraries()
-    devices = [whole.read_device(name) for name in options.device]
-    runs = [read_graph_runs(p, device) for p, device in zip(options.runs, devices)]
+    sheet_of = {name: whole.read_device(name) for name in options.device}
+    named = options.device * (len(options.runs) if len(options.device) == 1 else 1)
+    parts: dict[str, list[xr.Dataset]] = {name: [] for name in sheet_of}
+    for path, name in zip(options.runs, named):
+        parts[name].append(read_graph_runs(path, sheet_of[name]))
+    files = ", ".join(path.name for path in options.runs)
+    with shared.about(files):
+        runs = [join_graph_runs(of_device) for of_device in parts.values()]
+        devices = list(sheet_of.values())
+        order = options.order or _order(runs)
     names = dict.fromkeys(str(name) for part in runs for name in part["graph"].values)
     found = {name: _graph(options.graphs, name) for name in names}
     profiles: dict[str, xr.Dataset] = {}
@@ -96,15 +114,20 @@ def run_fit(options: argparse.Namespace) -> None:
         more = whole.read_profiles(options.profiles, sorted(kinds), name, tables=False)
         profiles.update(more)
     predictor = graphs.GraphPredictor(
-        residual=not options.schedule_only, folds=options.folds, random_state=options.seed
+        residual=not options.schedule_only,
+        order=order,
+        folds=options.folds,
+        random_state=options.seed,
     )
-    with Progress("fitting") as step, shared.about(", ".join(p.name for p in options.runs)):
+    with Progress("fitting") as step, shared.about(files):
         predictor.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
         if not options.schedule_only:
             predictor.calibrate()
     storage.save_graph_model(predictor, options.out, overwrite=options.force)
     total, many = sum(part.sizes["run"] for part in runs), len(predictor.families_)
-    said = "no intervals" if options.schedule_only else f"intervals from {many} families"
+    said = "no intervals"
+    if not options.schedule_only:
+        said = f"intervals at a miscoverage of {least_rate(many):g} or more, from {many} families"
     shared.show(f"{options.out}: {total} runs on {', '.join(predictor.measured_)}; {said}")
 
 
@@ -121,8 +144,10 @@ def run_predict(options: argparse.Namespace) -> None:
     predictor = storage.load_graph_model(options.model)
     device = whole.read_device(options.device)
     if options.miscoverage is not None:
-        predictor.check_interval(device, options.miscoverage)
+        with shared.about("--miscoverage"):
+            predictor.check_interval(device, options.miscoverage)
     graph = whole.read(options.graph, seed=options.seed)
+    whole.tell_shares(graph)
     table = whole.device_contexts(device, options.contexts)
     with shared.about(options.device):
         asked = predictor.on(graph, device)
@@ -148,6 +173,19 @@ def run_predict(options: argparse.Namespace) -> None:
     shared.give_table(answers(), options.out, said_of, force=options.force)
     if device.name not in predictor.measured_:
         shared.say(f"warning: no run is of {device.name}: its sheet is taken at its word.")
+
+
+def _order(runs: Sequence[xr.Dataset]) -> Literal["arrival", "heft"]:
+    """The order that runs say their tasks started in, arrival where none says any."""
+    from msbgen.errors import ProfileError
+
+    said = {str(part.attrs["order"]) for part in runs if "order" in part.attrs}
+    if not said <= {"arrival", "heft"} or len(said) > 1:
+        raise ProfileError(
+            f"tasks started in the order {' and '.join(sorted(said))}; arrival or heft, one of "
+            f"them for all runs, is wanted."
+        )
+    return "heft" if "heft" in said else "arrival"
 
 
 def _graph(folder: Path, name: str) -> xr.Dataset:

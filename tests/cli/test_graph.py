@@ -50,12 +50,33 @@ def test_times_come_from_profiles_and_kinds_can_be_chosen(msbgen, refused, tmp_p
     np.testing.assert_allclose(graph["time"], [1, 3])
     assert graph["wcet"].values[0] > 1
     assert msbgen("graph", "check", "w.nc", "--profiles", "p").returncode == 0
-    (tmp_path / "ms.csv").write_text("task,parents,kind,time [s],work\na,,gzip,400,1\n")
+    (tmp_path / "ms.csv").write_text("task,parents,kind,time [s]\na,,gzip,400\n")
     refused(3, "seconds are wanted", "graph", "check", "ms.csv", "--profiles", "p")
+    kept = ("graph", "check", "ms.csv", "--profiles", "p", "--kinds")
+    refused(3, "ms.csv: 'time' of task 'a' is 400 s, and all tasks' about", *kept, "gzip=gzip")
     refused(3, "runs 'tar', of which there is no", "graph", "check", "w.csv", "--profiles", "p")
     refused(2, "give --profiles DIR", "graph", "check", "w.csv", "--kinds", "tar=gzip")
     asked = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "zip=gzip")
     refused(2, "--kinds names 'zip', of which w.csv has no task", *asked)
+
+
+def test_measured_times_that_are_taken_as_shares_are_told(msbgen, kinds, tmp_path):
+    (tmp_path / "w.csv").write_text("task,parents,kind,time [s]\na,,gzip,1\nb,a,gzip,3\n")
+    simulate = ("graph", "simulate", "w.csv", "--device", "tx2", "--profiles", "kinds")
+    done = msbgen(*simulate, "--contexts", "grid:2x1x1x1x1x1", "-o", "r.nc")
+    assert done.returncode == 0
+    assert "w.csv: times of tasks are taken as shares of their kind's mean" in done.stderr
+    assert "--kinds NAME=NAME" in done.stderr
+
+
+def test_a_family_is_shown_and_given(msbgen, refused, tmp_path):
+    (tmp_path / "w.csv").write_text("task,parents,kind,work\na,,gzip,1\n")
+    assert "family     none" in msbgen("graph", "check", "w.csv").stdout
+    done = msbgen("graph", "check", "w.csv", "--family", "lu", "-o", "w.dot")
+    assert "family     lu\n" in done.stdout
+    assert read_graph(tmp_path / "w.dot").attrs["family"] == "lu"
+    refused(2, "name a file with -o", "graph", "check", "w.csv", "--family", "lu")
+    refused(2, "is no name of a family", "graph", "check", "w.csv", "--family", " ", "-o", "x.nc")
 
 
 def test_a_list_of_parents_with_a_table_of_tasks(msbgen, refused, tmp_path):
@@ -139,6 +160,8 @@ def test_clocks_beyond_the_profiles_are_told(msbgen, kinds, tmp_path):
         ({"--profiles": "spoilt"}, 3, "have no 'bandwidth'"),
         ({"--temperature": "hot"}, 2, "'hot' is no temperature"),
         ({"--runs": "0"}, 2, "'0' is not a whole number"),
+        ({"--runs": "10000000000"}, 2, "take about"),
+        ({"-o": "r.weird"}, 2, "r.weird: ends like no runs; .nc or .csv is wanted"),
     ],
 )
 def test_what_simulate_refuses(change, code, sentence, refused, kinds, tmp_path):
@@ -150,9 +173,9 @@ def test_what_simulate_refuses(change, code, sentence, refused, kinds, tmp_path)
     columns = ",".join(TX2.columns)
     (tmp_path / "bad.csv").write_text(f"{columns}\n\n2,2.0352,4,3,16,4200\n")
     (tmp_path / "idle.csv").write_text(f"{columns}\n0,2.0352,0,2.0352,16,4200\n")
-    given = {"--device": "tx2", "--profiles": "kinds", "--contexts": "all", **change}
+    given = {"--device": "tx2", "--profiles": "kinds", "--contexts": "all", "-o": "r.nc", **change}
     words = [word for pair in given.items() for word in pair]
-    refused(code, sentence, "graph", "simulate", "wavefront:3", *words, "-o", "r.nc")
+    refused(code, sentence, "graph", "simulate", "wavefront:3", *words)
 
 
 def test_a_family_is_told_from_a_file(tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.devices import shipped_device
-from msbgen.data.graphs.runs import write_graph_runs
+from msbgen.data.graphs.runs import read_graph_runs, write_graph_runs
 from msbgen.data.graphs.writers import write_graph
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
@@ -51,7 +51,9 @@ def here(folder, tmp_path):
 def test_a_model_answers_in_every_context(msbgen, here):
     done = msbgen("graph", "fit", "runs.csv", *FIT, "-o", "m.nc", "--folds", "3")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "m.nc: 120 runs on tx2; intervals from 6 families\n"
+    assert done.stdout == (
+        "m.nc: 120 runs on tx2; intervals at a miscoverage of 0.1429 or more, from 6 families\n"
+    )
     graph = f"graphs/{SOME[0]}.json"
     asked = ("m.nc", graph, "--device", "tx2", "--contexts", "grid:2x2x2x2x2x2")
     done = msbgen("graph", "predict", *asked, "--miscoverage", "0.2")
@@ -80,7 +82,7 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     assert done.stdout == "s.nc: 120 runs on tx2; no intervals\n"
     graph = f"graphs/{SOME[0]}.json"
     asked = ("graph", "predict", "s.nc", graph, "--contexts", "grid:2x2x2x2x2x2")
-    refused(2, "not calibrated", *asked, "--device", "tx2", "--miscoverage", "0.1")
+    refused(3, "(without --schedule-only)", *asked, "--device", "tx2", "--miscoverage", "0.1")
     other = (*asked[:4], "--contexts", "grid:2x2x1x1", "--device", "orin-nx")
     refused(3, "no run is of the device 'orin-nx'", *other, "--miscoverage", "0.1")
     done = msbgen(*other)
@@ -93,9 +95,27 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     refused(3, "few: has no graph", *fit, "--graphs", "few", "--device", "tx2")
     sheets = ("--device", "tx2", "--device", "tx2")
     refused(2, "1 files of runs and 2 --device", *fit, "--graphs", "graphs", *sheets)
+    named = ("graph", "fit", "runs.nc", *FIT, "-o", "model.txt")
+    refused(2, "model.txt: ends like no model; .nc is wanted", *named)
     refused(3, "runs are of the device 'tx2'", *fit, "--graphs", "graphs", "--device", "rubik-pi")
     refused(3, "6 families for 9 folds", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "9")
     refused(2, "is not a whole number", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "1")
+
+
+def test_parts_of_a_device_are_joined_and_their_order_is_learned_with(here, msbgen, refused):
+    runs = read_graph_runs(here / "runs.nc", TX2)
+    for name, order in (("a.csv", "heft"), ("b.nc", "heft"), ("c.csv", "arrival")):
+        part = runs.isel(run=slice(0, 30)).assign_attrs(order=order)
+        write_graph_runs(part, here / name)
+    fit = (*FIT, "--schedule-only", "-o", "p.nc")
+    done = msbgen("graph", "fit", "a.csv", "b.nc", *fit)
+    assert done.stdout == "p.nc: 60 runs on tx2; no intervals\n"
+    assert load_graph_model(here / "p.nc").order == "heft"
+    each = ("--device", "tx2", "--force")
+    assert msbgen("graph", "fit", "a.csv", "b.nc", *fit, *each).returncode == 0
+    refused(3, "in the orders arrival and heft", "graph", "fit", "a.csv", "c.csv", *fit, "--force")
+    asked = ("graph", "fit", "c.csv", *fit, "--force", "--order", "heft")
+    refused(3, "started in the order arrival, and the predictor's is heft", *asked)
 
 
 def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):

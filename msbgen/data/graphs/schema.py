@@ -237,6 +237,7 @@ def describe_graph(graph: xr.Dataset) -> str:
     types, each = np.unique(graph["type"].values.astype(str), return_counts=True)
     of_type = ", ".join(f"{count} {kind}" for kind, count in zip(types, each))
     before = graph["depth"].values
+    family = graph.attrs.get("family") or "none: its own, where families are held back"
     lines = [
         f"tasks      {len(work)} of {len(kinds)} kinds: "
         + ", ".join(f"{count} {kind}" for kind, count in zip(kinds, counts)),
@@ -250,7 +251,7 @@ def describe_graph(graph: xr.Dataset) -> str:
         lines.append(
             f"time       {time.sum():.4g} s, a task from {time.min():.3g} to {time.max():.3g} s"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, f"family     {family}"])
 
 
 def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Dataset:
@@ -286,6 +287,20 @@ def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Data
     return _with_paths(graph.assign(variables))
 
 
+def times_are_shares(graph: xr.Dataset) -> bool:
+    """Whether works say no more of measured times than their shares of the mean of the kind.
+
+    That is what readers make of tasks with times alone; how long a task takes is then up to the
+    profile of its kind.
+    """
+    if "time" not in graph or "bcet" in graph:  # with limits they are those of profiles
+        return False
+    time, which = graph["time"].values, np.unique(kinds_of(graph), return_inverse=True)[1]
+    which = which.reshape(-1)
+    mean = np.bincount(which, weights=time) / np.bincount(which)
+    return bool(np.allclose(graph["work"].values, time / mean[which], rtol=1e-6, atol=0.0))
+
+
 def with_profiles(
     graph: xr.Dataset, profiles: Mapping[str, xr.Dataset], kinds: Mapping[str, str] | None = None
 ) -> xr.Dataset:
@@ -305,12 +320,20 @@ def with_profiles(
     ArgumentError
         The graph has no times.
     ProfileError
-        A kind without profile.
+        A kind without profile; times in another unit than those of the profile of the same name.
     """
     if "time" not in graph:
         raise ArgumentError(f"{graph_name(graph)} has no 'time'; times of its tasks are wanted.")
     chosen = [(kinds or {}).get(kind, kind) for kind in kinds_of(graph)]
     named = graph.assign(kind=("task", np.array(chosen, dtype=str)))
+    timed = with_times(named, profiles)
+    # a stand-in may take as long as it likes; what bears its own name takes about as long as it
+    same = np.array(chosen) == np.array(kinds_of(graph))
+    if same.any():
+        limits = timed["bcet"].values[same], timed["wcet"].values[same]
+        problems = list(other_time_unit(graph.isel(task=same), *limits))
+        if problems:
+            raise ProfileError(*problems)
     unit = with_times(
         named.assign(work=("task", np.ones(len(chosen)), graph["work"].attrs)), profiles
     )

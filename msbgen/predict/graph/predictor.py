@@ -441,7 +441,8 @@ class GraphPredictor(Parameters):
         """Raise what :meth:`predict_interval` would raise for the device and the rate."""
         self._check_fitted()
         known = device.name in self.measured_
-        check_interval(device.name, miscoverage, self.calibration_, has_runs=known)
+        fitted = self.residual_, self.calibration_
+        check_interval(device.name, miscoverage, *fitted, has_runs=known)
 
     @property
     def _ranked(self) -> bool:

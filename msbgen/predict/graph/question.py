@@ -101,7 +101,7 @@ class Question:
     ) -> tuple[Floats, Floats, Floats]:
         """Prediction, lower and upper end of time [s] and energy [J], (m, 2) each."""
         name = self.known.board.device.name
-        check_interval(name, miscoverage, self.calibration, has_runs=self.has_runs)
+        check_interval(name, miscoverage, self.residual, self.calibration, has_runs=self.has_runs)
         said = self.scheduled(rows, temperature) if planned is None else planned
         features = self._features(rows, temperature, said)
         middle = said[:, :2] * np.exp(self.known.trust * correction(self.residual, features))
@@ -129,14 +129,19 @@ def correction(residual: Sequence[Residual], features: Floats) -> Floats:
 
 
 def check_interval(
-    name: str, miscoverage: float, calibration: Sequence[Calibration], *, has_runs: bool
+    name: str,
+    miscoverage: float,
+    residual: Sequence[Residual],
+    calibration: Sequence[Calibration],
+    *,
+    has_runs: bool,
 ) -> None:
     """Refuse intervals that a device of this name, or such a rate, cannot have.
 
     Raises
     ------
     ArgumentError
-        Not calibrated; no rate.
+        Without a residual; not calibrated; no rate.
     MeasurementError
         A device without runs; a rate that needs more families.
     """
@@ -144,6 +149,11 @@ def check_interval(
         raise MeasurementError(
             f"no run is of the device '{name}', so that nobody knows how far its sheet is off; "
             f"fifty runs are wanted for an interval (adapt, or fit with them)."
+        )
+    if not residual:
+        raise ArgumentError(
+            "the model is a schedule alone, which left no family out to learn intervals from; fit "
+            "one with the residual (without --schedule-only)."
         )
     if not calibration:
         raise ArgumentError("the predictor is not calibrated; call calibrate first.")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphs import all_paths, longest_path, small_graphs
 from msbgen.data.graphs import schema as graphs
-from msbgen.data.graphs.schema import make_graph, validate_graph
+from msbgen.data.graphs.schema import make_graph, times_are_shares, validate_graph
 from msbgen.errors import ArgumentError, ProfileError
 
 
@@ -160,3 +160,14 @@ def test_milliseconds_are_told_from_seconds():
     (said,) = graphs.other_time_unit(graph, shortest, longest)
     assert "'time' of task 'a' is 100 s" in said
     assert not list(graphs.other_time_unit(diamond(time=shortest * 3), shortest, longest))
+
+
+def test_works_that_are_shares_of_times_are_known():
+    def graph(work, **given):
+        return make_graph(["a", "b", "a"], work, [], time=[1.0, 5.0, 3.0], **given)
+
+    assert times_are_shares(graph([0.5, 1.0, 1.5]))
+    assert not times_are_shares(graph([0.5, 2.0, 1.5]))
+    limits = {"bcet": [1.0, 5.0, 3.0], "wcet": [1.0, 5.0, 3.0]}  # as profiles say them
+    assert not times_are_shares(graph([0.5, 1.0, 1.5], **limits))
+    assert not times_are_shares(make_graph(["a"], [1.0], []))
