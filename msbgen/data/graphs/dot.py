@@ -28,6 +28,9 @@ _TOKENS = re.compile(
 )
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _WORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
+_KEYS = ("kind", *NUMBERS)
+# Attributes this alike to a task's are mistyped ones; those of drawings are not.
+_NEAR = 0.75
 # Groups of nodes inside groups beyond this are no program's.
 _DEEPEST = 100
 
@@ -85,13 +88,27 @@ class _Parser:
         for name, (given, line) in self._nodes.items():
             place = f"line {line}"
             if not given.get("kind", "").strip():
+                drawn = " (its label is for drawings)" if "label" in given else ""
                 raise self.records.error(
-                    f"{place}: node '{shown(name)}' has no 'kind'; that of its profile is wanted"
+                    f"{place}: node '{shown(name)}' has no 'kind'{drawn}; that of its profile is "
+                    f"wanted, as {_quoted(shown(name))} [kind=gzip, work=1]"
                 )
+            self._check_keys(given, f"{place}: node '{shown(name)}'")
             numbers = {
                 key: self.records.number(given[key], key, place) for key in NUMBERS if key in given
             }
             self.records.tasks.append(Task(name, given["kind"], numbers, place))
+
+    def _check_keys(self, given: dict[str, str], place: str) -> None:
+        """Refuse attributes that are nearly those of a task; all others are for drawings."""
+        import difflib
+
+        for key in given:
+            near = difflib.get_close_matches(key, _KEYS, 1, _NEAR)
+            if near and key not in _KEYS:
+                raise self.records.error(
+                    f"{place} has '{shown(key)}', which is for no task; did you mean '{near[0]}'?"
+                )
 
     def _statements(self, scope: _Scope, depth: int) -> list[str]:
         """Statements up to a closing brace; returns the nodes that they name."""
@@ -133,7 +150,9 @@ class _Parser:
         given = self._attributes() if self._see("[") else {}
         if len(chain) == 1:
             if not group:
-                self._nodes[ends[0]][0].update(given)
+                own = self._nodes[ends[0]][0]
+                own.update(given)
+                self._nodes[ends[0]] = own, first.line  # rather than an edge before it
             return ends
         given = {**scope.edge, **given}
         place = f"line {first.line}"

@@ -86,12 +86,24 @@ def _text(path: Path) -> str:
 def _json(path: Path) -> Mapping[str, Any]:
     text = _text(path)
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path.name))
+    except ProfileError:
+        raise
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path.name}: cannot be read as JSON ({error}).") from None
     if not isinstance(document, dict):
         raise ProfileError(f"{path.name}: is no JSON object; a graph or a workflow is wanted.")
     return document
+
+
+def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+    """An object whose keys are there once; JSON would take the last and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in found if names.count(key) > 1)
+        raise ProfileError(f"{source}: '{shown(twice)}' is twice in one object; drop one.")
+    return found
 
 
 def _own(document: Mapping[str, Any], records: Records) -> Records:

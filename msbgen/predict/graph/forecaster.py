@@ -7,12 +7,15 @@ its way there it is above its end by as much as in the schedule.
 
 from __future__ import annotations
 
+from operator import is_not
+
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.devices import Device
 from msbgen.data.forecast import Forecast
+from msbgen.data.graphs.schema import kinds_of
 from msbgen.predict.graph.predictor import GraphPredictor
 from msbgen.predict.graph.question import Question
 
@@ -20,7 +23,7 @@ Floats = NDArray[np.float64]
 
 
 class GraphForecaster:
-    """Forecasts of graphs on a device, each prepared once.
+    """Forecasts of graphs on a device, each prepared once, as long as it and the predictor stay.
 
     Parameters
     ----------
@@ -41,18 +44,17 @@ class GraphForecaster:
         if miscoverage is not None:
             predictor.check_interval(device, miscoverage)
         self.predictor, self.device, self.miscoverage = predictor, device, miscoverage
-        # a graph is kept beside what was prepared of it, so that its id stays its own
-        self._asked: dict[int, tuple[xr.Dataset, Question]] = {}
+        # by what graphs hold, so that one that is changed in place is prepared anew
+        self._asked: dict[tuple[object, ...], Question] = {}
+        self._learned: tuple[object, ...] = ()
         self._rows: tuple[Floats, NDArray[np.int64]] | None = None
 
     def forecast(self, graph: xr.Dataset, contexts: ArrayLike, temperature: ArrayLike) -> Forecast:
         """What is thought of a graph; see :class:`msbgen.data.forecast.Forecaster`."""
-        if id(graph) not in self._asked:
-            self._asked[id(graph)] = graph, self.predictor.on(graph, self.device)
-        question = self._asked[id(graph)][1]
+        question = self._question(graph)
         table = np.asarray(contexts, dtype=float)
-        if self._rows is None or self._rows[0] is not table:
-            self._rows = table, question.rows(table)
+        if self._rows is None or not np.array_equal(self._rows[0], table):
+            self._rows = table.copy(), question.rows(table)
         rows = self._rows[1]
         planned = question.scheduled(rows, temperature)
         ended, peak = planned[:, 2], planned[:, 4]
@@ -66,3 +68,16 @@ class GraphForecaster:
         last = ended + warms * (energy / time - planned[:, 1] / planned[:, 0])
         most = last + warms * (upper[:, 1] - energy) / time
         return Forecast(time, energy, last, upper[:, 0], upper[:, 1], most, most + (peak - ended))
+
+    def _question(self, graph: xr.Dataset) -> Question:
+        """What was prepared of the graph, if neither it nor the predictor was changed since."""
+        predictor = self.predictor
+        known = predictor.measured_.get(self.device.name)
+        learned = known, predictor.residual_, predictor.calibration_
+        if len(self._learned) != len(learned) or any(map(is_not, self._learned, learned)):
+            self._asked, self._learned = {}, learned
+        arrays = (graph.variables[name].values.tobytes() for name in ("work", "source", "target"))
+        content = (*kinds_of(graph), *arrays)
+        if content not in self._asked:
+            self._asked[content] = predictor.on(graph, self.device)
+        return self._asked[content]

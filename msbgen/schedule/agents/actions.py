@@ -64,7 +64,7 @@ class AgentPerCore:
     Attributes
     ----------
     names : tuple of str
-        Of the cores: cluster and number.
+        Of the cores: cluster and number, as ``denver_0``.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class AgentPerCore:
             np.unique(table[table[:, 2 * i] > 0, 2 * i + 1]) for i in range(len(clusters))
         ]
         self._cluster = np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
-        self.names = tuple(f"{c.name}{i}" for c in clusters for i in range(c.cores))
+        self.names = tuple(f"{c.name}_{i}" for c in clusters for i in range(c.cores))
         self.branches = tuple(len(self._clocks[c]) + 1 for c in self._cluster)
         known = {self._key(row): i for i, row in reversed(list(enumerate(table)))}
         self._number = known

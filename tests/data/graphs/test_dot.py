@@ -96,6 +96,16 @@ def test_what_is_written_is_read_back(drawn, data):
         ("digraph {\n a -> b", "ends in the middle of the graph"),
         ("", "ends in the middle"),
         ("digraph {\n\n a -> b }", "line 3: node 'a' has no 'kind'"),
+        ("digraph { a [kind=k,work=1]\n a -> b\n b [work=1] }", "line 3: node 'b' has no 'kind'"),
+        (
+            'digraph {\n a [label="gzip"] }',
+            "line 2: node 'a' has no 'kind' (its label is for drawings); that of its profile is "
+            "wanted, as a [kind=gzip, work=1]",
+        ),
+        (
+            "digraph {\n a [kind=k, wokr=1] }",
+            "line 2: node 'a' has 'wokr', which is for no task; did you mean 'work'?",
+        ),
         ("digraph { a [kind=x, work=y] }", "line 1: 'work' is 'y'; a number"),
         ("digraph { a [kind=x] }", "task 'a' has neither 'work'"),
         ("digraph { a [kind=x,\nwork=0] }", "line 1: 'work' of task 'a' is 0"),

@@ -233,6 +233,7 @@ def test_what_is_wrong_with_lists(text, table, said, tmp_path):
         ("g.json", "{", "cannot be read as JSON"),
         ("g.json", "[" * 100_000, "cannot be read as JSON"),
         ("g.json", "[]", "is no JSON object"),
+        ("g.json", '{"name": "a", "name": "b"}', "g.json: 'name' is twice in one object; drop one"),
         ("g.nc", "x", "not a netCDF file"),
         ("g.dot", "digraph", "ends in the middle"),
     ],

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from msbgen.data.devices import device_contexts
 from msbgen.data.forecast import end_temperature
 from msbgen.errors import ArgumentError
+from msbgen.predict.graph.factors import Factors
 from msbgen.predict.graph.forecaster import GraphForecaster
 from msbgen.predict.graph.predictor import GraphPredictor
 from toy_board import FEW, GRAPHS, runs_of
@@ -43,6 +46,23 @@ def test_without_bounds_they_are_what_is_expected(fitted, device):
     np.testing.assert_array_equal(part.energy, said.energy[:2])
     with pytest.raises(ArgumentError, match="not calibrated"):
         GraphForecaster(_uncalibrated(fitted), device)
+
+
+def test_what_is_changed_in_place_is_forecast_anew(fitted, device):
+    contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values())).copy(deep=True)
+    forecaster = GraphForecaster(fitted, device, 0.2)
+    before = forecaster.forecast(graph, contexts, device.ambient)
+    graph["work"].values[:] *= 3.0
+    slower = forecaster.forecast(graph, contexts, device.ambient)
+    assert (slower.time > 2.0 * before.time).all()
+    contexts[:] = contexts[::-1].copy()
+    turned = forecaster.forecast(graph, contexts, device.ambient)
+    np.testing.assert_array_equal(turned.time, slower.time[::-1])
+    known = fitted.measured_[device.name]
+    fitted.measured_[device.name] = replace(known, factors=Factors(known.factors.values + 0.5))
+    adapted = forecaster.forecast(graph, contexts, device.ambient)
+    fitted.measured_[device.name] = known
+    assert (adapted.time > turned.time).all()
 
 
 def _uncalibrated(predictor):

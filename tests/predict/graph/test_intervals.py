@@ -45,6 +45,17 @@ def test_a_rate_needs_its_families():
         check_families(0.0, np.arange(19))
 
 
+def test_the_new_family_is_one_of_all():
+    """Nine families of one run: of ten with the new one, 80 % are the eighth, 50 % the fifth."""
+    rng = np.random.default_rng(0)
+    found = calibrate(*families(9, 1, rng), folds=3, seed=0)
+    features = np.ones((1, 2))
+    ordered = np.sort(found.score, axis=0)
+    for rate, rank in ((0.1, 9), (0.2, 8), (0.5, 5)):
+        half = found.half_width(features, rate + 1e-9, NONE)
+        np.testing.assert_allclose(half[0], ordered[rank - 1] * found.width(features)[0])
+
+
 def test_runs_of_one_fate_are_worth_their_families_and_independent_ones_themselves():
     family = np.repeat(np.arange(30), 20)
     rng = np.random.default_rng(0)

@@ -236,6 +236,19 @@ def schedule_with(pace, joules, cooling, work):
     return totals[0], trace[0]
 
 
+def test_traces_are_those_of_the_first_order():
+    (nodes, successors), pace = packed(2, set()), constant(1.0)
+    clusters = np.zeros((4, *pace.shape[1:3]))
+    board = pace, 2.0 * pace, clusters, np.array(COLD)
+    contexts = np.array([[0, 1, 0]]), np.array([20.0])
+    amounts = np.array([[[1.0, 0.0], [2.0, 0.0]], [[4.0, 0.0], [5.0, 0.0]]])
+    graph = np.stack([nodes] * 2), np.stack([successors] * 2), amounts
+    totals, trace = np.empty((1, JOULES + 1)), np.empty((1, 2, 3))
+    list_schedules(graph, False, board, contexts, totals, trace)
+    assert totals[0, TIME] == pytest.approx((3.0 + 9.0) / 2)
+    assert trace[0, :, END].tolist() == pytest.approx([1.0, 3.0])
+
+
 def test_a_cycle_ends_without_an_answer():
     totals, _ = schedule(2, {(0, 1), (1, 0)}, [1.0, 1.0], constant(1.0), (1,))
     assert np.isnan(totals[TIME])

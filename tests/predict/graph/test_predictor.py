@@ -1,3 +1,5 @@
+from copy import copy
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,32 @@ def test_runs_of_a_new_device_make_it_known(two, kinds, profiles):
     assert predictor.measured_["new"].scores.shape == (50, 2)
 
 
+def test_scores_of_a_new_device_are_those_of_what_is_predicted_there(fitted, kinds):
+    """With the residual at the half that counts there, as predictions are."""
+    new = device_of("new", base_power=3.0)
+    some = runs_of(new, kinds, 40, seed=6, law=cores_law)
+    seen = {}
+
+    class Spy:
+        def __getattr__(self, name):
+            return getattr(fitted.calibration_[0], name)
+
+        def scores(self, features, error):
+            seen["error"], seen["features"] = error, features
+            return fitted.calibration_[0].scores(features, error)
+
+    predictor = copy(fitted)
+    predictor.measured_, predictor.calibration_ = dict(fitted.measured_), [Spy()]
+    predictor.adapt(some, device=new, graphs=GRAPHS)
+    bare = copy(predictor)
+    bare.residual_ = []
+    with_residual, features = seen["error"], seen["features"]
+    bare.adapt(some, device=new, graphs=GRAPHS)
+    added = predictor.residual_[0](features)
+    assert np.abs(added).max() > 0.05
+    np.testing.assert_allclose(seen["error"] - with_residual, 0.5 * added, atol=1e-9)
+
+
 def test_times_in_another_unit_are_refused_though_powers_fit(two, kinds, profiles):
     runs = runs_of(two[0], kinds, 40)
     for times, said in ((1e3, "1e[+]03"), (1 / 60, "0.02")):
@@ -160,7 +188,7 @@ def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
     assert np.array_equal(question.predict(rows), question.scheduled(rows)[:, :2])
     with pytest.raises(ArgumentError, match="residual is False"):
         plain.calibrate()
-    with pytest.raises(ArgumentError, match="not calibrated"):
+    with pytest.raises(ArgumentError, match="a schedule alone, which left no family out"):
         plain.predict_interval(GRAPHS["family01"], two[0], [two[0].largest])
 
 

@@ -63,6 +63,19 @@ def test_families_weigh_alike_and_a_doubtful_gain_is_none():
     assert choose_weight(left, noise, np.arange(300) % 10)[0] <= 0.1
 
 
+def test_a_gain_within_its_standard_error_over_families_is_none():
+    """Of great use to one family of ten, of slight harm to the others: a gain on average only."""
+    family = np.repeat(np.arange(10), 20)
+    left = np.ones((200, 1))
+    said = np.where(family == 0, 1.0, -0.01)[:, None]
+    errors = [((left - w * said) ** 2).mean() for w in (0.0, 1.0)]
+    assert errors[1] < errors[0]
+    assert choose_weight(left, said, family).tolist() == [0.0]
+    # the same gain on average, in each of them
+    alike = np.full((200, 1), 0.05)
+    assert choose_weight(left, alike, family).tolist() == [1.0]
+
+
 def test_a_residual_without_weight_asks_nobody():
     features = np.random.default_rng(0).normal(size=(80, 3))
     left = np.stack([features[:, 0], features[:, 1]], axis=1)

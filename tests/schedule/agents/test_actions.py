@@ -22,7 +22,7 @@ def test_one_agent_names_the_context():
 
 
 def test_cores_can_say_every_context():
-    assert CORES.names == ("denver0", "denver1", "a570", "a571", "a572", "a573")
+    assert CORES.names == ("denver_0", "denver_1", "a57_0", "a57_1", "a57_2", "a57_3")
     assert CORES.branches == (4,) * 6
     assert [CORES.context(action) for action in CORES.every] == list(range(len(WORLD.contexts)))
 

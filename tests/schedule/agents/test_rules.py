@@ -35,6 +35,10 @@ def test_clocks_fall_with_the_temperature():
     assert np.all(np.diff(course) <= 0)
     assert clocks(rule, State(0, 40.9, 1)) == clocks(all_fast(WORLD))
     assert clocks(rule, State(0, 45.1, 1)) == clocks(powersave(WORLD))
+    # of three clocks the middle one is for the half of the way that lies around 43 °C
+    top, middle, low = (clocks(Rule(WORLD, share)) for share in (1.0, 0.5, 0.0))
+    course = [clocks(rule, State(0, heat, 1)) for heat in (41.9, 42.1, 43.9, 44.1)]
+    assert course == [top, middle, middle, low]
     with pytest.raises(ArgumentError, match="width is 0"):
         StepDown(WORLD, 0)
 

@@ -68,6 +68,16 @@ def test_a_program_is_judged_without_its_own_family(drawn):
     np.testing.assert_allclose(with_own.time_bound, without.time_bound)
 
 
+def test_margins_are_kept_for_each_family_apart(drawn):
+    """Known in the same contexts, another family is judged by other left-out ones."""
+    others = drawn.take(range(25))
+    both = Chooser(others, Gaussian(), miscoverage=0.1)
+    for i in (3, 4):
+        known = drawn.take([i]).only([TOP])
+        alone = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
+        np.testing.assert_array_equal(both.outlook(known).time_bound, alone.time_bound)
+
+
 def test_units_of_time_and_energy_do_not_matter(drawn):
     def choices(seconds, joules):
         scaled = replace(drawn, time=drawn.time * seconds, energy=drawn.energy * joules)

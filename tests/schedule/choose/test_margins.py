@@ -55,6 +55,15 @@ def test_the_smallest_rate_is_the_largest_score():
     np.testing.assert_array_equal(margins.likely_widths(0.05, ~KNOWN), width)
 
 
+def test_the_new_family_is_one_of_all():
+    """The 10 % of nine left-out ones: of ten with the new one, so the largest, not the eighth."""
+    margins = margins_of(programs(9))
+    ordered = np.sort(margins.scores[:, :, ~KNOWN], axis=1)
+    for rate, rank in ((0.1, 9), (0.2, 8), (0.3, 7), (0.5, 5)):
+        width = margins.widths(rate + 1e-9, ~KNOWN)[:, ~KNOWN]
+        np.testing.assert_array_equal(width, ordered[:, rank - 1])
+
+
 def test_programs_without_the_known_contexts_do_not_count():
     others = programs(12)
     others.time[3, KNOWN] = np.nan

@@ -222,3 +222,18 @@ def test_the_heap_gives_the_least_first():
             popped.append(int(kernels._pop(key, number, size)))
             size -= 1
         assert popped == [i for _, i in sorted(pairs)]
+
+
+def test_ranks_are_means_over_cores_not_over_clusters():
+    """One core twice as fast and three slow ones: what a task takes is nearer to the slow ones."""
+    fast, slow = (
+        replace(TX2.clusters[0], name=name, cores=cores, clocks=(1.0,), speed=speed, dispatch=0.0)
+        for name, cores, speed in (("fast", 1, 2.0), ("slow", 3, 1.0))
+    )
+    device = replace(TX2, clusters=(fast, slow), cache_ways=(16.0,), bandwidth=(2700.0,))
+    simulator = Simulator(device, {"flat": soc.flat_table()})
+    program = simulator.program(make_graph(["flat"] * 2, [1.0, 3.0], [(0, 1)]))
+    setting, cores, level = simulator._places(np.array([device.largest]))
+    _, ranks = simulator._keys(program, "heft", setting, cores, level)
+    mean = (0.5 + 3 * 1.0) / 4
+    np.testing.assert_allclose(ranks[0], [-4.0 * mean, -3.0 * mean], rtol=1e-5)
