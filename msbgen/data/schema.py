@@ -37,7 +37,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.data.gaps import CARRIED, fill_gaps
+from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
 from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-profile/1"
@@ -149,6 +149,22 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
                 carried=dataset[name].attrs["gaps"] == CARRIED,
             )
     return counts
+
+
+def lost_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
+    """Samples that were lost for good, shaped as what :func:`count_array` fills in there."""
+    dim = replicate_dim(dataset)
+    order = ("context", dim, "time") if dim else ("context", "time")
+    names = counter_names(dataset)
+    shape = (*duration_array(dataset).shape, dataset.sizes["time"])
+    lost = np.zeros((*shape, len(names)), dtype=bool)
+    ends = interval_counts(duration_array(dataset), sampling_interval(dataset))[..., None]
+    for k, name in enumerate(names):
+        if dataset[name].attrs.get("gaps") == LOST:
+            missing = np.isnan(dataset[name].transpose(*order).values.reshape(shape))
+            inside = np.arange(shape[2]) < ends
+            lost[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
+    return lost
 
 
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:

@@ -35,6 +35,7 @@ from msbgen.data.schema import (
     describe_context,
     duration_array,
     inherited_attrs,
+    lost_array,
     join_profiles,
     make_profiles,
     resource_attrs,
@@ -538,7 +539,8 @@ def _fit_progress(
     own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
         own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
-        worth=own.worth, guessed=own.guessed, complete=complete[own.kept], progress=progress,
+        worth=own.worth, guessed=own.guessed, complete=complete[own.kept],
+        lost=lost_array(dataset)[own.kept], progress=progress,
     )  # fmt: skip
     _warn_of_lost_counts(dataset, law, own.kept)
     return law, findings

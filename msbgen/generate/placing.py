@@ -14,7 +14,7 @@ that is better is decided by the time of the intervals of left-out contexts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def placed_trend(
-    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None]
+    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None], *, partial: bool = False
 ) -> tuple[Trend, Floats]:
     """Trend of the states and the runs' states, each placed by the other.
 
@@ -59,6 +59,9 @@ def placed_trend(
         again.
     done : callable
         Called after each fit.
+    partial : bool
+        Whether something of the runs was not measured: then the counters say, too, whether one law
+        of all intervals is better, as time may be known from more runs than they are.
 
     Returns
     -------
@@ -95,9 +98,21 @@ def placed_trend(
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
     joined, placed = joined_trend(runs, spread)
-    seen, folds = interval_windows(runs), Folds.of(runs.contexts)
-    errors = [seen.error(t.left_out(folds)[..., 0], folds) for t in (trend, joined)]
+    judged = range(state.shape[2]) if partial else (0,)
+    errors = [left_out_error(runs, law, judged) for law in (trend, joined)]
     return (joined, placed) if _is_worth_it(errors[1], errors[0]) else (trend, state)
+
+
+def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
+    """How far a trend is off in the intervals of left-out contexts: geometric mean of quantities.
+
+    Of time and those counters that counted anything; [s] of time alone.
+    """
+    folds = Folds.of(runs.contexts)
+    left_out = trend.left_out(folds)
+    seen = {q: interval_windows(runs, q) for q in quantities}
+    errors = [w.error(left_out[..., q], folds) for q, w in seen.items() if w.time.any()]
+    return float(np.prod(errors) ** (1 / len(errors)))
 
 
 def _is_worth_it(joined: float, trend: float) -> bool:
@@ -178,9 +193,14 @@ def placed_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats
     return place(np.exp(last))
 
 
-def interval_windows(runs: Runs) -> Windows:
-    """The time of the runs' sampling intervals, each run's as long as its context's mean."""
+def interval_windows(runs: Runs, quantity: int = 0) -> Windows:
+    """The time of the runs' sampling intervals, each run's as long as its context's mean.
+
+    Or another quantity, of the runs that hold it.
+    """
     position, amounts = runs.intervals
-    time = amounts[..., 0] * runs.evened[:, None]
     shape = len(runs.contexts), runs.state.shape[1]
-    return Windows.of_runs(position, time, runs.context, shape)
+    if quantity == 0:
+        return Windows.of_runs(position, amounts[..., 0] * runs.evened[:, None], runs.context, shape)
+    held = np.isfinite(runs.state[:, 0, quantity])
+    return Windows.of_runs(position[held], amounts[held, :, quantity], runs.context[held], shape)

@@ -29,6 +29,7 @@ from msbgen.errors import ArgumentError, check_positive, check_whole
 from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
+from msbgen.generate.lost import fill_lost
 from msbgen.generate.placing import placed_trend
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.runs import Runs
@@ -136,6 +137,7 @@ class ProgressLaw:
         worth: ArrayLike = 1.0,
         guessed: ArrayLike = False,
         complete: ArrayLike = True,
+        lost: ArrayLike = False,
         progress: OnProgress | None = None,
     ) -> ProgressLaw:
         """Fit the trend, and measure the runs from it.
@@ -163,6 +165,9 @@ class ProgressLaw:
             Contexts whose time is what the others say of it.
         complete : array_like of bool, broadcastable to (n_known, n_runs)
             Which runs went on to their end.
+        lost : array_like of bool, broadcastable to the counts
+            Samples that were lost, and filled in somehow: a first fit says what happened there
+            (:mod:`msbgen.generate.lost`).
         progress : callable
             Called with (done, total) stages.
 
@@ -173,7 +178,9 @@ class ProgressLaw:
         msbgen.bridge.solve.NotConvergedError
             The solver that couples groups of counters did not reach its tolerance.
         """
-        stages = 3 + settings.sharpenings
+        gaps = np.broadcast_to(np.asarray(lost, dtype=bool), counts.shape)
+        fits = 2 if gaps.any() else 1
+        stages = 2 + fits * (1 + settings.sharpenings)
         done = iter(range(1, stages + 1))
 
         def step() -> None:
@@ -185,7 +192,13 @@ class ProgressLaw:
         steps = interval / paces if (paces != 1.0).any() else interval
         runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
         step()
-        trend, state = placed_trend(runs, settings.segments, settings.sharpenings, step)
+        partial = bool(gaps.any()) or not np.isfinite(runs.state).all()
+        placing = settings.segments, settings.sharpenings, step
+        trend, state = placed_trend(runs, *placing, partial=partial)
+        if gaps.any():
+            counts = fill_lost(counts, gaps, runs, trend)
+            runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
+            trend, state = placed_trend(runs, *placing, partial=partial)
         centre = Centre.fit(
             runs,
             state,

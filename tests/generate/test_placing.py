@@ -93,6 +93,23 @@ def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
     assert state.shape == runs.state.shape
 
 
+@pytest.mark.parametrize("partial", [True, False])
+def test_counters_decide_too_where_something_was_not_measured(runs, partial):
+    # time [s], and misses of which the trend is off by more
+    errors = iter([1.0, 4.0, 1.5, 1.0] if partial else [1.0, 1.5])
+    with patch.object(Windows, "error", lambda *_: next(errors)):
+        trend, _ = placed_trend(runs, 8, 1, lambda: None, partial=partial)
+    assert len(trend.joint) == partial
+
+
+def test_windows_of_a_counter_are_of_the_runs_that_hold_it(spoilt):
+    windows = interval_windows(spoilt, 1)
+    held = np.isfinite(spoilt.state[:, 0, 1])
+    total = spoilt.intervals[1][..., 1].sum(axis=1)
+    counted = np.bincount(spoilt.context, np.where(held, total, 0.0))
+    np.testing.assert_allclose(np.bincount(windows.context, windows.time), counted)
+
+
 def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
     trend, state = placed_trend(runs, 8, 3, lambda: None)
     assert trend.joint

@@ -1,0 +1,68 @@
+"""Lost samples: what the trend says of them is nearer than a rate between their neighbours."""
+
+import numpy as np
+import pytest
+
+from msbgen.data.gaps import fill_gaps
+from msbgen.generate.lost import fill_lost
+from msbgen.generate.runs import Runs
+from msbgen.trend.fit import fit_trend
+from tasks import GRID, INSTRUCTIONS, INTERVAL, TIME, task
+
+BINS = 100
+
+
+def lossy(clock, *, cut=False):
+    """What was counted, where it was lost, interpolated, and as runs; and a trend that is right."""
+    counts, duration = task(GRID, 4, noise=0.01, rare=True)
+    complete = np.ones(duration.shape, dtype=bool)
+    if cut:
+        kept = int(0.9 * duration[0, 0] / INTERVAL)
+        counts[0, 0, kept:], duration[0, 0], complete[0, 0] = np.nan, kept * INTERVAL, False
+    there = np.isfinite(counts)
+    lost = there & (np.random.default_rng(3).random(there.shape[:3]) < 0.1)[..., None]
+    lost[:, :, 0] = False
+    seen = np.where(lost, np.nan, counts)
+    filled = np.stack(
+        [fill_gaps(seen[..., k], duration, INTERVAL, carried=False) for k in range(2)], axis=-1
+    )
+    measured = Runs.of(filled, duration, GRID, INTERVAL, clock, BINS, complete=complete)
+    fine = Runs.of(*task(GRID, 1, noise=0.0, rare=True, interval=1e-3), GRID, 1e-3, clock, BINS)
+    trend = fit_trend(GRID, fine.means(fine.state), find_caps=False)
+    return counts, lost, filled, measured, trend
+
+
+@pytest.mark.parametrize("clock", [TIME, INSTRUCTIONS])
+def test_what_was_lost_is_nearer_than_a_rate_between_neighbours(clock):
+    counts, lost, filled, runs, trend = lossy(clock)
+    found = fill_lost(filled, lost, runs, trend)
+    np.testing.assert_array_equal(found[~lost], filled[~lost])
+    for k in range(2):
+        gone = lost[..., k]
+        off = [np.abs(a - counts)[gone, k].mean() for a in (found, filled)]
+        assert off[0] < 0.6 * off[1]
+
+
+def test_runs_count_as_much_as_others_again():
+    counts, lost, filled, runs, trend = lossy(INSTRUCTIONS)
+    found = fill_lost(filled, lost, runs, trend)
+    total, before, after = (np.nansum(a[..., 0], axis=2) for a in (counts, filled, found))
+    assert np.abs(after - total).max() < 0.2 * np.abs(before - total).max()
+
+
+def test_a_cut_run_keeps_what_it_would_have_counted():
+    counts, lost, filled, runs, trend = lossy(INSTRUCTIONS, cut=True)
+    found = fill_lost(filled, lost, runs, trend)[0, 0]
+    assert np.isnan(found[np.isnan(counts[0, 0])]).all()
+    gone = lost[0, 0, :, 0]
+    assert gone.any()
+    off = [np.abs(a[gone, 0] - counts[0, 0, gone, 0]).max() for a in (found, filled[0, 0])]
+    assert off[0] < off[1]
+
+
+def test_a_counter_that_a_run_does_not_hold_stays_unknown():
+    counts, lost, filled, runs, trend = lossy(INSTRUCTIONS)
+    filled[:, 1, :, 1], lost[:, 1, :, 1] = np.nan, False
+    found = fill_lost(filled, lost, runs, trend)
+    assert np.isnan(found[:, 1, :, 1]).all()
+    assert np.isfinite(found[..., 0]).sum() == np.isfinite(counts[..., 0]).sum()
