@@ -1,8 +1,9 @@
 """Partial measurements: groups of counters, runs that were cut, samples that were lost.
 
-``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …]
-[--work FOLDER] [--no-run]``: the folder keeps what was done, so that a study that was stopped goes
-on where it was.
+``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--only
+errors joint] [--work FOLDER] [--no-run]``: errors of mean profiles, and energy distances of joint
+clouds (of cases a and b); the folder keeps what was done, so that a study that was stopped goes on
+where it was.
 
 Six programs are replayed from their traces, so that what was taken away is known.  A design is a
 number of contexts and of runs that hold each counter.  Cases: (a) requests and misses in different
@@ -21,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -52,7 +54,10 @@ Method = Callable[[xr.Dataset, Any], xr.Dataset]
 
 CASES = ("a", "b", "c", "d", "e lost", "e carried", "f")
 DESIGNS = ("27x3", "125x10")
-# Test contexts, every so many of those that ship, and runs of each.
+PARTS = ("errors", "joint")
+# Cases of which joint clouds are scored.
+_JOINT_CASES = ("a", "b")
+# Test contexts of joint clouds, every so many of those that ship; runs of all, and samples.
 _EVERY, _TRUTH_RUNS, _SAMPLES = 8, 30, 30
 # Seeds of the replays: what is measured, and what is tested.
 _MEASURED, _TRUTH = 21, 22
@@ -86,6 +91,13 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
     counts = np.stack([counts[..., 0], demand, counts[..., 2] - demand], axis=-1)
     names = ("instructions", "demand_misses", "prefetched_misses")
     return _rebuilt(ds, counts, duration_array(ds), {name: {} for name in names})
+
+
+@cache
+def tested(task: str, *, streams: bool) -> xr.Dataset:
+    """The test runs, in all contexts of the truth that ships."""
+    asked = context_table(msbgen.read_profiles(PROFILES / f"{task}-truth.nc"))
+    return replayed(task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
 
 
 def known_contexts(task: str, n: int) -> Floats:
@@ -259,15 +271,19 @@ class Study:
     Attributes
     ----------
     task, design, case : str
+    part : str
+        ``errors`` or ``joint``.
     """
 
     task: str
     design: str
     case: str
+    part: str = "errors"
 
     @property
     def name(self) -> str:
-        return f"{self.design}-{self.task}-{self.case}".replace(" ", "-")
+        part = "" if self.part == "errors" else f"-{self.part}"
+        return f"{self.design}-{self.task}-{self.case}{part}".replace(" ", "-")
 
     @property
     def limit(self) -> Study:
@@ -279,8 +295,7 @@ class Study:
         streams = self.case.endswith("b")
         known = known_contexts(self.task, contexts)
         whole = replayed(self.task, known, 2 * runs, _MEASURED, streams=streams)
-        asked = context_table(msbgen.read_profiles(PROFILES / f"{self.task}-truth.nc"))[::_EVERY]
-        truth = replayed(self.task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
+        truth = tested(self.task, streams=streams)
         train = whole.isel(run=slice(0, runs))
         if self == self.limit:
             measured = {"limit": train}
@@ -288,12 +303,13 @@ class Study:
             partial = taken_away(whole if self.case in "abf" else train, self.case, _MEASURED)
             left = whole_runs(partial)
             measured = {"partial": partial} | ({} if left is None else {"whole runs": left})
-        if self.case in "ab":
-            models = fitted_apart(measured["partial"])
-        else:
-            models = {name: msbgen.fit_profiles(data) for name, data in measured.items()}
-        clouds = self == self.limit or self.case in "ab"
-        out = _scored(train, truth, models, ("mean", "sample") if clouds else ("mean",))
+        if self.part == "joint":
+            clouds = truth.isel(context=slice(None, None, _EVERY))
+            if self == self.limit:
+                return _energies(train, clouds, {"limit": msbgen.fit_profiles(train)})
+            return _energies(train, clouds, fitted_apart(measured["partial"]))
+        models = {name: msbgen.fit_profiles(data) for name, data in measured.items()}
+        out = _errors(train, truth, models)
         for name, data in measured.items():
             out[name] |= _coverage(models[name], data, truth)
         if self.case == "d":
@@ -302,28 +318,26 @@ class Study:
         return out
 
 
-def _scored(
-    train: xr.Dataset,
-    truth: xr.Dataset,
-    models: dict[str, msbgen.ProfileModel],
-    kinds: Sequence[str],
+def _errors(
+    train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
 ) -> dict[str, dict[str, Any]]:
-    """Errors of mean profiles and, of samples, energy distances context by context."""
-    methods = {
-        f"{name}/{kind}": _kind(model, kind) for name, model in models.items() for kind in kinds
+    """Errors of mean profiles, mean of the test contexts."""
+    methods = {name: _kind(model, "mean") for name, model in models.items()}
+    scored = msbgen.score_methods(train, truth, methods)["score"].mean("context")
+    metrics = ("ndtw", "ndtw_scaled", "duration_error")
+    return {
+        name: {m: float(scored.sel({"method": name, "metric": m})) for m in metrics}
+        for name in models
     }
-    scored = msbgen.score_methods(train, truth, methods)["score"]
 
-    def of(name: str, metric: str) -> Floats:
-        return scored.sel({"method": name, "metric": metric}).values
 
-    out: dict[str, dict[str, Any]] = {}
-    for name in models:
-        metrics = ("ndtw", "ndtw_scaled", "duration_error")
-        out[name] = {m: float(of(f"{name}/mean", m).mean()) for m in metrics}
-        if "sample" in kinds:
-            out[name]["energies"] = of(f"{name}/sample", "energy_distance").tolist()
-    return out
+def _energies(
+    train: xr.Dataset, truth: xr.Dataset, models: dict[str, msbgen.ProfileModel]
+) -> dict[str, dict[str, Any]]:
+    """Energy distances of samples, context by context."""
+    methods = {name: _kind(model, "sample") for name, model in models.items()}
+    scored = msbgen.score_methods(train, truth, methods)["score"].sel(metric="energy_distance")
+    return {name: {"energies": scored.sel({"method": name}).values.tolist()} for name in models}
 
 
 def _coverage(
@@ -346,6 +360,7 @@ def run(
     tasks: Sequence[str],
     designs: Sequence[str],
     cases: Sequence[str],
+    parts: Sequence[str],
     work: Path | None,
     *,
     do: bool = True,
@@ -355,40 +370,41 @@ def run(
     Case by case, so that what was stopped has some of them of every task.  Studies are kept in the
     folder `work`: what is there is not done again.  Without `do` the tables are of what is there.
     """
-    for design in designs:
+    for design, part in product(designs, parts):
+        studied = [case for case in cases if part == "errors" or case in _JOINT_CASES]
         done: dict[Study, dict[str, Any]] = {}
-        for case, task in product(cases, tasks):
-            study = Study(task, design, case)
+        results: dict[str, dict[str, Any]] = {}
+        for case, task in product(studied, tasks):
+            study = Study(task, design, case, part)
             for one in (study.limit, study):
                 file = work and work / f"{one.name}.json"
                 if one not in done and (do or (file and file.exists())):
                     done[one] = kept(file, one.scores)
                     print(one.name, flush=True)
-        results: dict[str, dict[str, Any]] = {}
-        for case, task in product(cases, tasks):
-            study = Study(task, design, case)
             if study in done and study.limit in done:
                 results.setdefault(task, {})[case] = _beside_limit(done, study)
+        name = f"partial-{design}" if part == "errors" else f"partial-{design}-{part}"
+        table = errors_table(results) if part == "errors" else joint_table(results)
         if tuple(tasks) == TASKS and tuple(cases) == CASES:
-            store(RESULTS / f"partial-{design}.json", results)
-            put_into_readme(f"partial-{design}", errors_table(results))
-            put_into_readme(f"partial-{design}-joint", joint_table(results))
+            store(RESULTS / f"{name}.json", results)
+            put_into_readme(name, table)
         else:
-            print(f"\n{errors_table(results)}\n\n{joint_table(results)}", flush=True)
+            print(f"\n{table}", flush=True)
 
 
 def _beside_limit(done: dict[Study, dict[str, Any]], study: Study) -> dict[str, dict[str, float]]:
-    """Figures of a case with those of its limit, and energy distances beyond the limit's."""
-    out, limit = {}, np.array(done[study.limit]["limit"]["energies"])
-    for name, figures in {**done[study.limit], **done[study]}.items():
-        out[name] = {key: value for key, value in figures.items() if key != "energies"}
-        if "energies" in figures:
-            energy = np.array(figures["energies"])
-            out[name] |= {
-                "energy": float(energy.mean()),
-                "beyond limit": float((energy - limit).mean()),
-                "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
-            }
+    """Figures of a case with those of its limit; energy distances beyond the limit's."""
+    every = {**done[study.limit], **done[study]}
+    if study.part == "errors":
+        return every
+    limit, out = np.array(every["limit"]["energies"]), {}
+    for name, figures in every.items():
+        energy = np.array(figures["energies"])
+        out[name] = {
+            "energy": float(energy.mean()),
+            "beyond limit": float((energy - limit).mean()),
+            "standard error": float((energy - limit).std(ddof=1) / len(energy) ** 0.5),
+        }
     return out
 
 
@@ -416,7 +432,7 @@ def errors_table(results: dict[str, Any]) -> str:
 def joint_table(results: dict[str, Any]) -> str:
     """Energy distances of joint clouds, and the error of how far beyond the limit's they are."""
     rows = []
-    for case in ("a", "b"):
+    for case in _JOINT_CASES:
         every = [result.get(case, {}) for result in results.values()]
         for name in ("limit", "partial", "independent", "nearest run"):
             own = [

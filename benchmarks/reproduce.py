@@ -31,9 +31,9 @@ that a study that was stopped goes on where it was.  `bench_graph.py` times the 
 [--seeds N] [--work FOLDER]``: faults put into the known contexts of the six tasks: what is named,
 and fits beside those
 to clean data; the folder keeps the fits, so that a study that was stopped goes on where it was.
-``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--work
-FOLDER] [--no-run]``: counters in different runs, runs that were cut, samples that were lost; the
-folder keeps what was done.
+``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--only
+errors joint] [--work FOLDER] [--no-run]``: counters in different runs, runs that were cut, samples
+that were lost; the folder keeps what was done.
 ``python benchmarks/reproduce.py picture``: the picture of the project's README.
 """
 
@@ -506,6 +506,7 @@ def main() -> None:
     part.add_argument("--tasks", nargs="+", choices=TASKS, default=[*TASKS])
     part.add_argument("--designs", nargs="+", default=[*partial_runs.DESIGNS])
     part.add_argument("--cases", nargs="+", choices=partial_runs.CASES, default=partial_runs.CASES)
+    part.add_argument("--only", nargs="+", choices=partial_runs.PARTS, default=partial_runs.PARTS)
     part.add_argument("--work", type=Path, help="folder that keeps what was done, to go on later")
     part.add_argument("--no-run", action="store_true", help="report what the folder holds")
     parts.add_parser("picture", help="the picture of the project's README")
@@ -542,7 +543,7 @@ def main() -> None:
             arguments.designs,
         )
     elif arguments.part == "partial":
-        part = arguments.tasks, arguments.designs, arguments.cases
+        part = arguments.tasks, arguments.designs, arguments.cases, arguments.only
         partial_runs.run(*part, arguments.work, do=not arguments.no_run)
     elif arguments.part == "picture":
         picture()

@@ -152,19 +152,28 @@ def test_partial_studies_are_compared_with_their_own_limit():
     assert {s.limit.case for c, s in studies.items() if c != "b"} == {"limit"}
     assert studies["b"].limit.limit == studies["b"].limit
     assert studies["e lost"].name == "27x3-gzip-e-lost"
-    figures = {"ndtw": 0.2, "ndtw_scaled": 0.2, "duration_error": 0.1, "energies": [1.0, 2.0]}
+    figures = {"ndtw": 0.2, "ndtw_scaled": 0.2, "duration_error": 0.1}
     done = {
         studies["a"].limit: {"limit": figures},
-        studies["a"]: {"partial": {**figures, "ndtw": 0.3, "energies": [1.5, 2.7]}},
+        studies["a"]: {"partial": {**figures, "ndtw": 0.3}},
     }
     found = partial._beside_limit(done, studies["a"])
-    assert found["partial"]["beyond limit"] == pytest.approx(0.6)
-    assert found["partial"]["standard error"] == pytest.approx(0.1)
     table = partial.errors_table({"gzip": {"a": found}, "zstd": {}})
     assert "| a | 1 | partial | 1.50 (1.50) | 1.00 (1.00) | 10.00% | refused | refused |" in table
-    assert "| a | partial | 2.1000 ± 0.1000 | — |" in partial.joint_table(
-        {"gzip": {"a": found}, "zstd": {}}
-    )
+
+
+def test_energy_distances_of_partial_studies_are_told_beyond_their_limit_s():
+    study = partial.Study("gzip", "27x3", "a", "joint")
+    assert study.name == "27x3-gzip-a-joint"
+    done = {
+        study.limit: {"limit": {"energies": [1.0, 2.0]}},
+        study: {"partial": {"energies": [1.5, 2.7]}},
+    }
+    found = partial._beside_limit(done, study)
+    assert found["partial"]["beyond limit"] == pytest.approx(0.6)
+    assert found["partial"]["standard error"] == pytest.approx(0.1)
+    table = partial.joint_table({"gzip": {"a": found}, "zstd": {}})
+    assert "| a | partial | 2.1000 ± 0.1000 | — |" in table
 
 
 def test_the_readme_has_a_place_for_every_table():

@@ -35,8 +35,8 @@ from msbgen.data.schema import (
     describe_context,
     duration_array,
     inherited_attrs,
-    lost_array,
     join_profiles,
+    lost_array,
     make_profiles,
     resource_attrs,
     same_level,
@@ -523,11 +523,10 @@ def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
 def _fit_progress(
     dataset: xr.Dataset, settings: ProgressSettings, _: object, progress: OnProgress | None
 ) -> tuple[ProgressLaw, Findings]:
-    if dataset.sizes["context"] > _MOST_KNOWN:
+    if (n := dataset.sizes["context"]) > _MOST_KNOWN:
         raise MeasurementError(
-            f"{dataset.sizes['context']} contexts; fitting takes their number to the third power: "
-            f"keep at most {_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, "
-            f"{-(-dataset.sizes['context'] // _MOST_KNOWN)}))."
+            f"{n} contexts; fitting takes their number to the third power: keep at most "
+            f"{_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, {-(-n // _MOST_KNOWN)}))."
         )
     clock, complete = progress_clock(dataset, settings), complete_array(dataset)
     for sentence in unended_counters(dataset):

@@ -38,7 +38,7 @@ _SHARED_STEPS, _NEAR_STEPS, _REACH = 20, 10, 0.2
 _MOST_MOMENTUM, _LEAST_RATIO = 0.95, 1e-3
 # Times that what no run of a context was seen to do is taken from the trend fitted with it.
 _FILLINGS = 3
-# One law of all intervals has to lower the error of left-out intervals by this factor.
+# One law of all intervals has to lower the error of the time of left-out intervals by this factor.
 _GAIN = 0.95
 # Amounts below this share of their mean are none.
 _NEGLIGIBLE = 1e-12
@@ -60,8 +60,9 @@ def placed_trend(
     done : callable
         Called after each fit.
     partial : bool
-        Whether something of the runs was not measured: then the counters say, too, whether one law
-        of all intervals is better, as time may be known from more runs than they are.
+        Whether something of the runs was not measured.  Time may be known from more runs than
+        counters then, and judges for the trend: one law of all intervals is used, too, where it
+        lowers the errors of time and counters together.
 
     Returns
     -------
@@ -98,9 +99,14 @@ def placed_trend(
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
     joined, placed = joined_trend(runs, spread)
-    judged = range(state.shape[2]) if partial else (0,)
-    errors = [left_out_error(runs, law, judged) for law in (trend, joined)]
-    return (joined, placed) if _is_worth_it(errors[1], errors[0]) else (trend, state)
+    gains: list[tuple[Iterable[int], float]] = [((0,), _GAIN)]
+    if partial:
+        gains.append((range(state.shape[2]), 1.0))
+    for judged, gain in gains:
+        errors = [left_out_error(runs, law, judged) for law in (trend, joined)]
+        if _is_worth_it(errors[1], errors[0], gain):
+            return joined, placed
+    return trend, state
 
 
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
@@ -115,9 +121,9 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _is_worth_it(joined: float, trend: float) -> bool:
-    """Whether one law of all intervals meets those left out clearly better than the trend."""
-    return joined < _GAIN * trend
+def _is_worth_it(joined: float, trend: float, gain: float) -> bool:
+    """Whether one law of all intervals meets those left out better than the trend, by a factor."""
+    return joined < gain * trend
 
 
 def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
@@ -199,8 +205,8 @@ def interval_windows(runs: Runs, quantity: int = 0) -> Windows:
     Or another quantity, of the runs that hold it.
     """
     position, amounts = runs.intervals
-    shape = len(runs.contexts), runs.state.shape[1]
+    amount, shape = amounts[..., quantity], (len(runs.contexts), runs.state.shape[1])
     if quantity == 0:
-        return Windows.of_runs(position, amounts[..., 0] * runs.evened[:, None], runs.context, shape)
+        return Windows.of_runs(position, amount * runs.evened[:, None], runs.context, shape)
     held = np.isfinite(runs.state[:, 0, quantity])
-    return Windows.of_runs(position[held], amounts[held, :, quantity], runs.context[held], shape)
+    return Windows.of_runs(position[held], amount[held], runs.context[held], shape)
