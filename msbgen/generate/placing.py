@@ -38,7 +38,7 @@ _SHARED_STEPS, _NEAR_STEPS, _REACH = 20, 10, 0.2
 _MOST_MOMENTUM, _LEAST_RATIO = 0.95, 1e-3
 # Times that what no run of a context was seen to do is taken from the trend fitted with it.
 _FILLINGS = 3
-# One law of all intervals has to lower the error of the time of left-out intervals by this factor.
+# One law of all intervals has to lower the error of left-out intervals by this factor.
 _GAIN = 0.95
 # Amounts below this share of their mean are none.
 _NEGLIGIBLE = 1e-12
@@ -61,8 +61,8 @@ def placed_trend(
         Called after each fit.
     partial : bool
         Whether something of the runs was not measured.  Time may be known from more runs than
-        counters then, and judges for the trend: one law of all intervals is used, too, where it
-        lowers the errors of time and counters together.
+        counters then, and judges for the trend: where one law of all intervals is not worse for
+        time, it is used where it is clearly better for time and counters together, too.
 
     Returns
     -------
@@ -99,14 +99,12 @@ def placed_trend(
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
     joined, placed = joined_trend(runs, spread)
-    gains: list[tuple[Iterable[int], float]] = [((0,), _GAIN)]
-    if partial:
-        gains.append((range(state.shape[2]), 1.0))
-    for judged, gain in gains:
-        errors = [left_out_error(runs, law, judged) for law in (trend, joined)]
-        if _is_worth_it(errors[1], errors[0], gain):
-            return joined, placed
-    return trend, state
+    time = [left_out_error(runs, law, [0]) for law in (trend, joined)]
+    better = _is_worth_it(time[1], time[0])
+    if partial and not better and time[1] < time[0]:
+        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joined)]
+        better = _is_worth_it(every[1], every[0])
+    return (joined, placed) if better else (trend, state)
 
 
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
@@ -121,9 +119,9 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _is_worth_it(joined: float, trend: float, gain: float) -> bool:
-    """Whether one law of all intervals meets those left out better than the trend, by a factor."""
-    return joined < gain * trend
+def _is_worth_it(joined: float, trend: float) -> bool:
+    """Whether one law of all intervals meets those left out clearly better than the trend."""
+    return joined < _GAIN * trend
 
 
 def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:

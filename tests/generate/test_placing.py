@@ -93,13 +93,17 @@ def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
     assert state.shape == runs.state.shape
 
 
-@pytest.mark.parametrize("partial", [True, False])
-def test_counters_decide_too_where_something_was_not_measured(runs, partial):
-    # time [s], and misses of which the trend is off by more
-    errors = iter([1.0, 1.3, 1.0, 4.0, 1.3, 3.0])
+@pytest.mark.parametrize(
+    ("partial", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
+)
+def test_counters_decide_where_something_was_not_measured_and_time_is_no_worse(
+    runs, partial, time, used
+):
+    # time [s], then time and misses, of which the trend is off by more
+    errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
         trend, _ = placed_trend(runs, 8, 1, lambda: None, partial=partial)
-    assert len(trend.joint) == partial
+    assert len(trend.joint) == used
 
 
 def test_windows_of_a_counter_are_of_the_runs_that_hold_it(spoilt):
