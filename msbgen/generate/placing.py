@@ -45,7 +45,7 @@ _NEGLIGIBLE = 1e-12
 
 
 def placed_trend(
-    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None], *, partial: bool = False
+    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None], *, counters: bool = False
 ) -> tuple[Trend, Floats]:
     """Trend of the states and the runs' states, each placed by the other.
 
@@ -59,10 +59,10 @@ def placed_trend(
         again.
     done : callable
         Called after each fit.
-    partial : bool
-        Whether something of the runs was not measured.  Time may be known from more runs than
-        counters then, and judges for the trend: where one law of all intervals is not worse for
-        time, it is used where it is clearly better for time and counters together, too.
+    counters : bool
+        Whether counters, too, say if one law of all intervals is used.  Where time is known from
+        more than they are it judges for the trend: then it is enough that the law is not worse for
+        time and clearly better for all quantities together.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def placed_trend(
     joined, placed = joined_trend(runs, spread)
     time = [left_out_error(runs, law, [0]) for law in (trend, joined)]
     better = _is_worth_it(time[1], time[0])
-    if partial and not better and time[1] < time[0]:
+    if counters and not better and time[1] < time[0]:
         every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joined)]
         better = _is_worth_it(every[1], every[0])
     return (joined, placed) if better else (trend, state)

@@ -192,13 +192,14 @@ class ProgressLaw:
         steps = interval / paces if (paces != 1.0).any() else interval
         runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
         step()
-        partial = bool(gaps.any()) or not np.isfinite(runs.state).all()
+        # of groups and of lost samples time is known where counts are not
+        unequal = bool(gaps.any() or (runs.holders < runs.n_runs[:, None]).any())
         placing = settings.segments, settings.sharpenings, step
-        trend, state = placed_trend(runs, *placing, partial=partial)
+        trend, state = placed_trend(runs, *placing, counters=unequal)
         if gaps.any():
             counts = fill_lost(counts, gaps, runs, trend)
             runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
-            trend, state = placed_trend(runs, *placing, partial=partial)
+            trend, state = placed_trend(runs, *placing, counters=unequal)
         centre = Centre.fit(
             runs,
             state,

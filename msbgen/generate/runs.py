@@ -137,12 +137,8 @@ class Runs:
 
     @property
     def weight(self) -> Floats:
-        """What each known context counts in a trend, (n_known,).
-
-        As many runs as went on to their end: what comes late is known from no more.  At least one.
-        """
-        ended = np.bincount(self.context, np.isnan(self.expected))
-        return np.maximum(ended, 1.0) * self.worth
+        """What each known context counts in a trend, (n_known,)."""
+        return self.n_runs * self.worth
 
     @property
     def run_total(self) -> Floats:

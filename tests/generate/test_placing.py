@@ -94,15 +94,13 @@ def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
 
 
 @pytest.mark.parametrize(
-    ("partial", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
+    ("counters", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
 )
-def test_counters_decide_where_something_was_not_measured_and_time_is_no_worse(
-    runs, partial, time, used
-):
+def test_counters_decide_where_they_are_asked_and_time_is_no_worse(runs, counters, time, used):
     # time [s], then time and misses, of which the trend is off by more
     errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
-        trend, _ = placed_trend(runs, 8, 1, lambda: None, partial=partial)
+        trend, _ = placed_trend(runs, 8, 1, lambda: None, counters=counters)
     assert len(trend.joint) == used
 
 

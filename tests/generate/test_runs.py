@@ -86,14 +86,3 @@ def test_a_counter_of_some_runs_is_taken_per_time_of_these():
     np.testing.assert_allclose(amounts[..., 1:] / amounts[..., :1], 50.0, rtol=1e-9)
     assert np.ptp(means[..., 1] / means[..., 0]) > 1.0
     np.testing.assert_array_equal(amounts[..., 0], means[..., 0])
-
-
-def test_a_context_counts_as_many_runs_as_went_on_to_their_end():
-    counts, measured = (part[:4, :3].copy() for part in task(GRID, 3))
-    complete = np.ones(measured.shape, dtype=bool)
-    for c, r in ((0, 0), (1, 0), (1, 1), (1, 2)):
-        kept = int(0.5 * measured[c, r] / INTERVAL)
-        counts[c, r, kept:], measured[c, r], complete[c, r] = np.nan, kept * INTERVAL, False
-    cut = Runs.of(counts, measured, GRID[:4], INTERVAL, INSTRUCTIONS, 50, complete=complete)
-    np.testing.assert_array_equal(cut.weight, [2, 1, 3, 3])
-    np.testing.assert_array_equal(cut.n_runs, 3)
