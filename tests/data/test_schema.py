@@ -17,6 +17,7 @@ from msbgen.data.schema import (
     counter_attrs,
     counter_names,
     join_profiles,
+    lost_array,
     make_profiles,
     resource_attrs,
     resource_names,
@@ -151,3 +152,15 @@ def test_when_runs_began_is_known_where_the_file_says_it(measured):
     np.testing.assert_array_equal(started_array(told), began)
     for other in (("context", began[:, 0]), (("context", "run"), began.astype(str))):
         assert np.isnan(started_array(measured.assign(started=other))).all()
+
+
+@pytest.mark.parametrize("kind", ["lost", "carried"])
+def test_samples_are_lost_where_the_next_does_not_hold_them(measured, kind):
+    name = counter_names(measured)[0]
+    dims = ("context", "run", "time")
+    counts = measured[name].transpose(*dims).values.copy()
+    counts[0, 1, 2], counts[1, 0] = np.nan, np.nan  # a gap, and a run that does not hold it
+    gappy = measured.assign({name: (dims, counts, {**measured[name].attrs, "gaps": kind})})
+    found = lost_array(gappy)
+    assert found.shape == (*counts.shape, len(counter_names(measured)))
+    assert np.argwhere(found).tolist() == ([[0, 1, 2, 0]] if kind == "lost" else [])

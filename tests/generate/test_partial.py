@@ -1,5 +1,7 @@
 """Runs that were cut, and contexts in which nobody measured a counter."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -89,6 +91,19 @@ def test_gaps_hardly_change_what_is_generated(whole, kind):
     model = fit_profiles(partials.with_gaps(partials.whole(), kind), SMALL)
     np.testing.assert_allclose(durations(model), durations(whole), rtol=0.005)
     assert "gaps" not in model.counters["cache_misses"]
+
+
+def test_what_was_lost_is_fitted_again_once_it_is_filled_in(whole):
+    gappy, truth = partials.with_gaps(partials.whole(), "lost"), count_array(partials.whole())
+
+    def known(counts, lost, *_):
+        np.testing.assert_allclose(counts[~lost], truth[~lost])
+        assert lost.any(axis=(0, 1, 2)).all()
+        return truth
+
+    with patch("msbgen.generate.progress_law.fill_lost", known):
+        model = fit_profiles(gappy, SMALL)
+    np.testing.assert_array_equal(model.law.known_states(), whole.law.known_states())
 
 
 def test_what_cannot_be_learned_from_is_refused_in_a_sentence():
