@@ -94,8 +94,6 @@ def run_replay(options: argparse.Namespace) -> None:
 
 def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> xr.Dataset:
     """Runs replayed before and the new ones, none of them twice."""
-    import numpy as np
-
     from msbgen.data import batches, schema
 
     source = str(options.onto)
@@ -105,7 +103,7 @@ def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> 
     resources = {name: new[name].attrs for name in schema.resource_names(new)}
     batches.check_batch(first, resources, options.interval, source)
     whole = batches.join_batches(first, new, source)
-    if (np.diff(np.sort(schema.duration_array(whole), axis=1), axis=1) == 0).any():
+    if batches.share_a_run(first, new):
         raise UsageError(
             f"{source}: holds runs of seed {options.seed} in these contexts already; name another "
             f"--seed."

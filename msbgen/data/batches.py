@@ -113,6 +113,38 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
     return xr.Dataset(variables, coords=coords, attrs=second.attrs)
 
 
+def share_a_run(first: xr.Dataset, second: xr.Dataset) -> bool:
+    """Whether a run of the second is there in the first, too: same context, duration and counts.
+
+    Runs of one dataset are not compared with each other: equal durations alone say nothing, as
+    simulated ones are multiples of a step.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Of equal resources and events, with runs.
+    """
+    names = resource_names(second)
+    table = context_table(first)[:, [resource_names(first).index(name) for name in names]]
+    for c, context in enumerate(context_table(second)):
+        for row in np.flatnonzero(same_level(table, context).all(axis=1)):
+            old, new = (part.isel(context=i) for part, i in ((first, row), (second, c)))
+            ends = old["duration"].values[:, None] == new["duration"].values
+            if any(_same_counts(old.isel(run=i), new.isel(run=k)) for i, k in np.argwhere(ends)):
+                return True
+    return False
+
+
+def _same_counts(old: xr.Dataset, new: xr.Dataset) -> bool:
+    """Whether two runs of equal duration count the same, as files keep it."""
+    pairs = ((old[name].values, new[name].values) for name in counter_names(new))
+    return all(_counted(a) == _counted(b) for a, b in pairs)
+
+
+def _counted(values: NDArray[np.floating[Any]]) -> list[float]:
+    return values[np.isfinite(values)].astype(np.float32).tolist()
+
+
 def _union(tables: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
     """Contexts of several tables in the order of their values, and each table's rows in it."""
     kept: list[NDArray[np.float64]] = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from msbgen.data.schema import context_table, count_array
-from msbgen.data.store import read_profiles
+from msbgen.data.store import read_profiles, write_profiles
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 GZIP, OPENSSL = TRACES / "gzip.nc", TRACES / "openssl.nc"
@@ -59,6 +59,19 @@ def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refuse
     said = "a.nc calls its task 'openssl PBKDF2 then AES over 33 MB', the trace 'gzip -6 of 5.5 MB'"
     assert said in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr
     refused(3, "is sampled every 0.01 s", *replaying, "--interval", "5ms", *more, "d.nc")
+
+
+def test_equal_durations_among_runs_replayed_before_do_not_matter(tmp_path, msbgen, refused):
+    replaying = ["platform", "replay", OPENSSL, "--contexts"]
+    assert msbgen(*replaying, "grid:1x1x1", "--runs", 3, "-o", "new.nc").returncode == 0
+    first = read_profiles(tmp_path / "new.nc")
+    first["duration"].values[0, 1] = first["duration"].values[0, 0]
+    write_profiles(first, tmp_path / "a.nc")
+    more = ["--runs", 1, "--with", "a.nc", "--seed"]
+    done = msbgen(*replaying, "grid:1x1x1", *more, 1, "-o", "b.nc")
+    assert "b.nc: 1 contexts, 4 runs\n" in done.stdout, done.stderr
+    said = "a.nc: holds runs of seed 0 in these contexts already"
+    refused(2, said, *replaying, "grid:1x1x1", *more, 0, "-o", "c.nc")
 
 
 REPLAY_ERRORS = [

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.data.batches import check_batch, join_batches
+from msbgen.data.batches import check_batch, join_batches, share_a_run
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import make_profiles
 from msbgen.errors import ProfileError
@@ -106,3 +106,20 @@ def test_runs_of_a_part_that_says_nothing_went_on_to_their_end():
     whole = join_batches(first, batch({10: 1, 50: 1}, mark=2), "first.nc")
     assert whole["complete"].values.tolist() == [[0, 1, 1], [1, 1, 1]]
     validate_profiles(whole)
+
+
+def test_a_run_is_shared_where_context_duration_and_counts_are_equal():
+    first = batch({10: 3, 50: 1})  # all of equal durations
+    assert share_a_run(first, first.isel(context=[1]))
+    assert not share_a_run(first, batch({10: 3, 50: 1}, mark=2))
+    elsewhere = first.isel(context=[0])
+    elsewhere["cpu_share"].values[:] = 100.0
+    assert not share_a_run(first, elsewhere)
+    longer = batch({50: 2}, n_times=8)
+    assert not share_a_run(first, longer)
+    longer["duration"].values[0, 1] = first["duration"].values[1, 0]
+    assert not share_a_run(first, longer)
+    longer["a"].values[0, 1], longer["b"].values[0, 1] = (
+        np.pad(first[name].values[1, 0], (0, 3), constant_values=np.nan) for name in ("a", "b")
+    )
+    assert share_a_run(first, longer)
