@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from msbgen.batch.course import Course
+from msbgen.batch.manifest import INDEX
 from msbgen.data.files import replace_file
 
-NAME = "index.html"
 # Figures that tasks are listed by: steps that find them call them so.
 ERROR, BASELINE = "error", "baseline"
 # File of the report, where there is one.
@@ -90,7 +90,7 @@ def write_index(out: Path, courses: Sequence[Course]) -> None:
         *(_row(course) for course in sorted(courses, key=_place)),
         "</tbody>\n</table>\n</main>\n</body>\n</html>\n",
     ]
-    with replace_file(out / NAME, overwrite=True) as partial:
+    with replace_file(out / INDEX, overwrite=True) as partial:
         partial.write_text("".join(lines), encoding="utf-8", errors="backslashreplace")
 
 

@@ -18,11 +18,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.batch.heldout import check_leave_out
 from msbgen.batch.tasks import Task
 from msbgen.data import zarr_store
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
+from msbgen.errors import ArgumentError, ProfileError
+from msbgen.evaluate.scores import seen_to_their_end
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
 from msbgen.generate.size import most_rows
@@ -169,7 +172,7 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
     settings = job.task.settings
     facts = identify(job.task)
     measured = job.measured()
-    contexts = contexts_of(settings.contexts, measured)
+    contexts = _checked(job, measured, contexts_of)
     rng = np.random.default_rng(settings.seed).spawn(2)[0]
     model = fit_profiles(measured, PRESETS[settings.preset], rng=rng)
     query = model.checked(contexts)
@@ -187,6 +190,19 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
     within = {kind: _written_at_once(job, model, kind) for kind in settings.kinds}
     wanted = {"wanted": job.task.wanted}
     return {**facts, **wanted, "contexts": len(query), "blocks": blocks, "within": within}
+
+
+def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Floats:
+    """Contexts that the task wants; settings that its file cannot meet are said before the fit."""
+    settings = job.task.settings
+    try:
+        if job.task.truth is None and {"all", "evaluate", "report"} & set(settings.steps):
+            n = len(seen_to_their_end(measured))
+            if n > 1:  # what leaves one out says that there must be two
+                check_leave_out(settings.leave_out, n)
+        return contexts_of(settings.contexts, measured)
+    except ArgumentError as error:
+        raise ProfileError(f"{job.task.measured.name}: {error}") from None
 
 
 def _written_at_once(job: Job, model: ProfileModel, kind: Kind) -> int:

@@ -20,6 +20,8 @@ from msbgen.errors import ArgumentError
 DONE, FAILED, LOST = "done", "failed", "lost"
 VERSION = 1
 NAME = "manifest.jsonl"
+# What beside it, and the tasks' folders, a batch writes.
+INDEX = "index.html"
 # How options that are off, and on, are typed.
 _TYPED = {
     "zarr": ("with --format netcdf", "with --format zarr"),
@@ -74,14 +76,17 @@ def open_manifest(
     Raises
     ------
     ArgumentError
-        A batch was begun there, and is not to be resumed; or with other settings, or another
-        version.
+        A batch was begun there, and is not to be resumed; or with other options, another version,
+        or, in a task of which a unit is done, other settings; none was, and results would be
+        written over files of others.
     ProfileError
         The manifest is damaged.
     OSError
         The folder cannot be made.
     """
     path = out / NAME
+    if not path.exists():
+        _check_free(out, tasks)
     if not out.is_dir():
         check_folder(out.parent, out)
         out.mkdir(exist_ok=True)
@@ -100,6 +105,16 @@ def open_manifest(
         journal.close()
         raise
     return journal
+
+
+def _check_free(out: Path, tasks: Sequence[Task]) -> None:
+    """Raise ArgumentError where a first batch would write over what it has not written."""
+    for path in (out / INDEX, *(out / task.name for task in tasks)):
+        if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+            raise ArgumentError(
+                f"{path}: exists already, and is not of a batch that was begun there; name another "
+                f"folder."
+            )
 
 
 def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, bool]) -> None:
@@ -124,6 +139,8 @@ def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, bool]) ->
     wanted = {task.name: task.digest for task in tasks}
     begun: dict[str, dict[str, Any]] = {}
     for record in journal.records[1:]:
+        if record["outcome"] != DONE:  # nothing was made with these settings: they may be mended
+            continue
         begun[record["task"]] = record["facts"].get("wanted", begun.get(record["task"], {}))
         if record["settings"] != wanted.get(record["task"], record["settings"]):
             (task,) = (task for task in tasks if task.name == record["task"])

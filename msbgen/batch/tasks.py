@@ -13,12 +13,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
+from msbgen.contexts import grid_counts
 from msbgen.data import toml
 from msbgen.data.files import check_input
 from msbgen.durations import parse_seconds
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS
+from msbgen.plan.plan import parse_budget
 
 # Bytes of a task's name, which is that of a folder.
 _LONGEST = 200
@@ -263,6 +265,12 @@ def _check(settings: Settings, where: str) -> None:
         raise ProfileError(f"{where}: 'interval' {error}") from None
     if wrong:
         raise ProfileError(f"{where}: 'interval' is no time above 0; one as 10ms is wanted.")
+    try:
+        parse_budget(settings.budget)
+        if settings.contexts.startswith("grid:"):
+            grid_counts(settings.contexts.removeprefix("grid:"))
+    except ArgumentError as error:
+        raise ProfileError(f"{where}: {error}") from None
 
 
 def _check_name(name: str, source: Path) -> None:

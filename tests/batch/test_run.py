@@ -3,12 +3,13 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 import batching
 from batching import SETTINGS, batch, done, lines, make_tasks, results
-from msbgen.batch.carry import Orders
+from msbgen.batch.carry import Orders, Step
 from msbgen.batch.job import identify
 from msbgen.batch.run import IncompleteError, run_batch
 from msbgen.batch.tasks import Settings, Task, read_tasks
@@ -194,6 +195,50 @@ def test_other_settings_need_another_folder(source, tmp_path):
     manifest.write_text(manifest.read_text().replace('"msbgen": "', '"msbgen": "9.', 1))
     with pytest.raises(ArgumentError, match=r"was begun with msbgen 9\."):
         batch(source, out, resume=True)
+
+
+def test_settings_with_which_nothing_was_done_are_mended_in_the_same_folder(source, tmp_path):
+    out, (first, second) = tmp_path / "out", read_tasks(source, SETTINGS)
+
+    def wanted(**changes):
+        return [replace(first, settings=replace(first.settings, **changes)), second]
+
+    def contexts_of(source, measured):
+        if source != "all":
+            raise ArgumentError(f"grid is '{source}'; another one is wanted.")
+        return batching.contexts_of(source, measured)
+
+    def carried_out(tasks, **options):
+        orders = Orders(contexts_of, {"note": Step(batching.note)})
+        return run_batch(tasks, out, orders, **options)
+
+    (failed,) = carried_out(wanted(contexts="grid:9")).failures
+    assert (failed["task"], failed["unit"]) == ("t0", "fit")
+    assert failed["error"] == "t0.nc: grid is 'grid:9'; another one is wanted."
+    (failed,) = carried_out(wanted(leave_out=1000), resume=True).failures
+    assert failed["unit"] == "fit"
+    assert failed["error"].startswith("t0.nc: leave_out is 1000; 1 to 5 of the 6 contexts")
+    assert not carried_out(wanted(), resume=True).failures
+    assert len(set(done(out))) == len(done(out)), "something finished was done again"
+    with pytest.raises(ArgumentError, match="task 't0' was begun with samples 2, not 3; put that"):
+        carried_out(wanted(samples=3), resume=True)
+
+
+def test_files_of_others_are_not_written_over(source, tmp_path):
+    for name in ("index.html", "t1/mean.nc"):
+        theirs = tmp_path / name.partition(".")[0].replace("/", "-") / name
+        theirs.parent.mkdir(parents=True)
+        theirs.write_text("precious")
+        out = tmp_path / theirs.relative_to(tmp_path).parts[0]
+        for resume in (False, True):
+            with pytest.raises(ArgumentError, match="is not of a batch that was begun there; name"):
+                batch(source, out, resume=resume)
+        assert theirs.read_text() == "precious"
+        assert not (out / "manifest.jsonl").exists()
+    (tmp_path / "empty" / "t0").mkdir(parents=True)
+    (tmp_path / "empty" / "notes.txt").write_text("precious")
+    assert not batch(source, tmp_path / "empty").failures
+    assert (tmp_path / "empty" / "notes.txt").read_text() == "precious"
 
 
 def test_tasks_may_be_added_and_left_out(source, undisturbed, tmp_path):
