@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,93 @@ from msbgen.data.journal import Record
 from msbgen.errors import ProfileError
 
 
-class Course:
+class Told:
+    """What is told of a task.
+
+    Parameters
+    ----------
+    name : str
+        Of the task.
+    joins : sequence of str
+        Units that join the kinds of profiles that it wants.
+    steps : collection of str
+        That it wants.
+    """
+
+    def __init__(self, name: str, joins: Sequence[str], steps: Collection[str]):
+        self.name, self.joins, self.steps = name, joins, steps
+        self.ended: dict[str, Record] = {}
+        self.seconds = 0.0
+
+    def _is_done(self, name: str) -> bool:
+        return name in self.ended and self.ended[name]["outcome"] == DONE
+
+    @property
+    def failures(self) -> list[Record]:
+        """Units that failed; not those that only waited for one."""
+        ended = self.ended.values()
+        return [r for r in ended if r["outcome"] != DONE and "blocked" not in r]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was wanted is done."""
+        return all(self._is_done(name) for name in (*self.joins, *self.steps))
+
+    def figures(self) -> dict[str, float]:
+        """What the steps found, by name."""
+        found: dict[str, float] = {}
+        for name in self.steps:
+            if self._is_done(name):
+                found |= self.ended[name]["facts"].get("figures", {})
+        return found
+
+    def files(self) -> list[str]:
+        """Names of the results that are there, in the task's folder."""
+        return [
+            file for n, r in self.ended.items() if self._is_done(n) for file in r["files"]
+        ]  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """Of the results that are there [bytes]."""
+        return sum(r["bytes"] for n, r in self.ended.items() if self._is_done(n))
+
+
+class Earlier(Told):
+    """What the manifest tells of a task that is not asked for any more.
+
+    Parameters
+    ----------
+    name : str
+    folder : Path
+        Of its results.
+    records : sequence of dict
+        What the manifest says of it, in its order.
+    steps : sequence of str
+        Every step that there is.
+    """
+
+    def __init__(self, name: str, folder: Path, records: Sequence[Record], steps: Sequence[str]):
+        fits = [r["facts"]["wanted"] for r in records if "wanted" in r["facts"]]
+        wanted = fits[-1] if fits else {"kinds": [], "steps": []}
+        own = [step for step in steps if {"all", step} & set(wanted["steps"])]
+        super().__init__(name, [f"join/{kind}" for kind in wanted["kinds"]], own)
+        for record in records:
+            self.ended[record["unit"]] = record
+            self.seconds += record["seconds"]
+        self.ended = {
+            unit: record
+            for unit, record in self.ended.items()
+            if record["outcome"] != DONE or _is_there(folder, record)
+        }
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was wanted is done; nobody knows of a task without a fit."""
+        return self._is_done("fit") and super().is_complete
+
+
+class Course(Told):
     """What of a task's work is done.
 
     Parameters
@@ -32,10 +118,10 @@ class Course:
     """
 
     def __init__(self, job: Job, steps: Mapping[str, Step], records: Sequence[Record] = ()):
+        joins = [f"join/{kind}" for kind in job.task.settings.kinds]
+        super().__init__(job.task.name, joins, steps)
         self.job, self.steps = job, steps
-        self.ended: dict[str, Record] = {}
         self.running: set[str] = set()
-        self.seconds = 0.0
         last: dict[str, Record] = {}
         for record in records:
             last[record["unit"]] = record
@@ -43,14 +129,13 @@ class Course:
         if not self._is_of_these_inputs(last.get("fit")):
             last.clear()
         done = {name: r for name, r in last.items() if r["outcome"] == DONE}
-        self.joins = [f"join/{kind}" for kind in job.task.settings.kinds]
         finals = (*self.joins, *steps)
-        self.ended = {n: done[n] for n in finals if n in done and self._is_there(done[n])}
+        self.ended = {n: done[n] for n in finals if n in done and _is_there(job.folder, done[n])}
         if "fit" in done and self._serves(done["fit"]):
             for name, record in done.items():
                 if name == "fit" or (name.startswith("generate/") and self._part_is_there(record)):
                     self.ended[name] = record
-        elif "fit" in done and not self._wanted() and self._is_there(done["fit"]):
+        elif "fit" in done and not self._wanted() and _is_there(job.folder, done["fit"]):
             self.ended["fit"] = done["fit"]  # nobody asks for what it has left any more
 
     def _is_of_these_inputs(self, fit: Record | None) -> bool:
@@ -63,10 +148,6 @@ class Course:
             return identify(self.job.task)["input"] == fit["facts"]["input"]
         except ProfileError:  # the fit will say so
             return False
-
-    def _is_there(self, record: Record) -> bool:
-        """Whether the files of a record have the sizes that they had."""
-        return all(_has_size(self.job.folder / name, n) for name, n in record["files"].items())
 
     def _serves(self, fit: Record) -> bool:
         """Whether what the fit has left is there, for all that is still to be done."""
@@ -123,9 +204,6 @@ class Course:
         for block, start in blocks.items():
             yield Unit(self.job, block, stops[start], facts)
 
-    def _is_done(self, name: str) -> bool:
-        return name in self.ended and self.ended[name]["outcome"] == DONE
-
     def end(self, record: Record) -> None:
         """Note that a unit has ended."""
         self.running.discard(record["unit"])
@@ -137,39 +215,14 @@ class Course:
             self.ended[f"join/{kind}"] = {**record, "blocked": True}
 
     @property
-    def failures(self) -> list[Record]:
-        """Units that failed; not those that only waited for one."""
-        ended = self.ended.values()
-        return [r for r in ended if r["outcome"] != DONE and "blocked" not in r]
-
-    @property
     def is_over(self) -> bool:
         """Whether nothing is left to do or running."""
         return not self.running and next(self.next_units(), None) is None
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether everything that was wanted is done."""
-        return all(self._is_done(name) for name in (*self.joins, *self.steps))
 
-    def figures(self) -> dict[str, float]:
-        """What the steps found, by name."""
-        found: dict[str, float] = {}
-        for name in self.steps:
-            if self._is_done(name):
-                found |= self.ended[name]["facts"].get("figures", {})
-        return found
-
-    def files(self) -> list[str]:
-        """Names of the results that are there, in the task's folder."""
-        return [
-            file for n, r in self.ended.items() if self._is_done(n) for file in r["files"]
-        ]  # fmt: skip
-
-    @property
-    def size(self) -> int:
-        """Of the results that are there [bytes]."""
-        return sum(r["bytes"] for n, r in self.ended.items() if self._is_done(n))
+def _is_there(folder: Path, record: Record) -> bool:
+    """Whether the files of a record have the sizes that they had."""
+    return all(_has_size(folder / name, n) for name, n in record["files"].items())
 
 
 def _has_size(path: Path, size: int) -> bool:

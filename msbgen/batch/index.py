@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from msbgen.batch.course import Course
+from msbgen.batch.course import Told
 from msbgen.batch.manifest import INDEX
 from msbgen.data.files import replace_file
 
@@ -65,7 +65,7 @@ a { color: #0b4f9c }
 _COLUMNS = ("Task", "State", "Error", "Baseline", "CPU time", "Size", "Results")
 
 
-def write_index(out: Path, courses: Sequence[Course]) -> None:
+def write_index(out: Path, courses: Sequence[Told]) -> None:
     """Write the index of a batch.
 
     Failed tasks come first, each with its first reason; then those that are not complete; then the
@@ -94,14 +94,14 @@ def write_index(out: Path, courses: Sequence[Course]) -> None:
         partial.write_text("".join(lines), encoding="utf-8", errors="backslashreplace")
 
 
-def _place(course: Course) -> tuple[int, float, str]:
+def _place(course: Told) -> tuple[int, float, str]:
     state = 0 if course.failures else 1 if not course.is_complete else 2
     error = course.figures().get(ERROR, -math.inf)
-    return state, -error, course.job.task.name
+    return state, -error, course.name
 
 
-def _row(course: Course) -> str:
-    name, figures = course.job.task.name, course.figures()
+def _row(course: Told) -> str:
+    name, figures = course.name, course.figures()
     cells = [
         f'<tr><th scope="row">{escape(name)}</th>',
         f"<td>{_state(course)}</td>",
@@ -112,7 +112,7 @@ def _row(course: Course) -> str:
     return "".join(cells)
 
 
-def _state(course: Course) -> str:
+def _state(course: Told) -> str:
     if course.failures:
         first = course.failures[0]
         said = str(first["error"])

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msbgen.batch import job as jobs
 from msbgen.batch.carry import Orders, Step, Unit, said_of
-from msbgen.batch.course import Course
+from msbgen.batch.course import Course, Earlier
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Facts, Job
 from msbgen.batch.manifest import LOST, open_manifest, unit_record
@@ -140,6 +140,7 @@ def run_batch(
         check_scheduler(scheduler)  # before anything is written
     journal = open_manifest(out, tasks, {"zarr": zarr, "models": models}, resume=resume)
     courses: list[Course] = []
+    earlier: list[Earlier] = []
     try:
         told: dict[str, list[Record]] = {}
         for record in journal.records[1:]:
@@ -147,6 +148,8 @@ def run_batch(
         for task in tasks:
             job = Job(task, out, zarr, models, block)
             courses.append(Course(job, steps[task.name], told.pop(task.name, ())))
+        for name, records in told.items():
+            earlier.append(Earlier(name, out / name, records, list(orders.steps)))
         carried_out = 0
         if not all(course.is_over for course in courses):
             pool = _pool(scheduler, orders)
@@ -157,7 +160,7 @@ def run_batch(
                 jobs.forget_files()
     except BaseException as error:
         with suppress(OSError):  # what ended the batch is said, whatever becomes of the index
-            write_index(out, courses)
+            write_index(out, [*courses, *earlier])
         if not isinstance(error, Exception):  # those have a sentence of their own
             _log.warning("%s: what is done is kept; go on with --resume.", out)
         raise
@@ -165,7 +168,7 @@ def run_batch(
         journal.close()
         _tidy(out, courses)
     try:
-        write_index(out, courses)
+        write_index(out, [*courses, *earlier])
     except OSError as error:
         return Batch(out, courses, carried_out, (f"index: {said_of(error)}",))
     return Batch(out, courses, carried_out)

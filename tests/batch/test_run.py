@@ -246,6 +246,14 @@ def test_tasks_may_be_added_and_left_out(source, undisturbed, tmp_path):
     batch(source, out, tasks=tasks[:1])
     batch(source, out, tasks=tasks[1:], resume=True)
     assert results(out) == results(undisturbed)
+    listed = (out / "index.html").read_text()
+    assert "2 tasks: 2 complete, 0 with failures" in listed
+    assert 'href="t0/"' in listed
+    shutil.rmtree(out / "t0")
+    batch(source, out, tasks=tasks[1:], resume=True)
+    listed = (out / "index.html").read_text()
+    assert "2 tasks: 1 complete, 0 with failures" in listed
+    assert 'href="t0/"' not in listed
 
 
 def test_a_full_disk_fails_a_unit_or_ends_the_batch(source, undisturbed, tmp_path, monkeypatch):
