@@ -217,7 +217,7 @@ def summary(runs: xr.Dataset, device: Device) -> str:
     lines = [f"{runs.sizes['run']} runs on {device.name}"]
     for text, name in (("quickest", "makespan"), ("thriftiest", "energy")):
         row = runs.isel(run=int(runs[name].values.argmin()))
-        given = ", ".join(f"{column}={float(row[column]):g}" for column in device.columns)
+        given = device.describe([float(row[column]) for column in device.columns])
         seconds, joules = float(row["makespan"]), float(row["energy"])
         lines.append(f"  {text:<11} {seconds:.4g} s, {joules:.4g} J with {given}")
     hot = int((runs["throttled"].values > 0).sum())

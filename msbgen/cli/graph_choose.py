@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
     limits = Limits(**{name: value for name, value in given.items() if value is not None})
 
     def describe(context: int) -> str:
-        return ", ".join(f"{c}={v:g}" for c, v in zip(device.columns, table[context]))
+        return device.describe(table[context])
 
     with shared.about(str(options.graph.name)):
         found = search.choose_context(

@@ -271,10 +271,20 @@ class Device:
             found[column] = {"units": units, "long_name": text, "levels": list(levels)}
         return found
 
+    def describe(self, context: ArrayLike) -> str:
+        """What a context gives, in words with units: ``cores_a57=4, clock_a57=2.0352 GHz``..."""
+        values = np.asarray(context, dtype=float)
+        return ", ".join(f"{c}={v:g}{_unit(c)}" for c, v in zip(self.columns, values))
+
     @property
     def largest(self) -> Floats:
         """The context with all cores at their highest clocks and all of cache and memory."""
         return np.array([levels[-1] for levels in self.levels.values()])
+
+
+def _unit(column: str) -> str:
+    """Unit of a column of contexts, as it stands behind a number."""
+    return {"clock": " GHz", "bandwidth": " MB/s"}.get(column.partition("_")[0], "")
 
 
 def _check_amount(value: float, what: str, *, positive: bool) -> None:
@@ -374,7 +384,8 @@ def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
         if off.any():
             raise ArgumentError(
                 f"{what} is {column[off][0]:g} in context {int(off.argmax())}, no level of "
-                f"{device.name}; one of {', '.join(f'{v:g}' for v in levels)} is wanted."
+                f"{device.name}; one of {', '.join(f'{v:g}' for v in levels)}{_unit(what)} is "
+                f"wanted."
             )
         column[:] = nearest
     given = table[:, : 2 * len(device.clusters) : 2].sum(axis=1)

@@ -55,6 +55,8 @@ def test_unequal_clusters_are_paired_end_to_end():
     [
         ([0, 2.0352, 0, 2.0352, 16, 4200], "context 1 has no core"),
         ([2, 2.0, 4, 2.0352, 16, 4200], "clock_denver is 2 in context 1, no level of tx2"),
+        ([2, 2.0, 4, 2.0352, 16, 4200], "1.8816, 2.0352 GHz is wanted"),
+        ([2, 2.0352, 4, 2.0352, 16, 4.2], "one of 1050, 2100, 4200 MB/s is wanted"),
         ([2, 2035.2, 4, 2.0352, 16, 4200], "clock_denver is 2035.2"),
         ([3, 2.0352, 4, 2.0352, 16, 4200], "cores_denver is 3"),
         ([2, 2.0352, 4, 2.0352, 16, np.nan], "bandwidth is nan"),
@@ -124,3 +126,11 @@ def test_a_sheet_without_clusters_has_no_core(tmp_path):
     (tmp_path / "bare.toml").write_text("cluster = []\n" + text.partition("[[cluster]]")[0])
     with pytest.raises(ProfileError, match="device 'tx2' has no core"):
         read_device(tmp_path / "bare.toml")
+
+
+def test_contexts_are_described_with_units():
+    tx2 = shipped_device("tx2")
+    assert tx2.describe(tx2.largest) == (
+        "cores_denver=2, clock_denver=2.0352 GHz, cores_a57=4, clock_a57=2.0352 GHz, "
+        "cache_ways=16, bandwidth=4200 MB/s"
+    )
