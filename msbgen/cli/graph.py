@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -288,12 +288,16 @@ def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
 
 
 def read_profiles(
-    folder: Path, names: Iterable[str], graph: str, *, tables: bool = True
+    folder: Path, names: Sequence[str], graph: str, *, tables: bool = True
 ) -> dict[str, xr.Dataset]:
     """Profiles, or phase tables, of the kinds of a graph, from files of their names in a folder."""
     from msbgen.data import check, store
+    from msbgen.errors import ProfileError
     from msbgen.schedule import phases
 
+    for name in names:
+        if Path(name).name != name:
+            raise ProfileError(f"{graph}: kind '{name}' is a path; the name of a kind is wanted.")
     paths = {n: shared.profile_file(folder, n, graph) for n in dict.fromkeys(names)}
     found = {}
     with shared.inside(folder):

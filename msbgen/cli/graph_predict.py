@@ -193,6 +193,8 @@ def _graph(folder: Path, name: str) -> xr.Dataset:
     from msbgen.data.graphs import readers
     from msbgen.errors import ProfileError
 
+    if not folder.is_dir():
+        raise ProfileError(f"{folder}: no such folder; that of the graphs that ran is wanted.")
     ends = ("", *readers.ENDINGS)
     for path in (folder / f"{name}{end}" for end in ends):
         if path.is_file():

@@ -55,6 +55,8 @@ def test_times_come_from_profiles_and_kinds_can_be_chosen(msbgen, refused, tmp_p
     kept = ("graph", "check", "ms.csv", "--profiles", "p", "--kinds")
     refused(3, "ms.csv: 'time' of task 'a' is 400 s, and all tasks' about", *kept, "gzip=gzip")
     refused(3, "runs 'tar', of which there is no", "graph", "check", "w.csv", "--profiles", "p")
+    outside = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "tar=../gzip")
+    refused(3, "kind '../gzip' is a path; the name of a kind is wanted", *outside)
     refused(2, "give --profiles DIR", "graph", "check", "w.csv", "--kinds", "tar=gzip")
     asked = ("graph", "check", "w.csv", "--profiles", "p", "--kinds", "zip=gzip")
     refused(2, "--kinds names 'zip', of which w.csv has no task", *asked)

@@ -93,6 +93,7 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     (here / "few").mkdir()
     fit = ("graph", "fit", "runs.nc", "--profiles", "profiles", "-o", "x.nc")
     refused(3, "few: has no graph", *fit, "--graphs", "few", "--device", "tx2")
+    refused(3, "nodir: no such folder", *fit, "--graphs", "nodir", "--device", "tx2")
     sheets = ("--device", "tx2", "--device", "tx2")
     refused(2, "1 files of runs and 2 --device", *fit, "--graphs", "graphs", *sheets)
     named = ("graph", "fit", "runs.nc", *FIT, "-o", "model.txt")

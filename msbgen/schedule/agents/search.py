@@ -19,7 +19,15 @@ from msbgen.data.devices import Device
 from msbgen.data.forecast import Forecast, Forecaster
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.schedule.agents.worlds import Cost, State, World
-from msbgen.schedule.choose.decide import NO_LIMITS, Choice, Limits, Objective, Outlook, choose
+from msbgen.schedule.choose.decide import (
+    NO_LIMITS,
+    Choice,
+    Limits,
+    Objective,
+    Outlook,
+    choose,
+    costs_by,
+)
 
 Floats = NDArray[np.float64]
 
@@ -77,8 +85,7 @@ def choose_context(
     whole = outlook_of(forecast)
     part = Outlook(*(values[kept] for values in vars(whole).values()))
     if callable(objective):
-        costs = np.asarray(objective(whole), dtype=float)[kept]
-        objective = _given(costs)
+        objective = _given(costs_by(objective, whole)[kept])
     found = choose(part, objective=objective, limits=limits, name=lambda i: name(int(kept[i])))
     at = int(kept[found.context])
     return Choice(at, found.time, found.time_bound, found.energy, found.energy_bound)

@@ -200,7 +200,17 @@ class World:
     def step(
         self, state: State, context: int, rng: np.random.Generator | int = 0, order: str = "arrival"
     ) -> Step:
-        """Run a graph in a context."""
+        """Run a graph in a context.
+
+        Raises
+        ------
+        ArgumentError
+            No such context.
+        """
+        if not 0 <= context < len(self.contexts):
+            raise ArgumentError(
+                f"context is {context}; a number from 0 to {len(self.contexts) - 1} is wanted."
+            )
         outcome = self.simulator.run(
             self.programs[state.graph], self.contexts[context],
             order=order, temperature=state.temperature, rng=rng,

@@ -185,7 +185,14 @@ def check_objective(objective: str) -> None:
 def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outlook) -> Floats:
     """What an objective makes small, (n,); errors as :func:`choose`."""
     if callable(objective):
-        return np.asarray(objective(outlook), dtype=float)
+        costs = np.asarray(objective(outlook), dtype=float)
+        if costs.shape != outlook.time.shape or np.isnan(costs).any():
+            state = f"of shape {costs.shape}" if costs.shape != outlook.time.shape else "missing"
+            raise ArgumentError(
+                f"costs that the objective gives are {state}; a number for each of "
+                f"{len(outlook.time)} contexts is wanted."
+            )
+        return costs
     check_objective(objective)
     if objective == "time":
         return outlook.time / outlook.work

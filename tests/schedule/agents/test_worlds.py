@@ -90,5 +90,8 @@ def test_a_world_needs_graphs_and_sane_numbers():
     with pytest.raises(ArgumentError, match="start is 50 to 40"):
         episodes.world(start=(50, 40))
     world = episodes.world()
+    for context in (-1, len(world.contexts)):
+        with pytest.raises(ArgumentError, match=f"context is {context}; a number from 0 to"):
+            world.step(State(0, 30.0, 1), context)
     with pytest.raises(ArgumentError, match="episodes is 0"):
         play_episodes(world, all_fast(world), 0)

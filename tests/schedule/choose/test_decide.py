@@ -102,6 +102,9 @@ def test_an_objective_may_be_anything_that_costs():
     view = Outlook.certain([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])
     heat = np.array([9.0, 0.0, 5.0])
     assert choose(view, objective=lambda o: o.energy + heat).context == 1
+    for costs, state in (([1.0, 2.0], r"of shape \(2,\)"), ([1.0, np.nan, 2.0], "missing")):
+        with pytest.raises(ArgumentError, match=f"are {state}; a number for each of 3 contexts"):
+            choose(view, objective=lambda _, costs=costs: np.array(costs))
 
 
 def test_an_unreachable_bound_names_the_fastest():
