@@ -252,8 +252,8 @@ def check_scheduler(scheduler: str) -> int:
     if kind != "local":
         if "://" not in scheduler and not Path(scheduler).is_file():
             raise ArgumentError(
-                f"scheduler is '{scheduler}'; local:N, an address as tcp://head:8786 or a file "
-                f"that a scheduler has written is wanted."
+                f"scheduler is '{scheduler}', and there is no such file; local:N, an address as "
+                f"tcp://head:8786 or a file that a scheduler has written is wanted."
             )
         return 0
     if not (rest.isascii() and rest.isdigit() and 1 <= int(rest) <= 1000):

@@ -201,7 +201,7 @@ def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Float
             if n > 1:  # what leaves one out says that there must be two
                 check_leave_out(settings.leave_out, n)
         return contexts_of(settings.contexts, measured)
-    except ArgumentError as error:
+    except (ArgumentError, ProfileError) as error:
         raise ProfileError(f"{job.task.measured.name}: {error}") from None
 
 

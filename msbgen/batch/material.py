@@ -17,6 +17,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.batch import BUDGET, MISCOVERAGE, PARTS
 from msbgen.batch.heldout import (
     BoundsOf,
     bounds_of,
@@ -58,8 +59,6 @@ Floats = NDArray[np.float64]
 _RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 # Random runs of each context, whose spread is shown around its mean profile.
 _RUNS = 10
-# Parts that the contexts are left out in where nobody says how many.
-_PARTS = 4
 # How a real machine measures more.
 _MEANS = "measure SPEC.toml"
 # What the page is made with, beside this package.
@@ -78,8 +77,8 @@ def gather_material(
     contexts: ArrayLike | None = None,
     model: ProfileModel | None = None,
     scores: xr.Dataset | None = None,
-    miscoverage: float = 0.05,
-    budget: str | int = 12,
+    miscoverage: float = MISCOVERAGE,
+    budget: str | int = BUDGET,
     seed: int = 0,
     command: str = "",
     progress: OnProgress | None = None,
@@ -160,7 +159,7 @@ def gather_material(
             measured, truth, model, calibrated, generated or {}, scores, seed
         )
     else:
-        held_out = judge_left_out(measured, leave_out, _PARTS, rates, seed)
+        held_out = judge_left_out(measured, leave_out, PARTS, rates, seed)
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from msbgen.batch import PARTS
 from msbgen.batch.carry import Found, Step
 from msbgen.batch.index import BASELINE, ERROR, REPORT
 from msbgen.batch.job import Job
@@ -74,7 +75,7 @@ def evaluate(job: Job) -> Found:
 def _left_out(job: Job) -> int | None:
     """Measured contexts that scores and the report leave out at a time; None where there is one."""
     n = len(seen_to_their_end(job.measured()))
-    return None if n < 2 else job.task.settings.leave_out or math.ceil(n / 5)
+    return None if n < 2 else job.task.settings.leave_out or math.ceil(n / PARTS)
 
 
 def plan(job: Job) -> Found:

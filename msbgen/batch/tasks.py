@@ -7,12 +7,13 @@ task a file.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, get_args
 
+from msbgen.batch import BUDGET, MISCOVERAGE
 from msbgen.contexts import grid_counts
 from msbgen.data import toml
 from msbgen.data.files import check_input
@@ -28,7 +29,12 @@ _LONGEST = 200
 _SHOWN = 60
 # What beside the files of a batch can be no task.
 _TAKEN = ("manifest.jsonl", "index.html")
-_OWN = ("name", "measured", "truth")
+# Keys of a task that are no settings, and what each holds.
+_OWN = {
+    "name": "a name in quotes",
+    "measured": "a file's name in quotes",
+    "truth": "a file's name in quotes",
+}
 
 
 @dataclass(frozen=True)
@@ -54,8 +60,8 @@ class Settings:
     miscoverage : float
         Of the bounds.
     leave_out : int or None
-        Contexts that scores and the report leave out at a time where there is no truth; a fifth of
-        them where nothing is said.
+        Contexts that scores and the report leave out at a time where there is no truth; a
+        quarter of them where nothing is said.
     methods : tuple of str
         That are scored.
     budget : str
@@ -69,10 +75,10 @@ class Settings:
     preset: str = "default"
     seed: int = 0
     steps: tuple[str, ...] = ("all",)
-    miscoverage: float = 0.05
+    miscoverage: float = MISCOVERAGE
     leave_out: int | None = None
     methods: tuple[str, ...] = ("default/mean", "bracketing")
-    budget: str = "10"
+    budget: str = str(BUDGET)
 
     @property
     def times(self) -> float | None:
@@ -124,7 +130,9 @@ def is_rule(contexts: str) -> bool:
     return contexts == "all" or contexts.startswith("grid:")
 
 
-def read_tasks(source: Path, defaults: Settings | None = None) -> list[Task]:
+def read_tasks(
+    source: Path, defaults: Settings | None = None, steps: Sequence[str] = ()
+) -> list[Task]:
     """Tasks of a TOML file, or of the profile files of a folder, in their order.
 
     Parameters
@@ -136,6 +144,8 @@ def read_tasks(source: Path, defaults: Settings | None = None) -> list[Task]:
         them, which are what their methods are scored against.
     defaults : Settings, optional
         Where the file says nothing.
+    steps : sequence of str
+        Those that there are; without, any name is one.
 
     Raises
     ------
@@ -144,7 +154,7 @@ def read_tasks(source: Path, defaults: Settings | None = None) -> list[Task]:
         or is there twice, no task.
     """
     base = defaults or Settings()
-    tasks = _of_folder(source, base) if source.is_dir() else _of_toml(source, base)
+    tasks = _of_folder(source, base) if source.is_dir() else _of_toml(source, base, steps)
     if not tasks:
         raise ProfileError(f"{source}: holds no task; a profile file, *.nc, or more is wanted.")
     seen: set[str] = set()
@@ -166,7 +176,7 @@ def _of_folder(folder: Path, settings: Settings) -> list[Task]:
     ]
 
 
-def _of_toml(path: Path, base: Settings) -> list[Task]:
+def _of_toml(path: Path, base: Settings, steps: Sequence[str]) -> list[Task]:
     if path.suffix == ".nc" and path.is_file():
         raise ProfileError(
             f"{path.name}: is a profile file; a TOML file of tasks, or a folder of profile files, "
@@ -178,22 +188,24 @@ def _of_toml(path: Path, base: Settings) -> list[Task]:
     if not isinstance(defaults, dict):
         raise ProfileError(f"{path.name}: 'defaults' is {defaults!r}; a table is wanted.")
     folder = path.resolve().parent
-    base = _settings(defaults, base, folder, f"{path.name}, [defaults]")
+    base = _settings(defaults, base, folder, steps, f"{path.name}, [defaults]")
     tasks = []
     for number, own in enumerate(toml.tables(content, "task", path.name), start=1):
         where = f"{path.name}, task {number}"
         keys = [f.name for f in fields(Settings)]
         toml.check_keys(own, (*_OWN, *keys), ("measured",), where)
-        named = {key: toml.name(own, key, where) for key in _OWN if key in own}
+        named = {key: toml.name(own, key, where, said) for key, said in _OWN.items() if key in own}
         measured = folder / named["measured"]
         truth = folder / named["truth"] if "truth" in named else None
         given = {key: value for key, value in own.items() if key not in _OWN}
-        settings = _settings(given, base, folder, where)
+        settings = _settings(given, base, folder, steps, where)
         tasks.append(Task(named.get("name", measured.stem), measured, truth, settings))
     return tasks
 
 
-def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str) -> Settings:
+def _settings(
+    given: Mapping[str, Any], base: Settings, folder: Path, steps: Sequence[str], where: str
+) -> Settings:
     """Settings of a table, each key checked, over those that it does not say."""
     defaults = {f.name: getattr(base, f.name) for f in fields(Settings)}
     toml.check_keys(given, tuple(defaults), (), where)
@@ -203,7 +215,7 @@ def _settings(given: Mapping[str, Any], base: Settings, folder: Path, where: str
         values["contexts"] = str(folder / settings.contexts)
         check_input(values["contexts"])
         settings = Settings(**values)
-    _check(settings, where)
+    _check(settings, steps, where)
     return settings
 
 
@@ -230,11 +242,12 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
     raise ProfileError(f"{where}: '{key}' is {str(value)[:_SHOWN]!r}; {wanted} is wanted.")
 
 
-def _check(settings: Settings, where: str) -> None:
+def _check(settings: Settings, steps: Sequence[str], where: str) -> None:
     kinds = get_args(Kind)
     for key, found, known in (
         ("kinds", settings.kinds, kinds),
         ("preset", (settings.preset,), tuple(PRESETS)),
+        ("steps", settings.steps, (*steps, "all") if steps else settings.steps),
     ):
         for value in found:
             if value not in known:

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
 
     if options.out.exists() and not options.out.is_dir():
         raise UsageError(f"{options.out}: is no folder; name another one.")
-    wanted = tasks.read_tasks(options.tasks)
+    wanted = tasks.read_tasks(options.tasks, steps=list(STEPS))
     steps = dict(STEPS)
     missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
     if missing and not any("report" in task.settings.steps for task in wanted):
@@ -126,4 +126,13 @@ def run(options: argparse.Namespace) -> None:
 
 def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
     """Contexts that a task wants, of what was measured."""
-    return shared.contexts(source, shared.levels_of(measured))
+    from msbgen.errors import ProfileError
+
+    levels = shared.levels_of(measured)
+    unlisted = [name for name, values in levels.items() if not values]
+    if unlisted and not shared.is_file(source):
+        raise ProfileError(
+            f"'{unlisted[0]}' lists no 'levels', so that '{source}' says nothing; a TOML of tasks "
+            f"with 'contexts', a file of contexts (CSV: a column a resource), is wanted."
+        )
+    return shared.contexts(source, levels)

@@ -9,12 +9,11 @@ from pathlib import Path
 from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
-# Rate of the bounds, and contexts of the plan.
-_MISCOVERAGE, _BUDGET = 0.05, 12
-
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
+    from msbgen.batch import BUDGET, MISCOVERAGE
+
     verb = shared.new_verb(verbs, "report", run, "say on a page how good generated profiles are")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
     text = "the page to write; its numbers go beside it, to REPORT.json"
@@ -41,14 +40,14 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--miscoverage",
         type=shared.rate,
-        default=_MISCOVERAGE,
+        default=MISCOVERAGE,
         metavar="A",
         help="share of runs in a new context that may take longer than its bound (%(default)s)",
     )
     verb.add_argument(
         "--budget",
         type=shared.budget,
-        default=_BUDGET,
+        default=BUDGET,
         metavar="TIME|N",
         help="of the plan: measuring time, as 120s, 5min or 1h, or a number of contexts "
         "(%(default)s)",
@@ -110,6 +109,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _command(options: argparse.Namespace) -> str:
     """What makes this report again where this one was made."""
+    from msbgen.batch import BUDGET, MISCOVERAGE
+
     words = ["msbgen", "report", str(options.measured)]
     if options.truth:
         words += ["--truth", str(options.truth)]
@@ -119,8 +120,8 @@ def _command(options: argparse.Namespace) -> str:
         words += ["--leave-out", str(options.leave_out)]
     if options.contexts:
         words += ["--contexts", str(options.contexts)]
-    if options.miscoverage != _MISCOVERAGE:
+    if options.miscoverage != MISCOVERAGE:
         words += ["--miscoverage", str(options.miscoverage)]
-    if options.budget != _BUDGET:
+    if options.budget != BUDGET:
         words += ["--budget", str(options.budget)]
     return shlex.join([*words, "--seed", str(options.seed), "-o", str(options.out)])

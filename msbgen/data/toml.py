@@ -42,7 +42,8 @@ def check_keys(
             raise ProfileError(f"{where}: '{key[:_SHOWN]}' is no known key; {hint}")
     for key in needed:
         if key not in content:
-            raise ProfileError(f"{where}: '{key}' is missing; {', '.join(needed)} are wanted.")
+            wanted = f"{', '.join(needed)} are" if len(needed) > 1 else "it is"
+            raise ProfileError(f"{where}: '{key}' is missing; {wanted} wanted.")
 
 
 def amount(value: Any, key: str, where: str) -> float:
@@ -63,10 +64,10 @@ def whole(value: Any, key: str, where: str) -> int:
     return int(number)
 
 
-def name(content: Mapping[str, Any], key: str, where: str) -> str:
-    """Return what stands under a key if it is a name."""
+def name(content: Mapping[str, Any], key: str, where: str, wanted: str = "a name") -> str:
+    """Return what stands under a key if it is a text; messages say what of."""
     if not isinstance(content[key], str) or not content[key]:
-        raise ProfileError(f"{where}: '{key}' is {content[key]!r}; a name is wanted.")
+        raise ProfileError(f"{where}: '{key}' is {content[key]!r}; {wanted} is wanted.")
     return content[key]
 
 

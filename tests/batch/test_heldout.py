@@ -5,8 +5,10 @@ import pytest
 
 from batches import BETWEEN
 from msbgen.batch import heldout
-from msbgen.batch.heldout import bounds_of, judge, judge_left_out
+from msbgen.batch.heldout import bounds_of, judge, judge_left_out, supported_rate
 from msbgen.bounds.model import calibrate_model
+from msbgen.conformal import contexts_needed
+from msbgen.contexts import Hull
 from msbgen.data.schema import context_table
 from msbgen.errors import ProfileError
 from msbgen.evaluate.scores import score_methods, summarise
@@ -75,9 +77,22 @@ def test_left_out_contexts_are_met_by_models_without_them(task):
     bound = calibrate_model(model, kept).duration_bound(context_table(task)[group], 0.2)
     np.testing.assert_allclose(held.bounds.duration[group], bound, rtol=1e-12)
     assert held.bounds.miscoverage == 0.2  # six contexts support no less
+    outside = np.zeros(13, dtype=bool)
+    for own in (group, np.sort(order[7:])):
+        known = Hull.of(context_table(task)[np.setdiff1d(np.arange(13), own)])
+        outside[own] = known.outside(context_table(task)[own])
+    assert (outside != outside[np.concatenate([group, np.sort(order[7:])])]).any()
+    np.testing.assert_array_equal(held.extrapolated, outside)
     assert held.how == "the 13 measured contexts, 7 left out at a time"
     np.testing.assert_array_equal(held.counters["method"], ["default/mean", "bracketing"])
     assert np.isfinite(held.counters["score"].sel({"method": "default/mean"})).all()
+
+
+def test_a_rate_is_supported_from_the_contexts_on_that_it_needs():
+    enough = contexts_needed(0.05)
+    assert supported_rate((0.05, 0.2), enough) == 0.05
+    assert supported_rate((0.05, 0.2), enough - 1) == 0.2
+    assert supported_rate((0.05, 0.2), 1) == 0.2
 
 
 def test_without_paths_in_a_part_means_alone_are_judged(task, monkeypatch):

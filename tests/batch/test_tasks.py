@@ -66,7 +66,10 @@ def test_a_digest_is_of_settings_alone(tmp_path):
 
 ONE = '[[task]]\nmeasured = "a.nc"\n'
 WRONG = {
-    "": "'task' is missing",
+    "": "'task' is missing; it is wanted.",
+    "[[task]]\nmeasured = 3\n": "'measured' is 3; a file's name in quotes is wanted",
+    ONE + "truth = ''\n": "'truth' is ''; a file's name in quotes is wanted",
+    ONE + "name = 3\n": "'name' is 3; a name in quotes is wanted",
     "task = []\n": "holds no task",
     "task = 3\n": "no array of tables",
     "[[task]]\n": "'measured' is missing",
@@ -119,6 +122,13 @@ def test_names_of_many_letters_are_fine(folder):
 def test_every_step_may_be_asked_for_in_a_word(folder):
     (task,) = read_tasks(written(folder, ONE + 'steps = "all"\n'))
     assert task.digest == Task("a", folder / "a.nc").digest
+
+
+def test_only_steps_that_there_are_may_be_asked_for(folder):
+    path = written(folder, ONE + 'steps = ["plan", "bond"]\n')
+    with pytest.raises(ProfileError, match="task 1: 'steps' holds 'bond'; bound, plan, all are kn"):
+        read_tasks(path, steps=["bound", "plan"])
+    assert read_tasks(path)[0].settings.steps == ("plan", "bond")
 
 
 def test_a_profile_file_is_no_file_of_tasks(folder):

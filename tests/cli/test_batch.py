@@ -5,7 +5,10 @@ import resource
 import pytest
 
 from batching import make_tasks
+from msbgen.cli.batch import contexts_of
 from msbgen.cli.main import main
+from msbgen.data.store import read_profiles
+from msbgen.errors import ProfileError
 
 TASKS = """
 [defaults]
@@ -90,6 +93,18 @@ def test_usage(tasks, tmp_path, capsys, given, code, said):
     assert main(["batch", str(tasks), "-o", str(tmp_path / "out"), f"{name}={value}"]) == code
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_what_a_file_cannot_meet_is_said_with_it_and_a_remedy(tasks, tmp_path, capsys):
+    tasks.write_text(TASKS.replace("steps = []", 'steps = ["bond"]'))
+    assert main(["batch", str(tasks), "-o", str(tmp_path / "out")]) == 3
+    assert "tasks.toml, [defaults]: 'steps' holds 'bond'; bound" in capsys.readouterr().err
+    task = read_profiles(tmp_path / "in" / "t0.nc")
+    del task["cache_ways"].attrs["levels"]
+    with pytest.raises(
+        ProfileError, match=r"'cache_ways' lists no 'levels', .* a TOML of tasks with"
+    ):
+        contexts_of("all", task)
 
 
 def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):

@@ -24,7 +24,7 @@ def test_a_file_is_read_or_refused(tmp_path):
     [
         (lambda: toml.check_keys({"b": 1}, ("a",), (), "f"), "f: 'b' is no known key; a are"),
         (lambda: toml.check_keys({"runz": 1}, ("runs",), (), "f"), "key; did you mean 'runs'"),
-        (lambda: toml.check_keys({}, ("a",), ("a",), "f"), "f: 'a' is missing; a are wanted"),
+        (lambda: toml.check_keys({}, ("a",), ("a",), "f"), "f: 'a' is missing; it is wanted."),
         (lambda: toml.amount("1", "a", "f"), "f: 'a' is '1'; a number is wanted"),
         (lambda: toml.amount(True, "a", "f"), "f: 'a' is True; a number is wanted"),
         (lambda: toml.whole(1.5, "a", "f"), "f: 'a' is 1.5; a whole number"),
