@@ -105,7 +105,11 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
     missing = [c for c in corners if not same_level(there, c).all(axis=1).any()]
     if not missing:
         return []
-    texts = ["(" + ", ".join(f"{n}={v:g}" for n, v in zip(names, c)) + ")" for c in missing]
+    units = [str(dataset[name].attrs.get("units", "1")) for name in names]
+    behind = ["" if unit in ("", "1") else f" {unit}" for unit in units]
+    texts = [
+        "(" + ", ".join(f"{n}={v:g}{u}" for n, v, u in zip(names, c, behind)) + ")" for c in missing
+    ]
     listed = ", ".join(texts[:_NAMED]) + (", …" if len(texts) > _NAMED else "")
     return [
         f"{source}: {len(missing)} of the platform's {len(corners)} corners were not measured: "

@@ -176,10 +176,10 @@ def test_corners_that_are_missing_are_noted(many):
     assert note_design(full) == []
     (found,) = note_design(full.isel(context=slice(1, 6)), source="task.nc")
     assert found == (
-        "task.nc: 1 of the platform's 4 corners were not measured: (cache_ways=2, frequency=1); "
-        "contexts towards them are extrapolated."
+        "task.nc: 1 of the platform's 4 corners were not measured: (cache_ways=2, "
+        "frequency=1 GHz); contexts towards them are extrapolated."
     )
     wider = {**listed, "levels": [0.5, 1.0, 2.0]}
     (found,) = note_design(full.assign_coords(frequency=("context", GRID[:, 1], wider)))
     assert "2 of the platform's 4 corners" in found
-    assert "(cache_ways=8, frequency=0.5)" in found
+    assert "(cache_ways=8, frequency=0.5 GHz)" in found
