@@ -155,8 +155,8 @@ def judge_left_out(
     check_leave_out(size, n)
     if n < _FEWEST:
         return Missing(
-            f"{n} measured contexts are too few to leave some out: measure others and name them "
-            f"(--truth)."
+            f"{n} measured context{'s are' if n != 1 else ' is'} too few to leave some out: "
+            f"measure others and name them (--truth)."
         )
     size = size or math.ceil(n / parts)
     order = np.random.default_rng(seed).permutation(n)

@@ -36,6 +36,7 @@ from msbgen.data.schema import (
     duration_array,
     resource_names,
 )
+from msbgen.data.shipped import shipped_file
 from msbgen.errors import ArgumentError
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
@@ -70,7 +71,7 @@ def gather_material(
     *,
     source: str = "measured.nc",
     path: str = "",
-    trace: str = "TRACE.nc",
+    trace: str = "",
     truth: xr.Dataset | None = None,
     generated: Mapping[str, xr.Dataset] | None = None,
     leave_out: int | None = None,
@@ -94,7 +95,8 @@ def gather_material(
     path : str
         Where its commands find that file; `source` without.
     trace : str
-        Where they find the trace that was replayed, of profiles of a simulated platform.
+        Where they find the trace that was replayed, of profiles of a simulated platform; without,
+        the one that ships, if the task is called after its program.
     truth : xarray.Dataset, optional
         Measured runs of other contexts, to judge by; without it measured contexts are left out.
     generated : mapping of name to profile dataset, optional
@@ -163,8 +165,7 @@ def gather_material(
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    means = f"platform replay {shlex.quote(trace)}" if is_simulated(measured) else _MEANS
-    planned = _planned(model, budget, path or source, means)
+    planned = _planned(model, budget, path or source, *_means(measured, trace))
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
@@ -301,17 +302,44 @@ def _evenly(n: int, count: int) -> NDArray[np.int64]:
 # --------------------------------------------------------------------------- what next
 
 
-def _planned(model: ProfileModel, budget: str | int, path: str, means: str) -> Next | Missing:
+def _means(measured: xr.Dataset, trace: str) -> tuple[str, str]:
+    """The command that measures more, and what in it is to be found where."""
+    if not is_simulated(measured):
+        return _MEANS, "SPEC.toml stands for the specification by which these runs were measured."
+    if trace:
+        return f"platform replay {shlex.quote(trace)}", ""
+    program = next(iter(str(measured.attrs.get("task", "")).split()), "")
+    try:
+        shipped = shipped_file(f"traces/{program}.nc")
+    except ArgumentError:
+        return (
+            "platform replay TRACE.nc",
+            "TRACE.nc stands for the recorded trace that these runs are replays of (msbgen "
+            "platform record writes one).",
+        )
+    said = f"Its trace is that of {program}, which ships with msbgen."
+    return f"platform replay {shlex.quote(str(shipped))}", said
+
+
+def _planned(
+    model: ProfileModel, budget: str | int, path: str, means: str, note: str = ""
+) -> Next | Missing:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
     }
     file = shlex.quote(path)
+    unlisted = [name for name, attrs in model.resources.items() if "levels" not in attrs]
     try:
         plan = plan_contexts(model, budget, levels=levels)
     except ArgumentError as error:
-        return Missing(str(error))
-    unlisted = [name for name, attrs in model.resources.items() if "levels" not in attrs]
+        if not unlisted:
+            return Missing(str(error))
+        return Missing(
+            f"{error} The file does not list the levels of {', '.join(unlisted)}: name those that "
+            f"the platform can set, as in msbgen plan {file} --budget {shlex.quote(str(budget))} "
+            f"--levels {','.join(f'{name}=FIRST:LAST:STEP' for name in unlisted)} -o next.csv"
+        )
     said = ""
     if unlisted:  # without them the command does not know where it may measure
         texts = [f"{n}={'/'.join(f'{x:.10g}' for x in np.ravel(v))}" for n, v in levels.items()]
@@ -330,6 +358,7 @@ def _planned(model: ProfileModel, budget: str | int, path: str, means: str) -> N
             f"msbgen plan {file} --budget {shlex.quote(str(budget))}{said} -o next.csv",
             f"msbgen {means} --contexts next.csv --with {file} -o more.nc",
         ),
+        note,
     )
 
 
@@ -426,10 +455,14 @@ def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
     if len(lost):
         context, run = (int(i) for i in lost[0])
         row = int(np.abs(context_table(measured) - law.contexts[context]).sum(axis=1).argmin())
-        yield (
-            f"{len(lost)} runs lost counts, as run {run} of {describe_context(measured, row)}: "
-            f"their totals depart from the others'; they are left out."
-        )
+        place = f"run {run} of {describe_context(measured, row)}"
+        if len(lost) == 1:
+            yield f"1 run lost counts, {place}: its total departs from the others'; it is left out."
+        else:
+            yield (
+                f"{len(lost)} runs lost counts, as {place}: their totals depart from the others'; "
+                f"they are left out."
+            )
 
 
 def _versions() -> dict[str, str]:

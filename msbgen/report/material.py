@@ -187,6 +187,8 @@ class Next:
         That in words; "" where it never does.
     commands : tuple of str
         What to type for it.
+    note : str
+        What in the commands stands for a file, or where it comes from.
     """
 
     contexts: Floats
@@ -199,6 +201,7 @@ class Next:
     pays: int
     advice: str
     commands: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)

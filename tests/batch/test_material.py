@@ -1,10 +1,12 @@
 """Everything of a task, gathered: equal to what each part of the library says by itself."""
 
+import shlex
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import msbgen
 from batches import BETWEEN, GRID, small_task
 from msbgen.batch import material as gather
 from msbgen.batch.material import gather_material, thinned
@@ -43,6 +45,20 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
     np.testing.assert_array_equal(gathered.next.error, plan.error)
     assert (gathered.next.pays, gathered.next.advice) == (plan.pays, plan.advice)
     assert gathered.next.commands[0] == "msbgen plan task.nc --budget 12 -o next.csv"
+
+
+def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
+    replayed = task.assign_attrs(platform="simulated", task="gzip -6 of 5.5 MB")
+    shipped = str(msbgen.shipped_file("traces/gzip.nc"))
+    command, said = gather._means(replayed, "")
+    assert command == f"platform replay {shlex.quote(shipped)}"
+    assert said == "Its trace is that of gzip, which ships with msbgen."
+    assert gather._means(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
+    for name in ("", "own", "../gzip"):
+        command, said = gather._means(replayed.assign_attrs(task=name), "")
+        assert command == "platform replay TRACE.nc"
+        assert "recorded trace that these runs are replays of (msbgen platform record" in said
+    assert "SPEC.toml stands for the specification" in gather._means(task, "")[1]
 
 
 def test_commands_find_the_file_and_fit_its_platform(model):
@@ -104,6 +120,8 @@ def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
     assert "does not list the levels of cache_ways, frequency" in found.everywhere.notes[0]
     # every product of them is measured, so there is nothing left to plan
     assert isinstance(found.next, Missing)
+    said = "--budget 12 --levels cache_ways=FIRST:LAST:STEP,frequency=FIRST:LAST:STEP -o next.csv"
+    assert f"msbgen plan 'a b.nc' {said}" in found.next.why
 
 
 def test_a_single_context_makes_a_report_that_says_what_is_missing():
