@@ -260,13 +260,19 @@ def plan_panel(name: str, seconds: Floats, error: Floats) -> str:
 
 
 def _bars(axes: Axes, x: NDArray[Any], low: Floats, high: Floats, colour: str) -> None:
-    """Vertical lines, as one path."""
+    """Vertical lines, as one path; a line without length is a dot."""
     gap = np.full(len(x), np.nan)
     width = float(np.clip(200 / max(len(x), 1), 1.0, 6.0))
     axes.plot(
         np.column_stack([x, x, gap]).ravel(), np.column_stack([low, high, gap]).ravel(),
         color=_COLOURS[colour], linewidth=width, solid_capstyle="butt",
     )  # fmt: skip
+    single = low == high
+    if single.any():
+        axes.plot(
+            x[single], low[single], linestyle="none", marker="o", markersize=max(width, 3.0),
+            markeredgewidth=0, color=_COLOURS[colour],
+        )  # fmt: skip
 
 
 def _spread(rows: NDArray[Any]) -> NDArray[Any]:

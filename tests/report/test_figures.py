@@ -51,6 +51,12 @@ def test_runs_that_exceed_their_bound_are_crosses():
     assert inside.count("<use") + 8 == above.count("<use")
 
 
+def test_a_single_run_is_a_dot():
+    apart = figures.bound_panel("b", np.array([[1.0, 1.5]] * 4), np.full(4, 2.0))
+    alone = figures.bound_panel("b", np.array([[1.0, NAN]] * 4), np.full(4, 2.0))
+    assert apart.count("<use") + 4 == alone.count("<use")
+
+
 def test_the_area_on_a_map_is_the_error():
     places, inside = np.array([[1.0, 5.0], [2.0, 6.0]]), np.array([False, False])
     svg = figures.place_panel("q", places, places, np.array([0.01, 0.04]), inside)
