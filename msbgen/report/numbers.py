@@ -36,6 +36,8 @@ _SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean")
 _SPREADS = {"default/mean": "default/sample"}
 # Standard errors to either side of a share, which chance leaves 95 times in 100 within them.
 _NORMAL = 1.96
+# Errors up to so many times the distance of halves of the runs are hardly more than noise.
+AS_GOOD = 1.5
 # Where runs exceed their bounds so many times as often as asked for, it is said.
 _LOOSE = 1.5
 # Of the held-out contexts this share is not worse than what is called so.
@@ -72,7 +74,7 @@ def numbers_of(material: Material) -> dict[str, Any]:
         "held_out": _missing(held) if isinstance(held, Missing) else _held_out(held, measured),
         "everywhere": _everywhere(material),
         "convergence": _convergence(material),
-        "next": _next(material),
+        "next": _next(material, held),
     }
 
 
@@ -90,7 +92,8 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
     duration = duration_array(measured)
     present = np.isfinite(duration)
     mean = mean_duration(measured)
-    spread = np.array([np.ptp(row[np.isfinite(row)]) for row in duration]) / mean
+    again = present.sum(axis=1) > 1  # one run says nothing of how runs differ
+    spread = np.array([np.ptp(row[np.isfinite(row)]) for row in duration[again]]) / mean[again]
     totals = {}
     for name in counter_names(measured):
         total = measured[name].sum("time", dtype=float).transpose("context", ...).values
@@ -104,8 +107,8 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         "seconds": float(duration[present].sum()),
         "shortest": float(duration[present].min()),
         "longest": float(duration[present].max()),
-        "spread_median": float(np.median(spread)),
-        "spread_largest": float(spread.max()),
+        "spread_median": float(np.median(spread)) if len(spread) else None,
+        "spread_largest": float(spread.max()) if len(spread) else None,
         "resources": [
             {
                 "name": name,
@@ -177,6 +180,8 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         },
         "halves": {"error": held.halves.get(ERROR), "time": held.halves.get(TIME)},
         "over_halves": _over_halves(held),
+        "as_good": AS_GOOD,
+        "spread_of": _SPREADS.get(held.method, held.method),
         "tail": {"error": _tail(error), "time": _tail(time)},
         "counters": _counters(held),
         "scores": {name: dict(row) for name, row in methods.items()},
@@ -186,7 +191,7 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
             if isinstance(bounds, Missing)
             else _coverage(bounds, durations, held.extrapolated)
         ),
-        "regions": _regions(held.truth, error, time, exceeded),
+        "regions": _regions(held.truth, error, time, None if missing else bounds.duration),
         "shown": [
             {
                 "place": one.place,
@@ -284,14 +289,21 @@ def _coverage(bounds: Bounds, durations: Floats, outside: NDArray[np.bool_]) -> 
         "coverage_high": high,
         "margin": float(np.median(bounds.duration / mean - 1)),
         "beyond": int(bounds.beyond.sum()),
-        "exceeded_among": _share_exceeded(inside[~outside], present[~outside]),
-        "exceeded_outside": _share_exceeded(inside[outside], present[outside]),
+        **_over("among", inside[~outside], present[~outside]),
+        **_over("outside", inside[outside], present[outside]),
     }
 
 
-def _share_exceeded(inside: NDArray[np.bool_], present: NDArray[np.bool_]) -> float | None:
+def _over(
+    where: str, inside: NDArray[np.bool_], present: NDArray[np.bool_]
+) -> dict[str, float | int | None]:
     """Share of the runs of some contexts (n, n_runs) over their bounds; None without runs."""
-    return float(1 - inside.sum() / present.sum()) if present.any() else None
+    runs, over = int(present.sum()), int(present.sum() - inside.sum())
+    return {
+        f"exceeded_{where}": over / runs if runs else None,
+        f"over_{where}": over,
+        f"runs_{where}": runs,
+    }
 
 
 def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[float, float]:
@@ -323,9 +335,12 @@ def _distance(known: Floats, table: Floats) -> Floats:
 
 
 def _regions(
-    truth: xr.Dataset, error: Floats, time: Floats, exceeded: Floats | None
+    truth: xr.Dataset, error: Floats, time: Floats, bound: Floats | None
 ) -> list[dict[str, Any]]:
-    """Mean errors by low, middle and high levels of each resource."""
+    """Mean errors, and runs over their bound, by low, middle and high levels of each resource."""
+    durations = duration_array(truth)
+    runs = np.isfinite(durations).sum(axis=1)
+    over = None if bound is None else (durations > bound[:, None]).sum(axis=1)
     regions = []
     for name in resource_names(truth):
         values = truth[name].values.astype(float)
@@ -341,7 +356,11 @@ def _regions(
                     "contexts": int(inside.sum()),
                     "error": float(error[inside].mean()),
                     "time": float(time[inside].mean()),
-                    "exceeded": None if exceeded is None else float(exceeded[inside].mean()),
+                    "runs": int(runs[inside].sum()),
+                    "over": None if over is None else int(over[inside].sum()),
+                    "exceeded": (
+                        None if over is None else float(over[inside].sum() / runs[inside].sum())
+                    ),
                 }
             )
     return regions
@@ -421,15 +440,18 @@ def _convergence(material: Material) -> dict[str, Any]:
     }
 
 
-def _next(material: Material) -> dict[str, Any]:
+def _next(material: Material, held: HeldOut | Missing) -> dict[str, Any]:
     part = material.next
     if isinstance(part, Missing):
         return _missing(part)
+    own = None if isinstance(held, Missing) else held.summary["methods"][held.method].get(ERROR)
+    known = part.calibrated and own is not None and math.isfinite(own) and own * part.error[0] > 0
     return {
         "contexts": len(part.contexts),
         "total_seconds": float(part.seconds.sum()),
         "before": float(part.error[0]),
         "after": float(part.error[-1]),
+        "observed_over_expected": own / float(part.error[0]) if own and known else None,
         "noise": part.noise,
         "calibrated": part.calibrated,
         "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,
@@ -437,6 +459,7 @@ def _next(material: Material) -> dict[str, Any]:
         "advice": part.advice,
         "again": part.again,
         "commands": list(part.commands),
+        "note": part.note,
         "context": part.contexts.tolist(),
         "runs": part.runs.tolist(),
         "seconds": part.seconds.tolist(),

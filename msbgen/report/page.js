@@ -193,7 +193,7 @@
       const i = data.resources.findIndex((resource) => resource.name === data.loose.resource);
       const value = data.levels[i][place[i]];
       if (data.loose.low <= value && value <= data.loose.high) {
-        text += ` Bounds fail most among such ${isolated(shown(data.loose.resource, 30))}: ${(100 * data.loose.exceeded).toFixed(1)}\u00a0% of held-out runs took longer.`;
+        text += ` Bounds fail most among such ${isolated(shown(data.loose.resource, 30))}: ${(100 * data.loose.exceeded).toFixed(1)}\u00a0% of held-out runs took longer (${data.loose.over} of ${data.loose.runs}).`;
       }
     }
     if (data.measured[row] === "1") text += " Measured.";

@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 _FOLDER = Path(__file__).resolve().parent
 # Counters whose profiles are drawn at each held-out context.
 _MOST_COUNTERS = 6
+# Maps that are printed, each with its table.
+_MOST_PRINTED = 4
 # Contexts that a table without maps lists.
 _MOST_LISTED = 500
 # Longer words may break anywhere; others stay whole.
@@ -176,6 +178,7 @@ def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
         worst_region=worst_region(numbers["held_out"]),
         grid=grid,
         maps=maps.maps_of(grid, shade, hatched, dotted),
+        printed=_MOST_PRINTED,
         listed=list(range(min(told["contexts"], _MOST_LISTED))),
         embedded={
             **maps.embedded(everywhere.profiles, everywhere.spread, grid, told, told["measured"]),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
-from msbgen.report.numbers import loose_region, worst_region
+from msbgen.report.numbers import AS_GOOD, loose_region, worst_region
 from msbgen.report.words import Figure, Numbers, Sentence, shortened, unit_of
-
-# Errors up to so many times the distance of halves of the runs are hardly more than noise.
-_AS_GOOD = 1.5
 
 
 def verdict_of(number: Numbers) -> list[Sentence]:
@@ -29,7 +26,7 @@ def _error(number: Numbers) -> Sentence:
     best = held["best"]
     if own is None or not math.isfinite(own):
         return ("No method could be compared: at no held-out context is every method defined.",)
-    parts = _lead(number)
+    parts = [*_far(number), *_lead(number)]
     parts += [
         "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
         "by ", number("held_out.error", "share"), " of the largest counts (95 % of ",
@@ -62,6 +59,17 @@ def _error(number: Numbers) -> Sentence:
     return (*parts, ".")
 
 
+def _far(number: Numbers) -> list[str | Figure]:
+    """That most of the held-out contexts lay outside of what the judged model had seen."""
+    held = number.tree["held_out"]
+    if 2 * held["outside"] <= held["contexts"]:
+        return []
+    return [
+        number("held_out.outside", "count"), " of the ", number("held_out.contexts", "count"),
+        " held-out contexts were extrapolated, outside what was measured. ",
+    ]  # fmt: skip
+
+
 def _all(number: Numbers) -> list[str | Figure]:
     """All held-out contexts, where means leave some out."""
     if not number.tree["held_out"]["undefined"]:
@@ -73,7 +81,7 @@ def _lead(number: Numbers) -> list[str | Figure]:
     """What the errors come to: beside halves of the runs in all respects, then simple methods."""
     held = number.tree["held_out"]
     ratios, best = held["over_halves"], held["best"]["error"]
-    good = [name for name, ratio in ratios.items() if ratio <= _AS_GOOD]
+    good = [name for name, ratio in ratios.items() if ratio <= AS_GOOD]
     bad = [name for name in ratios if name not in good]
     if "profile" in good:
         worst = max(good, key=lambda name: ratios[name])
@@ -136,8 +144,16 @@ def _outside(number: Numbers) -> list[str | Figure]:
         return []
     return [
         "; outside what was measured ", number("held_out.bounds.exceeded_outside", "rate"),
-        " of the runs took longer, among it ", number("held_out.bounds.exceeded_among", "rate"),
+        " of the runs took longer", *_of(number, "held_out.bounds.over_outside",
+        "held_out.bounds.runs_outside"), ", among it ",
+        number("held_out.bounds.exceeded_among", "rate"),
+        *_of(number, "held_out.bounds.over_among", "held_out.bounds.runs_among"),
     ]  # fmt: skip
+
+
+def _of(number: Numbers, part: str, whole: str) -> list[str | Figure]:
+    """What a share is of: a few say less than many."""
+    return [" (", number(part, "count"), " of ", number(whole, "count"), ")"]
 
 
 def _guesses(number: Numbers) -> list[str | Figure]:
@@ -172,7 +188,9 @@ def _care(number: Numbers) -> Sentence:
             *_region(number, loose),
             ", for ",
             number(f"held_out.regions.{loose}.exceeded", "rate"),
-            " of the runs; ",
+            " of the runs",
+            *_of(number, f"held_out.regions.{loose}.over", f"held_out.regions.{loose}.runs"),
+            "; ",
         ]
     if n == 0:
         parts += ["nothing looks wrong in what was measured."]

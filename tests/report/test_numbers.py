@@ -102,6 +102,32 @@ def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(material,
     )["held_out"]
     assert told["outside"] == 4
     assert (told["bounds"]["exceeded_among"], told["bounds"]["exceeded_outside"]) == (0.0, 1.0)
+    for where, over, runs in (("among", 0, 48), ("outside", 24, 24)):
+        assert (told["bounds"][f"over_{where}"], told["bounds"][f"runs_{where}"]) == (over, runs)
+    assert sum(region["over"] for region in told["regions"][:3]) == 24
+    assert sum(region["runs"] for region in told["regions"][:3]) == 72
+
+
+def test_one_run_a_context_says_nothing_of_how_runs_differ(task, material):
+    duration = task["duration"].values
+    alone = task.isel(run=[0])
+    told = numbers_of(replace(material, measured=alone))["measured"]
+    assert told["spread_median"] is told["spread_largest"] is None
+    some = task.copy(deep=True)  # one run but in the first two contexts
+    for name in some.data_vars:
+        some[name].values[2:, 1:] = np.nan
+    told = numbers_of(replace(material, measured=some))["measured"]
+    spread = np.ptp(duration[:2], axis=1) / duration[:2].mean(axis=1)
+    assert told["spread_median"] == pytest.approx(np.median(spread))
+
+
+def test_errors_expected_are_beside_those_observed(material, numbers):
+    own = numbers["held_out"]["error"]
+    assert numbers["next"]["observed_over_expected"] == own / material.next.error[0]
+    for next_ in (replace(material.next, calibrated=False), material.next):
+        none = replace(material, next=next_, held_out=Missing("none."))
+        told = numbers_of(none if next_.calibrated else replace(material, next=next_))
+        assert told["next"]["observed_over_expected"] is None
 
 
 def test_replays_are_of_a_simulated_platform(task):

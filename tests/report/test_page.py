@@ -198,6 +198,23 @@ def test_a_simulated_platform_is_named_at_the_head(written, material, unpainted,
     assert "contexts of a <b>simulated</b> platform." in _head(page)
 
 
+@pytest.mark.parametrize(("before", "said"), [(100.0, True), (10.0, True), (1.0, False)])
+def test_an_expected_error_far_from_the_observed_one_is_told(
+    material, unpainted, tmp_path, before, said
+):
+    observed = material.held_out.summary["methods"]["default/mean"]["ndtw_scaled"]
+    apart = replace(material.next, error=material.next.error / material.next.error[0])
+    apart = replace(apart, error=apart.error * observed / before)
+    page, _ = write_report(tmp_path / "b.html", replace(material, next=apart))
+    assert ("times the expected one before" in page.read_text(encoding="utf-8")) == said
+
+
+def test_one_run_each_is_said(material, unpainted, tmp_path):
+    alone = replace(material, measured=material.measured.isel(run=[0]))
+    page, _ = write_report(tmp_path / "b.html", alone)
+    assert "<dd>not known: one run each</dd>" in page.read_text(encoding="utf-8")
+
+
 def test_a_drawn_context_is_said_to_be_extrapolated(material, unpainted, tmp_path):
     outside = np.arange(12) == material.held_out.shown[-1].row
     held = replace(material.held_out, extrapolated=outside)

@@ -88,10 +88,24 @@ def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesse
 def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
     assert "outside what was measured" not in verdict(numbers)[1]
     bounds = numbers["held_out"]["bounds"]
-    bounds = bounds | {"exceeded_outside": 0.095, "exceeded_among": 0.039}
+    bounds = bounds | {"exceeded_outside": 0.125, "over_outside": 1, "runs_outside": 8}
+    bounds |= {"exceeded_among": 0.05, "over_among": 2, "runs_among": 40}
     assert verdict(numbers, bounds=bounds)[1].endswith(
-        " of the mean run; outside what was measured 9.5 % of the runs took longer, among it 3.9 %."
+        " of the mean run; outside what was measured 12.5 % of the runs took longer (1 of 8), "
+        "among it 5 % (2 of 40)."
     )
+
+
+def test_that_most_held_out_contexts_were_extrapolated_is_said_first(numbers):
+    said = "7 of the 12 held-out contexts were extrapolated, outside what was measured. "
+    assert verdict(numbers, outside=7)[0].startswith(said)
+    assert "were extrapolated" not in verdict(numbers, outside=6)[0]
+
+
+def test_where_bounds_fail_most_the_runs_are_counted(numbers):
+    regions = [dict(r, exceeded=0.0, over=0) for r in numbers["held_out"]["regions"]]
+    regions[1] |= {"exceeded": 0.125, "over": 1, "runs": 8, "contexts": 3}
+    assert "for 12.5 % of the runs (1 of 8); " in verdict(numbers, regions=regions)[2]
 
 
 def test_contexts_that_means_leave_out_are_said_to_be_in_the_tail(numbers):
