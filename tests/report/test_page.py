@@ -345,8 +345,8 @@ def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
         for key in ("Home", "End"):
             slider.press(key)
             marked.append(
-                f"{100 * loose['exceeded']:.1f}\u00a0% of held-out runs took longer."
-                in page.text_content(".answer")
+                f"{100 * loose['exceeded']:.1f}\u00a0% of held-out runs took longer "
+                f"({loose['over']} of {loose['runs']})." in page.text_content(".answer")
             )
         assert marked == [True, False]
         assert complaints == []
@@ -379,6 +379,19 @@ def test_what_is_missing_stands_in_its_place(material, unpainted, tmp_path):
     bare = replace(bare, everywhere=replace(material.everywhere, bounds=none, spread=none))
     page, _ = write_report(tmp_path / "report.html", bare)
     assert page.read_text(encoding="utf-8").count("There is none of it.") >= 5
+
+
+@needs_browser
+def test_of_many_maps_a_few_are_printed(chromium, material, unpainted, tmp_path, monkeypatch):
+    monkeypatch.setattr(page_module, "_MOST_PRINTED", 0)
+    path, _ = write_report(tmp_path / "report.html", material)
+    with browsing.opened(chromium, path) as (page, _):
+        for media, shown in (("screen", False), ("print", True)):
+            page.emulate_media(media=media)
+            assert (
+                page.get_by_text("On paper there are the first 0 of 1 maps").is_visible() == shown
+            )
+            assert page.locator("figure.map").is_visible() != shown
 
 
 @needs_browser
