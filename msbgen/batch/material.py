@@ -29,7 +29,10 @@ from msbgen.batch.heldout import (
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.data import quality
 from msbgen.data.check import inspect_profiles
+from msbgen.data.groups import clock_among, group_counters
+from msbgen.data.partial import most_at_once
 from msbgen.data.schema import (
+    clock_name,
     context_table,
     counter_names,
     describe_context,
@@ -37,7 +40,9 @@ from msbgen.data.schema import (
     resource_names,
 )
 from msbgen.data.shipped import shipped_file
+from msbgen.data.tables import Groups
 from msbgen.errors import ArgumentError
+from msbgen.evaluate.scores import doubt_left_out
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 from msbgen.plan.plan import parse_budget, plan_contexts
@@ -165,10 +170,12 @@ def gather_material(
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    planned = _planned(model, budget, path or source, *_means(measured, trace))
+    means = _means(measured, trace)
+    planned = _planned(model, budget, path or source, *means, _groups(measured))
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
+        *(doubt_left_out(measured) if truth is None else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
     return Material(
@@ -321,8 +328,21 @@ def _means(measured: xr.Dataset, trace: str) -> tuple[str, str]:
     return f"platform replay {shlex.quote(str(shipped))}", said
 
 
+def _groups(measured: xr.Dataset) -> Groups:
+    """The counters of runs to come, in turn, as they fit into those known; none where all do."""
+    most, names = most_at_once(measured), counter_names(measured)
+    if most == len(names):
+        return ()
+    return group_counters(names, most, clock=clock_among(names, clock_name(measured)))
+
+
 def _planned(
-    model: ProfileModel, budget: str | int, path: str, means: str, note: str = ""
+    model: ProfileModel,
+    budget: str | int,
+    path: str,
+    means: str,
+    note: str = "",
+    groups: Groups = (),
 ) -> Next | Missing:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
@@ -331,7 +351,7 @@ def _planned(
     file = shlex.quote(path)
     unlisted = [name for name, attrs in model.resources.items() if "levels" not in attrs]
     try:
-        plan = plan_contexts(model, budget, levels=levels)
+        plan = plan_contexts(model, budget, levels=levels, groups=groups)
     except ArgumentError as error:
         if not unlisted:
             return Missing(str(error))
@@ -344,6 +364,8 @@ def _planned(
     if unlisted:  # without them the command does not know where it may measure
         texts = [f"{n}={'/'.join(f'{x:.10g}' for x in np.ravel(v))}" for n, v in levels.items()]
         said = f" --levels {shlex.quote(','.join(texts))}"
+    if groups:
+        said += f" --at-once {max(map(len, groups))}"
     return Next(
         plan.contexts,
         plan.runs,
@@ -359,6 +381,7 @@ def _planned(
             f"msbgen {means} --contexts next.csv --with {file} -o more.nc",
         ),
         note,
+        plan.groups,
     )
 
 

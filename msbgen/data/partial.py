@@ -60,6 +60,11 @@ def counter_groups(dataset: xr.Dataset) -> list[tuple[tuple[str, ...], Bools]]:
     return sorted(found, key=lambda group: -int(group[1].sum()))
 
 
+def most_at_once(dataset: xr.Dataset) -> int:
+    """How many counters the run that holds most of them holds."""
+    return max(len(names) for names, _ in counter_groups(dataset))
+
+
 def is_partial(dataset: xr.Dataset) -> bool:
     """Whether some run lacks a counter, or was cut."""
     there = np.isfinite(duration_array(dataset))

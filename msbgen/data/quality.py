@@ -26,12 +26,11 @@ from scipy.special import fdtri
 from msbgen.data.breaches import Breaches
 from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
-    complete_array,
     context_table,
     count_array,
     counter_names,
     describe_context,
-    duration_array,
+    ended_durations,
     resource_names,
     same_level,
 )
@@ -120,13 +119,8 @@ def note_design(dataset: xr.Dataset, *, source: str = "dataset") -> list[str]:
 def _totals(ds: xr.Dataset) -> Floats:
     """Events of each run, (context, run, counter), NaN where it was not held until its end."""
     totals = np.nansum(count_array(ds), axis=2)
-    known = held_counters(ds) & np.isfinite(_durations(ds))[..., None]
+    known = held_counters(ds) & np.isfinite(ended_durations(ds))[..., None]
     return np.where(known, totals, np.nan)
-
-
-def _durations(ds: xr.Dataset) -> Floats:
-    """Execution times [s], (context, run), NaN where a run is missing or was cut."""
-    return np.where(complete_array(ds), duration_array(ds), np.nan)
 
 
 def _wrapped(ds: xr.Dataset, breaches: Breaches) -> None:
@@ -203,7 +197,7 @@ def _settings(ds: xr.Dataset, breaches: Breaches) -> None:
 
 def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     """Runs of one context that are not alike, and single runs that are unlike the others."""
-    found, duration = breaches.of(0), _durations(ds)
+    found, duration = breaches.of(0), ended_durations(ds)
     clock = str(ds.attrs.get("progress", "instructions"))
     if clock in counter_names(ds):
         own = totals[..., counter_names(ds).index(clock)]
@@ -244,7 +238,7 @@ def _spread(values: Floats) -> Floats:
 
 def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     """Runs that are one recording, taken twice."""
-    duration = _durations(ds)
+    duration = ended_durations(ds)
     seen: set[tuple[float | None, ...]] = set()
     again = np.zeros(duration.shape, dtype=bool)
     for c, r in np.argwhere(np.isfinite(duration)):
@@ -261,7 +255,7 @@ def _twice(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
 
 def _without_effect(ds: xr.Dataset, totals: Floats) -> Iterator[str]:
     """Resources whose levels change neither durations nor totals by more than runs differ."""
-    figures = np.concatenate([_durations(ds)[..., None], totals], axis=-1)
+    figures = np.concatenate([ended_durations(ds)[..., None], totals], axis=-1)
     table = context_table(ds)
     for column, name in enumerate(resource_names(ds)):
         groups = _others_equal(table, column)
@@ -308,7 +302,7 @@ def _differs(values: Floats, groups: list[NDArray[np.int64]]) -> bool:
 
 def _not_set(ds: xr.Dataset) -> Iterator[str]:
     """Contexts that run as with the most of a resource, where one between them does not."""
-    duration, table = _durations(ds), context_table(ds)
+    duration, table = ended_durations(ds), context_table(ds)
     mean, names = _by_context(np.mean, duration), resource_names(ds)
     error = _by_context(np.std, duration)
     for column, name in enumerate(names):

@@ -200,9 +200,14 @@ def clock_name(dataset: xr.Dataset) -> str:
     return "instructions" if "instructions" in counter_names(dataset) else "time"
 
 
+def ended_durations(dataset: xr.Dataset) -> NDArray[np.float64]:
+    """Execution times [s], (n_contexts, n_runs), NaN where a run is missing or was cut."""
+    return np.where(complete_array(dataset), duration_array(dataset), np.nan)
+
+
 def mean_duration(dataset: xr.Dataset) -> NDArray[np.float64]:
     """Mean execution time of each context [s], (n_contexts,), NaN where no run went to its end."""
-    duration = np.where(complete_array(dataset), duration_array(dataset), np.nan)
+    duration = ended_durations(dataset)
     present = np.isfinite(duration)
     with np.errstate(invalid="ignore"):
         return np.nan_to_num(duration).sum(axis=1) / present.sum(axis=1)

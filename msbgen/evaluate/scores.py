@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -223,21 +223,32 @@ def seen_to_their_end(dataset: xr.Dataset) -> NDArray[np.int64]:
     ProfileError
         There are none.
     """
-    ended = held_counters(dataset) & complete_array(dataset)[..., None]
-    seen = np.asarray(ended.any(axis=1)).all(axis=1)
+    seen = _is_seen(dataset)
     if not seen.any():
         raise ProfileError(
             "every context lacks a counter in all runs that went on to their end, so that none can "
             "be left out and compared with; measure some whole."
         )
-    if not seen.all():
-        _log.warning(
-            "%d contexts are learned from but not left out, first %s: not every counter has a run "
-            "there that went on to its end.",
-            int((~seen).sum()),
-            describe_context(dataset, int(np.argmin(seen))),
-        )
+    for sentence in doubt_left_out(dataset):
+        _log.warning("%s", sentence)
     return np.flatnonzero(seen)
+
+
+def doubt_left_out(dataset: xr.Dataset) -> Iterator[str]:
+    """That some contexts judge nobody, in a sentence, where :func:`seen_to_their_end` skips any."""
+    seen = _is_seen(dataset)
+    if not seen.all():
+        yield (
+            f"{int((~seen).sum())} contexts are learned from but not left out, first "
+            f"{describe_context(dataset, int(np.argmin(seen)))}: not every counter has a run "
+            f"there that went on to its end."
+        )
+
+
+def _is_seen(dataset: xr.Dataset) -> NDArray[np.bool_]:
+    """Contexts in which each counter has a run that went on to its end, (n_contexts,)."""
+    ended = held_counters(dataset) & complete_array(dataset)[..., None]
+    return np.asarray(np.asarray(ended.any(axis=1)).all(axis=1))
 
 
 def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
@@ -383,8 +394,7 @@ def _warn_of_doubtful_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
 
 def _check_ends(truth: xr.Dataset) -> None:
     """Whoever was never seen to end, or in one of the counters, cannot be compared with."""
-    ended = held_counters(truth) & complete_array(truth)[..., None]
-    unknown = ~np.asarray(ended.any(axis=1)).all(axis=1)
+    unknown = ~_is_seen(truth)
     if unknown.any():
         raise ProfileError(
             f"the truth has no run of some counter that went on to its end in "

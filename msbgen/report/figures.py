@@ -125,10 +125,14 @@ def band_of(samples: Floats) -> tuple[Floats, Floats]:
 
 
 def span_panel(name: str, low: Floats, middle: Floats, high: Floats) -> str:
-    """Durations of contexts [s], each from its shortest to its longest run, in order."""
+    """Durations of contexts [s], each from its shortest to its longest run, in order.
+
+    Left out are contexts of which none is known, NaN.
+    """
 
     def draw(axes: Axes) -> None:
-        order = _spread(np.argsort(middle, kind="stable"))
+        order = np.argsort(middle, kind="stable")
+        order = _spread(order[np.isfinite(middle[order])])
         _bars(axes, np.arange(len(order)), low[order], high[order], "measured")
         axes.plot(np.arange(len(order)), middle[order], color=_COLOURS["mean"], linewidth=1.5)
         axes.set_ylim(bottom=0)

@@ -14,6 +14,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.data.tables import Groups
+
 Floats = NDArray[np.float64]
 
 
@@ -189,6 +191,8 @@ class Next:
         What to type for it.
     note : str
         What in the commands stands for a file, or where it comes from.
+    groups : tuple of tuple of str
+        Counters that the runs of each row count, in turn; empty where every run counts all.
     """
 
     contexts: Floats
@@ -202,6 +206,7 @@ class Next:
     advice: str
     commands: tuple[str, ...]
     note: str = ""
+    groups: Groups = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.contexts import squared_distances, to_unit_range
+from msbgen.data.partial import describe_partial, held_counters, partial_attrs
 from msbgen.data.schema import (
     context_table,
+    count_array,
     counter_names,
     duration_array,
+    ended_durations,
     mean_duration,
     resource_names,
     sampling_interval,
@@ -89,24 +92,27 @@ def is_simulated(measured: xr.Dataset) -> bool:
 
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:
-    duration = duration_array(measured)
-    present = np.isfinite(duration)
+    duration, ended = duration_array(measured), ended_durations(measured)
+    present, held = np.isfinite(duration), held_counters(measured)
     mean = mean_duration(measured)
-    again = present.sum(axis=1) > 1  # one run says nothing of how runs differ
-    spread = np.array([np.ptp(row[np.isfinite(row)]) for row in duration[again]]) / mean[again]
+    least, most = (f.reduce(ended, axis=1) for f in (np.fmin, np.fmax))
+    again = np.isfinite(ended).sum(axis=1) > 1  # one run says nothing of how runs differ
+    spread = ((most - least) / mean)[again]
     totals = {}
-    for name in counter_names(measured):
-        total = measured[name].sum("time", dtype=float).transpose("context", ...).values
-        totals[name] = total.reshape(duration.shape)[present]
+    for k, name in enumerate(counter_names(measured)):
+        total = np.nansum(count_array(measured[[name, "duration"]])[..., 0], axis=2)
+        totals[name] = total[held[..., k] & np.isfinite(ended)]
     return {
         "contexts": len(duration),
         "runs": int(present.sum()),
         "runs_least": int(present.sum(axis=1).min()),
         "runs_most": int(present.sum(axis=1).max()),
+        "runs_ended": int(np.isfinite(ended).sum()),
+        "partial": _partial(measured),
         "interval": sampling_interval(measured),
         "seconds": float(duration[present].sum()),
-        "shortest": float(duration[present].min()),
-        "longest": float(duration[present].max()),
+        "shortest": float(np.nanmin(ended)),
+        "longest": float(np.nanmax(ended)),
         "spread_median": float(np.median(spread)) if len(spread) else None,
         "spread_largest": float(spread.max()) if len(spread) else None,
         "resources": [
@@ -130,9 +136,17 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
         ],
         "context": context_table(measured).tolist(),
         "duration": mean.tolist(),
-        "duration_least": np.nanmin(duration, axis=1).tolist(),
-        "duration_most": np.nanmax(duration, axis=1).tolist(),
+        "duration_least": least.tolist(),
+        "duration_most": most.tolist(),
     }
+
+
+def _partial(measured: xr.Dataset) -> list[dict[str, str]]:
+    """What of the runs was not measured, in words: groups of counters, cut runs, gaps."""
+    lines = [line.partition("   ") for line in describe_partial(measured)]
+    said = [{"about": about, "text": text.strip()} for about, _, text in lines]
+    coupled = partial_attrs(measured).get("coupled")
+    return [*said, {"about": "coupled", "text": coupled}] if coupled else said
 
 
 def _levels(resource: xr.DataArray) -> dict[str, Any]:
@@ -160,10 +174,10 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         if name in methods
     }
     table = context_table(held.truth)
-    durations = duration_array(held.truth)
+    durations, ended = duration_array(held.truth), ended_durations(held.truth)
     bounds = held.bounds
     missing = isinstance(bounds, Missing)
-    exceeded = None if isinstance(bounds, Missing) else _exceeded(bounds, durations)
+    exceeded = None if isinstance(bounds, Missing) else _exceeded(bounds, ended)
     apart = _distance(context_table(measured), table)
     return {
         "how": held.how,
@@ -189,7 +203,7 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "bounds": (
             _missing(bounds)
             if isinstance(bounds, Missing)
-            else _coverage(bounds, durations, held.extrapolated)
+            else _coverage(bounds, ended, held.extrapolated)
         ),
         "regions": _regions(held.truth, error, time, None if missing else bounds.duration),
         "shown": [
@@ -269,12 +283,13 @@ def _over_halves(held: HeldOut) -> dict[str, float]:
 
 
 def _exceeded(bounds: Bounds, durations: Floats) -> Floats:
-    """Share of the runs of each context that took longer than its bound."""
+    """Share of the runs of each context that took longer than its bound; NaN is no duration [s]."""
     present = np.isfinite(durations)
     return ((durations > bounds.duration[:, None]) & present).sum(axis=1) / present.sum(axis=1)
 
 
 def _coverage(bounds: Bounds, durations: Floats, outside: NDArray[np.bool_]) -> dict[str, Any]:
+    """How many runs ended within their bounds; `durations` [s] (n, n_runs), NaN of those cut."""
     present = np.isfinite(durations)
     mean = np.nansum(durations, axis=1) / present.sum(axis=1)
     inside = (durations <= bounds.duration[:, None]) & present
@@ -338,7 +353,7 @@ def _regions(
     truth: xr.Dataset, error: Floats, time: Floats, bound: Floats | None
 ) -> list[dict[str, Any]]:
     """Mean errors, and runs over their bound, by low, middle and high levels of each resource."""
-    durations = duration_array(truth)
+    durations = ended_durations(truth)
     runs = np.isfinite(durations).sum(axis=1)
     over = None if bound is None else (durations > bound[:, None]).sum(axis=1)
     regions = []
@@ -458,6 +473,7 @@ def _next(material: Material, held: HeldOut | Missing) -> dict[str, Any]:
         "pays": part.pays,
         "advice": part.advice,
         "again": part.again,
+        "groups": [", ".join(group) for group in part.groups],
         "commands": list(part.commands),
         "note": part.note,
         "context": part.contexts.tolist(),

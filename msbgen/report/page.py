@@ -17,7 +17,7 @@ from msbgen.data.files import check_output, replace_file, write_json
 from msbgen.data.schema import (
     count_array,
     counter_names,
-    duration_array,
+    ended_durations,
     sampling_interval,
 )
 from msbgen.errors import ArgumentError
@@ -219,7 +219,7 @@ def _panels(material: Material, numbers: dict[str, Any], grid: maps.Grid) -> dic
             )
         bounds = material.held_out.bounds
         if not isinstance(bounds, Missing):
-            durations = duration_array(material.held_out.truth)
+            durations = ended_durations(material.held_out.truth)
             found["bounds"] = figures.bound_panel("bounds", durations, bounds.duration)
     convergence = material.convergence
     if not isinstance(convergence, Missing) and len(convergence.errors):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import msbgen
+import partials
 from batches import BETWEEN, GRID, small_task
 from msbgen.batch import material as gather
 from msbgen.batch.material import gather_material, thinned
@@ -67,6 +68,16 @@ def test_commands_find_the_file_and_fit_its_platform(model):
         "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
         "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
     )
+
+
+def test_what_was_measured_in_groups_is_planned_in_groups(model):
+    assert gather._groups(partials.whole()) == ()
+    groups = gather._groups(partials.in_groups(partials.whole()))
+    assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
+    planned = gather._planned(model, 4, "task.nc", gather._MEANS, groups=groups)
+    assert planned.commands[0] == "msbgen plan task.nc --budget 4 --at-once 2 -o next.csv"
+    assert planned.groups == groups
+    assert (planned.runs % 2 == 0).all()
 
 
 def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import partials
 from conftest import small_trace
 from msbgen.data.files import write_json
 from msbgen.data.schema import all_contexts, context_table, duration_array
@@ -14,6 +15,7 @@ from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.evaluate.scores import score_halves, score_methods
 from msbgen.plan.plan import plan_contexts
 from msbgen.platform import replay
+from msbgen.report import numbers as numbers_module
 from msbgen.report.material import Material, Missing
 from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_region
 
@@ -128,6 +130,37 @@ def test_errors_expected_are_beside_those_observed(material, numbers):
         none = replace(material, next=next_, held_out=Missing("none."))
         told = numbers_of(none if next_.calibrated else replace(material, next=next_))
         assert told["next"]["observed_over_expected"] is None
+
+
+def test_runs_that_were_cut_or_lack_a_counter_take_no_part():
+    whole, spoilt = partials.whole(), partials.in_groups(partials.whole())
+    spoilt = partials.cut(spoilt, [(0, 0), *((3, r) for r in range(4))], share=0.2)
+    told, plain = numbers_module._measured(spoilt), numbers_module._measured(whole)
+    assert (told["runs"], told["runs_ended"], plain["runs_ended"]) == (36, 31, 36)
+    kept = np.delete(whole["duration"].values, 3, axis=0)
+    assert told["shortest"] == kept.ravel()[1:].min()
+    assert told["spread_largest"] <= plain["spread_largest"]
+    assert np.isnan([told[f"duration{which}"][3] for which in ("", "_least", "_most")]).all()
+    for counter, known in zip(told["counters"], plain["counters"]):
+        assert known["least"] <= counter["least"] <= counter["most"] <= known["most"]
+    about = [part["about"] for part in told["partial"]]
+    assert about == ["groups", "group 1", "group 2", "cut", "cut", "coupled"]
+    assert plain["partial"] == []
+
+
+def test_bounds_are_judged_by_runs_that_were_not_cut(material):
+    held = material.held_out
+    before, bounds = numbers_of(material)["held_out"], held.bounds
+    truth = partials.cut(held.truth.copy(deep=True), [(c, 0) for c in range(12)], share=0.2)
+    told = numbers_of(replace(material, held_out=replace(held, truth=truth)))["held_out"]
+    assert told["bounds"]["runs"] == before["bounds"]["runs"] - 12
+    over = held.truth["duration"].values[:, 1:] > bounds.duration[:, None]
+    assert told["bounds"]["coverage"] == pytest.approx(1 - over.mean())
+    assert told["context_exceeded"] == over.mean(axis=1).tolist()
+    assert {region["runs"] for region in told["regions"]} < {5 * n for n in range(13)}
+    none = replace(bounds, duration=np.zeros(12))
+    told = numbers_of(replace(material, held_out=replace(held, truth=truth, bounds=none)))
+    assert told["held_out"]["bounds"]["coverage"] == 0
 
 
 def test_replays_are_of_a_simulated_platform(task):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import browsing
+import partials
 from batches import GRID, small_task
 from components import needs
 from msbgen.batch.material import gather_material
@@ -103,6 +104,22 @@ def values(tree):
             yield from tree
     else:
         yield tree
+
+
+def test_groups_cuts_and_what_follows_are_told(material, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")
+    measured = material.measured.copy(deep=True)
+    measured = partials.cut(partials.in_groups(measured), [(3, r) for r in range(4)])
+    following = replace(material.next, groups=(("instructions", "x"), ("instructions", "y")))
+    partial = replace(material, measured=measured, next=following)
+    page, _ = write_report(tmp_path / "report.html", partial)
+    text = "".join(Reader(page.read_text(encoding="utf-8")).words)
+    for told in (
+        "2, with instructions in every run", "4 of 100 runs were ended early",
+        "is not measured: they depend here", "runs that were not cut", "of which a run was not cut",
+        "groups of counters in turn: instructions, x; instructions, y.",
+    ):  # fmt: skip
+        assert told in text
 
 
 def test_every_figure_of_the_page_is_that_of_the_json(written):
