@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from msbgen.data import store
+    from msbgen.data import partial, store
     from msbgen.generate import model as generate
     from msbgen.generate.size import expected_size
 
@@ -115,6 +115,8 @@ def run(options: argparse.Namespace) -> None:
     if options.model:
         model.save(options.model, overwrite=options.force)
     shared.show(f"{options.out}: {len(contexts)} contexts, {beyond} of them extrapolated")
+    for said in partial.cut_throughout(measured):
+        shared.say(f"cut: {said}")
 
 
 def _mender(

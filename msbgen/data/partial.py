@@ -78,7 +78,8 @@ def describe_partial(dataset: xr.Dataset) -> list[str]:
         then = (
             "the next count holds what was missed"
             if dataset[name].attrs["gaps"] == CARRIED
-            else f"lost, which lowers its totals by {lower:.2g} %, and interpolated"
+            else f"lost, which lowers its totals by {lower:.2g} %; a model fills them in from what "
+            f"all runs say happens there"
         )
         lines.append(f"gaps      {name}: {share:.2g} % of the samples are missing: {then}")
     return lines
@@ -95,10 +96,14 @@ def _group_lines(ds: xr.Dataset) -> Iterator[str]:
         yield f"groups    {len(groups)}"
     for number, (names, runs) in enumerate(groups, start=1):
         own = ", ".join(n for n in names if n not in shared) or "nothing more"
-        lacking = int((~runs.any(axis=1)).sum())
-        where = f", in {lacking} contexts none" if lacking else ""
-        each = runs.sum(axis=1)[runs.any(axis=1)]
-        yield f"group {number}   {own}: {span(each)} runs a context{where}"
+        each = runs.sum(axis=1)
+        text = f"group {number}   {own}: {span(each[each > 0])} run{'s' if max(each) > 1 else ''}"
+        lacking = np.flatnonzero(each == 0)
+        where = ""
+        if len(lacking):
+            first, s = describe_context(ds, int(lacking[0])), "s" if len(lacking) > 1 else ""
+            where = f", in {len(lacking)} context{s} none, as in {first}"
+        yield f"{text} a context{where}"
 
 
 def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
@@ -110,14 +115,31 @@ def _cut_lines(ds: xr.Dataset) -> Iterator[str]:
         f"cut       {int(cut.sum())} of {int(there.sum())} runs were ended early, in "
         f"{int(cut.any(axis=1).sum())} contexts: their counts until then are used"
     )
-    whole = np.flatnonzero(cut.any(axis=1) & (cut == there).all(axis=1))
-    if len(whole):
-        some = ", ".join(describe_context(ds, int(i)) for i in whole[:_NAMED])
-        more = ", …" if len(whole) > _NAMED else ""
-        yield (
-            f"cut       in {len(whole)} contexts every run, {some}{more}: how long these go on is "
-            f"taken from the others"
-        )
+    for said in cut_throughout(ds):
+        yield f"cut       {said}"
+
+
+def ended_counters(dataset: xr.Dataset) -> Bools:
+    """Which counters some run of each context holds to its end, (n_contexts, n_counters)."""
+    ended = held_counters(dataset) & complete_array(dataset)[..., None]
+    return np.asarray(np.any(ended, axis=1))
+
+
+def cut_throughout(dataset: xr.Dataset, named: int | None = _NAMED) -> list[str]:
+    """Where cuts left no end of a run, or of a counter: contexts, of which so many are named."""
+    ended, held = ended_counters(dataset), np.asarray(held_counters(dataset).any(axis=1))
+    every = np.asarray(held.any(axis=1) & ~ended.any(axis=1))
+    found = {"every run": every}
+    for k, name in enumerate(counter_names(dataset)):
+        found[f"every run that holds {name}"] = held[:, k] & ~ended[:, k] & ~every
+    said = []
+    for what, contexts in found.items():
+        rows = np.flatnonzero(contexts)
+        some = ", ".join(describe_context(dataset, int(i)) for i in rows[:named])
+        more = f" and {len(rows) - named} more" if named and len(rows) > named else ""
+        if len(rows):
+            said.append(f"{what} in {some}{more}: what comes after is taken from other contexts")
+    return said
 
 
 def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
@@ -133,34 +155,48 @@ def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
             yield name, 100.0 * (wanted - got) / wanted, 100.0 * (1.0 - counted / filled)
 
 
-def partial_attrs(dataset: xr.Dataset) -> dict[str, str]:
-    """What the attributes of all that is made from a dataset say of its partial runs."""
+def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[str, str]:
+    """What the attributes of all that is made from a dataset say of its partial runs.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+    interpolated : bool
+        Whether rates around lost samples stand for them; else what a model says happens there.
+    """
     said = {}
-    groups = counter_groups(dataset)
-    if len(groups) > 1:
-        clock = clock_name(dataset)
+    apart = _never_together(dataset)
+    if apart:
+        groups = counter_groups(dataset)
         shared = [n for n in counter_names(dataset) if all(n in names for names, _ in groups)]
-        known = ", ".join(dict.fromkeys([clock, *shared, "time", "context"]))
-        apart = "; ".join(", ".join(n for n in names if n not in shared) for names, _ in groups)
+        known = ", ".join(dict.fromkeys([clock_name(dataset), *shared, "time", "context"]))
         said["coupled"] = (
-            f"measured in different runs: {apart}. How counters depend that were never in one run "
-            f"is not measured: they depend here through {known} only."
+            f"never measured in one run: {apart}. How these depend is not measured: they depend "
+            f"here through {known} only."
         )
     there = np.isfinite(duration_array(dataset))
     cut = there & ~complete_array(dataset)
     if cut.any():
-        whole = np.flatnonzero((cut == there).all(axis=1))
-        said["cut"] = f"{int(cut.sum())} of {int(there.sum())} runs were cut" + (
-            "; every run in " + ", ".join(describe_context(dataset, int(i)) for i in whole)
-            if len(whole)
-            else ""
-        )
+        counted = f"{int(cut.sum())} of {int(there.sum())} runs were cut"
+        said["cut"] = "; ".join([counted, *cut_throughout(dataset, named=None)])
+    lost = "interpolated" if interpolated else "filled in by the model"
     gaps = [
         f"{name}: {share:.2g} % of the samples were missing, "
-        + ("held by the next" if dataset[name].attrs["gaps"] == CARRIED else "interpolated")
+        + ("held by the next" if dataset[name].attrs["gaps"] == CARRIED else lost)
         for name, share, _ in _missing(dataset)
     ]
     return said | ({"gaps": "; ".join(gaps)} if gaps else {})
+
+
+def _never_together(ds: xr.Dataset) -> str:
+    """Counters that no run holds together, as "a, b with c, d; c with d"; empty where none."""
+    names, groups = counter_names(ds), [set(names) for names, _ in counter_groups(ds)]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for i, name in enumerate(names):
+        others = [o for o in names[i + 1 :] if not any({name, o} <= group for group in groups)]
+        if others:
+            found.setdefault(tuple(others), []).append(name)
+    return "; ".join(f"{', '.join(own)} with {', '.join(o)}" for o, own in found.items())
 
 
 # ------------------------------------------------------------------------------------- problems
@@ -234,8 +270,7 @@ def measured_errors(ds: xr.Dataset) -> Iterator[str]:
 
 def unended_counters(ds: xr.Dataset) -> Iterator[str]:
     """Counters of which no run tells the end; all of them in one sentence where none ended."""
-    held = held_counters(ds)
-    ended = held & complete_array(ds)[..., None]
+    held, ended = held_counters(ds), ended_counters(ds)
     if held.any() and not ended.any():
         yield (
             "no run went on to its end, 'complete' is 0 throughout: how long the task takes is "
@@ -243,7 +278,7 @@ def unended_counters(ds: xr.Dataset) -> Iterator[str]:
         )
         return
     for k, name in enumerate(counter_names(ds)):
-        if held[..., k].any() and not ended[..., k].any():
+        if held[..., k].any() and not ended[:, k].any():
             yield (
                 f"counter '{name}' is in no run that went on to its end: measure it in one "
                 f"without a timeout, or drop it."

@@ -12,7 +12,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.check import validate_profiles
-from msbgen.data.partial import held_counters
+from msbgen.data.partial import ended_counters, held_counters
 from msbgen.data.schema import (
     complete_array,
     context_table,
@@ -247,8 +247,7 @@ def doubt_left_out(dataset: xr.Dataset) -> Iterator[str]:
 
 def _is_seen(dataset: xr.Dataset) -> NDArray[np.bool_]:
     """Contexts in which each counter has a run that went on to its end, (n_contexts,)."""
-    ended = held_counters(dataset) & complete_array(dataset)[..., None]
-    return np.asarray(np.asarray(ended.any(axis=1)).all(axis=1))
+    return np.asarray(ended_counters(dataset).all(axis=1))
 
 
 def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:

@@ -492,7 +492,8 @@ def fit_profiles(
         law, findings = _FITS[type(settings)](dataset, settings, rng, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{_place(dataset)}: {error}") from None
-    attrs = {**inherited_attrs(dataset), **partial_attrs(dataset)}
+    interpolated = isinstance(settings, ElapsedSettings)
+    attrs = {**inherited_attrs(dataset), **partial_attrs(dataset, interpolated=interpolated)}
     if findings:
         attrs["faults"] = name_faults(dataset, findings)
     return ProfileModel(

@@ -4,11 +4,13 @@ import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import partials
 from msbgen.data.check import inspect_profiles
 from msbgen.data.partial import (
     counter_groups,
+    cut_throughout,
     describe_partial,
     held_counters,
     is_partial,
@@ -51,7 +53,10 @@ def test_groups_are_told_with_what_all_runs_share(profiles):
         "cache_misses: 2 runs a context",
         "cache_requests: 2 runs a context",
     ]
-    assert "not measured" in partial_attrs(grouped)["coupled"]
+    assert partial_attrs(grouped)["coupled"] == (
+        "never measured in one run: cache_requests with cache_misses. How these depend is not "
+        "measured: they depend here through instructions, time, context only."
+    )
     assert held_counters(grouped)[:, :, 1].tolist() == [[True, False] * 2] * 9
     assert "cache_misses" in describe_profiles(grouped)
 
@@ -63,7 +68,19 @@ def test_a_group_may_be_missing_in_some_contexts(profiles):
         for name in counter_names(grouped):
             grouped[name][4, run] = np.nan
     assert inspect_profiles(grouped).errors == []
-    assert any(line.endswith("in 1 contexts none") for line in describe_partial(grouped))
+    missing = "in 1 context none, as in context 4 (cache_ways=4, frequency=1.5 GHz)"
+    assert any(line.endswith(missing) for line in describe_partial(grouped))
+
+
+def test_only_counters_that_no_run_holds_together_are_coupled(profiles):
+    profiles["cache_misses"][:, 1:] = np.nan  # the others go without it, but never with another
+    assert len(describe_partial(profiles)) == 3
+    assert "coupled" not in partial_attrs(profiles)
+    for name, runs in (("a", [0]), ("b", [1]), ("cache_misses", [1, 2])):
+        held = xr.DataArray(np.isin(np.arange(4), runs), dims="run")
+        profiles[name] = profiles["cache_requests"].where(held)
+    said = partial_attrs(profiles)["coupled"].partition(". ")[0]
+    assert said == "never measured in one run: cache_misses with a; a with b"
 
 
 def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
@@ -72,12 +89,21 @@ def test_cut_runs_are_told_and_take_no_part_in_durations(profiles):
     assert inspect_profiles(spoilt).errors == []
     first, second = describe_partial(spoilt)
     assert "6 of 36 runs were ended early, in 2 contexts" in first
-    assert "in 1 contexts every run, context 3" in second
-    assert "context 3" in partial_attrs(spoilt)["cut"]
+    told = "every run in context 3 (cache_ways=4, frequency=1 GHz): what comes after is taken"
+    assert told in second
+    assert told in partial_attrs(spoilt)["cut"]
     after = mean_duration(spoilt)
     assert np.isnan(after[3])
     assert after[0] == pytest.approx(before[0], rel=0.05)
     assert doubt_measurements(spoilt) == []
+
+
+def test_a_counter_whose_every_run_in_a_context_was_cut_is_named_with_it(profiles):
+    spoilt = partials.cut(partials.in_groups(profiles), [(5, 1), (5, 3), (7, 0)])
+    (told,) = cut_throughout(spoilt)
+    assert told.startswith("every run that holds cache_misses in context 5 (")
+    assert f"cut       {told}" in describe_partial(spoilt)
+    assert partial_attrs(spoilt)["cut"] == f"3 of 36 runs were cut; {told}"
 
 
 @pytest.mark.parametrize("kind", ["carried", "lost"])
@@ -87,7 +113,11 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
     assert inspect_profiles(spoilt).errors == []
     words = {"carried": "holds what was missed", "lost": "lost, which lowers its totals by"}[kind]
     assert [words in line for line in describe_partial(spoilt)] == [True] * 3
-    assert partial_attrs(spoilt)["gaps"].count("of the samples were missing, ") == 3
+    made = {"carried": "held by the next", "lost": "filled in by the model"}[kind]
+    assert partial_attrs(spoilt)["gaps"].count(f"of the samples were missing, {made}") == 3
+    if kind == "lost":
+        assert partial_attrs(spoilt, interpolated=True)["gaps"].endswith("missing, interpolated")
+        assert "a model fills them in" in describe_partial(spoilt)[0]
     write_profiles(spoilt, tmp_path / "gaps.nc")
     filled = count_array(read_profiles(tmp_path / "gaps.nc"))
     np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
