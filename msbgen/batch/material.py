@@ -30,7 +30,7 @@ from msbgen.bridge.solve import NotConvergedError
 from msbgen.data import quality
 from msbgen.data.check import inspect_profiles
 from msbgen.data.groups import clock_among, group_counters
-from msbgen.data.partial import most_at_once
+from msbgen.data.partial import doubt_total, most_at_once
 from msbgen.data.schema import (
     clock_name,
     context_table,
@@ -478,14 +478,8 @@ def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
     if len(lost):
         context, run = (int(i) for i in lost[0])
         row = int(np.abs(context_table(measured) - law.contexts[context]).sum(axis=1).argmin())
-        place = f"run {run} of {describe_context(measured, row)}"
-        if len(lost) == 1:
-            yield f"1 run lost counts, {place}: its total departs from the others'; it is left out."
-        else:
-            yield (
-                f"{len(lost)} runs lost counts, as {place}: their totals depart from the others'; "
-                f"they are left out."
-            )
+        said = f"run {run} of {describe_context(measured, row)} {doubt_total(measured, row, run)}"
+        yield said if len(lost) == 1 else f"{len(lost)} runs are left out, as this: {said}"
 
 
 def _versions() -> dict[str, str]:

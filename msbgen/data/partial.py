@@ -155,6 +155,40 @@ def _missing(ds: xr.Dataset) -> Iterator[tuple[str, float, float]]:
             yield name, 100.0 * (wanted - got) / wanted, 100.0 * (1.0 - counted / filled)
 
 
+def clock_gaps(dataset: xr.Dataset) -> NDArray[np.int64]:
+    """Samples of the clock of progress that each run lacks, (n_contexts, n_runs)."""
+    clock, inside = (
+        clock_name(dataset),
+        interval_counts(duration_array(dataset), sampling_interval(dataset)),
+    )
+    if clock not in counter_names(dataset) or "gaps" not in dataset[clock].attrs:
+        return np.zeros(inside.shape, dtype=np.int64)
+    known = dataset[clock].notnull().sum("time").transpose("context", ...).values
+    return np.maximum(inside - known.reshape(inside.shape), 0)
+
+
+def doubt_total(dataset: xr.Dataset, context: int, run: int, then: str = "; it is left out") -> str:
+    """That a run's total of the clock departs, and then what; gaps are named where it has any.
+
+    The end of a sentence that begins with the run.
+    """
+    gaps = int(clock_gaps(dataset)[context, run])
+    if not gaps:
+        return f"lost counts: its total departs from the others'{then}."
+    clock = clock_name(dataset)
+    end = duration_array(dataset)[context, run]
+    of = int(interval_counts(end, sampling_interval(dataset)))
+    remedy = (
+        "are they 'lost' rather than 'carried'?"
+        if dataset[clock].attrs["gaps"] == CARRIED
+        else "drop it, or measure it again."
+    )
+    return (
+        f"lacks {gaps} of {of} samples of '{clock}', and its total departs from the others'{then}: "
+        f"{remedy}"
+    )
+
+
 def partial_attrs(dataset: xr.Dataset, *, interpolated: bool = False) -> dict[str, str]:
     """What the attributes of all that is made from a dataset say of its partial runs.
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtri
 
 from msbgen.data.breaches import Breaches
-from msbgen.data.partial import held_counters
+from msbgen.data.partial import clock_gaps, doubt_total, held_counters
 from msbgen.data.schema import (
     context_table,
     count_array,
@@ -201,6 +201,7 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
     clock = str(ds.attrs.get("progress", "instructions"))
     if clock in counter_names(ds):
         own = totals[..., counter_names(ds).index(clock)]
+        own = np.where(_blamed_on_gaps(ds, own, found), np.nan, own)
         found(
             f"totals of '{clock}' spread by more than {_PROGRESS_SPREADS:.0%} between runs PLACE: "
             f"they are no clock of one piece of work; give every run the same input, or another "
@@ -222,6 +223,20 @@ def _spreads(ds: xr.Dataset, totals: Floats, breaches: Breaches) -> None:
             "drop the run.",
             several & (apart > _APART * usual) & (apart > _FAR * middle),
         )
+
+
+def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], None]) -> Any:
+    """Runs with gaps whose totals are unlike those of runs without, or of all, (context, run)."""
+    gaps = clock_gaps(ds) > 0
+    whole = np.where(gaps, np.nan, own)
+    unlike = _spread(whole) > _PROGRESS_SPREADS  # the gaps are not to blame
+    known = np.isfinite(whole).any(axis=1, keepdims=True)
+    usual = _by_context(np.median, np.where(known, whole, own))[:, None]
+    blamed = gaps & ~unlike[:, None] & (np.abs(own - usual) > 0.5 * _PROGRESS_SPREADS * usual)
+    if blamed.any():
+        first = np.argwhere(blamed)[0]
+        found(f"PLACE a run {doubt_total(ds, *map(int, first), then='')}", blamed)
+    return blamed
 
 
 def _by_context(reduce: Callable[[Floats], Any], values: Floats) -> Floats:

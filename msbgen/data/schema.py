@@ -153,18 +153,25 @@ def count_array(dataset: xr.Dataset) -> NDArray[np.float64]:
 
 def lost_array(dataset: xr.Dataset) -> NDArray[np.bool_]:
     """Samples that were lost for good, shaped as what :func:`count_array` fills in there."""
+    return missing_array(dataset, kinds=(LOST,))
+
+
+def missing_array(
+    dataset: xr.Dataset, kinds: Collection[str] = (CARRIED, LOST)
+) -> NDArray[np.bool_]:
+    """Samples in gaps of some kinds, shaped as what :func:`count_array` fills in there."""
     dim = replicate_dim(dataset)
     order = ("context", dim, "time") if dim else ("context", "time")
     names = counter_names(dataset)
     shape = (*duration_array(dataset).shape, dataset.sizes["time"])
-    lost = np.zeros((*shape, len(names)), dtype=bool)
+    gaps = np.zeros((*shape, len(names)), dtype=bool)
     ends = interval_counts(duration_array(dataset), sampling_interval(dataset))[..., None]
     for k, name in enumerate(names):
-        if dataset[name].attrs.get("gaps") == LOST:
+        if dataset[name].attrs.get("gaps") in kinds:
             missing = np.isnan(dataset[name].transpose(*order).values.reshape(shape))
             inside = np.arange(shape[2]) < ends
-            lost[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
-    return lost
+            gaps[..., k] = missing & inside & (~missing).any(axis=2, keepdims=True)
+    return gaps
 
 
 def duration_array(dataset: xr.Dataset) -> NDArray[np.float64]:

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.data.gaps import CARRIED
 from msbgen.data.schema import (
     complete_array,
     context_table,
@@ -22,6 +23,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    missing_array,
     sampling_interval,
     started_array,
 )
@@ -44,6 +46,8 @@ Bools = NDArray[np.bool_]
 _BINS, _SEGMENTS = 100, 25
 # Fewer contexts than this for a resource and one more tell nothing on one another.
 _CONTEXTS = 3
+# A stretch of which this share of the time was not seen may be how that was filled in.
+_UNSEEN = 0.5
 # Who spends this share of the time at a cap is as slow as it makes him.
 _AT_CAP = 0.5
 
@@ -58,7 +62,16 @@ def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
         clock,
         complete_array(dataset),
         started_array(dataset),
+        _spread_out(dataset),
     )
+
+
+def _spread_out(dataset: xr.Dataset) -> Bools:
+    """Samples in gaps, and those that hold what these missed, (n, runs, times)."""
+    gaps = np.asarray(missing_array(dataset).any(axis=3))
+    carried = np.asarray(missing_array(dataset, kinds=(CARRIED,)).any(axis=3))
+    gaps[..., 1:] |= carried[..., :-1]
+    return gaps
 
 
 def find_faults(
@@ -69,6 +82,7 @@ def find_faults(
     clock: int,
     complete: ArrayLike = True,
     started: Floats | None = None,
+    missing: Bools | None = None,
 ) -> Findings:
     """Find what was measured wrongly, from the measurements alone.
 
@@ -87,6 +101,10 @@ def find_faults(
     complete : array_like of bool, broadcastable to (n, runs)
         Which runs went on to their end; the others are not looked at, nor are contexts in which
         no such run holds some counter.
+    started : ndarray, (n, runs), optional
+        When runs began [s].
+    missing : ndarray of bool, (n, runs, times), optional
+        Samples that were not seen by themselves: a stretch of these tells nothing.
 
     Returns
     -------
@@ -105,14 +123,28 @@ def find_faults(
     drift = drift_basis(np.full(duration.shape, np.nan) if started is None else started)
     faults = [
         replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
-        for fault in _found(counts[rows], ended[rows], contexts[rows], interval, clock, drift[rows])
+        for fault in _found(
+            counts[rows],
+            ended[rows],
+            contexts[rows],
+            interval,
+            clock,
+            drift[rows],
+            np.zeros(counts.shape[:3]) if missing is None else missing[rows].astype(float),
+        )
     ]
     levels = [tuple(row) for row in contexts.tolist()]
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in faults))
 
 
 def _found(
-    counts: Floats, duration: Floats, contexts: Floats, interval: float, clock: int, drift: Floats
+    counts: Floats,
+    duration: Floats,
+    contexts: Floats,
+    interval: float,
+    clock: int,
+    drift: Floats,
+    missing: Floats,
 ) -> list[Fault]:
     faults = [
         Fault(
@@ -131,14 +163,34 @@ def _found(
         return faults  # the fit says so
     quantities = _quantities(counts, duration, used, clock)
     if clock:
-        found = _of_runs_and_contexts(contexts, quantities, measured.state, used)
+        unseen = _unseen(counts, missing, duration, interval, clock)
+        found = _of_runs_and_contexts(contexts, quantities, measured.state, used, unseen)
     else:
         found = _of_contexts(contexts, quantities, measured.state, used, [])
     return [*faults, *found, *_drifts(contexts, quantities, used, found, drift)]
 
 
+def _unseen(
+    counts: Floats, missing: Floats, duration: Floats, interval: float, clock: int
+) -> Floats:
+    """Share of the time of segments that samples are missing of, there or in the next or last one.
+
+    (n, runs, segments): how a gap was filled in moves what adjoins it.
+    """
+    if not missing.any():
+        return np.zeros((*duration.shape, _SEGMENTS))
+    both = np.stack(
+        [counts[..., clock - 1], np.where(np.isnan(counts[..., clock - 1]), np.nan, missing)],
+        axis=-1,
+    )
+    state = to_progress(both, duration, interval, knots=uniform_knots(_SEGMENTS), clock=1).state
+    share = np.minimum(state[..., 1] * interval / np.maximum(state[..., 0], 1e-300), 1.0)
+    share = np.pad(np.nan_to_num(share), ((0, 0), (0, 0), (1, 1)))
+    return np.maximum(share[..., 1:-1], np.maximum(share[..., :-2], share[..., 2:]))
+
+
 def _of_runs_and_contexts(
-    contexts: Floats, quantities: Floats, every: Floats, used: Bools
+    contexts: Floats, quantities: Floats, every: Floats, used: Bools, unseen: Floats
 ) -> list[Fault]:
     """Stretched runs, and contexts at fault, by the amounts of all bins (n, runs, bins, 1 + k)."""
     state = _sums_of_runs(every, used)
@@ -148,7 +200,7 @@ def _of_runs_and_contexts(
         # an exchange may have hidden a cap
         rates = right
         moved = _of_contexts(contexts, quantities, every, used, rates, moved)
-    return _with_stretches(contexts, quantities, every, used, rates, moved)
+    return _with_stretches(contexts, quantities, every, used, rates, moved, unseen)
 
 
 def _with_stretches(
@@ -158,6 +210,7 @@ def _with_stretches(
     used: Bools,
     rates: Sequence[Rate],
     moved: list[Fault],
+    unseen: Floats,
 ) -> list[Fault]:
     """Stretched runs, sought after some contexts were found at fault, and all contexts anew."""
     used = used.copy()
@@ -173,7 +226,11 @@ def _with_stretches(
     excess = Roofline.fit(rates, labels, state).excess(labels, state)
     excess /= used.sum(axis=1)[:, None]
     excess = excess.reshape(len(labels), _SEGMENTS, -1).sum(axis=2)
-    stretches = find_stretches(labels, parts, capped, excess)
+    stretches = [
+        s
+        for s in find_stretches(labels, parts, capped, excess)
+        if unseen[s.context, s.run, _window(s)].mean() < _UNSEEN
+    ]
     if not stretches:
         return _narrowed(contexts, parts, excess, moved, used)
     faults = [_stretched(stretch, stretch.gain) for stretch in stretches]
@@ -216,6 +273,11 @@ def _narrowed(
         own = _stretched(replace(part, context=whole.contexts[0]), whole.gain)
         faults = [own if fault is whole else fault for fault in faults]
     return faults
+
+
+def _window(stretch: Stretch) -> slice:
+    """Its segments."""
+    return slice(round(stretch.first * _SEGMENTS), round(stretch.last * _SEGMENTS))
 
 
 def _stretched(stretch: Stretch, gain: float) -> Fault:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.contexts import Hull, to_unit_range
 from msbgen.data.arrays import POSITIVE, StoredArrays, digest
 from msbgen.data.check import validate_profiles
-from msbgen.data.partial import is_partial, partial_attrs, unended_counters
+from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.schema import (
     check_units,
     checked_contexts,
@@ -492,8 +492,8 @@ def fit_profiles(
         law, findings = _FITS[type(settings)](dataset, settings, rng, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{_place(dataset)}: {error}") from None
-    interpolated = isinstance(settings, ElapsedSettings)
-    attrs = {**inherited_attrs(dataset), **partial_attrs(dataset, interpolated=interpolated)}
+    partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
+    attrs = {**inherited_attrs(dataset), **partial}
     if findings:
         attrs["faults"] = name_faults(dataset, findings)
     return ProfileModel(
@@ -594,8 +594,6 @@ def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) ->
 
 def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw, kept: NDArray[np.int64]) -> None:
     for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total)):
-        _log.warning(
-            "run %d of %s lost counts: its total departs from the others'; it is left out.",
-            run,
-            describe_context(dataset, int(kept[context])),
-        )
+        row = int(kept[context])
+        said = doubt_total(dataset, row, int(run))
+        _log.warning("run %d of %s %s", run, describe_context(dataset, row), said)

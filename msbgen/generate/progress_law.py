@@ -190,7 +190,8 @@ class ProgressLaw:
         paces = np.broadcast_to(np.asarray(pace, dtype=float), duration.shape)
         # a run that took f times as long counted in f times as long intervals
         steps = interval / paces if (paces != 1.0).any() else interval
-        runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
+        measured = duration, contexts, steps, clock, settings.bins, worth, complete
+        runs = Runs.of(counts, *measured, guessed=gaps.any(axis=(2, 3)))
         step()
         # of groups and of lost samples time is known where counts are not
         unequal = bool(gaps.any() or (runs.holders < runs.n_runs[:, None]).any())
@@ -198,7 +199,7 @@ class ProgressLaw:
         trend, state = placed_trend(runs, *placing, counters=unequal)
         if gaps.any():
             counts = fill_lost(counts, gaps, runs, trend)
-            runs = Runs.of(counts, duration, contexts, steps, clock, settings.bins, worth, complete)
+            runs = Runs.of(counts, *measured)
             trend, state = placed_trend(runs, *placing, counters=unequal)
         centre = Centre.fit(
             runs,

@@ -77,6 +77,7 @@ class Runs:
         bins: int,
         worth: ArrayLike = 1.0,
         complete: ArrayLike = True,
+        guessed: ArrayLike = False,
     ) -> Runs:
         """Runs on their progress clock; those that lost counts are left out.
 
@@ -95,6 +96,8 @@ class Runs:
             What a run of each context counts in a trend, at most 1.
         complete : array_like of bool, broadcastable to (n_known, n_runs)
             Which runs went on to their end.
+        guessed : array_like of bool, broadcastable to (n_known, n_runs)
+            Runs that nobody knows the total of yet: they are not left out for it.
 
         Raises
         ------
@@ -107,8 +110,9 @@ class Runs:
         measured = to_progress(
             counts, duration, interval, knots=knots, clock=clock, expected=expected
         )
-        used = usable_runs(np.where(whole, measured.total, np.nan), clock)
-        used |= ~whole & (measured.total > 0)
+        judged = whole & ~np.asarray(guessed, dtype=bool)
+        used = usable_runs(np.where(judged, measured.total, np.nan), clock)
+        used |= ~judged & (measured.total > 0)
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise MeasurementError(

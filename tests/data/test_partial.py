@@ -12,6 +12,7 @@ from msbgen.data.partial import (
     counter_groups,
     cut_throughout,
     describe_partial,
+    doubt_total,
     held_counters,
     is_partial,
     partial_attrs,
@@ -123,6 +124,14 @@ def test_gaps_are_told_filled_and_kept_in_a_file(profiles, tmp_path, kind):
     np.testing.assert_array_equal(np.isnan(filled), np.isnan(counts))
     tolerance = 1e-5 if kind == "carried" else 0.05
     np.testing.assert_allclose(np.nansum(filled, axis=2), np.nansum(counts, axis=2), rtol=tolerance)
+
+
+def test_a_total_that_departs_is_told_with_the_gaps_of_its_run(profiles):
+    assert doubt_total(profiles, 2, 1).startswith("lost counts: its total departs from the others'")
+    spoilt = partials.with_gaps(profiles, "carried")
+    said = doubt_total(spoilt, 2, 1)
+    assert re.match(r"lacks 1 of 16 samples of 'instructions', and its total departs", said)
+    assert said.endswith("it is left out: are they 'lost' rather than 'carried'?")
 
 
 def test_what_lost_samples_lower_totals_by_is_told(profiles):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import partials
 from conftest import synthetic_task
 from msbgen.data.check import inspect_profiles
 from msbgen.data.quality import doubt_measurements, note_design
@@ -115,6 +116,19 @@ def test_large_counts_that_are_usual_have_not_wrapped(many):
     large = many.assign(instructions=many["instructions"] * 0 + np.float32(2.0**32 * 0.999))
     large["instructions"].attrs = many["instructions"].attrs
     assert not any("wrapped" in text for text in said(large))
+
+
+@pytest.mark.parametrize(("kind", "remedy"), [("carried", "'lost' rather than"), ("lost", "drop")])
+def test_totals_that_depart_for_gaps_are_not_blamed_on_the_task(kind, remedy):
+    profiles = partials.whole()
+    for name in ("instructions", "cache_requests", "cache_misses"):
+        profiles[name].attrs["gaps"] = kind
+        profiles[name][2, 1, 1:9] = np.nan
+    profiles["instructions"][2, 1, [0, 9]] *= 3 if kind == "lost" else 1
+    (doubt,) = doubt_measurements(profiles)
+    assert "in context 2 " in doubt
+    assert "run 1 a run lacks 8 of " in doubt
+    assert remedy in doubt
 
 
 def test_durations_that_spread_and_runs_that_stand_apart(many):

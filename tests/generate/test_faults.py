@@ -11,7 +11,12 @@ import msbgen
 import partials
 from conftest import synthetic_task
 from faulty import EVERY_FAULT, spoilt
-from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+    sampling_interval,
+)
 from msbgen.faults.findings import Findings
 from msbgen.generate.faults import find_faults, name_faults
 from msbgen.generate.model import doubt_contexts
@@ -51,6 +56,13 @@ def three_runs():
 @pytest.fixture(scope="module")
 def faulty(three_runs):
     return spoilt(three_runs, **EVERY_FAULT)
+
+
+def test_what_was_not_seen_is_no_stretch(faulty):
+    missing = np.zeros(count_array(faulty).shape[:3], dtype=bool)
+    missing[EVERY_FAULT["stretched"][0][:2]] = True  # the run that is found stretched otherwise
+    again = find_faults(*arrays(faulty), 0.01, 1, missing=missing)
+    assert "stretched" not in {fault.kind for fault in again}
 
 
 @settings(max_examples=6)

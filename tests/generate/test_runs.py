@@ -59,6 +59,16 @@ def test_the_wall_clock_never_loses_counts():
     fit_profiles(labelled(counts, measured, contexts), replace(SMALL, clock="time"))
 
 
+def test_runs_of_which_nobody_knows_the_total_yet_are_kept(runs):
+    counts, duration = runs
+    counts = counts.copy()
+    counts[0, 1, :, 0] *= 0.5
+    guessed = np.zeros(duration.shape, dtype=bool)
+    for guessed[0, 1] in (False, True):
+        made = Runs.of(counts, duration, GRID, INTERVAL, INSTRUCTIONS, 10, guessed=guessed)
+        assert np.isfinite(made.total[0, 1]) == guessed[0, 1]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_lost_counts_is_left_out(runs, kind):
     counts, measured = (part[:4, :4].copy() for part in runs)
