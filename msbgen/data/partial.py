@@ -253,10 +253,22 @@ def complete_errors(ds: xr.Dataset) -> Iterator[str]:
             f"variable '{COMPLETE}' has dimensions {sorted(map(str, ds[COMPLETE].dims))}; "
             f"{sorted(wanted)} are wanted."
         )
-    elif ds[COMPLETE].dtype.kind not in "biuf" or not np.isin(ds[COMPLETE].values, (0, 1)).all():
+        return
+    dims = ("context", replicate_dim(ds) or "run")
+    values = ds[COMPLETE].transpose(*dims).values
+    wrong = ~np.isin(values, (0, 1))
+    if values.dtype.kind == "f" and "duration" in ds and set(ds["duration"].dims) == wanted:
+        missing = ds["duration"].transpose(*dims).isnull().values
+        wrong &= ~(np.isnan(values) & missing)
+    if values.dtype.kind not in "biuf":
+        wrong[:] = True
+    if wrong.any():
+        context, run = np.argwhere(wrong)[0]
+        more = f" and in {int(wrong.sum()) - 1} more runs" if wrong.sum() > 1 else ""
         yield (
-            f"variable '{COMPLETE}' holds other values than 1, a run that went on to its end, and "
-            f"0, one that was cut; these are wanted."
+            f"variable '{COMPLETE}' is {str(values[context, run])[:20]} in context {context}, run "
+            f"{run}{more}; 1, for a run that went on to its end, or 0, for one that was cut, is "
+            f"wanted."
         )
 
 

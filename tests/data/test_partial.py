@@ -73,6 +73,15 @@ def test_a_group_may_be_missing_in_some_contexts(profiles):
     assert any(line.endswith(missing) for line in describe_partial(grouped))
 
 
+def test_nobody_needs_to_know_whether_a_missing_run_was_cut(profiles):
+    spoilt = partials.cut(profiles, [(0, 0)])
+    spoilt[COMPLETE] = spoilt[COMPLETE].astype(float)
+    for name in ("duration", COMPLETE, *counter_names(spoilt)):
+        spoilt[name][4, 1] = np.nan
+    assert inspect_profiles(spoilt).errors == []
+    assert describe_partial(spoilt)[0].startswith("cut       1 of 35 runs")
+
+
 def test_only_counters_that_no_run_holds_together_are_coupled(profiles):
     profiles["cache_misses"][:, 1:] = np.nan  # the others go without it, but never with another
     assert len(describe_partial(profiles)) == 3
@@ -189,6 +198,16 @@ def half_complete(ds):
     return ds.assign({COMPLETE: ds[COMPLETE] * 0.5})
 
 
+def unknown_complete(ds):
+    return ds.assign(
+        {COMPLETE: (ds["duration"] * 0 + 1).where(xr.DataArray(np.arange(4) != 2, dims="run"))}
+    )
+
+
+def complete_in_words(ds):
+    return ds.assign({COMPLETE: (("context", "run"), np.full((9, 4), "yes"))})
+
+
 def complete_of_contexts(ds):
     return ds.assign({COMPLETE: ("context", np.ones(9))})
 
@@ -200,7 +219,9 @@ ERRORS = {
     odd_gaps: "has gaps 'some'; 'carried'",
     never_ended: "no run went on to its end",
     one_never_ended: "counter 'cache_misses' is in no run that went on to its end",
-    half_complete: "variable 'complete' holds other values than 1",
+    half_complete: "variable 'complete' is 0.5 in context 0, run 1 and in 34 more runs; 1, for",
+    unknown_complete: "variable 'complete' is nan in context 0, run 2 and in 8 more runs; 1, for",
+    complete_in_words: "variable 'complete' is yes in context 0, run 0 and in 35 more runs; 1, for",
     complete_of_contexts: "variable 'complete' has dimensions ['context']",
 }
 
