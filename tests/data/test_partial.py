@@ -165,6 +165,17 @@ def test_a_last_sample_that_no_count_can_hold_is_doubted(profiles):
     assert inspect_profiles(spoilt).warnings == []
 
 
+def test_a_counter_that_a_run_does_not_hold_has_no_gap_there(profiles):
+    grouped = partials.in_groups(profiles)
+    grouped["cache_misses"].attrs["gaps"] = "carried"
+    grouped["cache_misses"][2, 1, 3] = np.nan
+    assert inspect_profiles(grouped).warnings == []
+    many = int(grouped["cache_requests"].notnull().sum(["context", "time"])[0])
+    held = int(grouped["cache_misses"].notnull().sum()) + 1
+    assert held < 0.6 * 4 * many
+    assert partial_attrs(grouped)["gaps"].startswith(f"cache_misses: {100 / held:.2g} % of")
+
+
 def nowhere(ds):
     ds["cache_misses"][:] = np.nan
     return ds
@@ -246,6 +257,12 @@ def test_a_timeout_that_nobody_told_of_is_doubted(profiles):
     assert "a timeout? Say so in 'complete'" in doubt
     assert "context 0 " in doubt
     assert inspect_profiles(spoilt).warnings == []
+
+
+def test_one_run_is_the_longest_anyhow(profiles):
+    longest = divmod(int(profiles["duration"].values.argmax()), 4)
+    profiles["instructions"][longest] *= 0.9
+    assert inspect_profiles(profiles).warnings == []
 
 
 def test_groups_say_nothing_against_a_measurement(profiles):

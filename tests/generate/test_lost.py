@@ -1,10 +1,12 @@
 """Lost samples: what the trend says of them is nearer than a rate between their neighbours."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
 from msbgen.data.gaps import fill_gaps
-from msbgen.generate.lost import fill_lost
+from msbgen.generate.lost import _correction, fill_lost
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import fit_trend
 from tasks import GRID, INSTRUCTIONS, INTERVAL, TIME, task
@@ -58,6 +60,40 @@ def test_a_cut_run_keeps_what_it_would_have_counted():
     assert gone.any()
     off = [np.abs(a[gone, 0] - counts[0, 0, gone, 0]).max() for a in (found, filled[0, 0])]
     assert off[0] < off[1]
+
+
+def test_a_run_counts_as_much_more_where_it_lost_samples_as_elsewhere():
+    _, lost, filled, runs, trend = lossy(INSTRUCTIONS)
+    usual = fill_lost(filled, lost, runs, trend)[0, 0]
+    filled[0, 0, :, 1] *= 1.3
+    np.testing.assert_allclose(fill_lost(filled, lost, runs, trend)[0, 0, :, 1], 1.3 * usual[:, 1])
+
+
+def test_totals_are_corrected_where_samples_were_lost():
+    runs = lossy(INSTRUCTIONS)[3]
+    many = np.where(np.arange(len(runs.run_total)) % 2, 8, 0)
+    off = np.where(many, np.where(np.arange(len(many)) % 4 == 1, 0.1, -0.1), 0.0)
+    share = _correction(1e7 * np.exp(off), many, np.ones(len(many), dtype=bool), runs)
+    np.testing.assert_array_equal(share[many == 0], 0.0)
+    np.testing.assert_allclose(np.log1p(share[many > 0]), -off[many > 0], atol=0.03)
+
+
+def test_a_cut_run_is_judged_by_what_it_would_have_counted_and_not_corrected():
+    _, lost, filled, runs, trend = lossy(INSTRUCTIONS, cut=True)
+    found, totals = [], []
+    for change in (0.0, 0.01):
+
+        def corrected(total, *_, change=change):
+            totals.append(total)
+            return np.full(len(total), change)
+
+        with patch("msbgen.generate.lost._correction", corrected):
+            found.append(fill_lost(filled, lost, runs, trend)[..., 0])
+    assert totals[0][0] == runs.expected[0]
+    np.testing.assert_array_equal(found[0][0, 0], found[1][0, 0])
+    before, after = (np.nansum(counts[1:], axis=2) for counts in found)
+    gone = lost[1:, ..., 0].any(axis=2)
+    np.testing.assert_allclose(after[gone], 1.01 * before[gone])
 
 
 def test_a_counter_that_a_run_does_not_hold_stays_unknown():

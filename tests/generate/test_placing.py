@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from msbgen.generate.clock import to_wall_time, uniform_knots
+from msbgen.generate.partial import fill_means
 from msbgen.generate.placing import interval_windows, neighbours, placed_counts, placed_trend
 from msbgen.generate.runs import Runs
+from msbgen.trend.fit import fit_trend
 from msbgen.trend.joint import Windows
 from tasks import INSTRUCTIONS, task
 
@@ -75,6 +77,7 @@ def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
     np.testing.assert_array_equal(near[0].diagonal(), 1.0)
     np.testing.assert_allclose(near[0], near[0].T)
     assert np.all((near >= 0) & (near <= 1))
+    assert near.min() < 0.1 < np.median(near[0].max(axis=1, where=near[0] < 1, initial=0))
 
 
 def test_windows_take_a_run_s_speed_out(runs):
@@ -162,6 +165,24 @@ def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(
     spent = np.bincount(windows.context, windows.time) - many * mean
     share = (own.sum(axis=0) / BINS - many) * mean
     np.testing.assert_allclose(spent, share, rtol=0.1)
+
+
+def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
+    counts, duration = task(CONTEXTS, 2, interval=LONG)
+    complete = np.ones(duration.shape, dtype=bool)
+    kept = int(0.6 * duration[0].min() / LONG)
+    counts[0, :, kept:], duration[0], complete[0] = np.nan, kept * LONG, False
+    runs = Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+    seen = int(np.isfinite(runs.amounts(runs.state)).all(axis=(0, 2)).sum())
+    assert 0 < seen < BINS
+    with patch("msbgen.generate.placing.fit_trend", wraps=fit_trend) as fitted:
+        trend, _ = placed_trend(runs, 8, 0, lambda: None)
+    assert fitted.call_args.args[1].shape[1] == seen
+    made = trend.predict(CONTEXTS)
+    assert made.shape[1] == BINS
+    # and the trend meets what is filled in from it
+    again = trend.refit(fill_means(runs.amounts(runs.state), trend), weights=runs.weight)
+    np.testing.assert_allclose(again.predict(CONTEXTS), made, rtol=1e-3, atol=1e-3 * made.max())
 
 
 def test_one_law_of_all_intervals_serves_partial_runs_too(spoilt):
