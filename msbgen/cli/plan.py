@@ -121,6 +121,21 @@ def run(options: argparse.Namespace) -> None:
     else:
         shared.show_table(planned.rows())
         shared.say(planned.describe())
+    if measured is not None and options.at_once is None:
+        _say_groups(measured, options.measured.name)
+
+
+def _say_groups(measured: xr.Dataset, source: str) -> None:
+    """That known runs count a part of the counters each, which a plan without groups does not."""
+    from msbgen.data.partial import most_at_once
+    from msbgen.data.schema import counter_names
+
+    most, n = most_at_once(measured), len(counter_names(measured))
+    if most < n:
+        shared.say(
+            f"{source} was counted in groups, up to {most} of {n} counters a run; the planned runs "
+            f"count all: --at-once {most} plans groups."
+        )
 
 
 def _groups(options: argparse.Namespace, measured: xr.Dataset | None) -> Groups:

@@ -348,8 +348,8 @@ def cut_warnings(ds: xr.Dataset) -> Iterator[str]:
         return
     breaches = Breaches(ds)
     breaches.of(0)(
-        f"ends with the longest run at {longest:.4g} s, having counted less of "
-        f"'{clock}' than shorter ones, PLACE: a timeout? Say so in 'complete' (context, run), 0 "
+        f"a run PLACE ends with the longest at {longest:.4g} s, having counted less of "
+        f"'{clock}' than shorter ones: a timeout? Say so in 'complete' (context, run), 0 "
         f"for runs that were cut.",
         cut,
     )

@@ -235,7 +235,7 @@ def _blamed_on_gaps(ds: xr.Dataset, own: Floats, found: Callable[[str, Any], Non
     blamed = gaps & ~unlike[:, None] & (np.abs(own - usual) > 0.5 * _PROGRESS_SPREADS * usual)
     if blamed.any():
         first = np.argwhere(blamed)[0]
-        found(f"PLACE a run {doubt_total(ds, *map(int, first), then='')}", blamed)
+        found(f"a run PLACE {doubt_total(ds, *map(int, first), then='')}", blamed)
     return blamed
 
 

@@ -55,7 +55,7 @@ COMPLETE = "complete"
 STARTED = "started"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
-    {"context", "time", *REPLICATES, "duration", COMPLETE, "method", "metric", "score"}
+    {"context", "time", *REPLICATES, "duration", COMPLETE, STARTED, "method", "metric", "score"}
     | {*PLAN_COLUMNS, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share of them are one level: what is left of
@@ -245,7 +245,9 @@ def describe_profiles(dataset: xr.Dataset) -> str:
     lines = [
         f"task      {dataset.attrs.get('task', '(not named)')}",
         f"contexts  {dataset.sizes['context']}, "
-        + (f"{span(runs)} {dim}s each" if dim else "one profile each"),
+        + (
+            f"{span(runs)} {dim}{'s' if runs.max() > 1 else ''} each" if dim else "one profile each"
+        ),
         f"duration  {span(duration[ended])} s, sampled every {sampling_interval(dataset):g} s",
     ]
     for name in resource_names(dataset):

@@ -21,23 +21,29 @@ from msbgen.trend.fit import Trend, fit_trend
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# Where a gap ends moves what comes after it: passes until nothing moves any more.
+# Passes over a run: how much work a gap takes moves where the ones after it begin.
 _PASSES = 4
 
 
 def fill_lost(counts: Floats, lost: Bools, runs: Runs, trend: Trend) -> Floats:
-    """Counts with what a trend says of lost samples, (n_known, n_runs, n_times, n_counters).
+    """Replace what stands for lost samples by what a trend says happens there.
 
     Parameters
     ----------
     counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval, lost samples filled in somehow.
+        Events per interval, lost samples filled in somehow, as by :mod:`msbgen.data.gaps`; NaN
+        after the end of a run.
     lost : ndarray of bool, (n_known, n_runs, n_times, n_counters)
         Samples that were lost, none of runs that do not hold the counter.
     runs : Runs
         What `counts` are as runs.
     trend : Trend
         Of the states of these runs.
+
+    Returns
+    -------
+    ndarray, (n_known, n_runs, n_times, n_counters)
+        Events per interval: `counts` but for the lost samples of `runs`.
 
     Notes
     -----
@@ -48,22 +54,22 @@ def fill_lost(counts: Floats, lost: Bools, runs: Runs, trend: Trend) -> Floats:
     if runs.clock:
         _fill_clock(filled, lost, runs, trend, place)
     knots, reached = _reached(trend)
-    names = np.arange(counts.shape[3])
-    others = np.delete(names, runs.clock - 1) if runs.clock else names
+    every = np.arange(counts.shape[3])
+    others = np.delete(every, runs.clock - 1) if runs.clock else every
     for r, (c, run) in enumerate(place):
         inside = np.isfinite(filled[c, run]).any(axis=1)
-        gone = lost[c, run, inside]
-        if not gone[:, others].any():
+        absent = lost[c, run, inside]
+        if not absent[:, others].any():
             continue
-        own, edges = filled[c, run, inside], runs.intervals[0][r, : len(gone) + 1]
+        own, edges = filled[c, run, inside], runs.intervals[0][r, : len(absent) + 1]
         if runs.clock:
             edges = _edges(own[:, runs.clock - 1], _total(runs, r, own[:, runs.clock - 1]))
         for q, k in enumerate(others, start=1 if runs.clock else 0):
             expected = np.diff(np.interp(edges, knots, reached[c, :, q]))
-            seen = expected[~gone[:, k]].sum()
-            if gone[:, k].any() and seen > 0:
-                level = own[~gone[:, k], k].sum() / seen
-                own[gone[:, k], k] = level * expected[gone[:, k]]
+            seen = expected[~absent[:, k]].sum()
+            if absent[:, k].any() and seen > 0:
+                level = own[~absent[:, k], k].sum() / seen
+                own[absent[:, k], k] = level * expected[absent[:, k]]
         filled[c, run, inside] = own
     return filled
 
@@ -72,47 +78,47 @@ def _fill_clock(filled: Floats, lost: Bools, runs: Runs, trend: Trend, place: ND
     """Fill in, in place, what the clock counted in lost samples."""
     clock, time = runs.clock - 1, runs.intervals[1][..., 0]
     knots, reached = _reached(trend)
-    many = lost[..., clock].sum(axis=2)[tuple(place.T)]
-    for r in np.flatnonzero(many):
+    n_lost = lost[..., clock].sum(axis=2)[tuple(place.T)]
+    for r in np.flatnonzero(n_lost):
         c, run = place[r]
         inside = np.isfinite(filled[c, run, :, clock])
-        work, gone = filled[c, run, inside, clock], lost[c, run, inside, clock]
+        work, absent = filled[c, run, inside, clock], lost[c, run, inside, clock]
         took = time[r, : len(work)]
         for _ in range(_PASSES):
             total = _total(runs, int(r), work)
             edges = _edges(work, total)
             until = np.interp(edges, knots, reached[c, :, 0])
             expected = np.diff(until)
-            slower = took[~gone].sum() / max(expected[~gone].sum(), 1e-300)
-            then = np.interp(until[:-1][gone] + took[gone] / slower, reached[c, :, 0], knots)
-            work[gone] = np.maximum(then - edges[:-1][gone], 0.0) * total
+            slower = took[~absent].sum() / max(expected[~absent].sum(), 1e-300)
+            then = np.interp(until[:-1][absent] + took[absent] / slower, reached[c, :, 0], knots)
+            work[absent] = np.maximum(then - edges[:-1][absent], 0.0) * total
         filled[c, run, inside, clock] = work
     ended = np.isnan(runs.expected)
     total = np.nansum(filled[..., clock], axis=2)[tuple(place.T)]
     total = np.where(ended, total, runs.expected)
-    share = _correction(total, many, ended, runs)
-    for r in np.flatnonzero((many > 0) & ended):
+    share = _correction(total, n_lost, ended, runs)
+    for r in np.flatnonzero((n_lost > 0) & ended):
         c, run = place[r]
-        gone = lost[c, run, :, clock]
-        sums = filled[c, run, gone, clock].sum()
+        absent = lost[c, run, :, clock]
+        sums = filled[c, run, absent, clock].sum()
         if sums > 0:
             factor = 1.0 + share[r] * total[r] / sums
-            filled[c, run, gone, clock] *= max(factor, 0.0)
+            filled[c, run, absent, clock] *= max(factor, 0.0)
 
 
-def _correction(total: Floats, many: NDArray, ended: Bools, runs: Runs) -> Floats:
+def _correction(total: Floats, n_lost: NDArray, ended: Bools, runs: Runs) -> Floats:
     """What the totals (n,) of runs that ended are better changed by, as a share of them.
 
-    Squared departures from a trend of the totals grow with the number `many` of lost samples: what
-    they grow by is the error of filling these in, the rest is how much runs differ.
+    Squared departures from a trend of the totals grow with the number of lost samples, `n_lost`
+    (n,): what they grow by is the error of filling these in, the rest is how much runs differ.
     """
     usual = fit_trend(
         runs.contexts, runs.means(total[:, None, None]), weights=runs.n_runs, find_caps=False
     ).predict(runs.contexts)[runs.context, 0, 0]
     off = np.log(np.maximum(total, 1e-300) / np.maximum(usual, 1e-300))
-    terms = np.stack([np.ones(len(off)), many], axis=1)
+    terms = np.stack([np.ones(len(off)), n_lost], axis=1)
     (own, each), _ = nnls(terms[ended], off[ended] ** 2)
-    error = each * many
+    error = each * n_lost
     return np.expm1(-off * error / np.maximum(own + error, 1e-300))
 
 

@@ -9,7 +9,8 @@ are sought that, summed over every run's intervals, give what was counted (Richa
 of a bin is the mean of those of the contexts around it, at first of all.  Steps are extrapolated
 along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).  Time, which caps make uneven
 over the contexts, follows from one law of all intervals (:mod:`msbgen.trend.joint`).  Whether all
-that is better is decided by the time of the intervals of left-out contexts.
+that is better is decided by the intervals of left-out contexts: by their time and, of partial runs
+where counters are known from less than time is, by their counts.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_a_manifest_of_recordings_becomes_a_valid_file(sweep, msbgen):
     done = msbgen("import", "--manifest", "runs.csv", "-o", "o.nc", "--task", "sqlite",
                   "--levels", "cpu_quota=20:100:20")  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    assert "contexts  2, 1 runs each" in done.stdout
+    assert "contexts  2, 1 run each" in done.stdout
     profiles = read_profiles(sweep / "o.nc")
     assert profiles.attrs["progress"] == "task_clock"
     assert profiles["cpu_quota"].attrs["levels"].tolist() == [20, 40, 60, 80, 100]

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+import partials
+from msbgen.cli.plan import _say_groups
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan, read_planned_contexts
@@ -67,6 +69,15 @@ def test_counters_that_were_measured_are_grouped_around_their_clock(tmp_path, ms
     assert done.returncode == 0, done.stderr
     groups = read_plan(tmp_path / "p.csv", RESOURCES).groups[0]
     assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
+
+
+def test_who_counted_in_groups_is_told_how_to_plan_so(capsys):
+    _say_groups(partials.whole(), "m.nc")
+    assert capsys.readouterr().err == ""
+    _say_groups(partials.in_groups(partials.whole()), "m.nc")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "up to 2 of 3 counters a run" in line
+    assert line.endswith("--at-once 2 plans groups.")
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_totals_that_depart_for_gaps_are_not_blamed_on_the_task(kind, remedy):
     profiles["instructions"][2, 1, [0, 9]] *= 3 if kind == "lost" else 1
     (doubt,) = doubt_measurements(profiles)
     assert "in context 2 " in doubt
-    assert "run 1 a run lacks 8 of " in doubt
+    assert "run 1 lacks 8 of " in doubt
     assert remedy in doubt
 
 
