@@ -82,6 +82,9 @@ READING = {
     "plan": ["plan", "X", "--budget", "3", "-o", "p.csv"],
     "replay": ["platform", "replay", "X", "-o", "o.nc", "--contexts", "all"],
     "replay contexts": ["platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "X"],
+    "replay onto": [
+        *("platform", "replay", "measured.nc", "-o", "o.nc", "--contexts", "all", "--with", "X")
+    ],
     "import recordings": ["import", "X", "-o", "o.nc"],
     "import manifest": ["import", "--manifest", "X", "-o", "o.nc"],
     "import columns": ["import", "--manifest", "measured.nc", "--columns", "X", "-o", "o.nc"],

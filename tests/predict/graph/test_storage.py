@@ -58,7 +58,7 @@ def test_one_without_residual_survives_too(tmp_path, kinds, profiles):
     again = load_graph_model(tmp_path / "plain.nc")
     asked = GRAPHS["family31"], TWO[0], [TWO[0].largest]
     assert np.array_equal(again.predict(*asked), plain.predict(*asked))
-    with pytest.raises(ArgumentError, match="not calibrated"):
+    with pytest.raises(ArgumentError, match="schedule alone"):
         again.predict_interval(*asked)
 
 
