@@ -132,7 +132,7 @@ def _whole_runs(
     lost = present & (np.abs(total - middle) > _LOST * middle)
     if lost.any():
         _log.warning(
-            "%s: %d runs lost counts: their totals depart from their context's; they are left out.",
+            "%s: runs whose totals depart from their context's lost counts and are left out: %d.",
             place_of(profiles),
             int(lost.sum()),
         )

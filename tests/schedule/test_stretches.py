@@ -90,7 +90,7 @@ def test_other_runs_stand_in_for_missing_ones_and_for_those_that_lost_counts(cap
     np.testing.assert_allclose(lasted[2], duration[2, [0, 2, 0]], rtol=1e-6)
     np.testing.assert_allclose(lasted[3], duration[3, [1, 2, 1]], rtol=1e-6)
     assert total.min() > 0.9 * total.max()
-    assert "1 runs lost counts" in caplog.text
+    assert "lost counts and are left out: 1" in caplog.text
 
 
 def test_without_instructions_progress_is_wall_time_or_what_the_file_says():
