@@ -1,6 +1,7 @@
 """Small profile datasets that every test file may ask for."""
 
 import os
+import signal
 
 # a worker a core: teams of threads inside the linear algebra would fight over the cores
 for library in ("OPENBLAS", "MKL", "OMP"):
@@ -20,6 +21,12 @@ from msbgen.platform.trace import make_trace  # noqa: E402
 # the first example of a test may compile kernels, and derandomised runs repeat
 settings.register_profile("msbgen", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("msbgen")
+
+
+def pytest_configure() -> None:
+    """Jobs in the background of a shell ignore what some tests send themselves and others."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
