@@ -8,7 +8,9 @@ Faults are put into the known contexts of the six tasks; nothing of the finder w
 - ``ac``: both ``a`` and ``c``;
 - ``d``: the machine slowed down by 5 % over the sweep, whose runs are made in random order, and
   the file says when each began, as `msbgen measure` writes it; what a context takes is what it took
-  in the middle;
+  in the middle.  Every run is replayed on a machine as slow as it was by then, and the fit to clean
+  data is of the same replays on one that stays as it is: counts shared out evenly within intervals,
+  as the other faults do it, would blur every run of the file;
 - ``e``: 1 in 10⁵ counts is absurd, from 2³² to 2⁴⁸.
 
 Every fit is scored on test contexts as in the other tables.  Peers: the fit on the clean data,
@@ -45,6 +47,8 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.findings import Findings
 from msbgen.generate.faults import dataset_faults
+from msbgen.platform.replay import replay
+from msbgen.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
 
@@ -139,31 +143,68 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
         runs[i], runs[j] = runs[j], runs[i]
         truth.exchanged = (i, j)
         truth.moved = float(abs(np.log(duration[i].mean() / duration[j].mean())))
-    began = np.zeros((n, repeats))
-    if "d" in faults:
-        for place, one in enumerate(rng.permutation(n * repeats)):
-            i, r = divmod(int(one), repeats)
-            began[i, r] = place
-            factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
-            runs[i][r] = runs[i][r].slowed(interval, factor)
-    longest = max(len(run.counts) for row in runs for run in row)
-    out = np.full((n, repeats, longest, counts.shape[3]), np.nan)
-    for i, r in product(range(n), range(repeats)):
-        out[i, r, : len(runs[i][r].counts)] = runs[i][r].counts
+    out = _together(runs)
     if "e" in faults:
         places = np.argwhere(np.isfinite(out))
         some = rng.choice(len(places), max(1, round(_ABSURD * len(places))), replace=False)
         for place in places[some].tolist():
             out[tuple(place)] = 2.0 ** rng.uniform(*_POWERS)
             truth.absurd.add((place[0], place[1]))
-    ended = np.array([[run.duration for run in row] for row in runs])
-    spoilt = make_profiles(
-        out, ended, context_table(clean), interval=interval, resources=resource_attrs(clean),
-        counters=counter_attrs(clean), attrs=clean.attrs,
+    return _like(clean, out, runs), truth
+
+
+def _together(runs: Sequence[Sequence[Run]]) -> Floats:
+    """Counts of runs of one context a row (n_contexts, n_runs, n_times, k), NaN after the ends."""
+    longest = max(len(run.counts) for row in runs for run in row)
+    out = np.full((len(runs), len(runs[0]), longest, runs[0][0].counts.shape[1]), np.nan)
+    for i, r in product(*map(range, out.shape[:2])):
+        out[i, r, : len(runs[i][r].counts)] = runs[i][r].counts
+    return out
+
+
+def _like(dataset: xr.Dataset, counts: Floats, runs: Sequence[Sequence[Run]]) -> xr.Dataset:
+    """The dataset with these counts, and the lengths of the runs."""
+    return make_profiles(
+        counts, np.array([[run.duration for run in row] for row in runs]), context_table(dataset),
+        interval=sampling_interval(dataset), resources=resource_attrs(dataset),
+        counters=counter_attrs(dataset), attrs=dataset.attrs,
     )  # fmt: skip
-    if "d" in faults:
-        spoilt[STARTED] = ("context", "run"), began, {"units": "s"}
-    return spoilt, truth
+
+
+def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr.Dataset, ...]:
+    """A task replayed as often, on a machine that stays as it is, and on one that slows down."""
+    trace, interval = read_trace(PROFILES / "traces" / f"{task}.nc"), sampling_interval(measured)
+    table, (n, repeats) = context_table(measured), duration_array(measured).shape
+    seed = int(rng.integers(2**31))
+    clean = replay(trace, table, repeats, interval, seed)
+    began, order = np.zeros((n, repeats)), rng.permutation(n * repeats)
+    began.flat[order] = np.arange(n * repeats)
+    runs: list[list[Run]] = []
+    for context, places in zip(table, began):
+        runs.append([])
+        for r, place in enumerate(places):
+            # a slower machine does less in an interval, and is the same run in its own time
+            factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
+            own = replay(trace, context[None], r + 1, interval / factor, seed)
+            counts = count_array(own)[0, r]
+            counts = counts[np.isfinite(counts).all(axis=1)]
+            runs[-1].append(Run(counts, factor * float(duration_array(own)[0, r])))
+    spoilt = _like(clean, _together(runs), runs)
+    spoilt[STARTED] = ("context", "run"), began, {"units": "s"}
+    return clean, spoilt
+
+
+def spoilt_case(
+    task: str, kind: str, contexts: int, runs: int, seed: int, *, scattered: bool = False
+) -> tuple[xr.Dataset, xr.Dataset, Truth]:
+    """What is known of a task without faults of a kind and with them, and which."""
+    clean = known(task, contexts, runs, seed, scattered=scattered)
+    rng = np.random.default_rng([seed, contexts, runs, *task.encode(), *kind.encode()])
+    if kind == "d":
+        return *drift(clean, task, rng), Truth()
+    if kind == "8 %":
+        return clean, _noisy(clean, rng), Truth()
+    return clean, *spoil(clean, kind, rng)
 
 
 def known(task: str, contexts: int, runs: int, seed: int, *, scattered: bool = False) -> xr.Dataset:
@@ -193,10 +234,6 @@ def _seeds(contexts: int, runs: int, seeds: Sequence[int]) -> Sequence[int]:
     return seeds if (contexts, runs) == _MOST_UNSURE else seeds[:1]
 
 
-def _rng(task: str, faults: str, contexts: int, runs: int, seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, contexts, runs, *task.encode(), *faults.encode()])
-
-
 # ------------------------------------------------------------------------------------------ named
 
 
@@ -210,12 +247,7 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
     for scattered, (contexts, runs), faults, seed in cases:
         if seed not in _seeds(contexts, runs, seeds):
             continue
-        clean = known(task, contexts, runs, seed, scattered=scattered)
-        rng = _rng(task, faults, contexts, runs, seed)
-        if faults == "8 %":
-            spoilt, truth = _noisy(clean, rng), Truth()
-        else:
-            spoilt, truth = spoil(clean, faults, rng)
+        _, spoilt, truth = spoilt_case(task, faults, contexts, runs, seed, scattered=scattered)
         found = dataset_faults(spoilt, clock=1)
         whole = {
             i for f in found if f.kind not in ("stretched", "count") for i in f.contexts
@@ -259,15 +291,7 @@ def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
         ]
         for row in zip(counts, duration)
     ]
-    longest = max(len(run.counts) for row in runs for run in row)
-    out = np.full((*duration.shape, longest, counts.shape[3]), np.nan)
-    for i, r in product(*map(range, duration.shape)):
-        out[i, r, : len(runs[i][r].counts)] = runs[i][r].counts
-    ended = np.array([[run.duration for run in row] for row in runs])
-    return make_profiles(
-        out, ended, context_table(clean), interval=interval, resources=resource_attrs(clean),
-        counters=counter_attrs(clean), attrs=clean.attrs,
-    )  # fmt: skip
+    return _like(clean, _together(runs), runs)
 
 
 # ------------------------------------------------------------------------------------------- fits
@@ -306,23 +330,29 @@ def _caps(model: msbgen.ProfileModel) -> list[tuple[int, int]]:
 def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:
     """Scores of fits to spoilt data, by fault and method: ours and that to the clean, or peers."""
     truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc").isel(context=SOME)
-    clean, models = known(task, contexts, runs, seed), {}
-    if part == "fits":
-        models["clean"] = _fitted(clean, robust=True)
+    measured, models = known(task, contexts, runs, seed), {}
     for kind in FAULTS:
-        spoilt, _ = spoil(clean, kind, _rng(task, kind, contexts, runs, seed))
+        clean, spoilt, _ = spoilt_case(task, kind, contexts, runs, seed)
         if part == "fits":
+            if _limit(kind) not in models:
+                models[_limit(kind)] = _fitted(clean, robust=True)
             models[f"{kind}/robust"] = _fitted(spoilt, robust=True)
         else:
             models[f"{kind}/unweighted"] = _fitted(spoilt, robust=False)
             models[f"{kind}/median rule"] = _fitted(without_outliers(spoilt), robust=False)
     # scaled by the clean counts, whatever was put into those that were fitted
     methods = {name: _method(model) for name, model in models.items()}
-    scores = msbgen.summarise(msbgen.score_methods(clean, truth, methods))["methods"]
+    scores = msbgen.summarise(msbgen.score_methods(measured, truth, methods))["methods"]
     out = {name: {metric: own[metric] for metric in METRICS} for name, own in scores.items()}
     for name in out if part == "fits" else ():
-        out[name]["caps alike"] = float(_caps(models[name]) == _caps(models["clean"]))
+        limit = models[_limit(name.partition("/")[0])]
+        out[name]["caps alike"] = float(_caps(models[name]) == _caps(limit))
     return out
+
+
+def _limit(kind: str) -> str:
+    """The fit to clean data that one to data with such faults is measured by."""
+    return "d/clean" if kind == "d" else "clean"
 
 
 def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Dataset]:
@@ -424,7 +454,7 @@ def _fits_table(
         part = "fits" if method == METHODS[0] else "peers"
         names = [(_name((part, *case, seed)), _name(("fits", *case, seed))) for seed in seeds]
         pairs = [
-            (results[own][f"{kind}/{method}"][metric], results[clean]["clean"][metric])
+            (results[own][f"{kind}/{method}"][metric], results[clean][_limit(kind)][metric])
             for own, clean in names
             if own in results and clean in results
         ]
