@@ -23,7 +23,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
 FIRST, WAITING, KIND = 0, 1, 2
 WORK, RANK = 0, 1
 SWIFTNESS, DISPATCH, ON, IDLE = 0, 1, 2, 3
-TIME, ON_JOULES, IDLE_JOULES, LAST, SPREAD, PEAK, JOULES = range(7)
+TIME, LAST, SPREAD, PEAK, ON_JOULES, IDLE_JOULES, JOULES = range(7)
 START, END, CLUSTER = 0, 1, 2
 
 # What is left of a task when it counts as done, as a share of the time until then.
@@ -82,7 +82,7 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
     row, start = context
     base, ambient, resistance, constant, cap, hysteresis = cooling
     ready, waiting, slot_task, slot_cluster, slots, own, clock = scratch
-    slot_left, slot_wait, slot_pace, slot_joules = slots
+    slot_left, slot_wait, slot_pace, slot_power = slots
     n, n_clusters, ranks = len(amounts), len(own), amounts[:, RANK]
     first, size, running, done, down = 0, 0, 0, 0, 0
     now, heat = 0.0, start
@@ -124,9 +124,9 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
         for s in range(running):
             c, kind = slot_cluster[s], nodes[slot_task[s], KIND]
             slot_pace[s] = pace[gift, c, clock[c], own[c], running, kind]
-            slot_joules[s] = joules[gift, c, clock[c], own[c], running, kind]
+            slot_power[s] = joules[gift, c, clock[c], own[c], running, kind] / slot_pace[s]
             step = min(step, slot_wait[s] + slot_left[s] * slot_pace[s])
-            power += slot_joules[s] / slot_pace[s]
+            power += slot_power[s]
         for c in range(n_clusters):
             if row[1 + 2 * c] > 0:
                 on += clusters[ON, c, clock[c]]
@@ -156,7 +156,7 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
         for s in range(running):
             c, v = slot_cluster[s], slot_task[s]
             # to start a task is work, too, and draws what the task does
-            totals[JOULES + c] += step / slot_pace[s] * slot_joules[s]
+            totals[JOULES + c] += step * slot_power[s]
             slot_left[s] -= max(step - slot_wait[s], 0.0) / slot_pace[s]
             slot_wait[s] = max(slot_wait[s] - step, 0.0)
             if turn != 0 or slot_wait[s] + slot_left[s] * slot_pace[s] > _DONE * now:
@@ -222,9 +222,9 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
         ``rows`` (m, 1 + 2 n_clusters): gift; cores that may be used and index of the clock, of each
         cluster.  ``temperature`` (m,) at the start [°C].
     totals : ndarray, (m, 6 + n_clusters)
-        Written, means over the orders: time, joules of clusters and of waiting cores, the last
-        temperature, the standard deviation of the time, joules of the tasks on each cluster.
-        Before those, the highest temperature at any event after the start, in any order.
+        Written, means over the orders: time, the last temperature, the standard deviation of the
+        time, the highest temperature at any event after the start, in any order, then joules: of
+        clusters, of waiting cores, and of the tasks on each cluster.
     trace : ndarray, (m or 0, n, 3)
         Written unless it is empty: start, end and cluster of each task, in the first order.
     """
@@ -239,7 +239,7 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
         np.empty(n, np.int32),  # tasks that each waits for
         np.empty(most, np.int32),  # task of each slot
         np.empty(most, np.int32),  # its cluster
-        # its work left, dispatch left [s], pace, joules of a unit of work
+        # its work left, dispatch left [s], pace, power [W]
         (np.empty(most), np.empty(most), np.empty(most), np.empty(most)),
         np.empty(n_clusters, np.int64),  # tasks that run on each cluster
         np.empty(n_clusters, np.int64),  # its clock

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from msbgen.predict.graph._kernels import (
     DISPATCH,
     IDLE,
-    IDLE_JOULES,
-    JOULES,
     LAST,
     ON,
     ON_JOULES,
@@ -97,11 +95,12 @@ def estimate(
     peak is the highest temperature after the start, in any order.
     """
     totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
-    time = totals[:, TIME]
-    flowing = arrays[3][0] * time + totals[:, ON_JOULES] + totals[:, IDLE_JOULES]
-    energy = flowing + totals[:, JOULES:].sum(axis=1)
-    spread, last, peak = totals[:, SPREAD] / time, totals[:, LAST], totals[:, PEAK]
-    return np.stack([time, energy, last, spread, peak], axis=1)
+    time, found = totals[:, TIME], np.empty((len(totals), 5))
+    # columns of one array: to stack them takes a fifth of what a schedule takes
+    found[:, 0], found[:, 2], found[:, 4] = time, totals[:, LAST], totals[:, PEAK]
+    found[:, 1] = arrays[3][0] * time + totals[:, ON_JOULES:].sum(axis=1)
+    found[:, 3] = totals[:, SPREAD] / time
+    return found
 
 
 @dataclass(frozen=True, eq=False)

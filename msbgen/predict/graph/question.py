@@ -111,7 +111,7 @@ class Question:
 
     def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
         start = self.known.board.device.ambient if temperature is None else temperature
-        return np.broadcast_to(np.asarray(start, dtype=float), (len(rows),))
+        return np.full(len(rows), start, dtype=float)
 
     def _features(self, rows: Indices, temperature: ArrayLike | None, said: Floats) -> Floats:
         said = np.column_stack([np.log(said[:, :2]), said[:, 2:]])
