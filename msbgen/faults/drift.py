@@ -81,11 +81,12 @@ def find_drift(contexts: Floats, left: Floats, basis: Floats) -> Drift | None:
         Of :func:`drift_basis`.
     """
     there = np.isfinite(left) & basis.any(axis=2)
-    if not there.any() or np.ptp(basis[there]) == 0:
+    most = min(_TERMS, len(np.unique(basis[there][:, 0])) - 1)  # more no times could tell apart
+    if most < 1:
         return None
     rows = np.flatnonzero(there.any(axis=1))
     sweep = _Sweep(contexts[rows], left[rows], basis[rows], there[rows])
-    tried = [sweep.fitted(many) for many in range(_TERMS + 1)]
+    tried = [sweep.fitted(many) for many in range(most + 1)]
     # whatever the noise is fitted to, each may have it: fits of it jump
     noises = [sweep.noise(terms) for terms in tried]
     plain, *likelihoods = [max(sweep.likelihood(t, noise) for noise in noises) for t in tried]

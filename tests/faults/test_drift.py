@@ -52,3 +52,10 @@ def test_runs_whose_time_is_not_known_keep_their_pace():
     assert drift_paces(drift.terms, started)[4, 1] == 1.0
     assert find_drift(contexts, left, drift_basis(np.full((27, 3), np.nan))) is None
     assert find_drift(contexts, left, drift_basis(np.zeros((27, 3)))) is None
+
+
+def test_two_batches_tell_how_far_they_are_apart():
+    contexts, left, _ = sweep(2, 0.0)
+    started = np.broadcast_to([0.0, 86400.0], left.shape)
+    drift = find_drift(contexts, left + [-0.05, 0.05], drift_basis(started))
+    assert drift.terms == pytest.approx((0.05,), abs=0.005)
