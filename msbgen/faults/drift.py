@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 # The most terms of a drift; steps of fitting them and the noise in turn.
 _TERMS, _STEPS = 3, 3
+# Places in the sweep at which its largest and smallest pace are sought.
+_PLACES = 101
 # Odds of a drift.
 _ODDS = 0.1
 _NORMAL = 1.4826
@@ -67,6 +69,12 @@ def drift_paces(terms: tuple[float, ...], started: Floats) -> Floats:
     1 where `started` is NaN; of its shape.
     """
     return np.exp(drift_basis(started, len(terms)) @ np.array(terms))
+
+
+def drift_span(terms: tuple[float, ...]) -> float:
+    """How many times longer runs took when the machine was slowest than when it was fastest."""
+    places = np.linspace(-1.0, 1.0, _PLACES)
+    return float(np.exp(np.ptp(legvander(places, len(terms))[:, 1:] @ np.array(terms))))
 
 
 def find_drift(contexts: Floats, left: Floats, basis: Floats) -> Drift | None:

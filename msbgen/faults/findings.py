@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.faults.drift import drift_paces
+from msbgen.faults.drift import drift_paces, drift_span
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+# A pace that moved so many times farther than from its first to its last, in logarithms, turned.
+_TURNED = 1.25
 
 KINDS = ("slow", "bad", "exchanged", "stretched", "count", "drift")
 
@@ -72,10 +75,13 @@ class Fault:
             )
         if self.kind == "drift":
             how = "slower" if self.factor > 1 else "faster"
+            grew = f"grew {abs(self.factor - 1):.1%} {how}"
+            span = drift_span(self.where)
+            if np.log(span) > _TURNED * abs(np.log(self.factor)):  # it went there and back
+                grew = f"changed its pace by up to {span - 1:.1%}, and {grew}"
             return (
-                f"the machine grew {abs(self.factor - 1):.1%} {how} from the first to the last "
-                f"run; all times are scaled to the mean of the sweep: let it warm up before, and "
-                f"measure in random order."
+                f"the machine {grew} from the first to the last run; all times are scaled to the "
+                f"mean of the sweep: let it warm up before, and measure in random order."
             )
         run = int(self.where[0])
         if self.kind == "stretched":
@@ -86,7 +92,7 @@ class Fault:
             )
         return (
             f"counter '{counters[int(self.where[2])]}' is {self.factor:.3g} times the most that "
-            f"other runs have in {names[0]}, run {run}, interval {int(self.where[1])}: it was read "
+            f"other runs have, in {names[0]}, run {run}, interval {int(self.where[1])}: it was read "
             f"wrongly; the mean of its neighbours is taken: measure that run again."
         )
 
@@ -202,7 +208,9 @@ class Findings:
 
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> Findings:
-        """Undo :meth:`to_plain`."""
+        """Undo :meth:`to_plain`; a ValueError where there is a fault of no known kind."""
+        if any(one["kind"] not in KINDS for one in plain):
+            raise ValueError("a fault of no known kind")
         return cls(
             tuple(
                 Fault(

@@ -123,7 +123,7 @@ def test_a_file_with_every_fault_goes_through_every_verb(tmp_path, msbgen):
         "context 2 (cache_ways=2, frequency=1.5 GHz) and context 16 (cache_ways=8, frequency=1 GHz)"
         " look exchanged",
         "run 1 of context 5 (cache_ways=3, frequency=1.25 GHz) took ",
-        "times the most that other runs have in context 12 (cache_ways=6, frequency=1 GHz), run 0",
+        "times the most that other runs have, in context 12 (cache_ways=6, frequency=1 GHz), run 0",
     ]
     again = "faulty.nc", "--contexts", "grid:4x3"
     verbs = [

@@ -71,6 +71,13 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
     assert text.count("\n") == 0
 
 
+def test_a_pace_that_comes_back_is_not_said_to_have_stayed():
+    turned = Fault("drift", (), (0.005, -0.1), 1.01, 1.0, 9.0)
+    text = turned.sentence(str, [])
+    assert "changed its pace by up to 16.8%, and grew 1.0% slower from the first to" in text
+    assert "changed its pace" not in DRIFT.sentence(str, [])
+
+
 def test_plain_and_back():
     again = Findings.from_plain(json.loads(json.dumps(ALL.to_plain())))
     assert again == ALL

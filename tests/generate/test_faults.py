@@ -179,12 +179,13 @@ def test_an_absurd_count_is_mended(clean):
     assert (found.kind, found.contexts, found.where) == ("count", (3,), (1.0, 2.0, 1.0))
 
 
-def test_a_model_file_of_damaged_findings_is_refused(clean, tmp_path):
+def test_a_model_file_of_damaged_findings_is_refused(clean):
     model = msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)]))
-    dataset = model._as_dataset()
-    dataset.attrs["labels"] = dataset.attrs["labels"].replace('"kind": "slow", ', "")
-    with pytest.raises(msbgen.ProfileError, match="findings"):
-        type(model)._from_dataset(dataset, "model.nc")
+    for damage in ("", '"kind": "haunted", '):
+        dataset = model._as_dataset()
+        dataset.attrs["labels"] = dataset.attrs["labels"].replace('"kind": "slow", ', damage)
+        with pytest.raises(msbgen.ProfileError, match="findings"):
+            type(model)._from_dataset(dataset, "model.nc")
 
 
 def test_too_few_contexts_tell_nothing(clean):
