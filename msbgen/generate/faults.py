@@ -99,8 +99,8 @@ def find_faults(
     clock : int
         What tells progress: 0 for wall time, 1 + k for counter k.
     complete : array_like of bool, broadcastable to (n, runs)
-        Which runs went on to their end; the others are not looked at, nor are contexts in which
-        no such run holds some counter.
+        Which runs went on to their end; of the others, and of contexts in which no such run holds
+        some counter, absurd counts are found only.
     started : ndarray, (n, runs), optional
         When runs began [s].
     missing : ndarray of bool, (n, runs, times), optional
@@ -115,13 +115,20 @@ def find_faults(
     -----
     A third of the time of a fit where nothing is wrong, once or twice that of one elsewhere, O(n³).
     """
+    wrong = [
+        Fault(
+            "count", (w.context,), (w.run, w.interval, w.counter), w.factor, 1.0, np.log(w.factor)
+        )
+        for w in find_wrong_counts(counts)
+    ]
+    if wrong:
+        counts = counts.copy()
+        mend_counts(counts, wrong)
     ended = np.where(complete, duration, np.nan)
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
-    if len(rows) == 0:
-        return Findings()  # the fit says so
     drift = drift_basis(np.full(duration.shape, np.nan) if started is None else started)
-    faults = [
+    found = [
         replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
         for fault in _found(
             counts[rows],
@@ -134,7 +141,8 @@ def find_faults(
         )
     ]
     levels = [tuple(row) for row in contexts.tolist()]
-    return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in faults))
+    every = (*wrong, *found)
+    return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in every))
 
 
 def _found(
@@ -146,28 +154,19 @@ def _found(
     drift: Floats,
     missing: Floats,
 ) -> list[Fault]:
-    faults = [
-        Fault(
-            "count", (w.context,), (w.run, w.interval, w.counter), w.factor, 1.0, np.log(w.factor)
-        )
-        for w in find_wrong_counts(counts)
-    ]
-    if faults:
-        counts = counts.copy()
-        mend_counts(counts, faults)
     if len(contexts) < _CONTEXTS * (contexts.shape[1] + 1):
-        return faults
+        return []  # as of none at all, of which the fit says so
     measured = to_progress(counts, duration, interval, knots=uniform_knots(_BINS), clock=clock)
     used = usable_runs(measured.total, clock)
     if not used.any(axis=1).all():
-        return faults  # the fit says so
+        return []  # the fit says so
     quantities = _quantities(counts, duration, used, clock)
     if clock:
         unseen = _unseen(counts, missing, duration, interval, clock)
         found = _of_runs_and_contexts(contexts, quantities, measured.state, used, unseen)
     else:
         found = _of_contexts(contexts, quantities, measured.state, used, [])
-    return [*faults, *found, *_drifts(contexts, quantities, used, found, drift)]
+    return [*found, *_drifts(contexts, quantities, used, found, drift)]
 
 
 def _unseen(

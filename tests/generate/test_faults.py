@@ -179,6 +179,14 @@ def test_an_absurd_count_is_mended(clean):
     assert (found.kind, found.contexts, found.where) == ("count", (3,), (1.0, 2.0, 1.0))
 
 
+def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
+    broken = partials.cut(clean.copy(deep=True), [(3, 0), (3, 1)])
+    broken["cache_misses"][3, 1, 2] = 2.0**48
+    (sentence,) = doubt_contexts(broken)
+    assert "'cache_misses' is" in sentence
+    assert "context 3 (" in sentence
+
+
 def test_a_model_file_of_damaged_findings_is_refused(clean):
     model = msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)]))
     for damage in ("", '"kind": "haunted", '):
