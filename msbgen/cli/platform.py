@@ -11,7 +11,9 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, UsageError, Verbs
 
 if TYPE_CHECKING:
+    import numpy as np
     import xarray as xr
+    from numpy.typing import NDArray
 
 
 def add(verbs: Verbs) -> None:
@@ -76,15 +78,17 @@ def run_replay(options: argparse.Namespace) -> None:
     with shared.about(options.contexts):
         contexts = exact_contexts(contexts, config)
     runs = np.full(len(contexts), options.runs or 10)
-    if not options.runs and contexts_file and contexts_file.suffix != ".nc":
-        _, runs = tables.read_planned_contexts(contexts_file, platform.RESOURCES, 10)
+    again = contexts[:0]
+    if contexts_file and contexts_file.suffix != ".nc":
+        planned = tables.read_plan(contexts_file, platform.RESOURCES, 10)
+        runs, again = runs if options.runs else planned.runs, contexts[planned.again]
     with Progress("replaying") as step:
         profiles = platform.replay(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
     n, each = len(contexts), f"{runs.sum()} runs"
     if options.onto:
-        profiles = _joined(store.read_profiles(options.onto), profiles, options)
+        profiles = _joined(store.read_profiles(options.onto), profiles, again, options)
         n, each = profiles.sizes["context"], f"{int(profiles['duration'].count())} runs"
     elif np.all(runs == runs[0]):
         each = f"{runs[0]} runs each"
@@ -92,8 +96,11 @@ def run_replay(options: argparse.Namespace) -> None:
     shared.show(f"{options.out}: {n} contexts, {each}")
 
 
-def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> xr.Dataset:
-    """Runs replayed before and the new ones, none of them twice."""
+def _joined(
+    first: xr.Dataset, new: xr.Dataset, again: NDArray[np.float64], options: argparse.Namespace
+) -> xr.Dataset:
+    """Runs replayed before and the new ones, none of them twice; of contexts `again` the new ones."""
+    from msbgen import platform
     from msbgen.data import batches, schema
 
     source = str(options.onto)
@@ -102,6 +109,7 @@ def _joined(first: xr.Dataset, new: xr.Dataset, options: argparse.Namespace) -> 
         shared.say(f"warning: {source} calls its task '{tasks[0]}', the trace '{tasks[1]}'.")
     resources = {name: new[name].attrs for name in schema.resource_names(new)}
     batches.check_batch(first, resources, options.interval, source)
+    first = batches.without_replaced(first, new, platform.RESOURCES, again)
     whole = batches.join_batches(first, new, source)
     if batches.share_a_run(first, new):
         raise UsageError(

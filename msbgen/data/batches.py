@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,24 @@ def check_batch(
         )
 
 
+def without_replaced(
+    first: xr.Dataset, second: xr.Dataset, resources: Sequence[str], again: NDArray[np.float64]
+) -> xr.Dataset:
+    """The first without those of the contexts `again` that were: the second holds them, too.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Of equal resources.
+    resources : sequence of str
+    again : ndarray, (n, n_resources)
+        Columns in the order of `resources`.
+    """
+    old, new = (np.column_stack([part[n].values for n in resources]) for part in (first, second))
+    gone = [all(same_level(row, table).all(axis=1).any() for table in (again, new)) for row in old]
+    return first.isel(context=np.flatnonzero(~np.array(gone)))
+
+
 def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Dataset:
     """Runs of both, those of the first before those of the second where a context is in both.
 
@@ -78,6 +96,8 @@ def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Datas
         raise ProfileError(
             f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted."
         )
+    if first.sizes["context"] == 0:  # all of it was measured again
+        return second
     parts = [first, second]
     names = resource_names(second)
     tables = [

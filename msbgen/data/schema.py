@@ -49,6 +49,8 @@ PLAN_COLUMNS = ("runs", "seconds", "cumulative_seconds", "expected_error")
 BOUND_COLUMNS = ("duration_bound", "extrapolated", "beyond")
 # What a plan has too where counters are measured in groups, and bounds where energy is counted.
 GROUPS_COLUMN, ENERGY_BOUND = "counters", "energy_bound"
+# What a plan has too where contexts were measured wrongly: 1 for those whose old runs are to go.
+AGAIN_COLUMN = "again"
 # Which runs went on to their end.
 COMPLETE = "complete"
 # When each run began [s]: a machine's drift is seen by it.
@@ -56,7 +58,7 @@ STARTED = "started"
 # What resources and counters cannot be called: the package's own dimensions, variables, columns.
 RESERVED = frozenset(
     {"context", "time", *REPLICATES, "duration", COMPLETE, STARTED, "method", "metric", "score"}
-    | {*PLAN_COLUMNS, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
+    | {*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN, *BOUND_COLUMNS, ENERGY_BOUND}
 )
 # Values of a resource that differ by less than this share of them are one level: what is left of
 # a decimal fraction after a detour through text, float32, or a sum of steps.

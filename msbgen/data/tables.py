@@ -16,7 +16,13 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.data.files import check_input, replace_file
-from msbgen.data.schema import BOUND_COLUMNS, ENERGY_BOUND, GROUPS_COLUMN, PLAN_COLUMNS
+from msbgen.data.schema import (
+    AGAIN_COLUMN,
+    BOUND_COLUMNS,
+    ENERGY_BOUND,
+    GROUPS_COLUMN,
+    PLAN_COLUMNS,
+)
 from msbgen.errors import ArgumentError, ProfileError
 
 # Runs of one context that nobody measures: a mistake.
@@ -41,12 +47,15 @@ class PlannedContexts:
         count everything.
     lines : tuple of int
         Where the file has them.
+    again : ndarray of bool, (n_contexts,)
+        Contexts whose new runs take the place of those measured before.
     """
 
     contexts: NDArray[np.float64]
     runs: NDArray[np.int64]
     groups: tuple[Groups, ...]
     lines: tuple[int, ...]
+    again: NDArray[np.bool_]
 
 
 def read_contexts(path: str | os.PathLike[str], resources: Sequence[str]) -> NDArray[np.float64]:
@@ -80,7 +89,8 @@ def read_plan(
 ) -> PlannedContexts:
     """Read contexts, their numbers of runs and groups of counters from a CSV file, such as a plan.
 
-    A cell of the column ``counters`` has semicolons between groups and spaces within them.
+    A cell of the column ``counters`` has semicolons between groups and spaces within them; one of
+    ``again`` has 1 where new runs take the place of old ones, else 0.
 
     Parameters
     ----------
@@ -102,7 +112,7 @@ def read_plan(
     """
     name = Path(path).name
     (first, header), *rest = read_lines(path) or [(1, [])]
-    beside = [column for column in (*PLAN_COLUMNS, GROUPS_COLUMN) if column in header]
+    beside = [column for column in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN) if column in header]
     if sorted(header) != sorted([*resources, *beside]):
         raise ProfileError(
             f"{name}: line {first} is {shown(header)}; a header with the resources "
@@ -111,6 +121,7 @@ def read_plan(
     seen: dict[tuple[float, ...], int] = {}
     wanted: list[int] = []
     groups: list[Groups] = []
+    again: list[bool] = []
     numbers = [column for column in header if column != GROUPS_COLUMN]
     for line, cells in rest:
         given = dict(zip(header, cells))
@@ -135,10 +146,20 @@ def read_plan(
                 f"{_MOST_RUNS} is wanted."
             )
         wanted.append(int(count))
+        if row.get(AGAIN_COLUMN, 0) not in (0, 1):
+            raise ProfileError(
+                f"{name}: line {line} has {row[AGAIN_COLUMN]:g} in '{AGAIN_COLUMN}'; 1, where old "
+                f"runs are to go, or 0 is wanted."
+            )
+        again.append(row.get(AGAIN_COLUMN) == 1)
     if not seen:
         raise ProfileError(f"{name}: there are no contexts below the header; list some.")
     return PlannedContexts(
-        np.array(list(seen)), np.array(wanted, dtype=np.int64), tuple(groups), tuple(seen.values())
+        np.array(list(seen)),
+        np.array(wanted, dtype=np.int64),
+        tuple(groups),
+        tuple(seen.values()),
+        np.array(again),
     )
 
 
@@ -242,16 +263,21 @@ def plan_rows(
     seconds: NDArray[np.float64],
     error: NDArray[np.float64],
     groups: Sequence[Sequence[str]] = (),
+    again: int = 0,
 ) -> Iterator[list[Any]]:
     """Rows of a plan: each context, its runs, their cost, the cost so far, the error after it.
 
-    Where counters are measured in groups these come last, the same in every row.
+    Where the first ones measure something `again`, a column says so.  Where counters are measured
+    in groups these come last, the same in every row.
     """
     more = ["; ".join(map(" ".join, groups))] if groups else []
-    yield [*resources, *PLAN_COLUMNS, *([GROUPS_COLUMN] if groups else [])]
-    for context, *rest in zip(contexts, runs, seconds, np.cumsum(seconds), error):
-        count, cost, total, left = rest
-        yield [*map(_level, context), count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}", *more]
+    marked = [AGAIN_COLUMN] if again else []
+    yield [*resources, *PLAN_COLUMNS, *marked, *([GROUPS_COLUMN] if groups else [])]
+    figures = zip(contexts, runs, seconds, np.cumsum(seconds), error)
+    for i, (context, count, cost, total, left) in enumerate(figures):
+        mark = [int(i < again)] if again else []
+        numbers = count, f"{cost:.6g}", f"{total:.6g}", f"{left:.4g}"
+        yield [*map(_level, context), *numbers, *mark, *more]
 
 
 def bound_rows(bounds: xr.Dataset) -> Iterator[list[Any]]:

@@ -54,6 +54,11 @@ class Fault:
     gain: float
     levels: tuple[tuple[float, ...], ...] = ()
 
+    @property
+    def of_a_run(self) -> bool:
+        """Whether it is in one run: others of the context stay as they are."""
+        return self.kind in ("stretched", "count")
+
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
         """What is wrong, what is done about it, and what to do; `describe` names a context."""
         names = [describe(i) for i in self.contexts]
@@ -92,8 +97,8 @@ class Fault:
             )
         return (
             f"counter '{counters[int(self.where[2])]}' is {self.factor:.3g} times the most that "
-            f"other runs have, in {names[0]}, run {run}, interval {int(self.where[1])}: it was read "
-            f"wrongly; the mean of its neighbours is taken: measure that run again."
+            f"other runs have, in {names[0]}, run {run}, interval {int(self.where[1])}: it was "
+            f"read wrongly; the mean of its neighbours is taken: measure that run again."
         )
 
 
@@ -208,13 +213,11 @@ class Findings:
 
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> Findings:
-        """Undo :meth:`to_plain`; a ValueError where there is a fault of no known kind."""
-        if any(one["kind"] not in KINDS for one in plain):
-            raise ValueError("a fault of no known kind")
+        """Undo :meth:`to_plain`; a ValueError where a fault is of no known kind."""
         return cls(
             tuple(
                 Fault(
-                    str(one["kind"]),
+                    KINDS[KINDS.index(one["kind"])],
                     tuple(int(i) for i in one["contexts"]),
                     tuple(float(w) for w in one["where"]),
                     float(one["factor"]),

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.groups import describe_groups
-from msbgen.data.schema import GROUPS_COLUMN, PLAN_COLUMNS
+from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.durations import has_unit, parse_seconds
 from msbgen.errors import ArgumentError
+from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import Design, greedy_design, propose_contexts, with_corners
 from msbgen.plan.prior import (
@@ -86,7 +87,7 @@ class Plan:
         Whether the errors are calibrated on held-out known contexts (`msbgen.plan.prior` says how
         well).
     again : int
-        So many rows, the first ones, measure again what looks wrong.
+        So many rows, the first ones, measure again what looks wrong, and leaves nothing to trust.
     groups : tuple of tuple of str
         Counters that are measured together: run r of a context counts group r modulo their number.
         None where every run counts everything.
@@ -141,7 +142,8 @@ class Plan:
         ]
         if self.again:
             lines.append(
-                f"the first {self.again} measure again what looks wrong: drop the old runs there"
+                f"the first {self.again} measure again what looks wrong: --with drops the old runs "
+                f"there"
             )
         if self.calibrated:
             lines.append(
@@ -162,7 +164,8 @@ class Plan:
         """Write the plan as CSV, a row a context, in the order to measure them.
 
         Columns: the resources; ``runs``; ``seconds`` of the row and ``cumulative_seconds`` until
-        its end [s]; ``expected_error`` after it, without dimension (see `error`); ``counters``
+        its end [s]; ``expected_error`` after it, without dimension (see `error`); ``again``, where
+        something is, 1 in rows whose runs are to take the place of the old ones; ``counters``
         where they are measured in groups: semicolons between groups, spaces within them.
 
         Raises
@@ -175,8 +178,9 @@ class Plan:
     def rows(self) -> Iterator[list[Any]]:
         """Rows of the table that :meth:`write` writes, the header first."""
         return plan_rows(
-            self.resources, self.contexts, self.runs, self.seconds, self.error[1:], self.groups
-        )
+            self.resources, self.contexts, self.runs, self.seconds, self.error[1:], self.groups,
+            self.again,
+        )  # fmt: skip
 
 
 def plan_contexts(
@@ -314,12 +318,22 @@ def plan_contexts(
 def _again(
     source: ProfileModel | Mapping[str, ArrayLike], axes: list[Floats], allowed: NDArray[np.bool_]
 ) -> list[int]:
-    """Contexts of the platform that were measured wrongly, the surest first."""
+    """Contexts of the platform without a run that was measured well, the surest first."""
     if not isinstance(source, ProfileModel):
         return []
-    rows = [np.array(levels) for levels in source.findings.again]
+    wrong = tuple(fault for fault in source.findings if not _stands_beside(source, fault))
+    rows = [np.array(levels) for levels in Findings(wrong).again]
     places = [int(nearest_index(axes, row)) for row in rows if holds(axes, row)]
     return [place for place in places if allowed[place]]
+
+
+def _stands_beside(model: ProfileModel, fault: Fault) -> bool:
+    """Whether the fault is in one run, and the model was fitted to others of that context."""
+    if not fault.of_a_run:
+        return False
+    own = same_level(model.law.contexts, fault.levels[0]).all(axis=1)
+    there = np.isfinite(model.law.duration[own])
+    return bool(np.delete(there, int(fault.where[0]), axis=1).any())
 
 
 def parse_budget(budget: str | int) -> Budget:
@@ -399,7 +413,7 @@ def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats
             f"levels are given for {', '.join(given) or 'no resource'}; the resources are "
             f"{', '.join(names) or 'to be named'}."
         )
-    taken = [name for name in names if name in (*PLAN_COLUMNS, GROUPS_COLUMN)]
+    taken = [name for name in names if name in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN)]
     if taken:
         raise ArgumentError(f"resource '{taken[0]}' is called as a column of plans is; rename it.")
     axes = []

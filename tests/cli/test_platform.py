@@ -55,6 +55,11 @@ def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refuse
     done = msbgen(*replaying, *again, "--seed", 1)
     assert "c.nc: 3 contexts, 8 runs\n" in done.stdout
     assert "calls its task" not in done.stderr
+    (tmp_path / "anew.csv").write_text(
+        "cache_ways,bandwidth,frequency,runs,again\n10,700,2.3,1,0\n20,1400,1.2,1,1\n"
+    )
+    anew = ["--contexts", "anew.csv", "--with", "b.nc", "--seed", 1, "-o", "f.nc"]
+    assert "f.nc: 3 contexts, 5 runs\n" in msbgen(*replaying, *anew).stdout
     assert read_profiles(tmp_path / "c.nc").attrs["seed"] == "0, 1"
     said = "a.nc calls its task 'openssl PBKDF2 then AES over 33 MB', the trace 'gzip -6 of 5.5 MB'"
     assert said in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.data.batches import check_batch, join_batches, share_a_run
+from msbgen.data.batches import check_batch, join_batches, share_a_run, without_replaced
 from msbgen.data.check import validate_profiles
 from msbgen.data.schema import make_profiles
 from msbgen.errors import ProfileError
@@ -56,6 +56,18 @@ def test_a_missing_run_in_the_middle_leaves_no_hole():
     whole = join_batches(first, batch({10: 1}, mark=2), "first.nc")
     assert first_counts(whole, 10) == [101, 103, 201]
     assert np.isfinite(whole["duration"].values).sum() == 3
+
+
+def test_what_was_measured_again_takes_the_place_of_what_was_there():
+    first, second = batch({10: 2, 50: 2, 100: 2}), batch({10: 1, 100: 1}, mark=2)
+    kept = without_replaced(first, second, ["cpu_share"], np.array([[10.0], [50.0]]))
+    whole = join_batches(kept, second, "first.nc")
+    assert first_counts(whole, 10) == [201]
+    assert first_counts(whole, 50) == [111, 112]  # which was not measured after all
+    assert first_counts(whole, 100) == [121, 122, 211]
+    assert without_replaced(first, second, ["cpu_share"], np.empty((0, 1))).equals(first)
+    none = without_replaced(second, second, ["cpu_share"], np.array([[10.0], [100.0]]))
+    assert join_batches(none, second, "first.nc").equals(second)
 
 
 def test_levels_are_those_of_both():

@@ -90,6 +90,22 @@ def test_groups_are_of_each_context_and_what_names_none_counts_all(path):
     assert read_contexts(path, NAMES).tolist() == [[2, 1], [4, 1]]
 
 
+def test_a_plan_says_whose_old_runs_are_to_go(path):
+    contexts, ones, groups = (
+        np.array([[2.0, 1.0], [4.0, 1.0]]),
+        np.ones(2, dtype=int),
+        (("a", "b"),),
+    )
+    write_table(plan_rows(NAMES, contexts, ones, ones, ones, groups, again=1), path)
+    planned = read_plan(path, NAMES)
+    assert planned.again.tolist() == [True, False]
+    assert planned.groups == (groups, groups)
+    assert "again" not in ",".join(next(plan_rows(NAMES, contexts, ones, ones, ones)))
+    path.write_text("ways,clock,again\n2,1,1\n4,1,2\n")
+    with pytest.raises(ProfileError, match="line 3 has 2 in 'again'; 1, where old runs are to go"):
+        read_plan(path, NAMES)
+
+
 def test_no_table_is_looked_for_where_there_is_no_file(tmp_path):
     with pytest.raises(ProfileError, match=r"none\.csv: no such file\.$"):
         read_contexts(tmp_path / "none.csv", NAMES)

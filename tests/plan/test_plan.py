@@ -218,6 +218,24 @@ def test_models_without_levels_or_of_the_paper_are_refused(measured):
     assert len(given.runs) == 3
 
 
+def test_a_run_that_others_stand_beside_is_not_measured_again_first(gzip):
+    model = gzip[1]
+    level = tuple(model.law.contexts[5].tolist())
+    duration = np.full((len(model.law.contexts), 3), 1.0)
+    stretched, count = (
+        Fault(kind, (5,), (1.0, 0.2, 0.4), 2.0, 1.0, 9.0, (level,))
+        for kind in ("stretched", "count")
+    )
+
+    def again(*faults):
+        law = replace(model.law, duration=duration)
+        return plan_contexts(replace(model, law=law, findings=Findings(faults)), 2).again
+
+    assert [again(stretched), again(count), again(stretched, count)] == [0, 0, 0]
+    duration[5, [0, 2]] = np.nan
+    assert [again(stretched), again(count), again(stretched, count)] == [1, 1, 1]
+
+
 def test_what_looks_wrong_is_measured_again_first(gzip):
     model = gzip[1]
     levels = tuple(model.law.contexts[5].tolist())
@@ -228,6 +246,8 @@ def test_what_looks_wrong_is_measured_again_first(gzip):
     assert plan.contexts[0].tolist() == list(levels)
     assert len(plan.contexts) == len(plan.runs) == len(plan.seconds) == len(plan.error) - 1 == 6
     assert "measure again" in plan.describe()
+    marks = [row[-1] for row in plan.rows()]
+    assert marks == ["again", 1, 0, 0, 0, 0, 0]
     whole = plan_contexts(model, 5)
     assert np.array_equal(plan.contexts[1:], whole.contexts)
     assert whole.again == 0

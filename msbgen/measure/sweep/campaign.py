@@ -8,7 +8,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from msbgen.data.batches import check_batch, join_batches
+from msbgen.data.batches import check_batch, join_batches, without_replaced
 from msbgen.data.files import check_output
 from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
@@ -19,6 +19,7 @@ from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.clocks import describe_clocks
 from msbgen.measure.sweep.harvest import IncompleteError, harvest, left_out, resource_labels
 from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.spec import Spec
 from msbgen.measure.sweep.sweep import Places, sweep
 
@@ -108,6 +109,8 @@ def measure(
     runs = [record for record in records if record["event"] == "run"]
     dataset, warnings = harvest(spec, runs, recordings, labels, records[0])
     if before is not None:
+        order, names = order_of(spec), [resource.name for resource in spec.resources]
+        before = without_replaced(before, dataset, names, order.contexts[order.again])
         try:
             dataset = join_batches(before, dataset, str(first))
         except ProfileError as error:

@@ -54,6 +54,8 @@ class Order:
         What tells spec, contexts, runs and groups from all others.
     groups : tuple of Groups
         Events of the runs of each context, in turn; none where every run counts all.
+    again : ndarray of bool, (n_contexts,)
+        Contexts whose runs take the place of those measured before.
     """
 
     contexts: NDArray[np.float64]
@@ -61,6 +63,7 @@ class Order:
     slots: tuple[Slot, ...]
     digest: str
     groups: tuple[Groups, ...]
+    again: NDArray[np.bool_]
 
 
 def order_of(spec: Spec) -> Order:
@@ -86,9 +89,10 @@ def order_of(spec: Spec) -> Order:
             raise ProfileError(f"contexts: {error}") from None
         runs = np.full(len(contexts), spec.runs, dtype=np.int64)
         groups: tuple[Groups, ...] = ((),) * len(contexts)
+        again = np.zeros(len(contexts), dtype=bool)
     else:
         planned = read_plan(spec.contexts, names, spec.runs)
-        contexts, runs = planned.contexts, planned.runs
+        contexts, runs, again = planned.contexts, planned.runs, planned.again
         groups = _planned_groups(spec, planned)
     if spec.at_once is not None:
         own = _groups_of(spec, spec.at_once)
@@ -108,7 +112,7 @@ def order_of(spec: Spec) -> Order:
     shuffled = np.random.default_rng(spec.seed).permutation(len(every))
     slots = tuple(Slot(number, *every[i]) for number, i in enumerate(shuffled))
     digest = spec.digest(contexts.tolist(), runs.tolist(), groups)
-    return Order(contexts, runs, slots, digest, groups)
+    return Order(contexts, runs, slots, digest, groups, again)
 
 
 def _groups_of(spec: Spec, at_once: int) -> Groups:

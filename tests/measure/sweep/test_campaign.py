@@ -23,15 +23,15 @@ def test_a_planned_second_batch_is_joined_to_the_first(tmp_path):
     before = tree(kernel)
     first = tmp_path / "first.nc"
     measure(spec(contexts="grid:2"), first, files=kernel)
-    (tmp_path / "plan.csv").write_text("cache_ways,runs\n4,3\n8,1\n")
+    (tmp_path / "plan.csv").write_text("cache_ways,runs,again\n4,3,0\n8,1,1\n")
     planned = spec(contexts=str(tmp_path / "plan.csv"))
     measured = measure(planned, tmp_path / "both.nc", first=first, files=kernel)
     assert tree(kernel) == before
     both = read_profiles(tmp_path / "both.nc")
     assert both["cache_ways"].values.tolist() == [2, 4, 8]
-    assert both["duration"].notnull().sum("run").values.tolist() == [2, 3, 3]
+    assert both["duration"].notnull().sum("run").values.tolist() == [2, 3, 1]  # anew in the last
     head, *clocks = measured.describe()
-    assert head == "3 contexts, 8 runs"
+    assert head == "3 contexts, 6 runs"
     assert any("task_clock" in line for line in clocks)
     other = tmp_path / "other.nc"
     write_profiles(both.rename(page_faults="other"), other)
