@@ -99,7 +99,7 @@ def run_replay(options: argparse.Namespace) -> None:
 def _joined(
     first: xr.Dataset, new: xr.Dataset, again: NDArray[np.float64], options: argparse.Namespace
 ) -> xr.Dataset:
-    """Runs replayed before and the new ones, none of them twice; of contexts `again` the new ones."""
+    """Runs replayed before and the new ones, none of them twice; of those `again` only new ones."""
     from msbgen import platform
     from msbgen.data import batches, schema
 
