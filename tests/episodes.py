@@ -33,3 +33,9 @@ def world(clocks=2, length=4, scale=1.0, **given):
     graphs = [graph("cholesky", 3, scale), graph("map-reduce", 4, scale), graph("fft", 2, scale)]
     contexts = plain_contexts(TX2, clocks)
     return World(simulator(), graphs, contexts=contexts, length=length, **given)
+
+
+@cache
+def three_clocks():
+    """A world that tests share; they ask for it when they run, for it compiles what plays it."""
+    return world(clocks=3)

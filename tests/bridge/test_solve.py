@@ -4,7 +4,6 @@ import dataclasses
 from itertools import pairwise
 
 import numpy as np
-import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,6 +134,8 @@ def test_plan_is_the_gibbs_form_with_the_least_energy(case, epsilon):
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.1, 0.05])
 def test_two_snapshots_equal_pot(rng, epsilon):
+    import ot  # here, as it takes seconds, of every worker
+
     x, y = clouds(rng, 30, 40)
     a, b = normalised([rng.random(30), rng.random(40)])
     plan = solve_bridge([x, y], [a, b], epsilon=epsilon, config=TIGHT).coupling(0)
@@ -225,6 +226,8 @@ def test_given_costs_are_used(rng):
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-3, 1e-4, 2e-5])
 def test_underflow_everywhere_is_exact(rng, epsilon):
+    import ot
+
     # every exp(-C / epsilon) is zero: the plan tends to the optimal assignment
     x, y = clouds(rng, 20, 20)
     y += 3.0
