@@ -60,10 +60,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=turn)
 
 
+# What is imported for good the garbage collector need not walk through again and again.
+
+
+def pytest_collection() -> None:
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector need not walk through it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 # Contexts of a task that were measured, and two that were not.
