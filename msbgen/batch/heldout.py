@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import xarray as xr
@@ -22,6 +23,7 @@ from msbgen.data.schema import (
 from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
+from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import available_cores
 from msbgen.report.material import Bounds, HeldOut, Missing, Shown
@@ -129,7 +131,12 @@ class _Met:
 
 
 def judge_left_out(
-    measured: xr.Dataset, size: int | None, parts: int, rates: Sequence[float], seed: int
+    measured: xr.Dataset,
+    size: int | None,
+    parts: int,
+    rates: Sequence[float],
+    seed: int,
+    findings: Findings = NOTHING,
 ) -> HeldOut | Missing:
     """Judge by leaving contexts out in turn: each is met by a model that has not seen it.
 
@@ -143,14 +150,15 @@ def judge_left_out(
         Of the bounds: the first that the contexts left support.
     seed : int
         Forms the groups, and draws the random profiles.
+    findings : Findings
+        What was measured wrongly, and judges nobody.
 
     Raises
     ------
     ArgumentError
         A size that leaves no context.
     """
-    rows = evaluate.seen_to_their_end(measured)
-    truth = measured.isel(context=rows)
+    rows, truth = evaluate.judges(measured, findings)
     n = len(rows)
     check_leave_out(size, n)
     if n < _FEWEST:
@@ -166,7 +174,7 @@ def judge_left_out(
     known = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
     with ThreadPoolExecutor(available_cores()) as pool:
         try:
-            models = list(pool.map(fit_profiles, known))
+            models = list(pool.map(partial(fit_profiles, part=True), known))
         except MeasurementError as error:
             return Missing(f"Contexts could not be left out: {error}")
 

@@ -166,7 +166,7 @@ def gather_material(
             measured, truth, model, calibrated, generated or {}, scores, seed
         )
     else:
-        held_out = judge_left_out(measured, leave_out, PARTS, rates, seed)
+        held_out = judge_left_out(measured, leave_out, PARTS, rates, seed, model.findings)
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
@@ -175,7 +175,7 @@ def gather_material(
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
-        *(doubt_left_out(measured) if truth is None else ()),
+        *(doubt_left_out(measured, model.findings) if truth is None else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
     return Material(

@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> None:
         workloads,
     )
     from msbgen.errors import ProfileError
-    from msbgen.generate import model
+    from msbgen.generate import faults
     from msbgen.measure import clocks
 
     dataset = store.load_netcdf(options.file)
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> None:
         for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(dataset)):
             show(line)
         warnings += quality.doubt_measurements(dataset, source=options.file.name)
-        found = model.doubt_contexts(dataset)
+        found = faults.doubt_contexts(dataset)
         warnings += [f"{options.file.name}: {sentence}" for sentence in found]
         notes = quality.note_design(dataset, source=options.file.name)
     for sentence in warnings:

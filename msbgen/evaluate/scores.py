@@ -34,6 +34,9 @@ from msbgen.evaluate.metrics import (
     relative_error,
     wasserstein_distance,
 )
+from msbgen.faults.counts import find_wrong_counts
+from msbgen.faults.findings import NOTHING, Findings
+from msbgen.generate.faults import known_faults, name_faults, without_faults
 from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 
@@ -58,21 +61,26 @@ METRICS: dict[str, str] = {
 
 def methods() -> dict[str, Method]:
     """Every method by name; the kinds of a preset that are called in a row share one fit."""
+    return _methods(part=False)
+
+
+def _methods(*, part: bool) -> dict[str, Method]:
+    """The same, for measurements or a part of those whose faults were named."""
     kinds = {
         f"{preset}/{kind}": method
         for preset in PRESETS
-        for kind, method in _generator(preset).items()
+        for kind, method in _generator(preset, part=part).items()
     }
     return {**kinds, **BASELINES}
 
 
-def _generator(preset: str) -> dict[Kind, Method]:
+def _generator(preset: str, *, part: bool) -> dict[Kind, Method]:
     last: list[tuple[xr.Dataset, ProfileModel]] = []
 
     def method(kind: Kind) -> Method:
         def generate(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
             if not last or last[0][0] is not train:
-                last[:] = [(train, fit_profiles(train, PRESETS[preset]))]
+                last[:] = [(train, fit_profiles(train, PRESETS[preset], part=part))]
             return last[0][1].generate(contexts, kind=kind, rng=0)
 
         return generate
@@ -185,10 +193,14 @@ def leave_contexts_out(
 
     Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
     the edge of the known ones are extrapolated when they are left out.  Those of which nothing is
-    seen to its end are learned from only (see :func:`seen_to_their_end`).
+    seen to its end, or which look measured wrongly, are learned from only (see :func:`judges`).
     """
-    chosen = _chosen(methods)
-    every, rows = np.arange(dataset.sizes["context"]), seen_to_their_end(dataset)
+    chosen = _chosen(methods, part=True)
+    findings = known_faults(dataset)
+    for sentence in name_faults(dataset, findings):
+        _log.warning("%s", sentence)
+    rows, truth = judges(dataset, findings)
+    every = np.arange(dataset.sizes["context"])
     n = len(rows)
     if not 1 <= size < n:
         raise ArgumentError(
@@ -206,43 +218,53 @@ def leave_contexts_out(
 
         fold = score_methods(
             dataset.isel(context=kept),
-            dataset.isel(context=rows[group]),
+            truth.isel(context=group),
             chosen,
             warping=warping,
             progress=step,
         )
         scores[:, group] = fold["score"].values
-    return _tidy(scores, list(chosen), dataset.isel(context=rows))
+    return _tidy(scores, list(chosen), truth)
 
 
-def seen_to_their_end(dataset: xr.Dataset) -> NDArray[np.int64]:
-    """Contexts in which each counter has a run that went on to its end: others judge nobody.
+def judges(
+    dataset: xr.Dataset, findings: Findings = NOTHING
+) -> tuple[NDArray[np.int64], xr.Dataset]:
+    """Contexts that may be left out, and what others are compared with there.
+
+    Not those, nor runs, in which something was found wrong: good profiles would be far from them.
 
     Raises
     ------
     ProfileError
         There are none.
     """
-    seen = _is_seen(dataset)
+    sound = without_faults(dataset, findings)
+    seen = _is_seen(sound)
     if not seen.any():
         raise ProfileError(
-            "every context lacks a counter in all runs that went on to their end, so that none can "
-            "be left out and compared with; measure some whole."
+            "every context lacks a counter in all runs that went on to their end, or looks "
+            "measured wrongly, so that none can be left out and compared with; measure some whole."
         )
-    for sentence in doubt_left_out(dataset):
+    for sentence in doubt_left_out(dataset, findings):
         _log.warning("%s", sentence)
-    return np.flatnonzero(seen)
+    rows = np.flatnonzero(seen)
+    return rows, sound.isel(context=rows)
 
 
-def doubt_left_out(dataset: xr.Dataset) -> Iterator[str]:
-    """That some contexts judge nobody, in a sentence, where :func:`seen_to_their_end` skips any."""
-    seen = _is_seen(dataset)
-    if not seen.all():
-        yield (
-            f"{int((~seen).sum())} contexts are learned from but not left out, first "
-            f"{describe_context(dataset, int(np.argmin(seen)))}: not every counter has a run "
-            f"there that went on to its end."
-        )
+def doubt_left_out(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
+    """That some contexts judge nobody, in sentences, where :func:`judges` skips any."""
+    ended, seen = _is_seen(dataset), _is_seen(without_faults(dataset, findings))
+    for skipped, why in (
+        (~ended, "not every counter has a run there that went on to its end"),
+        (ended & ~seen, "what was measured there looks wrong"),
+    ):
+        if skipped.any():
+            n = int(skipped.sum())
+            yield (
+                f"{n} context{'s are' if n > 1 else ' is'} learned from but not left out, first "
+                f"{describe_context(dataset, int(np.argmax(skipped)))}: {why}."
+            )
 
 
 def _is_seen(dataset: xr.Dataset) -> NDArray[np.bool_]:
@@ -356,7 +378,9 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
     return summary
 
 
-def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
+def _chosen(
+    wanted: Mapping[str, Method] | Sequence[str], *, part: bool = False
+) -> dict[str, Method]:
     if isinstance(wanted, str) or not wanted:
         raise ArgumentError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
     if isinstance(wanted, Mapping):
@@ -364,7 +388,7 @@ def _chosen(wanted: Mapping[str, Method] | Sequence[str]) -> dict[str, Method]:
     unknown = [name for name in wanted if name not in METHODS]
     if unknown:
         raise ArgumentError(f"method is {unknown[0]!r}; one of {', '.join(METHODS)} is wanted.")
-    every = methods()
+    every = _methods(part=part)
     return {name: every[name] for name in wanted}
 
 
@@ -440,7 +464,7 @@ class _Reference:
     duration : ndarray, (n_contexts,)
         Its mean execution time [s].
     scale : ndarray, (n_counters,)
-        Largest measured count of each counter; 1 where nothing was counted.
+        Largest measured count of each counter that is not absurd; 1 where nothing was counted.
     rows : list of list of int
         Sampling intervals at which each context's clouds are compared.
     clouds : list of list of ndarray, (n_runs, n_counters)
@@ -455,7 +479,10 @@ class _Reference:
 
     @classmethod
     def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:
-        largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+        known = count_array(train)
+        for one in find_wrong_counts(known):  # one of them would be the scale of all others
+            known[one.context, one.run, one.interval, one.counter] = np.nan
+        largest = np.nanmax(known, axis=(0, 1, 2))
         scale = np.where(largest > 0, largest, 1.0)
         duration, interval = mean_duration(truth), sampling_interval(truth)
         rows = [[int(share * end / interval) for share in CLOUD_TIMES] for end in duration]

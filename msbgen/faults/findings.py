@@ -230,6 +230,9 @@ class Findings:
         )
 
 
+NOTHING = Findings()
+
+
 def mend_counts(counts: Floats, faults: Sequence[Fault]) -> None:
     """Put the mean of the neighbours in time in the place of absurd counts, in place."""
     places = []

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.data.gaps import CARRIED
 from msbgen.data.schema import (
+    clock_name,
     complete_array,
     context_table,
     count_array,
@@ -24,6 +25,7 @@ from msbgen.data.schema import (
     describe_context,
     duration_array,
     missing_array,
+    replicate_dim,
     sampling_interval,
     started_array,
 )
@@ -42,6 +44,9 @@ from msbgen.trend.caps import Rate, at_rates, cap_rates
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+# The most measured contexts of a fit: the trend takes their number to the third power, minutes at
+# 1,000.
+MOST_KNOWN = 1_000
 # Bins of progress in which runs are looked at, and segments of a stretch.
 _BINS, _SEGMENTS = 100, 25
 # Fewer contexts than this for a resource and one more tell nothing on one another.
@@ -50,6 +55,48 @@ _CONTEXTS = 3
 _UNSEEN = 0.5
 # Who spends this share of the time at a cap is as slow as it makes him.
 _AT_CAP = 0.5
+
+
+def known_faults(dataset: xr.Dataset) -> Findings:
+    """What :func:`msbgen.generate.model.fit_profiles` names of valid profiles, and fits without.
+
+    Nothing of generated ones, nor of more contexts than it takes.
+    """
+    if "kind" in dataset.attrs or dataset.sizes["context"] > MOST_KNOWN:
+        return Findings()
+    clock = clock_name(dataset)
+    at = 0 if clock == "time" else 1 + counter_names(dataset).index(clock)
+    return dataset_faults(dataset, at)
+
+
+def doubt_contexts(dataset: xr.Dataset) -> list[str]:
+    """Say what of valid profiles does not belong, a sentence each; nothing is refused."""
+    return name_faults(dataset, known_faults(dataset))
+
+
+def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
+    """The profiles that others may be judged by: what was found wrong is missing.
+
+    Runs that were slowed down are NaN, and all runs of contexts that are wrong throughout; absurd
+    counts are mended.  The times of a machine that drifted stay as they are.
+    """
+    dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
+    kept = np.ones([dataset.sizes[dim] for dim in dims], dtype=bool)
+    cells = [fault for fault in findings if fault.kind == "count"]
+    for fault in findings:
+        if fault.kind == "stretched":
+            kept[fault.contexts[0], int(fault.where[0])] = False
+        elif fault.kind != "count":
+            kept[list(fault.contexts)] = False
+    out = {"duration": dataset["duration"]}
+    for k, name in enumerate(counter_names(dataset)):
+        values = dataset[name].transpose(*dims, "time")
+        counts = np.array(values, dtype=np.float64, order="C")
+        own = [replace(f, where=(*f.where[:2], 0.0)) for f in cells if int(f.where[2]) == k]
+        mend_counts(counts.reshape(len(kept), -1, counts.shape[-1], 1), own)
+        out[name] = values.copy(data=counts)
+    mask = xr.DataArray(kept, dims=dims)
+    return dataset.assign({name: values.where(mask) for name, values in out.items()})
 
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:

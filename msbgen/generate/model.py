@@ -27,6 +27,7 @@ from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_
 from msbgen.data.schema import (
     check_units,
     checked_contexts,
+    clock_name,
     complete_array,
     context_table,
     count_array,
@@ -48,7 +49,7 @@ from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
-from msbgen.generate.faults import dataset_faults, name_faults
+from msbgen.generate.faults import MOST_KNOWN, dataset_faults, name_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
@@ -69,8 +70,6 @@ DEFAULT = ProgressSettings()
 Settings = ProgressSettings | ElapsedSettings
 # Contexts this many measured ranges away are a mistake of units, not an extrapolation.
 _FAR = 1e3
-# The most measured contexts: the trend takes their number to the third power, minutes at 1,000.
-_MOST_KNOWN = 1_000
 # Share of the machine's memory that one context may take: several are worked on at a time.
 _MEMORY_SHARE = 0.05
 # Intervals that the longest run of a model may have.
@@ -453,6 +452,7 @@ def fit_profiles(
     settings: Settings = DEFAULT,
     *,
     rng: np.random.Generator | int = 0,
+    part: bool = False,
     progress: OnProgress | None = None,
 ) -> ProfileModel:
     """Fit the law of a task's profiles to its measurements.
@@ -465,6 +465,9 @@ def fit_profiles(
         See :data:`PRESETS`.
     rng : numpy.random.Generator or int
         Random start of a solver that wants one, or its seed.
+    part : bool
+        Some contexts of measurements whose faults were named: what is found wrong is mended as
+        ever, and told by the model alone.
     progress : callable
         Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
 
@@ -489,7 +492,7 @@ def fit_profiles(
         )
     validate_profiles(dataset, part=True)
     try:
-        law, findings = _FITS[type(settings)](dataset, settings, rng, progress)
+        law, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:
         raise MeasurementError(f"{_place(dataset)}: {error}") from None
     partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
@@ -505,16 +508,6 @@ def fit_profiles(
     )
 
 
-def doubt_contexts(dataset: xr.Dataset) -> list[str]:
-    """Say what of valid, measured profiles does not belong, a sentence each; nothing is refused.
-
-    What :func:`fit_profiles` would name, and fit without (:mod:`msbgen.generate.faults`).
-    """
-    if "kind" in dataset.attrs or dataset.sizes["context"] > _MOST_KNOWN:
-        return []
-    return name_faults(dataset, dataset_faults(dataset, progress_clock(dataset)))
-
-
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
     """Counts, durations, contexts and interval as the laws take them."""
     table, interval = context_table(dataset), sampling_interval(dataset)
@@ -522,19 +515,23 @@ def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
 
 
 def _fit_progress(
-    dataset: xr.Dataset, settings: ProgressSettings, _: object, progress: OnProgress | None
+    dataset: xr.Dataset,
+    settings: ProgressSettings,
+    _: object,
+    part: bool,
+    progress: OnProgress | None,
 ) -> tuple[ProgressLaw, Findings]:
-    if (n := dataset.sizes["context"]) > _MOST_KNOWN:
+    if (n := dataset.sizes["context"]) > MOST_KNOWN:
         raise MeasurementError(
             f"{n} contexts; fitting takes their number to the third power: keep at most "
-            f"{_MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, {-(-n // _MOST_KNOWN)}))."
+            f"{MOST_KNOWN}, e.g. dataset.isel(context=slice(None, None, {-(-n // MOST_KNOWN)}))."
         )
     clock, complete = progress_clock(dataset, settings), complete_array(dataset)
     for sentence in unended_counters(dataset):
         raise MeasurementError(sentence)
     counts, duration, table, interval = _measured(dataset)
     findings = dataset_faults(dataset, clock)
-    for sentence in name_faults(dataset, findings):
+    for sentence in () if part else name_faults(dataset, findings):
         _log.warning("%s", sentence)
     own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
@@ -550,6 +547,7 @@ def _fit_elapsed(
     dataset: xr.Dataset,
     settings: ElapsedSettings,
     rng: np.random.Generator | int,
+    _: bool,
     progress: OnProgress | None,
 ) -> tuple[ElapsedLaw, Findings]:
     if is_partial(dataset):
@@ -581,10 +579,8 @@ def _place(dataset: xr.Dataset) -> str:
 def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:
     """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
     names = counter_names(dataset)
-    if settings.clock is None and "progress" not in dataset.attrs:
-        return 1 + names.index("instructions") if "instructions" in names else 0
     # what the dataset says is one of its counters, or it would not be valid
-    wanted = dataset.attrs["progress"] if settings.clock is None else settings.clock
+    wanted = clock_name(dataset) if settings.clock is None else settings.clock
     if wanted not in ("time", *names):
         raise ArgumentError(
             f"the progress clock is {wanted!r}; time, {', '.join(names)} is wanted."

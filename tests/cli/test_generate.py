@@ -168,7 +168,7 @@ def test_a_broken_file_is_refused(measured, tmp_path, refused, case):
 
 
 def test_too_many_measured_contexts_are_refused(folder, monkeypatch, refused):
-    monkeypatch.setattr("msbgen.generate.model._MOST_KNOWN", 3)
+    monkeypatch.setattr("msbgen.generate.model.MOST_KNOWN", 3)
     done = refused(3, "measured.nc: 6 contexts; fitting takes", *GENERATE, "all")
     assert "slice(None, None, 2)" in done.stderr
 

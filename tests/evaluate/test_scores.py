@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import partials
+from conftest import synthetic_task
+from faulty import EVERY_FAULT, spoilt
 from msbgen.data.schema import context_table, counter_names, make_profiles
 from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.baselines import mean_profiles, nearest_context
@@ -293,7 +295,29 @@ def test_contexts_of_which_every_run_was_cut_judge_nobody(measured, caplog):
     assert scores.sizes["context"] == measured.sizes["context"] - 1
     np.testing.assert_array_equal(context_table(scores), context_table(measured)[1:])
     assert np.isfinite(scores["score"].sel(metric="duration_error")).all()
-    assert "1 contexts are learned from but not left out" in caplog.text
+    assert "1 context is learned from but not left out" in caplog.text
     none = partials.cut(measured.copy(deep=True), list(np.ndindex(measured.sizes["context"], runs)))
     with pytest.raises(ProfileError, match="every context lacks a counter"):
         leave_contexts_out(none, 3, ["nearest_context"])
+
+
+def test_what_was_measured_wrongly_judges_nobody(caplog):
+    grid = np.array([(w, f) for w in (2.0, 3.0, 4.0, 6.0, 8.0) for f in (1.0, 1.25, 1.5, 2.0)])
+    clean = synthetic_task(grid)
+    scores = leave_contexts_out(spoilt(clean, **EVERY_FAULT), 7, ["kernel_mean"])
+    kept = np.delete(np.arange(20), [2, 9, 16])  # one bad run, or count, takes no context along
+    np.testing.assert_array_equal(context_table(scores), grid[kept])
+    said = [record.message for record in caplog.records]
+    assert sum("took 2." in own for own in said) == 2  # the slow context and the stretched run
+    assert any("3 contexts are learned from but not left out, first context 2 " in s for s in said)
+
+
+def test_an_absurd_count_is_not_what_others_are_scaled_by(truth):
+    grid = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+    clean = synthetic_task(grid)
+    methods = {"mean": lambda train, contexts: mean_profiles(truth.isel(run=[0]))}
+    ours, wanted = (
+        score_methods(train, truth, methods)["score"].sel(metric="ndtw_scaled").values
+        for train in (spoilt(clean, absurd=[(3, 0, 2, 2)]), clean)
+    )
+    np.testing.assert_allclose(ours, wanted, rtol=0.05)

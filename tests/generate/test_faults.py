@@ -18,8 +18,13 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.faults.findings import Findings
-from msbgen.generate.faults import find_faults, name_faults
-from msbgen.generate.model import doubt_contexts
+from msbgen.generate.faults import (
+    doubt_contexts,
+    find_faults,
+    known_faults,
+    name_faults,
+    without_faults,
+)
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
@@ -185,6 +190,17 @@ def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
     (sentence,) = doubt_contexts(broken)
     assert "'cache_misses' is" in sentence
     assert "context 3 (" in sentence
+
+
+def test_what_judges_others_is_without_faults(faulty):
+    sound = without_faults(faulty, known_faults(faulty))
+    missing = np.isnan(duration_array(sound))
+    assert missing[[2, 9, 16]].all()
+    assert [tuple(at) for at in np.argwhere(missing) if at[0] not in (2, 9, 16)] == [(5, 1)]
+    mended, beside = count_array(sound)[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
+    assert mended.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
+    assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
+    assert msbgen.data.check.inspect_profiles(sound.isel(context=[5, 12]), part=True).errors == []
 
 
 def test_a_model_file_of_damaged_findings_is_refused(clean):
