@@ -193,8 +193,11 @@ def _joined(
 ) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
     model = next(part[name] for part in parts[::-1] if name in part)
     dims = tuple(d for d in ("context", "run", "time") if d in model.dims)
-    # runs of a part that says nothing went on to their end
-    whole = np.full([shape[d] for d in dims], 1 if name == COMPLETE else np.nan, dtype=model.dtype)
+    # runs of a part that says nothing went on to their end; integers have no NaN
+    empty, dtype = (1, model.dtype) if name == COMPLETE else (np.nan, model.dtype)
+    if np.isnan(empty) and dtype.kind in "iub":
+        dtype = np.dtype(np.float64)
+    whole = np.full([shape[d] for d in dims], empty, dtype=dtype)
     for part, there, places in zip(parts, own, slots):
         if name in part and places:
             values = part[name].transpose(*dims).values[there]

@@ -26,6 +26,7 @@ from msbgen.data.schema import (
     REPLICATES,
     RESERVED,
     SCHEMA,
+    STARTED,
     context_table,
     counter_names,
     describe_context,
@@ -428,9 +429,23 @@ def _layout_warnings(ds: xr.Dataset) -> Iterator[str]:
             yield f"variable '{name}' has no role: it is not used; role='counter' would be."
 
 
+def _start_warnings(ds: xr.Dataset) -> Iterator[str]:
+    """Starts of runs that are none: without them a fit goes on, and sees no drift."""
+    if STARTED not in ds:
+        return
+    wanted = ["context", str(replicate_dim(ds) or "run")]
+    if {str(d) for d in ds[STARTED].dims} != set(wanted) or not _is_numeric(ds[STARTED]):
+        yield (
+            f"variable '{STARTED}' holds {ds[STARTED].dtype} along "
+            f"{list(map(str, ds[STARTED].dims))}; seconds, real numbers along {wanted}, are "
+            f"wanted: no drift of the machine is looked for."
+        )
+
+
 def _measurement_warnings(ds: xr.Dataset) -> Iterator[str]:
     if np.fmax.reduce(duration_array(ds), axis=None) < 2 * sampling_interval(ds):
         yield "no run has two whole sampling intervals: sample more often to see phases."
+    yield from _start_warnings(ds)
     yield from cut_warnings(ds)
     yield from gap_warnings(ds)
     breaches = Breaches(ds)

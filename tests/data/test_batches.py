@@ -83,6 +83,13 @@ def test_a_variable_of_one_batch_is_missing_in_the_other():
     np.testing.assert_array_equal(whole["a_counted_share"].values, [[np.nan], [0.5]])
 
 
+def test_starts_in_whole_seconds_are_joined():
+    first, second = batch({10: 2}), batch({10: 1, 50: 2}, mark=2)
+    second["started"] = ("context", "run"), np.array([[7, 0], [8, 9]]), {"units": "s"}
+    whole = join_batches(first, second, "f")
+    np.testing.assert_array_equal(whole["started"].values, [[np.nan, np.nan, 7], [8, 9, np.nan]])
+
+
 def test_other_events_are_refused_by_name():
     with pytest.raises(ProfileError, match=r"first\.nc: 'c' is counted there only; the same"):
         join_batches(batch({10: 1}, names=("a", "c")), batch({10: 1}, names=("a",)), "first.nc")

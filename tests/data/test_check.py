@@ -104,6 +104,17 @@ def test_what_looks_like_a_counter_or_a_resource_but_does_not_say_so_is_a_warnin
     assert "coordinate 'slot' has no role" in caplog.text
 
 
+@pytest.mark.parametrize("dims", [("context",), ("context", "run")])
+def test_starts_that_are_none_are_a_warning(measured, caplog, dims):
+    starts = np.zeros([measured.sizes[dim] for dim in dims])
+    when = starts if len(dims) < 2 else starts.astype("datetime64[ns]")
+    validate_profiles(measured.assign(started=(dims, when)))
+    assert f"variable 'started' holds {when.dtype} along {list(dims)}; seconds" in caplog.text
+    caplog.clear()
+    validate_profiles(measured.assign(started=measured["duration"] * 0 + 1))
+    assert caplog.text == ""
+
+
 def test_very_short_runs_are_a_warning(measured, caplog):
     short = measured.isel(time=slice(1)).assign(duration=measured["duration"] * 0 + 0.008)
     short["duration"].attrs = measured["duration"].attrs
