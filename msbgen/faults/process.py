@@ -95,6 +95,14 @@ class Neighbourhoods:
             groups.append(order[:, :size])
         return cls(z, Pairs(z, z), groups)
 
+    def shared(self, variance: Floats) -> Floats:
+        """Variances (n, k) that few runs told, at least what is usual around each context.
+
+        Two runs that happen to be alike tell of no noise where all others around differ.
+        """
+        usual = [_trimmed_mean(variance[group]) for group in self.groups]
+        return np.maximum(variance, np.max(usual, axis=0))
+
 
 def fit_process(around: Neighbourhoods, values: Floats, scale: Floats, skipped: Bools) -> Process:
     """The process that predicts contexts best from one another.
@@ -182,6 +190,13 @@ def raise_noise(
         excess -= np.where(inner, spread, 0.0).sum(axis=1)
         added = np.maximum(added, np.where(kept > 0, excess / np.maximum(kept, 1), 0.0))
     return Process(process.smooth, process.noise + added)
+
+
+def _trimmed_mean(values: Floats) -> Floats:
+    """Mean of the second axis (n, size, k) without its largest."""
+    size = values.shape[1]
+    kept = size - max(1, int(np.ceil(_TRIMMED * size)))
+    return np.sort(values, axis=1)[:, :kept].sum(axis=1) / max(kept, 1)
 
 
 @cache

@@ -140,9 +140,9 @@ class _Hunt:
     ) -> None:
         self._contexts, self._time, self._counts = contexts, time, counts
         self._excess = excess
-        self._variance, self._excused = variance, excused.copy()
         z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
         self._around = Neighbourhoods.of(z)
+        self._variance, self._excused = self._around.shared(variance), excused.copy()
         ranks = [np.unique(column, return_inverse=True)[1] for column in contexts.T]
         self._beside = _direct_neighbours(
             np.column_stack([rank / max(rank.max(), 1) for rank in ranks])

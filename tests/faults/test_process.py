@@ -43,3 +43,16 @@ def test_few_contexts_have_neighbours(contexts):
     for group in around(contexts).groups:
         assert len(group) == len(contexts)
         assert not np.any(group == np.arange(len(contexts))[:, None])
+
+
+def test_variances_are_at_least_what_is_usual_around_and_one_alone_is_not_usual():
+    contexts = machine((5, 5, 5))
+    variance = np.zeros((len(contexts), 2))
+    variance[7] = 1.0
+    assert np.array_equal(around(contexts).shared(variance), variance)
+    corner = contexts[:, 0] == 2
+    variance[corner, 1] = 1e-3 * np.random.default_rng(3).chisquare(1, corner.sum())
+    shared = around(contexts).shared(variance)
+    assert np.all(shared >= variance)
+    assert np.all(shared[corner, 1] > 1e-4)
+    assert np.array_equal(shared[:, 0], variance[:, 0])

@@ -10,10 +10,11 @@ from msbgen.faults.moves import Move
 from msbgen.faults.search import _direct_neighbours, _Hunt, _polished, _replayed, find_suspects
 
 
-def suspects(contexts, time, counts):
+def suspects(contexts, time, counts, variance=None):
     n = len(time)
     none = np.zeros(n, dtype=bool)
-    return find_suspects(contexts, time, counts, np.zeros((n, 3)), none, np.zeros((n, n)))
+    told = np.zeros((n, 3)) if variance is None else variance
+    return find_suspects(contexts, time, counts, told, none, np.zeros((n, n)))
 
 
 def found(contexts, time, counts):
@@ -88,6 +89,22 @@ def test_an_exchange_that_counts_alone_tell_is_found():
     time[[1, 25]], counts[[1, 25]] = time[[25, 1]], counts[[25, 1]]
     (move,) = suspects(contexts, time, counts).moves
     assert move.kind == "exchanged"
+
+
+@pytest.mark.parametrize("seed", [0, 12])
+def test_two_runs_alike_by_chance_do_not_tell_that_there_is_no_noise(seed):
+    levels = np.meshgrid([2.0, 6, 11], np.linspace(70.0, 1400, 5), np.linspace(1.2, 2.2, 5))
+    contexts = np.stack([axis.ravel() for axis in levels], axis=1)
+    rng, n = np.random.default_rng(seed), len(contexts)
+    # at two ways a run has as many misses as one of two places in memory brings
+    odd = np.where(contexts[:, :1] == 2.0, 0.085, 0.0) * rng.integers(0, 2, (n, 2))
+    misses = np.log(1e5) - np.log(contexts[:, :1]) / 20 + odd
+    logs = np.stack([np.full((n, 2), np.log(3e5)), misses], axis=2)
+    logs += 0.0003 * rng.standard_normal(logs.shape)
+    time = np.log(0.7 / contexts[:, 2:]) + 0.008 * rng.standard_normal((n, 2))
+    runs = np.concatenate([time[:, :, None], logs], axis=2)
+    mean, variance = np.exp(runs.mean(axis=1)), runs.var(axis=1, ddof=1) / 2
+    assert suspects(contexts, mean[:, 0], mean[:, 1:], variance).moves == ()
 
 
 def test_two_wrong_moves_give_way_to_the_exchange_behind_them():
