@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.data.energy import energy_counters
 from msbgen.data.gaps import CARRIED
 from msbgen.data.schema import (
     clock_name,
@@ -110,6 +111,7 @@ def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
         complete_array(dataset),
         started_array(dataset),
         _spread_out(dataset),
+        np.isin(counter_names(dataset), energy_counters(dataset)),
     )
 
 
@@ -130,6 +132,7 @@ def find_faults(
     complete: ArrayLike = True,
     started: Floats | None = None,
     missing: Bools | None = None,
+    spent: ArrayLike = False,
 ) -> Findings:
     """Find what was measured wrongly, from the measurements alone.
 
@@ -152,6 +155,9 @@ def find_faults(
         When runs began [s].
     missing : ndarray of bool, (n, runs, times), optional
         Samples that were not seen by themselves: a stretch of these tells nothing.
+    spent : array_like of bool, broadcastable to (k,)
+        Counters that grow because time goes by, as energy does: they explain none of it, and only
+        absurd counts of them are found.
 
     Returns
     -------
@@ -171,6 +177,11 @@ def find_faults(
     if wrong:
         counts = counts.copy()
         mend_counts(counts, wrong)
+    telling = np.broadcast_to(~np.asarray(spent), counts.shape[3:]).copy()
+    if clock:
+        telling[clock - 1] = True
+    if telling.any():
+        counts, clock = counts[..., telling], int(telling[:clock].sum())
     ended = np.where(complete, duration, np.nan)
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))

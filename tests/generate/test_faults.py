@@ -192,6 +192,15 @@ def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
     assert "context 3 (" in sentence
 
 
+def test_energy_that_goes_with_time_explains_no_slow_context(three_runs):
+    slow = spoilt(three_runs, slow=[(9, 2.2)])
+    metered = slow.assign(energy=slow["instructions"] * 0 + 0.05)  # 5 W, whatever runs
+    metered["energy"].attrs = {"role": "counter", "units": "J", "long_name": "energy"}
+    for clock in ("instructions", "time"):
+        metered.attrs["progress"] = slow.attrs["progress"] = clock
+        assert known_faults(metered) == known_faults(slow) != Findings()
+
+
 def test_what_judges_others_is_without_faults(faulty):
     sound = without_faults(faulty, known_faults(faulty))
     missing = np.isnan(duration_array(sound))
