@@ -43,6 +43,7 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
 from msbgen.errors import ArgumentError
 from msbgen.evaluate.scores import doubt_left_out
+from msbgen.generate.faults import without_absurd_counts
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 from msbgen.plan.plan import parse_budget, plan_contexts
@@ -400,7 +401,8 @@ def _warnings(
     yield from map(str, np.atleast_1d(model.attrs.get("faults", [])))
     yield from _lost(measured, model)
     yield from inspect_profiles(measured, source=source).warnings
-    yield from quality.doubt_measurements(measured, source=source)
+    sound = without_absurd_counts(measured, model.findings)
+    yield from quality.doubt_measurements(sound, source=source)
     runs = np.isfinite(duration_array(measured)).sum(axis=1)
     if runs.max() == 1:
         yield "Every context was run once: how runs differ is not known; measure some again."

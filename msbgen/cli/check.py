@@ -60,11 +60,13 @@ def run(options: argparse.Namespace) -> None:
     warnings, notes = list(findings.warnings), []
     if not findings.errors:
         show(schema.describe_profiles(dataset))
-        for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(dataset)):
+        found = faults.known_faults(dataset)
+        sound = faults.without_absurd_counts(dataset, found)  # told below, and of what follows none
+        for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(sound)):
             show(line)
-        warnings += quality.doubt_measurements(dataset, source=options.file.name)
-        found = faults.doubt_contexts(dataset)
-        warnings += [f"{options.file.name}: {sentence}" for sentence in found]
+        warnings += quality.doubt_measurements(sound, source=options.file.name)
+        named = faults.name_faults(dataset, found)
+        warnings += [f"{options.file.name}: {sentence}" for sentence in named]
         notes = quality.note_design(dataset, source=options.file.name)
     for sentence in warnings:
         show(f"warning: {sentence}")

@@ -70,11 +70,6 @@ def known_faults(dataset: xr.Dataset) -> Findings:
     return dataset_faults(dataset, at)
 
 
-def doubt_contexts(dataset: xr.Dataset) -> list[str]:
-    """Say what of valid profiles does not belong, a sentence each; nothing is refused."""
-    return name_faults(dataset, known_faults(dataset))
-
-
 def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     """The profiles that others may be judged by: what was found wrong is missing.
 
@@ -83,21 +78,29 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     """
     dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
     kept = np.ones([dataset.sizes[dim] for dim in dims], dtype=bool)
-    cells = [fault for fault in findings if fault.kind == "count"]
     for fault in findings:
         if fault.kind == "stretched":
             kept[fault.contexts[0], int(fault.where[0])] = False
         elif fault.kind != "count":
             kept[list(fault.contexts)] = False
-    out = {"duration": dataset["duration"]}
+    mask, mended = xr.DataArray(kept, dims=dims), without_absurd_counts(dataset, findings)
+    names = *counter_names(dataset), "duration"
+    return mended.assign({name: mended[name].where(mask) for name in names})
+
+
+def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
+    """The profiles with the mean of their neighbours in the place of counts that are absurd."""
+    dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
+    out = {}
     for k, name in enumerate(counter_names(dataset)):
-        values = dataset[name].transpose(*dims, "time")
-        counts = np.array(values, dtype=np.float64, order="C")
-        own = [replace(f, where=(*f.where[:2], 0.0)) for f in cells if int(f.where[2]) == k]
-        mend_counts(counts.reshape(len(kept), -1, counts.shape[-1], 1), own)
-        out[name] = values.copy(data=counts)
-    mask = xr.DataArray(kept, dims=dims)
-    return dataset.assign({name: values.where(mask) for name, values in out.items()})
+        cells = [f for f in findings if f.kind == "count" and int(f.where[2]) == k]
+        if cells:
+            values = dataset[name].transpose(*dims)
+            counts = np.array(values, dtype=np.float64, order="C")
+            own = [replace(cell, where=(*cell.where[:2], 0.0)) for cell in cells]
+            mend_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), own)
+            out[name] = values.copy(data=counts)
+    return dataset.assign(out)
 
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:

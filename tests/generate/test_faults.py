@@ -19,7 +19,6 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.findings import Findings
 from msbgen.generate.faults import (
-    doubt_contexts,
     find_faults,
     known_faults,
     name_faults,
@@ -41,6 +40,10 @@ def arrays(dataset):
 
 def found(dataset):
     return find_faults(*arrays(dataset), sampling_interval(dataset), 1)
+
+
+def sentences(dataset):
+    return name_faults(dataset, known_faults(dataset))
 
 
 def told(findings, order=None, runs=None):
@@ -161,7 +164,7 @@ def test_a_drift_is_named_and_taken_out(three_runs, runs, by, tmp_path):
     again = type(model).load(tmp_path / "model.nc").law.centre
     assert np.array_equal(again.pace, model.law.centre.pace)
     assert np.array_equal(again.guessed, model.law.centre.guessed)
-    assert not any("grew" in said for said in doubt_contexts(slow.drop_vars("started")))
+    assert not any("grew" in said for said in sentences(slow.drop_vars("started")))
 
 
 def test_a_model_remembers_its_findings(clean, tmp_path):
@@ -187,7 +190,7 @@ def test_an_absurd_count_is_mended(clean):
 def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
     broken = partials.cut(clean.copy(deep=True), [(3, 0), (3, 1)])
     broken["cache_misses"][3, 1, 2] = 2.0**48
-    (sentence,) = doubt_contexts(broken)
+    (sentence,) = sentences(broken)
     assert "'cache_misses' is" in sentence
     assert "context 3 (" in sentence
 
@@ -230,8 +233,8 @@ def test_too_few_contexts_tell_nothing(clean):
     "spoil", [partials.in_groups, lambda ds: partials.cut(ds, [(c, 1) for c in range(20)])]
 )
 def test_a_slow_context_is_named_among_partial_measurements(clean, spoil):
-    assert doubt_contexts(spoil(clean.copy(deep=True))) == []
-    (sentence,) = doubt_contexts(spoil(spoilt(clean, slow=[(9, 2.0)])))
+    assert sentences(spoil(clean.copy(deep=True))) == []
+    (sentence,) = sentences(spoil(spoilt(clean, slow=[(9, 2.0)])))
     assert f"context 9 (cache_ways={clean['cache_ways'].values[9]:g}" in sentence
 
 
