@@ -32,6 +32,18 @@ def undisturbed(source, tmp_path_factory):
     return out
 
 
+@pytest.fixture
+def forked():
+    """Workers that are forked, each a moment later, from a process that has imported everything."""
+    dask = pytest.importorskip("dask")
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        distributed.utils.get_mp_context().set_forkserver_preload(
+            ["distributed", "hypothesis", "msbgen.batch.run", "msbgen.generate.model"]
+        )
+        yield
+
+
+@pytest.mark.usefixtures("forked")
 def test_workers_that_die_are_replaced_and_the_rest_is_done(source, undisturbed, tmp_path):
     """One unit kills its worker each time: two attempts, then a fresh cluster for the others."""
     out = tmp_path / "out"

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +19,7 @@ import pytest
 import msbgen.bounds.model
 import msbgen.cli
 import msbgen.generate.model
+from forks import forked, status_of
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli import graph, kernels
 from msbgen.cli import main as entry
@@ -205,7 +208,8 @@ def wait_until(happened, process, seconds=60):
     while time.monotonic() < end:
         if found := happened():
             return found
-        assert process.poll() is None, process.communicate()
+        ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        assert ended is None, ended
         time.sleep(0.001)
     raise AssertionError(f"nothing happened within {seconds} s")
 
@@ -224,7 +228,28 @@ def begun(*arguments, cwd, python=()):
 
 
 LONG = ["generate", "measured.nc", "-o", "o.nc", "--contexts", "all", "--kind", "sample"]
-LONG += ["--samples", "30000", "--preset", "paper"]
+LONG += ["--samples", "6000", "--preset", "paper"]
+
+
+@contextmanager
+def writing(folder, *more):
+    """The command in a process of its own, and its messages; it writes a context at a time."""
+    with tempfile.TemporaryFile("w+", buffering=1, encoding="utf-8") as messages:
+
+        def work():
+            os.chdir(folder)
+            sys.stderr = messages
+            msbgen.generate.model._BLOCK_BYTES = 1
+            return entry.main([*LONG, *more])
+
+        process = forked(work)
+        try:
+            yield process, messages
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(process, 0)
 
 
 def half_written(folder):
@@ -239,16 +264,12 @@ def half_written(folder):
 )
 def test_a_signal_in_the_middle_of_writing_leaves_nothing(folder, number, code, word):
     before = sorted(folder.iterdir())
-    process = begun(*LONG, cwd=folder)
-    try:
+    with writing(folder) as (process, messages):
         wait_until(lambda: half_written(folder), process)
-        process.send_signal(number)
-        _, messages = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == code, messages
-    assert messages == f"msbgen: {word}; no file was left half written.\n"
+        os.kill(process, number)
+        assert status_of(process) == code
+        messages.seek(0)
+        assert messages.read() == f"msbgen: {word}; no file was left half written.\n"
     assert sorted(folder.iterdir()) == before
 
 
@@ -297,13 +318,10 @@ def test_the_handlers_of_the_caller_come_back(folder, msbgen):
 def test_a_kill_in_the_middle_of_writing_leaves_no_broken_output(folder, before):
     if before:
         (folder / "o.nc").write_bytes(before)
-    process = begun(*LONG, *(["--force"] if before else []), cwd=folder)
-    try:
+    with writing(folder, *(["--force"] if before else [])) as (process, _):
         partial = wait_until(lambda: half_written(folder), process)[0]
-    finally:
-        process.kill()
-        process.communicate()
-    assert process.returncode == -signal.SIGKILL
+        os.kill(process, signal.SIGKILL)
+        assert status_of(process) == -signal.SIGKILL
     with pytest.raises(ProfileError):  # it was in the middle indeed
         read_profiles(partial)
     if before:
