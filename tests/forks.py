@@ -3,11 +3,17 @@
 A fork has everything imported and compiled already, which a new interpreter spends a second on.
 """
 
+import io
 import os
 import signal
 import sys
 import traceback
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+
+from numba import config
+
+ROOT = Path(__file__).parents[1]
 
 
 def forked(work):
@@ -57,3 +63,30 @@ def beside(work):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
+
+
+def anew(code, *, compiled=True, missing=()):
+    """Lines that code prints where this package is loaded anew, its kernels not used before.
+
+    Without compilation they are plain Python; what is missing cannot be imported.
+    """
+
+    def work(say):
+        if not compiled:
+            config.DISABLE_JIT = True
+        ours = (str(ROOT / "msbgen"), str(ROOT / "tests"))
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(ours):
+                del sys.modules[name]
+        sys.modules.update(dict.fromkeys(missing))
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(code, {"__name__": "anew"})
+        for line in printed.getvalue().splitlines():
+            say(line)
+        say("done")
+
+    with beside(work) as (_, lines):
+        printed = list(lines)
+    assert printed[-1:] == ["done"], "it failed: its traceback is above"
+    return printed[:-1]

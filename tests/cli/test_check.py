@@ -19,11 +19,11 @@ def test_check_says_what_a_file_holds(folder, msbgen):
         assert part in done.stdout
 
 
-def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path, started):
+def test_check_lists_every_problem_of_a_bad_file(measured, tmp_path, msbgen):
     measured["duration"].attrs["units"] = "ms"
     measured["frequency"].attrs.pop("units")
     measured.to_netcdf(tmp_path / "bad.nc")
-    done = started("check", "bad.nc")
+    done = msbgen("check", "bad.nc")
     assert done.returncode == 3
     assert "bad.nc: variable 'duration' has units 'ms'" in done.stderr
     assert "bad.nc: resource 'frequency' has no units" in done.stderr

@@ -150,9 +150,9 @@ def test_force_overwrites_and_writes_through_a_link(folder, msbgen):
     assert read_profiles(folder / "truth.nc").sizes["context"] == 12
 
 
-def test_no_convergence_exits_with_4(folder, started):
+def test_no_convergence_exits_with_4(folder, msbgen):
     # so small that rounding stops the marginal error above the tolerance
-    done = started(*GENERATE, "all", "--epsilon", "1e-18")
+    done = msbgen(*GENERATE, "all", "--epsilon", "1e-18")
     assert done.returncode == 4, done.stderr
     assert "not converged" in done.stderr
     assert "epsilon 1e-18); raise --epsilon." in done.stderr

@@ -1,8 +1,5 @@
 import functools
 import json
-import subprocess
-import sys
-import textwrap
 import tracemalloc
 from dataclasses import replace
 
@@ -12,6 +9,7 @@ import xarray as xr
 
 import oracles
 from conftest import MEASURED, synthetic_task
+from forks import anew
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
@@ -453,48 +451,45 @@ def test_every_row_until_the_end_is_filled_wherever_snapshots_lie(measured, kind
             np.testing.assert_allclose(counts, count_array(generated)[one, 0, :rows], rtol=1e-5)
 
 
+SOME_AND_ALL = """
+from msbgen import fit_profiles, read_profiles
+from msbgen.bridge import _kernels
+model = fit_profiles(read_profiles({path!r}))
+model.generate([[3.0, 1.1]], kind="mean")
+model.law.durations(model.law.contexts)
+print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
+model.generate([[3.0, 1.1]], kind="sample")
+print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
+"""
+
+
 def test_means_and_durations_compile_no_kernel_of_the_bridge(measured, tmp_path):
-    script = """
-        import sys
-        from msbgen import fit_profiles, read_profiles
-        from msbgen.bridge import _kernels
-        model = fit_profiles(read_profiles(sys.argv[1]))
-        model.generate([[3.0, 1.1]], kind="mean")
-        model.law.durations(model.law.contexts)
-        print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
-        model.generate([[3.0, 1.1]], kind="sample")
-        print(*(n for n, f in vars(_kernels).items() if getattr(f, "signatures", [])))
-        """
     write_profiles(measured, tmp_path / "measured.nc")
-    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "measured.nc")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    means, paths = done.stdout.split("\n")[:2]
+    means, paths = anew(SOME_AND_ALL.format(path=str(tmp_path / "measured.nc")))
     assert means == ""
     assert "draw_paths" in paths
 
 
+EVERY_WAY = """
+from msbgen import PRESETS, ProfileModel, fit_profiles, read_profiles
+from msbgen.bridge import _kernels
+measured = read_profiles({path!r})
+for name, settings in PRESETS.items():
+    model = fit_profiles(measured, settings)
+    model.save({path!r} + name)
+    for model in (model, ProfileModel.load({path!r} + name)):
+        for kind in ("mean", "max_likelihood", "sample"):
+            model.generate([[3.0, 1.1]], kind=kind, times=0.004)
+used = {{n: len(getattr(f, "signatures", [])) for n, f in vars(_kernels).items()}}
+print(sum(used.values()), *(n for n in used if used[n] > 1))
+"""
+
+
 def test_no_kernel_is_compiled_twice(measured, tmp_path):
     """A second layout of an argument is a second compilation, of seconds on a first use."""
-    script = textwrap.dedent(
-        """
-        import sys
-        from msbgen import PRESETS, ProfileModel, fit_profiles, read_profiles
-        from msbgen.bridge import _kernels
-        measured = read_profiles(sys.argv[1])
-        for name, settings in PRESETS.items():
-            model = fit_profiles(measured, settings)
-            model.save(f"{sys.argv[1]}-{name}")
-            for model in (model, ProfileModel.load(f"{sys.argv[1]}-{name}")):
-                for kind in ("mean", "max_likelihood", "sample"):
-                    model.generate([[3.0, 1.1]], kind=kind, times=0.004)
-        used = {n: len(getattr(f, "signatures", [])) for n, f in vars(_kernels).items()}
-        print(sum(used.values()), *(n for n in used if used[n] > 1))
-        """
-    )
     write_profiles(measured, tmp_path / "measured.nc")
-    command = [sys.executable, "-c", script, str(tmp_path / "measured.nc")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    total, *twice = done.stdout.split()
+    (said,) = anew(EVERY_WAY.format(path=str(tmp_path / "measured.nc")))
+    total, *twice = said.split()
     assert int(total) > 10
     assert twice == []
 

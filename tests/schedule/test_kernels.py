@@ -1,14 +1,12 @@
 """Kernels beside plain Python: lanes, change points, and what runs without compilation."""
 
 import itertools
-import os
-import subprocess
-import sys
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forks import anew
 from msbgen.schedule import _kernels
 
 
@@ -66,16 +64,6 @@ for method in ("dna", "optimum"):
 """
 
 
-def test_decisions_are_the_same_without_compilation():
-    def run(**environment):
-        paths = os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), *sys.path])
-        done = subprocess.run(
-            [sys.executable, "-c", UNCOMPILED],
-            env={**os.environ, "PYTHONPATH": paths, **environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
-
-    assert run() == run(NUMBA_DISABLE_JIT="1")
+def test_decisions_are_the_same_without_compilation(capsys):
+    exec(UNCOMPILED, {})
+    assert capsys.readouterr().out.splitlines() == anew(UNCOMPILED, compiled=False)

@@ -1,8 +1,5 @@
 """Kernels beside plain Python: the next job of a tree, and what runs without compilation."""
 
-import os
-import subprocess
-import sys
 from itertools import product
 
 import numpy as np
@@ -11,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import queues
+from forks import anew
 from msbgen.schedule import queue
 from msbgen.schedule.queue import _kernels
 
@@ -56,20 +54,9 @@ for placement in queue.PLACEMENTS:
 """
 
 
-def test_starts_are_the_same_without_compilation():
-    def run(**environment):
-        paths = os.pathsep.join([os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
-                                 *sys.path])  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", UNCOMPILED],
-            env={**os.environ, "PYTHONPATH": paths, **environment},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout
-
-    assert run() == run(NUMBA_DISABLE_JIT="1")
+def test_starts_are_the_same_without_compilation(capsys):
+    exec(UNCOMPILED, {})
+    assert capsys.readouterr().out.splitlines() == anew(UNCOMPILED, compiled=False)
 
 
 @pytest.mark.skipif(not hasattr(_kernels.play_queues, "signatures"), reason="nothing is compiled")
