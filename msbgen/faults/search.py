@@ -142,7 +142,9 @@ class _Hunt:
         self._excess = excess
         z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
         self._around = Neighbourhoods.of(z)
-        self._variance, self._excused = self._around.shared(variance), excused.copy()
+        self._variance, self._excused = variance.copy(), excused.copy()
+        # time has much the same noise everywhere, which is fitted
+        self._variance[:, 1:] = self._around.shared(variance[:, 1:])
         ranks = [np.unique(column, return_inverse=True)[1] for column in contexts.T]
         self._beside = _direct_neighbours(
             np.column_stack([rank / max(rank.max(), 1) for rank in ranks])
