@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -226,6 +227,12 @@ def sampling_interval(dataset: xr.Dataset) -> float:
     """Sampling interval [s]."""
     time = np.asarray(dataset["time"].values, dtype=float)
     return float(dataset.attrs.get("interval", time[0]))
+
+
+def file_of(dataset: xr.Dataset) -> str:
+    """What sentences call a dataset: its file, if it was read from one, or its task."""
+    source = dataset.encoding.get("source")
+    return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def describe_context(dataset: xr.Dataset, index: int) -> str:

@@ -36,7 +36,7 @@ from msbgen.evaluate.metrics import (
 )
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.findings import NOTHING, Findings
-from msbgen.generate.faults import known_faults, name_faults, without_faults
+from msbgen.generate.faults import known_faults, warn_of_faults, without_faults
 from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
 from msbgen.machine import OnProgress
 
@@ -197,8 +197,7 @@ def leave_contexts_out(
     """
     chosen = _chosen(methods, part=True)
     findings = known_faults(dataset)
-    for sentence in name_faults(dataset, findings):
-        _log.warning("%s", sentence)
+    warn_of_faults(dataset, findings)
     rows, truth = judges(dataset, findings)
     every = np.arange(dataset.sizes["context"])
     n = len(rows)

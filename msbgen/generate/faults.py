@@ -7,6 +7,7 @@ stretches of runs that were slowed down, and the contexts once more without thes
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
@@ -25,6 +26,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    file_of,
     missing_array,
     replicate_dim,
     sampling_interval,
@@ -44,6 +46,8 @@ from msbgen.trend.caps import Rate, at_rates, cap_rates
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+
+_log = logging.getLogger("msbgen")
 
 # The most measured contexts of a fit: the trend takes their number to the third power, minutes at
 # 1,000.
@@ -461,6 +465,12 @@ def _variance(quantities: Floats, held: Bools, means: Floats) -> Floats:
     floor = 0.01 * means.mean(axis=0)
     own = square / np.maximum(few - 1, 1) / few / np.maximum(means + floor, 1e-300) ** 2
     return np.where(few > 1, own, 0.0)
+
+
+def warn_of_faults(dataset: xr.Dataset, findings: Findings) -> None:
+    """Tell the logger, with the file that they are in."""
+    for sentence in name_faults(dataset, findings):
+        _log.warning("%s: %s", file_of(dataset), sentence)
 
 
 def name_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:

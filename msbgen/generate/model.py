@@ -35,6 +35,7 @@ from msbgen.data.schema import (
     counter_names,
     describe_context,
     duration_array,
+    file_of,
     inherited_attrs,
     join_profiles,
     lost_array,
@@ -49,7 +50,7 @@ from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
-from msbgen.generate.faults import MOST_KNOWN, dataset_faults, name_faults
+from msbgen.generate.faults import MOST_KNOWN, dataset_faults, name_faults, warn_of_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
@@ -494,7 +495,7 @@ def fit_profiles(
     try:
         law, findings = _FITS[type(settings)](dataset, settings, rng, part, progress)
     except MeasurementError as error:
-        raise MeasurementError(f"{_place(dataset)}: {error}") from None
+        raise MeasurementError(f"{file_of(dataset)}: {error}") from None
     partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
     attrs = {**inherited_attrs(dataset), **partial}
     if findings:
@@ -531,8 +532,8 @@ def _fit_progress(
         raise MeasurementError(sentence)
     counts, duration, table, interval = _measured(dataset)
     findings = dataset_faults(dataset, clock)
-    for sentence in () if part else name_faults(dataset, findings):
-        _log.warning("%s", sentence)
+    if not part:
+        warn_of_faults(dataset, findings)
     own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
         own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
@@ -568,12 +569,6 @@ _FITS: dict[type, Callable[..., tuple[Law, Findings]]] = {
 def _digest(ds: xr.Dataset) -> str:
     arrays = {str(name): variable.values for name, variable in ds.data_vars.items()}
     return digest(arrays, str(ds.attrs["labels"]), str(ds.attrs["interval"]))
-
-
-def _place(dataset: xr.Dataset) -> str:
-    """Where a dataset comes from: its file, if it was read from one."""
-    source = dataset.encoding.get("source")
-    return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
 
 
 def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:

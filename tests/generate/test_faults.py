@@ -130,7 +130,7 @@ def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog
     slow = spoilt(clean, slow=[(9, 2.2)])
     with caplog.at_level(logging.WARNING, "msbgen"):
         model = msbgen.fit_profiles(slow)
-    assert "context 9" in caplog.text
+    assert "synthetic: context 9" in caplog.text
     assert "measure it again" in caplog.text
     assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
     asked = [[5.0, 1.4], [3.5, 1.3]]
