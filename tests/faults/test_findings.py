@@ -82,3 +82,10 @@ def test_plain_and_back():
     again = Findings.from_plain(json.loads(json.dumps(ALL.to_plain())))
     assert again == ALL
     assert again.again == [(0.0, 1.0), (6.0, 7.0), (2.0, 3.0)]
+
+
+def test_an_absurd_count_without_neighbours_is_none():
+    counts = np.full((1, 1, 1, 1), 2.0**48)
+    alone = Fault("count", (0,), (0.0, 0.0, 0.0), 1e6, 1.0, 14.0)
+    mended = Findings((alone,)).mend(counts, np.ones((1, 1)), np.ones((1, 1)))
+    assert mended.counts.tolist() == [[[[0.0]]]]

@@ -1,5 +1,6 @@
 """The closed forms of the moves against densities worked out the long way."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from msbgen.faults.moves import _BAD, _LITTLE, _ODDS, _REAL, FAULT, Board, Move, freed_at
+from msbgen.faults.moves import _BAD, _CROWDED, _LITTLE, _ODDS, _REAL, FAULT, Board, Move, freed_at
 from msbgen.faults.process import Process
 
 
@@ -111,3 +112,13 @@ def test_the_density_of_time_is_that_of_a_normal_law(board):
     constant = 0.5 * board.n * np.log(2 * np.pi)
     wanted = density(board.processes[0], board.start().values[0])
     assert board.log_density_of_time() - constant == pytest.approx(wanted)
+
+
+def test_a_neighbour_of_what_moved_is_suspected_less(board):
+    beside = np.zeros((board.n, board.n), dtype=bool)
+    beside[0, 1] = beside[1, 0] = True
+    near = replace(board, beside=beside)
+    state = board.after(board.start(), Move("slow", (0,)), 1.0)
+    for lone, crowded in zip(board.gains(state)[:2], near.gains(state)[:2]):
+        assert lone[2:] == pytest.approx(crowded[2:])
+        assert lone[1] - crowded[1] == pytest.approx(_CROWDED)

@@ -57,3 +57,11 @@ def test_a_missing_run_is_passed_over_and_a_cap_excuses():
     assert [s.context for s in find_stretches(contexts, state, capped, none)] == [9]
     capped[9, 0, 2:10] = 1.0
     assert find_stretches(contexts, state, capped, none) == []
+
+
+def test_a_stretch_that_makes_next_to_nothing_of_the_run_is_let_pass():
+    contexts = machine((2, 3, 2))
+    state = amounts(contexts, 6)
+    least = int(state[..., 0].mean(axis=(0, 1)).argmin())
+    state[5, 5, least, 0] *= 2.0  # the shortest of 25 segments
+    assert find_stretches(contexts, state, np.zeros(state.shape[:3]), np.zeros((12, 25))) == []
