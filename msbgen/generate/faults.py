@@ -35,7 +35,7 @@ from msbgen.data.schema import (
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
 from msbgen.faults.explained import Explained
-from msbgen.faults.findings import Fault, Findings, mend_counts
+from msbgen.faults.findings import NOTHING, Fault, Findings, mend_counts
 from msbgen.faults.moves import Kind, Move
 from msbgen.faults.roofline import Roofline
 from msbgen.faults.runs import Stretch, find_stretches, narrow_slowness
@@ -68,7 +68,7 @@ def known_faults(dataset: xr.Dataset) -> Findings:
     Nothing of generated ones, nor of more contexts than it takes.
     """
     if "kind" in dataset.attrs or dataset.sizes["context"] > MOST_KNOWN:
-        return Findings()
+        return NOTHING
     clock = clock_name(dataset)
     at = 0 if clock == "time" else 1 + counter_names(dataset).index(clock)
     return dataset_faults(dataset, at)
@@ -80,14 +80,15 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     Runs that were slowed down are NaN, and all runs of contexts that are wrong throughout; absurd
     counts are mended.  The times of a machine that drifted stay as they are.
     """
-    dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
-    kept = np.ones([dataset.sizes[dim] for dim in dims], dtype=bool)
+    kept = np.ones(duration_array(dataset).shape, dtype=bool)
     for fault in findings:
         if fault.kind == "stretched":
             kept[fault.contexts[0], int(fault.where[0])] = False
         elif fault.kind != "count":
             kept[list(fault.contexts)] = False
-    mask, mended = xr.DataArray(kept, dims=dims), without_absurd_counts(dataset, findings)
+    dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
+    mask = xr.DataArray(kept.reshape([dataset.sizes[dim] for dim in dims]), dims=dims)
+    mended = without_absurd_counts(dataset, findings)
     names = *counter_names(dataset), "duration"
     return mended.assign({name: mended[name].where(mask) for name in names})
 

@@ -212,6 +212,13 @@ def test_what_judges_others_is_without_faults(faulty):
     mended, beside = count_array(sound)[12, 0, 2:5, 1], count_array(faulty)[12, 0, [2, 4], 1]
     assert mended.tolist() == pytest.approx([beside[0], beside.mean(), beside[1]])
     assert count_array(faulty)[12, 0, 3, 1] == 2.0**48
+    single = spoilt(faulty.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
+    alone = single.isel(run=0)  # one profile each
+    missing = [
+        np.isnan(duration_array(without_faults(o, known_faults(o)))) for o in (single, alone)
+    ]
+    assert missing[0][5, 0]
+    assert np.array_equal(*missing)
     assert msbgen.data.check.inspect_profiles(sound.isel(context=[5, 12]), part=True).errors == []
 
 
