@@ -144,7 +144,9 @@ def _add_squares(x, yt, i, dimension, row):
 def _cost_row(x, yt, cost, i, row):
     """Row i of the cost matrix."""
     if cost.size:
-        row[:] = cost[i]
+        from_cost = cost[i]
+        for j in range(row.size):  # to assign a row to a row takes a second of compilation
+            row[j] = from_cost[j]
     else:
         row[:] = 0.0
         _add_squares(x, yt, i, yt.shape[0], row)
@@ -348,7 +350,8 @@ def _mix(weight, changes, steps, step, corrected, gram, share):
         gram[i, i] *= 1.0 + _INDEPENDENT
     if not cholesky_solve(gram, share):
         return False
-    corrected[:] = step
+    for j in range(step.size):
+        corrected[j] = step[j]
     for i in range(share.size):
         for j in range(step.size):
             corrected[j] -= share[i] * (changes[i, j] + steps[i, j])
@@ -379,7 +382,6 @@ def sinkhorn(kernel, a, b, v, tol, limit, u, t):
     steps = np.empty((_MEMORY, m))
     changes = np.empty((_MEMORY, m))
     corrected = np.empty(m)
-    gram = np.empty((_MEMORY, _MEMORY))
     share = np.empty(_MEMORY)
     errors = np.full(_LEAST, np.inf)
     passes = 0
@@ -420,7 +422,7 @@ def sinkhorn(kernel, a, b, v, tol, limit, u, t):
         mixed = (
             held > 0
             and passes + 1 < limit
-            and _mix(b, changes, steps, step, corrected, gram[:held, :held], share[:held])
+            and _mix(b, changes, steps, step, corrected, np.empty((held, held)), share[:held])
         )
         for j in range(m):
             v[j] *= np.exp(step[j])

@@ -370,6 +370,7 @@ class ProgressLaw:
         log_weight = log_weight[:, self.residuals.run_context]
         n_active = min(self.settings.neighbours, log_weight.shape[1])
         active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
+        active = np.ascontiguousarray(active)  # kernels are compiled for each layout
         return active, np.take_along_axis(log_weight, active, axis=1)
 
     def _distance_to_mode(self, active: Indices, log_weight: Floats) -> Floats:

@@ -243,7 +243,8 @@ def _optimum(phases, busy, value, lattice, triples, work, place):
     at all units is wanted.  ``work`` (cores, rows, 2 pad) keeps the partial sums.
     """
     last = lattice.shape[1] - 1
-    full_row, full_column = 0, lattice[SPARE, last]
+    # no literals: what they are handed to would be compiled for them, and again for others
+    full_row, full_column = np.int64(0), lattice[SPARE, last]
     for d in range(last):
         full_row += lattice[SPARE, d] * lattice[STRIDE, d]
     if busy == 1:
@@ -492,7 +493,7 @@ def play(tasks, truth, phase_table, allocator, rules, results, log):
     chosen = np.full(cores, -1, dtype=np.int64)
     finish = np.empty(cores)
     left = first_job[n]
-    busy = 0
+    busy = np.int64(0)
     now = 0.0
     ticked = True
     ended = False
@@ -506,7 +507,7 @@ def play(tasks, truth, phase_table, allocator, rules, results, log):
             if released[i] < jobs:
                 next_release = min(next_release, released[i] * period[i])
         # the earliest deadlines run; of equal ones the first task; jobs of a task in sequence
-        n_chosen = 0
+        n_chosen = np.int64(0)
         for i in range(n):
             if released[i] > done[i]:
                 deadline = (done[i] + 1) * period[i]

@@ -84,7 +84,9 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
     ready, waiting, slot_task, slot_cluster, slots, own, clock = scratch
     slot_left, slot_wait, slot_pace, slot_power = slots
     n, n_clusters, ranks = len(amounts), len(own), amounts[:, RANK]
-    first, size, running, done, down = 0, 0, 0, 0, 0
+    # no literals: what they are handed to would be compiled for them, and again for others
+    first, size = np.int64(0), np.int64(0)
+    running, done, down = 0, 0, 0
     now, heat = 0.0, start
     own[:] = 0
     gift, cores = row[0], row[1::2].sum()
@@ -170,7 +172,7 @@ def _play(graph, ranked, board, context, scratch, totals, trace):
                 if len(trace) > 0:
                     trace[v, END] = now
                 for e in range(nodes[v, FIRST], nodes[v + 1, FIRST]):
-                    w = successors[e]
+                    w = np.int64(successors[e])
                     waiting[w] -= 1
                     if waiting[w] == 0:
                         size = (
@@ -261,6 +263,7 @@ def list_schedules(graph, ranked, board, contexts, totals, trace):
             totals[k, TIME] += now
             totals[k, SPREAD] += now**2
         peak = totals[k, PEAK]
-        totals[k] /= n_orders
+        for i in range(totals.shape[1]):  # to divide a row takes a second of compilation
+            totals[k, i] /= n_orders
         totals[k, PEAK] = peak
         totals[k, SPREAD] = np.sqrt(max(totals[k, SPREAD] - totals[k, TIME] ** 2, 0.0))

@@ -23,7 +23,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 
 # More nodes than there are; a leaf that holds no job has infinitely many.
-MOST = 2**62
+MOST = np.int64(2**62)
 
 GIVEN, ROUND_ROBIN, GREEDY, COMPLETION, AWARE = 0, 1, 2, 3, 4
 
@@ -353,7 +353,8 @@ def play_queues(jobs, sets, columns, sizes, how, out):
     n = len(jobs.submission)
     play = _new_play(jobs, sets, columns, sizes, how, out)
     touched = np.zeros(len(sizes), dtype=np.bool_)
-    arrived, head = 0, 0
+    # no literals: what they are handed to would be compiled for them, and again for others
+    arrived, head = np.int64(0), np.int64(0)
     while arrived < n or play.heap.count[0]:
         # invariant: what ends and what is submitted before `now` has been seen
         touched[:] = False
@@ -455,7 +456,7 @@ def _serve(play, machine, now):
     nodes, free, tree = play.jobs.nodes, play.running.free, play.trees[machine]
     leaves = tree.shape[0] // 2
     while True:
-        head = next_job(tree, 0, MOST, MOST, now, np.inf)
+        head = next_job(tree, np.int64(0), MOST, MOST, now, np.inf)
         if head == leaves:
             return
         if nodes[head] > free[machine]:

@@ -175,7 +175,8 @@ def _play(graph, phases, tables, clusters, cooling, context, queue, outputs):
             task[given], cluster[given], number[given] = -1, c, first_core[c] + i
             given += 1
     now, energy, throttled, peak = 0.0, 0.0, 0.0, temperature
-    running, down, ready, done, wave, rows = 0, 0, 0, 0, 0, 0
+    running, down, done, wave, rows = 0, 0, 0, 0, 0
+    ready = np.int64(0)  # no literal: the heap would be compiled for it, and again for others
     stepped = False
     for t in range(n):
         left[t] = waits[t]
