@@ -87,7 +87,8 @@ class LeftOut:
         at = np.concatenate([given, given + width, np.arange(2 * width, self.rows.shape[1])])
         known = np.isfinite(self.rows[:, at])
         said = np.empty_like(self.rows)
-        for pattern in np.unique(known, axis=0):
+        alike = bool((known == known[0]).all())  # as it is for all but incomplete tables
+        for pattern in known[:1] if alike else np.unique(known, axis=0):
             own = np.flatnonzero((known == pattern).all(axis=1))
             use, of = at[pattern], self.family[own]
             families, place = np.unique(of, return_inverse=True)
@@ -97,8 +98,9 @@ class LeftOut:
             said[own] = self.mean[of] + np.einsum("pk,pkd->pd", off, gain[place.reshape(-1)])
         missed = np.abs(said - self.rows)[:, : 2 * width]
         missed[:, np.concatenate([given, given + width])] = 0.0
-        each = [np.nanmean(missed[self.family == f]) for f in range(len(self.mean))]
-        return float(np.mean(each))
+        there = ~np.isnan(missed)
+        total = np.bincount(self.family, np.where(there, missed, 0.0).sum(axis=1))
+        return float(np.mean(total / np.bincount(self.family, there.sum(axis=1))))
 
 
 def learn(rows: Floats, family: Indices, width: int) -> Likely:
