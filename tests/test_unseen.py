@@ -78,7 +78,7 @@ def test_what_is_generated_is_the_same_whatever_the_truth(measured, truth, fitte
     for (dataset, settings), named in fitted:
         assert dataset is measured
         assert any(settings is preset for preset in PRESETS.values())
-        assert not named
+        assert named == {"part": False}
 
 
 def test_methods_are_given_the_train_set_and_a_bare_table_of_contexts(measured, truth):
