@@ -25,6 +25,12 @@ _STEPS, _LARGE = 12, 2.0
 _NORMAL = 1.4826
 
 
+def median(values: Floats) -> float:
+    """The median of a few finite numbers, of which numpy's takes most of a fit's time."""
+    ordered, half = np.sort(values), len(values) // 2
+    return float(ordered[half] if len(values) % 2 else 0.5 * (ordered[half - 1] + ordered[half]))
+
+
 @dataclass(frozen=True, eq=False)
 class Explained:
     """The time that counts explain.
@@ -70,7 +76,7 @@ class Explained:
             scale = weight / time
             share = nnls(terms * scale[:, None], np.maximum(time - other, 0.0) * scale)[0]
             departure = np.log(time / np.maximum(terms @ share + other, 1e-300))
-            usual = _NORMAL * np.median(np.abs(departure[trusted > 0])) + EVEN
+            usual = _NORMAL * median(np.abs(departure[trusted > 0])) + EVEN
             weight = trusted / np.sqrt(1.0 + (departure / (_LARGE * usual)) ** 2)
         return cls(size, least, share.reshape(amounts.shape[1], levels.shape[1]))
 

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.faults.explained import EVEN
+from msbgen.faults.explained import EVEN, median
 from msbgen.trend.covariance import Pairs
 
 Floats = NDArray[np.float64]
@@ -133,10 +133,11 @@ def fit_process(around: Neighbourhoods, values: Floats, scale: Floats, skipped: 
             inverse = np.linalg.inv(covariance)
             variance = 1.0 / np.diag(inverse)
             square = (inverse @ own * variance) ** 2
-            amplitude = float(np.median(square / variance)) / 0.455
+            ratio = square / variance
+            amplitude = median(ratio) / 0.455
             for _ in range(_STEPS):
-                z = square / variance / max(amplitude, 1e-14)
-                amplitude *= float(np.mean((_FREEDOM + 1) * z / (_FREEDOM + z)))
+                z = ratio / max(amplitude, 1e-14)
+                amplitude *= float(((_FREEDOM + 1) * z / (_FREEDOM + z)).sum()) / len(z)
             amplitude = max(amplitude, 1e-14)
             total = amplitude * variance + EVEN**2 * mine
             fit = np.log(total) + (_FREEDOM + 1) * np.log1p(square / total / _FREEDOM)
