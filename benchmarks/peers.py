@@ -48,6 +48,8 @@ Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 BINS, SEGMENTS = DEFAULT.bins, DEFAULT.segments
 # As the generator's: what the runs share places their counts within an interval.
 SHARED_STEPS = 6
+# Trees of which boosting chooses how many.
+ROUNDS = (15, 50, 100, 200)
 # Counts below this share of their mean are treated additively: log(count + share · mean).
 FLOOR = 0.1
 
@@ -267,12 +269,11 @@ def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
     for _, levels in _by_resource(known.contexts):
         left_out.append(np.isin(np.arange(len(z)), levels[len(levels) // 2]))
     some = np.argsort(-worth, kind="stable")[:: max(1, len(worth) // 24)]
-    rounds = (15, 50, 100, 200)
-    errors = {option: 0.0 for option in product((2, 3, 5), (False, True), rounds)}
+    errors = {option: 0.0 for option in product((2, 3, 5), (False, True), ROUNDS)}
     for out in left_out if len(z) > 5 else ():
         for depth, line in product((2, 3, 5), (False, True)):
-            predict = _boost(z[~out], values[~out][:, some], depth, line, rounds[-1])
-            for n in rounds:
+            predict = _boost(z[~out], values[~out][:, some], depth, line, ROUNDS[-1])
+            for n in ROUNDS:
                 missed = predict(z[out], n) - values[out][:, some]
                 errors[depth, line, n] += _error(missed, worth[some])
     best = min(errors, key=errors.__getitem__)

@@ -296,6 +296,7 @@ def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
     pytest.importorskip(NEEDS.get(name, "numpy"))
     monkeypatch.setattr(peers, "BINS", 20)
     monkeypatch.setattr(peers, "SEGMENTS", 10)
+    monkeypatch.setattr(peers, "ROUNDS", (10, 40))
     train = synthetic_task(GRID, n_runs=2)
     made = peers.PEERS[name](train, GRID[[0, 4]])
     wanted = msbgen.mean_profiles(train)["duration"].values[[0, 4]]

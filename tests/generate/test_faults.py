@@ -73,7 +73,7 @@ def test_what_was_not_seen_is_no_stretch(faulty):
     assert "stretched" not in {fault.kind for fault in again}
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(seed=st.integers(0, 10_000), runs=st.integers(1, 4))
 def test_nothing_is_wrong_with_clean_runs(seed, runs):
     assert not found(synthetic_task(GRID, n_runs=runs, seed=seed))
@@ -86,7 +86,7 @@ def test_every_fault_at_once_is_named(faulty):
     assert told(found(faulty)) == NAMED
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(order=st.permutations(range(20)), runs=st.permutations(range(3)))
 def test_the_order_of_contexts_and_runs_does_not_matter(faulty, order, runs):
     shuffled = faulty.isel(context=list(order), run=list(runs))
@@ -167,10 +167,16 @@ def test_a_drift_is_named_and_taken_out(three_runs, runs, by, tmp_path):
     assert not any("grew" in said for said in sentences(slow.drop_vars("started")))
 
 
-def test_a_model_remembers_its_findings(clean, tmp_path):
-    model = msbgen.calibrate_model(
-        msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)])), spoilt(clean, slow=[(9, 2.2)])
-    )
+@pytest.fixture(scope="module")
+def slow_in_one(clean):
+    """Runs that are slow in one context, and a model of them."""
+    slow = spoilt(clean, slow=[(9, 2.2)])
+    return slow, msbgen.fit_profiles(slow)
+
+
+def test_a_model_remembers_its_findings(slow_in_one, tmp_path):
+    slow, fitted = slow_in_one
+    model = msbgen.calibrate_model(fitted, slow)
     assert model.calibration.held.weight[model.calibration.held.context == 9].sum() == 0
     model.save(tmp_path / "model.nc")
     again = msbgen.CalibratedModel.load(tmp_path / "model.nc")
@@ -222,8 +228,8 @@ def test_what_judges_others_is_without_faults(faulty):
     assert msbgen.data.check.inspect_profiles(sound.isel(context=[5, 12]), part=True).errors == []
 
 
-def test_a_model_file_of_damaged_findings_is_refused(clean):
-    model = msbgen.fit_profiles(spoilt(clean, slow=[(9, 2.2)]))
+def test_a_model_file_of_damaged_findings_is_refused(slow_in_one):
+    _, model = slow_in_one
     for damage in ("", '"kind": "haunted", '):
         dataset = model._as_dataset()
         dataset.attrs["labels"] = dataset.attrs["labels"].replace('"kind": "slow", ', damage)
