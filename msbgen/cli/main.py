@@ -8,6 +8,7 @@ the signals are ours from the beginning.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -110,8 +111,9 @@ def _run(arguments: Sequence[str] | None, given: SimpleNamespace) -> int:
     return DONE
 
 
+@functools.cache
 def command_line() -> argparse.ArgumentParser:
-    """Parser of the whole command line; its help lists the verbs in groups."""
+    """Parser of the whole command line, made once; its help lists the verbs in groups."""
     from importlib import import_module
 
     from msbgen.cli import options
