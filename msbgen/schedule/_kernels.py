@@ -243,8 +243,7 @@ def _optimum(phases, busy, value, lattice, triples, work, place):
     at all units is wanted.  ``work`` (cores, rows, 2 pad) keeps the partial sums.
     """
     last = lattice.shape[1] - 1
-    # no literals: what they are handed to would be compiled for them, and again for others
-    full_row, full_column = np.int64(0), lattice[SPARE, last]
+    full_row, full_column = np.int64(0), lattice[SPARE, last]  # literals are types of their own
     for d in range(last):
         full_row += lattice[SPARE, d] * lattice[STRIDE, d]
     if busy == 1:
