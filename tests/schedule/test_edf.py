@@ -187,7 +187,7 @@ def test_simso_gives_the_same_response_times_for_constant_execution_times():
         tables = {f"p{i}": make_table([[[1.0]]], [1.0], levels, f"p{i}") for i in range(n)}
         tasks = tuple(Task(f"t{i}", f"p{i}", float(t)) for i, t in enumerate(period))
         task_set = TaskSet(cores, {"ways": float(cores)}, tasks)
-        horizon = 4.0
+        horizon = 2.0
         outcome = play(
             task_set, Allocator(tables, task_set.capacity, cores), truth, horizon=horizon
         )
