@@ -16,13 +16,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import nnls
 
+from msbgen.trend.coordinates import Coordinates, default_names
+
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 # Runs never differ by less than this share.
 EVEN = 0.005
 # Steps of reweighting, and the departure in deviations beyond which a context counts less.
 _STEPS, _LARGE = 12, 2.0
+# Of looking for the law of a rate.
+_ROUNDS = 3
 _NORMAL = 1.4826
+# A counter goes with time where its rate departs from the levels by less than this share of what
+# the counter departs by; of eleven programs no counter of events comes below 0.9.
+_GOES_WITH_TIME = 0.5
 
 
 def median(values: Floats) -> float:
@@ -99,3 +107,37 @@ class Explained:
         """Time [s] of counts (n, ..., k) of contexts (n, m), (n, ...)."""
         rates = self._levels(contexts) @ self.table.T
         return np.maximum(np.einsum("na,n...a->n...", rates, self._amounts(counts)), 1e-300)
+
+
+def goes_with_time(contexts: Floats, counts: Floats, rates: Floats) -> Bools:
+    """Which counters grow because time goes by, as cycles at a clock do, (k,).
+
+    Such a counter explains whatever time a run takes, and hides that it was slowed down: that many
+    a second is a plain law of the levels, and the counter itself is not.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n, m)
+    counts : ndarray, (n, k)
+    rates : ndarray, (n, k)
+        Counts a second.
+    """
+    z = Coordinates.of(default_names(contexts), contexts).scaled(contexts)
+    law = np.column_stack([np.ones(len(z)), z])
+
+    def departure(values: Floats) -> float:
+        """Usual departure from the law of the levels; those far from it do not settle the law."""
+        left, usual = np.zeros(len(values)), np.inf
+        for _ in range(_ROUNDS):
+            near = np.abs(left) <= 3.0 * usual + 1e-12
+            left = values - law @ np.linalg.lstsq(law[near], values[near], rcond=None)[0]
+            usual = _NORMAL * median(np.abs(left))
+        return usual
+
+    def goes(count: Floats, rate: Floats) -> bool:
+        if count.min() <= 0.0:
+            return False
+        own = departure(np.log(count))
+        return own > EVEN and departure(np.log(rate)) < _GOES_WITH_TIME * own
+
+    return np.array([goes(*one) for one in zip(counts.T, rates.T)], dtype=bool)

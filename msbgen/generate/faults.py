@@ -34,7 +34,7 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
-from msbgen.faults.explained import Explained
+from msbgen.faults.explained import Explained, goes_with_time
 from msbgen.faults.findings import NOTHING, Fault, Findings, mend_counts
 from msbgen.faults.moves import Kind, Move
 from msbgen.faults.roofline import Roofline
@@ -185,12 +185,12 @@ def find_faults(
     if wrong:
         counts = counts.copy()
         mend_counts(counts, wrong)
-    telling = np.broadcast_to(~np.asarray(spent), counts.shape[3:]).copy()
+    ended = np.where(complete, duration, np.nan)
+    telling = ~(np.asarray(spent) | _goes_with_time(counts, ended, contexts))
     if clock:
         telling[clock - 1] = True
     if telling.any():
         counts, clock = counts[..., telling], int(telling[:clock].sum())
-    ended = np.where(complete, duration, np.nan)
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
     drift = drift_basis(np.full(duration.shape, np.nan) if started is None else started)
@@ -209,6 +209,20 @@ def find_faults(
     levels = [tuple(row) for row in contexts.tolist()]
     every = (*wrong, *found)
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in every))
+
+
+def _goes_with_time(counts: Floats, ended: Floats, contexts: Floats) -> Bools:
+    """Counters (k,) that grow because time goes by, as far as enough contexts tell."""
+    held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]  # (n, runs, k)
+    rows = np.asarray(held.any(axis=1)).all(axis=1)
+    if rows.sum() < _CONTEXTS * (contexts.shape[1] + 1):
+        return np.zeros(counts.shape[3], dtype=bool)
+    runs, held = np.nansum(counts[rows], axis=2), held[rows]
+    time = np.nan_to_num(ended[rows])[..., None]
+    totals = np.where(held, runs, 0.0).sum(axis=1)
+    # rates of a group of counters are those of the runs that hold it
+    rates = totals / np.where(held, time, 0.0).sum(axis=1)
+    return goes_with_time(contexts[rows], totals / held.sum(axis=1), rates)
 
 
 def _found(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from faulty import machine, task
-from msbgen.faults.explained import Explained
+from msbgen.faults.explained import Explained, goes_with_time
 
 
 def test_a_law_of_the_form_is_found_exactly():
@@ -38,3 +38,16 @@ def test_a_resource_of_one_level_or_with_zero_has_no_reciprocal():
     model = Explained.fit(contexts, np.full(6, 2.0), np.ones((6, 1)))
     assert np.isnan(model.least).all()
     assert model.of(contexts, np.ones((6, 1))) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("levels", [(3, 3, 3), (5, 5, 5)])
+@pytest.mark.parametrize("slow", [1.0, 3.0])
+def test_cycles_go_with_time_and_events_do_not(levels, slow):
+    contexts = machine(levels)
+    time, events = task(contexts)
+    time[7] *= slow
+    rng = np.random.default_rng(1)
+    cycles = 1e9 * contexts[:, 2] * time * (1 - 0.01 * rng.random(len(time)))
+    counts = np.column_stack([events, cycles, np.full(len(time), 5e8), np.zeros(len(time))])
+    found = goes_with_time(contexts, counts, counts / time[:, None])
+    assert found.tolist() == [False, False, True, False, False]
