@@ -289,6 +289,8 @@ def test_a_replayed_trace_agrees_with_the_shipped_truth():
 
 
 NEEDS = {"progress/gaussian_process": "sklearn", "progress/boosting": "xgboost"}
+# Means weighted by distance do not pass through what they learned from, nor do trees.
+SMOOTH = {"progress/kernel_mean": 0.1, "whole_runs/mean": 0.1, "progress/boosting": 0.025}
 
 
 @pytest.mark.parametrize("name", peers.PEERS)
@@ -300,7 +302,7 @@ def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
     train = synthetic_task(GRID, n_runs=2)
     made = peers.PEERS[name](train, GRID[[0, 4]])
     wanted = msbgen.mean_profiles(train)["duration"].values[[0, 4]]
-    np.testing.assert_allclose(made["duration"].values, wanted, rtol=0.1)
+    np.testing.assert_allclose(made["duration"].values, wanted, rtol=SMOOTH.get(name, 0.005))
 
 
 def test_samples_that_are_the_measured_runs_are_as_near_as_the_floor():
