@@ -20,11 +20,11 @@ import numpy as np
 from allocation_data import prepare, tables, truth, wcets
 from tables import RESULTS, TASKS, markdown, put_into_readme, store
 
-from msbgen.schedule.allocate import Allocator
-from msbgen.schedule.clocks import reference_slack, simulated_slack
-from msbgen.schedule.edf import Outcome, holds, play
-from msbgen.schedule.tasksets import TaskSet, draw_task_set
-from msbgen.schedule.truth import Truth
+from msbgen.realtime.allocate import Allocator
+from msbgen.realtime.clocks import reference_slack, simulated_slack
+from msbgen.realtime.edf import Outcome, holds, play
+from msbgen.realtime.tasksets import TaskSet, draw_task_set
+from msbgen.realtime.truth import Truth
 
 CAPACITY = {"cache_ways": 20.0, "bandwidth": 1400.0}
 CORES = 4

@@ -18,10 +18,10 @@ import msbgen
 from msbgen import platform
 from msbgen.data.schema import context_table
 from msbgen.evaluate.baselines import BASELINES
-from msbgen.schedule.grid import Grid
-from msbgen.schedule.phases import phase_table, read_phases, write_phases
-from msbgen.schedule.tasksets import reference_wcet
-from msbgen.schedule.truth import Truth
+from msbgen.phases.grid import Grid
+from msbgen.phases.phases import phase_table, read_phases, write_phases
+from msbgen.realtime.tasksets import reference_wcet
+from msbgen.realtime.truth import Truth
 
 # Seeds of the replays: what empirical tables are made of, what truly happens, and what is known of
 # programs whose profiles do not ship.
@@ -58,7 +58,7 @@ def measured(task: str) -> xr.Dataset:
         return msbgen.read_profiles(PROFILES / f"{task}.nc")
     known = context_table(msbgen.read_profiles(PROFILES / f"{TASKS[0]}.nc"))
     trace = platform.read_trace(PROFILES / "traces" / f"{task}.nc")
-    return platform.replay(trace, known, RUNS, rng=KNOWN_SEED)
+    return platform.replay_trace(trace, known, RUNS, rng=KNOWN_SEED)
 
 
 def load_truth(path: Path) -> Truth:
@@ -107,7 +107,7 @@ def _prepare_task(work: Path, task: str) -> None:
     if wanted("empirical", "first half", "second half"):
 
         def empirical() -> None:
-            runs = platform.replay(trace, every, RUNS, rng=TABLE_SEED)
+            runs = platform.replay_trace(trace, every, RUNS, rng=TABLE_SEED)
             table("empirical", runs)
             table("first half", runs.isel(run=slice(0, RUNS // 2)))
             table("second half", runs.isel(run=slice(RUNS // 2, None)))
@@ -116,7 +116,7 @@ def _prepare_task(work: Path, task: str) -> None:
     if wanted("truth"):
 
         def true() -> None:
-            runs = platform.replay(trace, every, RUNS, interval=FINE, rng=TRUTH_SEED)
+            runs = platform.replay_trace(trace, every, RUNS, interval=FINE, rng=TRUTH_SEED)
             save_truth(Truth.of({task: runs}), work / f"{task}-truth.npz")
 
         step("truth", true)

@@ -35,7 +35,7 @@ from tables import RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
 from msbgen.batch.tasks import Task, read_tasks
-from msbgen.platform import PlatformConfig, read_trace, replay
+from msbgen.platform import PlatformConfig, read_trace, replay_trace
 
 sys.path.insert(0, str(ROOT / "tests"))
 
@@ -98,7 +98,7 @@ def measured_programs(folder: Path, names: list[str], every: int) -> None:
         path = folder / f"{name}.nc"
         if not path.exists():
             trace = read_trace(msbgen.shipped_file(f"traces/{name}.nc"))
-            msbgen.write_profiles(replay(trace, grid, 10), path)
+            msbgen.write_profiles(replay_trace(trace, grid, 10), path)
 
 
 def programs(options: argparse.Namespace) -> dict:

@@ -27,7 +27,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.generate.clock import sharpen, uniform_knots
-from msbgen.platform import replay
+from msbgen.platform import replay_trace
 
 RATES = (0.1, 0.05, 0.01)
 # Few measurements: these levels of each resource, so many runs, bounds at this rate.
@@ -87,7 +87,7 @@ def known_contexts(task):
         train = msbgen.read_profiles(PROFILES / f"{task}.nc")
         return train, lambda: msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
     trace, train, every = replayed(task)
-    return train, lambda: replay(trace, draw_contexts(task, every), 10, rng=1)
+    return train, lambda: replay_trace(trace, draw_contexts(task, every), 10, rng=1)
 
 
 def of_bound(bound, measured):

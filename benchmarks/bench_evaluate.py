@@ -1,8 +1,8 @@
 """How close generated profiles are to measured ones, task by task, beside every peer.
 
 Each function measures one thing on one task and returns plain numbers for JSON.  Methods see the
-known contexts and the table of the test contexts, nothing else; the truth of a test context is the
-mean of all its runs (:func:`msbgen.mean_profiles`), and the samples are compared with its runs.
+known contexts and the table of the test contexts, nothing else.  The truth of a test context is the
+mean of all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with its runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.evaluate.scores import CLOUD_TIMES, methods
-from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
+from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
@@ -136,7 +136,7 @@ def _views(counts: Floats, duration: Floats, rows: list[int]) -> tuple[Floats, l
 def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Floats]]) -> Floats:
     at = np.concatenate([mine[0], wanted[0]])
     below = [np.searchsorted(d, at, side="right") / len(d) for d in (mine[0], wanted[0])]
-    clouds = [msbgen.energy_distance(a, b) for a, b in zip(mine[1], wanted[1])]
+    clouds = [msbgen.evaluate.energy_distance(a, b) for a, b in zip(mine[1], wanted[1])]
     return np.array([np.abs(below[0] - below[1]).max(), *clouds])
 
 
@@ -206,12 +206,12 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
 
 
 _LOCAL = "msbgen.generate.centre._local_mean"
-_NEVER_ONE_LAW = {"msbgen.generate.placing._is_worth_it": lambda joined, trend: False}
+_NEVER_ONE_LAW = {"msbgen.generate.deconvolution._is_worth_it": lambda joined, trend: False}
 
 
 def _trends(fit: Any) -> dict[str, Any]:
     """Another fit of the trends, of the states and of the totals."""
-    return {f"msbgen.generate.{file}.fit_trend": fit for file in ("placing", "centre")}
+    return {f"msbgen.generate.{file}.fit_trend": fit for file in ("deconvolution", "centre")}
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
@@ -289,11 +289,11 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
     known = {tuple(row) for grid in grids.values() for row in grid}
     asked = context_table(read_task(task)[1])
     asked = asked[[tuple(row) not in known for row in asked]][SOME]
-    truth = replay(trace, asked, 10, rng=1)
+    truth = replay_trace(trace, asked, 10, rng=1)
     methods = {m: EVERYONE[m] for m in ("default/mean", *peers, "bracketing")}
     out = {}
     for n, grid in grids.items():
-        train = replay(trace, grid, 10, rng=0)
+        train = replay_trace(trace, grid, 10, rng=0)
         out[str(n)] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
     return out
 
@@ -320,7 +320,7 @@ def replays(program: str) -> dict:
     methods = {m: EVERYONE[m] for m in (*OURS, "whole_runs/mean", "bracketing")}
     out = {}
     for name, asked in (("all", drawn), ("corner", corner)):
-        truth = replay(trace, asked, 30, rng=1)
+        truth = replay_trace(trace, asked, 30, rng=1)
         out[name] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
     return out
 
@@ -328,7 +328,7 @@ def replays(program: str) -> dict:
 def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
     """Its trace, 125 known contexts of ten runs, and all other contexts of the platform."""
     trace = read_trace(PROFILES / "traces" / f"{program}.nc")
-    train = replay(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
+    train = replay_trace(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
     known = {tuple(row) for row in context_table(train)}
     every = platform_contexts("all")
     return trace, train, every[[tuple(row) not in known for row in every]]
@@ -401,10 +401,10 @@ def compare_designs(program: str) -> dict:
     every = every[[tuple(row) not in known for row in every]]
     rng = np.random.default_rng([5, *program.encode()])
     asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
-    truth, scale = replay(trace, asked, 30, rng=1), None
+    truth, scale = replay_trace(trace, asked, 30, rng=1), None
     out = {}
     for name, (contexts, runs) in found.items():
-        train = replay(trace, contexts, runs, rng=0)
+        train = replay_trace(trace, contexts, runs, rng=0)
         scale = train if scale is None else scale  # that of the first
         errors = _mean_errors(msbgen.fit_profiles(train), scale, truth)
         out[name] = {
@@ -447,10 +447,10 @@ def equal(program: str) -> dict:
     trace, train, every = replayed(program)
     rng = np.random.default_rng([7, *program.encode()])
     asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
-    truth, others = (replay(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
+    truth, others = (replay_trace(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
 
     def mean_of(runs: slice) -> Method:
-        return lambda _train, _contexts: msbgen.mean_profiles(others.isel(run=runs))
+        return lambda _train, _contexts: msbgen.evaluate.mean_profiles(others.isel(run=runs))
 
     def mean_errors(n: int) -> Floats:
         parts = [slice(i, i + n) for i in range(0, min(5 * n, RUNS_OF_TRUTH - n + 1), n)]
@@ -461,7 +461,7 @@ def equal(program: str) -> dict:
     tested = {*map(tuple, asked)}
     allowed = [row for row in platform_contexts("all") if tuple(row) not in tested]
     planned = msbgen.plan_contexts(LEVELS, train.sizes["context"], candidates=allowed)
-    scattered = replay(trace, planned.contexts, 10, rng=0)
+    scattered = replay_trace(trace, planned.contexts, 10, rng=0)
     for name, known, parts in (
         ("default/mean", train, {}),
         ("without one law of all intervals", train, _NEVER_ONE_LAW),

@@ -20,11 +20,11 @@ import xarray as xr
 from graph_data import study
 from tables import ROOT, markdown
 
-from msbgen.data.devices import device_contexts
-from msbgen.data.graphs.writers import write_graph
-from msbgen.predict.graph.boards import Board
-from msbgen.predict.graph.predictor import GraphPredictor
-from msbgen.predict.graph.storage import save_graph_model
+from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.predictor.boards import Board
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.predictor.storage import save_graph_model
+from msbgen.graphs.writers import write_graph
 
 MANY = 324
 
@@ -89,8 +89,8 @@ def network(data, graph, device) -> float:
     """Seconds of one answer of a network of the paper's size, from a graph in a context."""
     import torch
 
-    from msbgen.predict.graph.tensors import Scene
-    from msbgen.predict.graph.training import TrainingSettings, fit_network
+    from msbgen.graphs.predictor.tensors import Scene
+    from msbgen.graphs.predictor.training import TrainingSettings, fit_network
 
     torch.set_num_threads(1)
     kinds = (

@@ -44,7 +44,7 @@ from msbgen.data.schema import (
 )
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.plan.plan import plan_contexts
-from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
+from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 BUDGETS = (30, 60, 120, 240, 600)  # [s]
 # The plan's batches end at these; the first ones say where its curve starts.
@@ -78,13 +78,13 @@ class Bench:
             test = every[np.random.default_rng(99).choice(len(every), 200, replace=False)]
         forbidden = {tuple(row) for row in test.round(6)}
         self.allowed = every[[tuple(row) not in forbidden for row in every.round(6)]]
-        self.truth = msbgen.mean_profiles(replay(self.trace, test[::4], 30, rng=1))
+        self.truth = msbgen.evaluate.mean_profiles(replay_trace(self.trace, test[::4], 30, rng=1))
         self.scale = np.nanmax(count_array(self.truth), axis=(0, 1, 2))
         self.durations: dict[int, np.ndarray] = {}
 
     def measure(self, contexts: np.ndarray, runs: np.ndarray, seed: int) -> xr.Dataset:
         """So many runs of each context."""
-        return replay(self.trace, contexts, runs, rng=seed, threads=1)
+        return replay_trace(self.trace, contexts, runs, rng=seed, threads=1)
 
     def score(self, measured: xr.Dataset) -> tuple[Cell, msbgen.ProfileModel]:
         model = msbgen.fit_profiles(measured)
@@ -111,7 +111,9 @@ class Bench:
     def cost(self, seed: int) -> np.ndarray:
         """Seconds of the first runs of all allowed contexts, (n, max(RUNS))."""
         if seed not in self.durations:
-            out = replay(self.trace, self.allowed, max(RUNS), interval=1.0, rng=seed, threads=1)
+            out = replay_trace(
+                self.trace, self.allowed, max(RUNS), interval=1.0, rng=seed, threads=1
+            )
             self.durations[seed] = duration_array(out)
         return self.durations[seed]
 

@@ -20,7 +20,7 @@ from timing import CORES
 
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
-from msbgen.platform import platform_contexts, read_trace, replay
+from msbgen.platform import platform_contexts, read_trace, replay_trace
 
 COUNTERS = ("instructions", "cache_requests", "cache_misses")
 
@@ -28,7 +28,7 @@ COUNTERS = ("instructions", "cache_requests", "cache_misses")
 def agreement(trace, truth):
     """Relative errors of 30 replayed runs against the truth, in per cent."""
     table = context_table(truth)
-    got = replay(trace, table, 30, 0.01, 0)
+    got = replay_trace(trace, table, 30, 0.01, 0)
     ours, theirs = (p.duration.mean("run").values for p in (got, truth))
     error = 100 * (ours / theirs - 1)
     corner = (table[:, 1] == 70) | (table[:, 0] <= 3)
@@ -76,15 +76,15 @@ def main():
     for task in arguments.tasks:
         trace = read_trace(PROFILES / "traces" / f"{task}.nc")
         start = time.perf_counter()
-        replay(trace, contexts[:1], 1)
+        replay_trace(trace, contexts[:1], 1)
         first = time.perf_counter() - start
         some = contexts[:: len(contexts) // 60]
-        replay(trace, some, 1, threads=1)  # the tables of every way count
+        replay_trace(trace, some, 1, threads=1)  # the tables of every way count
         start = time.perf_counter()
-        profiles = replay(trace, some, 10, threads=1)
+        profiles = replay_trace(trace, some, 10, threads=1)
         each = (time.perf_counter() - start) / profiles.duration.size
         start = time.perf_counter()
-        replay(trace, contexts, 3)
+        replay_trace(trace, contexts, 3)
         grid = time.perf_counter() - start
         results[task] = {
             "first_call_s": first,

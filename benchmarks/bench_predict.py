@@ -20,19 +20,19 @@ from tables import RESULTS, markdown, put_into_readme, store
 from timing import run_python
 
 import msbgen
-from msbgen.data.runtimes import run_table
-from msbgen.predict.runtimes.storage import load_predictor
+from msbgen.runtimes.dataset import run_table
+from msbgen.runtimes.storage import load_predictor
 
 # A fresh process fits and calibrates with nine tenths of the data, and saves.
 FIT = """
 import sys, time
 import numpy as np
 import msbgen
-from msbgen.predict.runtimes.storage import save_predictor
-runs = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+from msbgen.runtimes.storage import save_predictor
+runs = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
-predictor = msbgen.fit_runtimes(runs, split="rows", known=known)
+predictor = msbgen.runtimes.fit_runtimes(runs, split="rows", known=known)
 print(time.perf_counter() - started)
 names = {f"{of}s": list(map(str, runs[of].values)) for of in ("workload", "platform")}
 save_predictor(predictor, sys.argv[1], **names)
@@ -42,9 +42,9 @@ save_predictor(predictor, sys.argv[1], **names)
 # neither of the towers' nor of conjugate gradients, so that few of them are taken.
 LARGE = """
 import numpy as np
-from msbgen.predict.runtimes import kriging
-from msbgen.predict.runtimes.completion import RuntimePredictor
-from msbgen.predict.runtimes.towers import TowerSettings
+from msbgen.runtimes import kriging
+from msbgen.runtimes.predictor import RuntimePredictor
+from msbgen.runtimes.towers import TowerSettings
 kriging._MOST_STEPS = 2
 rng = np.random.default_rng(0)
 n, shape = 1_000_000, (5000, 2000)
@@ -72,7 +72,7 @@ def fit(work: Path) -> list[tuple[str, float, float, str]]:
 
 def queries(work: Path) -> list[tuple[str, float, float, str]]:
     predictor, _, _ = load_predictor(work / "model.nc")
-    table = run_table(msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
+    table = run_table(msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
     many = table[np.random.default_rng(0).integers(len(table), size=2_000_000)]
     one, rows = table[-1:], []
     predictor.predict(many[:1000])
@@ -89,7 +89,7 @@ def queries(work: Path) -> list[tuple[str, float, float, str]]:
 
 
 def command(work: Path) -> list[tuple[str, float, float, str]]:
-    table = run_table(msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
+    table = run_table(msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
     _, workloads, platforms = load_predictor(work / "model.nc")
     lines = ["workload,platform,beside"]
     for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:

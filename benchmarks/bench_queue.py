@@ -12,7 +12,7 @@ import numpy as np
 from queue_data import JOBS, made_up
 from tables import RESULTS, markdown, put_into_readme, store
 
-from msbgen.schedule import queue
+from msbgen.machines import queue
 
 # Nodes of four machines, and the seconds that a simulation may take.
 SIZES = {

@@ -34,9 +34,9 @@ import msbgen
 from conftest import synthetic_task
 from msbgen.batch import heldout
 from msbgen.batch.material import gather_material
-from msbgen.contexts import grid_contexts
+from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import make_profiles
-from msbgen.platform import PlatformConfig, read_trace, replay
+from msbgen.platform import PlatformConfig, read_trace, replay_trace
 from msbgen.report.page import write_report
 
 # Longest time until a page is shown [s].
@@ -52,7 +52,7 @@ def programs() -> Iterator[tuple[str, xr.Dataset, xr.Dataset | None]]:
     truth = np.random.default_rng(0).choice(every, _TRUTH, replace=False)
     truth = truth[~(truth[:, None] == measured).all(axis=2).any(axis=1)]
     for path in sorted(msbgen.shipped_file("traces/gzip.nc").parent.glob("*.nc")):
-        both = replay(read_trace(path), np.concatenate([measured, truth]), _RUNS)
+        both = replay_trace(read_trace(path), np.concatenate([measured, truth]), _RUNS)
         n = len(measured)
         yield path.stem, both.isel(context=slice(n)), both.isel(context=slice(n, None))
 

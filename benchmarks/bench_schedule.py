@@ -17,8 +17,8 @@ from numba import njit
 from tables import PROFILES, RESULTS, TASKS, markdown, put_into_readme, store
 
 from msbgen import platform
-from msbgen.schedule import _kernels
-from msbgen.schedule.phases import phase_table
+from msbgen.phases.phases import phase_table
+from msbgen.realtime import _kernels
 
 DECISIONS = 20_000
 TABLE_TASK = "gzip"
@@ -70,7 +70,7 @@ def from_python(experiment: Experiment, method: str) -> dict[str, float]:
 def table_seconds() -> dict[str, float]:
     """Seconds of one task's table from 4,560 contexts with ten runs each."""
     trace = platform.read_trace(PROFILES / "traces" / f"{TABLE_TASK}.nc")
-    runs = platform.replay(trace, platform.platform_contexts("all"), RUNS, rng=TABLE_SEED)
+    runs = platform.replay_trace(trace, platform.platform_contexts("all"), RUNS, rng=TABLE_SEED)
     seconds = []
     for _ in range(4):
         started = time.perf_counter()

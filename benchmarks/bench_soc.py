@@ -15,10 +15,10 @@ import numpy as np
 from tables import PROFILES, TASKS
 
 import msbgen
-from msbgen.data.devices import device_contexts, shipped_device
-from msbgen.data.graphs.families import FAMILIES, family_graph
-from msbgen.schedule import soc
-from msbgen.schedule.phases import phase_table
+from msbgen.graphs import simulator as soc
+from msbgen.graphs.devices import device_contexts, shipped_device
+from msbgen.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.phases.phases import phase_table
 
 DEVICES = ("tx2", "orin-nx", "rubik-pi")
 RESULTS = Path(__file__).resolve().parent / "results"

@@ -138,7 +138,7 @@ def scores(train: xr.Dataset, truth: xr.Dataset, runs: int) -> dict:
     contestants = {
         "default/mean": known["default/mean"],
         "bracketing": known["bracketing"],
-        "other half": lambda train, contexts: msbgen.mean_profiles(other),
+        "other half": lambda train, contexts: msbgen.evaluate.mean_profiles(other),
     }
     table = msbgen.summarise(msbgen.score_methods(train, half, contestants))
     return {"scores": table, "runs": runs, "contexts": int(truth.sizes["context"])}

@@ -21,16 +21,16 @@ import numpy as np
 from tables import RESULTS, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.data.costs import Costs, costs_of
 from msbgen.data.energy import add_energy, power_over_time, total_energy
-from msbgen.data.kernels import read_kernels
-from msbgen.data.kernels_readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 from msbgen.data.schema import context_table, duration_array
-from msbgen.predict.kernels.configurations import ConfigurationModel
-from msbgen.predict.kernels.energy import EnergyMender
-from msbgen.schedule.choose import Chooser, Limits, Outlook, choose, pareto_front
-from msbgen.schedule.choose.margins import leave_out
-from msbgen.schedule.choose.probes import improvement
+from msbgen.kernels.choice import Chooser, Limits, Outlook, choose, pareto_front
+from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.costs import Costs, costs_of
+from msbgen.kernels.choice.margins import leave_out
+from msbgen.kernels.choice.probes import improvement
+from msbgen.kernels.dataset import read_kernels
+from msbgen.kernels.energy import EnergyMender
+from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 
 # Latencies asked for, above the time at the highest clock, and the nominal share of late programs.
 SLACKS = tuple(np.round(np.arange(0.05, 0.51, 0.05), 2).tolist())

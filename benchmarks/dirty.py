@@ -47,7 +47,7 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.findings import Findings
 from msbgen.generate.faults import dataset_faults
-from msbgen.platform.replay import replay
+from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
@@ -176,7 +176,7 @@ def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr
     trace, interval = read_trace(PROFILES / "traces" / f"{task}.nc"), sampling_interval(measured)
     table, (n, repeats) = context_table(measured), duration_array(measured).shape
     seed = int(rng.integers(2**31))
-    clean = replay(trace, table, repeats, interval, seed)
+    clean = replay_trace(trace, table, repeats, interval, seed)
     began, order = np.zeros((n, repeats)), rng.permutation(n * repeats)
     began.flat[order] = np.arange(n * repeats)
     runs: list[list[Run]] = []
@@ -185,7 +185,7 @@ def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr
         for r, place in enumerate(places):
             # a slower machine does less in an interval, and is the same run in its own time
             factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
-            own = replay(trace, context[None], r + 1, interval / factor, seed)
+            own = replay_trace(trace, context[None], r + 1, interval / factor, seed)
             counts = count_array(own)[0, r]
             counts = counts[np.isfinite(counts).all(axis=1)]
             runs[-1].append(Run(counts, factor * float(duration_array(own)[0, r])))

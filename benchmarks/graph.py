@@ -22,20 +22,20 @@ from graph_data import Study, all_kinds, study
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
-from msbgen.data.devices import Device
-from msbgen.data.graphs.runs import run_contexts
-from msbgen.predict.graph.boards import Board
-from msbgen.predict.graph.evaluation import (
+from msbgen.graphs.devices import Device
+from msbgen.graphs.predictor.boards import Board
+from msbgen.graphs.predictor.evaluation import (
     compare_over_graphs,
     holm,
     log_errors,
     order_within,
     split_families,
 )
-from msbgen.predict.graph.features import Shape, plain_features
-from msbgen.predict.graph.kinds import read_kinds
-from msbgen.predict.graph.predictor import GraphPredictor
-from msbgen.schedule.soc import Simulator
+from msbgen.graphs.predictor.features import Shape, plain_features
+from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.runs import run_contexts
+from msbgen.graphs.simulator import Simulator
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

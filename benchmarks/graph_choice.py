@@ -27,11 +27,11 @@ from graph_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
-from msbgen.data.devices import Device, shipped_device
-from msbgen.predict.graph.forecaster import GraphForecaster
-from msbgen.predict.graph.predictor import GraphPredictor
-from msbgen.schedule import agents as play
-from msbgen.schedule.soc import Simulator
+from msbgen.graphs import agents as play
+from msbgen.graphs.devices import Device, shipped_device
+from msbgen.graphs.predictor.forecaster import GraphForecaster
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.simulator import Simulator
 
 DEVICE = "tx2"
 # Episodes that policies are judged in, and runs of each graph that predictors are fitted to.

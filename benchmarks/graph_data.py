@@ -1,6 +1,6 @@
 """Data of the study of task graphs: profiles of kinds, graphs of families, runs on three devices.
 
-Truth is simulated (`msbgen.schedule.soc`): its tasks run at the rates of replayed traces, with
+Truth is simulated (`msbgen.graphs.simulator`): its tasks run at the rates of replayed traces, with
 noise of whole runs and of tasks, on devices that are not quite what their sheets say: speeds and
 powers are drawn off by a tenth, dispatches by a half.  Predictors see the sheets, profiles that
 were *generated* from 125 contexts measured with noise, three runs each, and runs of graphs.
@@ -17,16 +17,16 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
-from msbgen.data.devices import Device, device_contexts, shipped_device
-from msbgen.data.graphs.families import FAMILIES, family_graph
-from msbgen.data.graphs.runs import join_graph_runs
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.generate.model import fit_profiles
+from msbgen.graphs.devices import Device, device_contexts, shipped_device
+from msbgen.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.graphs.runs import join_graph_runs
+from msbgen.graphs.simulator import Simulator, label_runs
+from msbgen.phases.phases import phase_table
 from msbgen.platform.config import PlatformConfig
-from msbgen.platform.replay import replay
+from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
-from msbgen.schedule.phases import phase_table
-from msbgen.schedule.soc import Simulator, label_runs
 
 DEVICES = ("tx2", "orin-nx", "rubik-pi")
 KINDS = (
@@ -69,9 +69,11 @@ def kind_data(kind: str, folder: Path) -> None:
     both = tuple(tuple(sorted({*a, *b})) for a, b in zip(FINE, COARSE))
     platform = PlatformConfig(cache_ways=both[0], bandwidths=both[1], frequencies=both[2])
     seed = KINDS.index(kind)
-    exact = replay(trace, grid(FINE), 2, INTERVAL, seed, platform.without_noise(), threads=1)
+    exact = replay_trace(trace, grid(FINE), 2, INTERVAL, seed, platform.without_noise(), threads=1)
     save_netcdf(phase_table(exact, resolution=0.05), truth, overwrite=True)
-    measured = replay(trace, grid(COARSE), MEASURED_RUNS, INTERVAL, 100 + seed, platform, threads=1)
+    measured = replay_trace(
+        trace, grid(COARSE), MEASURED_RUNS, INTERVAL, 100 + seed, platform, threads=1
+    )
     profiles = fit_profiles(measured).generate(grid(FINE))
     save_netcdf(profiles, generated, overwrite=True)
 

@@ -26,11 +26,11 @@ from graph import (
 from graph_data import Study
 from numpy.typing import NDArray
 
-from msbgen.predict.graph.boards import Board
-from msbgen.predict.graph.kinds import read_kinds
-from msbgen.predict.graph.network import Batch, NetworkSettings
-from msbgen.predict.graph.tensors import Scene
-from msbgen.predict.graph.training import TrainedNetwork, TrainingSettings, fit_network
+from msbgen.graphs.predictor.boards import Board
+from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.predictor.network import Batch, NetworkSettings
+from msbgen.graphs.predictor.tensors import Scene
+from msbgen.graphs.predictor.training import TrainedNetwork, TrainingSettings, fit_network
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.graph.features import columns
-from msbgen.predict.graph.kinds import Kind
-from msbgen.predict.graph.network import (
+from msbgen.graphs.predictor.features import columns
+from msbgen.graphs.predictor.kinds import Kind
+from msbgen.graphs.predictor.network import (
     TYPES,
     Batch,
     NetworkSettings,
@@ -23,7 +23,7 @@ from msbgen.predict.graph.network import (
     node_places,
     softmax_by,
 )
-from msbgen.predict.relative.boosting import BoostingSettings, fit_boosting
+from msbgen.learn.boosting import BoostingSettings, fit_boosting
 
 Floats = NDArray[np.float64]
 # From aggregates and logarithms to learn from, and aggregates of others, their logarithms.
@@ -196,7 +196,7 @@ def transformer_start(
     settings: NetworkSettings, sizes: dict[str, int], n_outputs: int, seed: int
 ) -> Parameters:
     """First parameters of the transformer."""
-    from msbgen.predict.graph.network import Initial, pooled_width
+    from msbgen.graphs.predictor.network import Initial, pooled_width
 
     draw, width = Initial(seed), settings.width
     for kind in TYPES:

@@ -24,9 +24,11 @@ from kernels_peers import CURVES, PEERS, SURFACES, TRIALS, tuned_boosting
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
-from msbgen.contexts import grid_contexts
-from msbgen.data.costs import Costs, costs_of
-from msbgen.data.kernels import (
+from msbgen.core.contexts import grid_contexts
+from msbgen.data.shipped import shipped_folder
+from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.costs import Costs, costs_of
+from msbgen.kernels.dataset import (
     kernels_of,
     make_kernels,
     measured_table,
@@ -35,16 +37,14 @@ from msbgen.data.kernels import (
     powers_of,
     runtimes_of,
 )
-from msbgen.data.kernels_readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
-from msbgen.data.shipped import shipped_folder
-from msbgen.data.workloads import (
+from msbgen.kernels.predictor.evaluation import choice_regret, scores
+from msbgen.kernels.predictor.networks import predict_network
+from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.structured import RestSettings
+from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
+from msbgen.kernels.workloads import (
     make_workload,
 )
-from msbgen.predict.kernels.configurations import ConfigurationModel
-from msbgen.predict.kernels.evaluation import choice_regret, scores
-from msbgen.predict.kernels.networks import predict_network
-from msbgen.predict.kernels.predictor import KernelPredictor
-from msbgen.predict.kernels.structured import RestSettings
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

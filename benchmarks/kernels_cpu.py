@@ -18,17 +18,17 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
-from msbgen.data.kernels import (
+from msbgen.kernels.dataset import (
     configurations_of,
     kernels_of,
     make_kernels,
     parameter_names,
     parameter_table,
 )
-from msbgen.data.variability import compare_groups
-from msbgen.data.workloads import counts_of, workload_names
-from msbgen.predict.kernels.predictor import KernelPredictor
-from msbgen.predict.kernels.structured import RestSettings
+from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.structured import RestSettings
+from msbgen.kernels.variability import compare_groups
+from msbgen.kernels.workloads import counts_of, workload_names
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -67,8 +67,8 @@ class Measured:
 
 
 def load(kernels: str = "kernels/cpu.nc", workloads: str = "kernels/cpu.workloads.nc") -> Measured:
-    every = msbgen.read_kernels(msbgen.shipped_file(kernels))
-    launched = msbgen.read_workload(msbgen.shipped_file(workloads))
+    every = msbgen.kernels.read_kernels(msbgen.shipped_file(kernels))
+    launched = msbgen.kernels.read_workload(msbgen.shipped_file(workloads))
     return arrange(every, launched)
 
 

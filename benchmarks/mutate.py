@@ -47,9 +47,9 @@ from mutate_machines import DoubtError
 import msbgen
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.kernels.predictor.storage import load_kernels
 from msbgen.platform.trace import make_trace, write_trace
-from msbgen.predict.kernels.storage import load_kernels
 
 SECONDS = 60.0  # that one trial may take; most take less than one
 MEMORY = 16 * 2**30  # address space of a worker: who asks for more is refused [bytes]
@@ -147,7 +147,7 @@ GENERATE = ("generate", "measured.nc", *TO_OUTPUT)
 REPLAY = ("platform", "replay", *TO_OUTPUT)
 TO_CONTEXTS = ("--contexts", "contexts.csv")
 METHODS = ("--methods", "default/mean,nearest_context,multilinear")
-PREDICT = ("relative", "predict", "--source", "old", "--miscoverage", "0.3", "-o", "p.csv")
+PREDICT = ("machines", "predict", "--source", "old", "--miscoverage", "0.3", "-o", "p.csv")
 TO_QUEUE, QUEUE = ("-o", "q", "--force"), ("q/queue.csv",)
 READERS = [
     Reader("measured.nc", ("check", "IN")),
@@ -177,12 +177,12 @@ READERS = [
     Reader("runs.nc", call=mutate_machines.learn),
     Reader("runs.nc", (*PREDICT, "model-relative.nc", "--runs", "IN"), None, ("p.csv",)),
     Reader("runs.csv", (*PREDICT, "model-relative.nc", "--runs", "IN"), None, ("p.csv",)),
-    Reader("runs.csv", ("relative", "import", "IN", "-o", "r.nc"), None, ("r.nc",)),
+    Reader("runs.csv", ("machines", "import", "IN", "-o", "r.nc"), None, ("r.nc",)),
     *(Reader("model-relative.nc", (*PREDICT, "IN", "--runs", "runs.nc"), None, ("p.csv",))
       for _ in range(2)),
-    Reader("sim.toml", ("queue", "IN", *TO_QUEUE), None, QUEUE),
-    Reader("jobs.csv", ("queue", "spoilt-jobs.toml", *TO_QUEUE), None, QUEUE),
-    Reader("log.swf", ("queue", "spoilt-log.toml", *TO_QUEUE), None, QUEUE),
+    Reader("sim.toml", ("machines", "queue", "IN", *TO_QUEUE), None, QUEUE),
+    Reader("jobs.csv", ("machines", "queue", "spoilt-jobs.toml", *TO_QUEUE), None, QUEUE),
+    Reader("log.swf", ("machines", "queue", "spoilt-log.toml", *TO_QUEUE), None, QUEUE),
     *(Reader(name, call=mutate_graphs.play) for name in mutate_graphs.GRAPHS),
     *(Reader(name, call=mutate_graphs.read_runs) for name in mutate_graphs.RUNS),
     Reader(mutate_graphs.SHEET, call=mutate_graphs.try_sheet),

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from msbgen.data.kernels import make_kernels, runtimes_of, validate_kernels, write_kernels
-from msbgen.data.workloads import make_workload, write_workload
-from msbgen.predict.kernels.predictor import KernelPredictor
-from msbgen.predict.kernels.storage import save_kernels
+from msbgen.kernels.dataset import make_kernels, runtimes_of, validate_kernels, write_kernels
+from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.storage import save_kernels
+from msbgen.kernels.workloads import make_workload, write_workload
 
 CLOCKS = np.array([300.0, 600.0, 900.0])  # [MHz]
 FIT = ("kernels", "fit", "IN", "--folds", "2", "-o", "m.nc")
@@ -35,7 +35,7 @@ VERBS = (
         )
     ),
     *(
-        (name, ("choose", "IN", "--miscoverage", "0.4", "-o", "p.csv", *more), "p.csv")
+        (name, ("kernels", "choose", "IN", "--miscoverage", "0.4", "-o", "p.csv", *more), "p.csv")
         for name, more in (
             ("costs.nc", ()),
             ("costs.nc", ("--objective", "front", "--latency", "1h")),

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from msbgen.data.relative import make_relative, read_relative, runtimes_of, write_relative
-from msbgen.predict.relative.boosting import BoostingSettings
-from msbgen.predict.relative.kriging import KrigingSettings
-from msbgen.predict.relative.predictor import RelativePredictor
-from msbgen.predict.relative.randomised import TreesSettings
-from msbgen.predict.relative.storage import save_relative
+from msbgen.learn.boosting import BoostingSettings
+from msbgen.learn.randomised import TreesSettings
+from msbgen.machines.dataset import make_relative, read_relative, runtimes_of, write_relative
+from msbgen.machines.kriging import KrigingSettings
+from msbgen.machines.predictor import RelativePredictor
+from msbgen.machines.storage import save_relative
 
 MACHINES = ("old", "new", "odd")
 # Columns that hold no figures, the load, which is infinite where jobs come all at once, and what is

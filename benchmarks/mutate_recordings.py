@@ -28,8 +28,8 @@ import numpy as np
 from mutate import one_sentence
 from mutate_files import spoil_bytes
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.imports import import_recordings
 from msbgen.measure.manifest import Entry, Manifest, read_manifest
 from msbgen.measure.readers.forms import Reader

@@ -46,7 +46,7 @@ from msbgen.data.schema import (
 from msbgen.generate.progress_law import ProgressLaw
 from msbgen.generate.residuals import Residuals
 from msbgen.platform import PlatformConfig
-from msbgen.platform.replay import _Program, replay
+from msbgen.platform.replay import _Program, replay_trace
 from msbgen.platform.trace import read_trace
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
     """Whole runs; with `streams` misses on demand and prefetched ones instead of requests."""
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     if not streams:
-        return replay(trace, contexts, runs, rng=seed)
+        return replay_trace(trace, contexts, runs, rng=seed)
     plain = _Program.table
 
     def demanded(
@@ -84,7 +84,7 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
         return events, *times
 
     with patch.object(_Program, "table", demanded):
-        ds = replay(trace, contexts, runs, rng=seed)
+        ds = replay_trace(trace, contexts, runs, rng=seed)
     counts = count_array(ds)
     # the second is the sum of it and all misses, in float32
     demand = np.clip(counts[..., 1] - counts[..., 2], 0.0, counts[..., 2])

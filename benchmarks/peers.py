@@ -23,7 +23,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import LinearNDInterpolator, RegularGridInterpolator
 
-from msbgen.contexts import inner_levels
+from msbgen.core.contexts import inner_levels
 from msbgen.data.schema import (
     NEGLIGIBLE,
     context_table,

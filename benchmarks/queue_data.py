@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from relative import MIXED, shipped_runs, task_graph_runs
 
-from msbgen.data.relative import machines_of, runtimes_of, words_of
-from msbgen.predict.relative.predictor import RelativePredictor, cross_predict
-from msbgen.schedule import queue
+from msbgen.machines import queue
+from msbgen.machines.dataset import machines_of, runtimes_of, words_of
+from msbgen.machines.predictor import RelativePredictor, cross_predict
 
 JOBS = 50_000
 WIDTHS = (1, 2, 4)

@@ -17,8 +17,8 @@ import numpy as np
 from queue_data import WIDTHS, Log, Vectors, draw, graphs, logged, made_up, programs
 from tables import RESULTS, markdown, put_into_readme, store
 
-from msbgen.report.queues import arrival_name, plot_queues
-from msbgen.schedule import queue
+from msbgen.machines import queue
+from msbgen.machines.queue.picture import arrival_name, plot_queues
 
 SEEDS = (0, 1, 2)
 ARRIVALS: tuple[Any, ...] = ("at once", 0.95, 0.7, 0.5)

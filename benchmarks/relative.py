@@ -29,14 +29,14 @@ from relative_peers import PAPER, PEERS, Peer, lookup, plain
 from tables import RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.data.relative import machines_of, make_relative, runtimes_of, words_of
-from msbgen.data.relative_readers import relative_from_runtimes
-from msbgen.predict.relative.answers import Answers, joined
-from msbgen.predict.relative.bounds import calibrate_answers
-from msbgen.predict.relative.evaluation import MEASURES, complete_runs, score_rows, scores
-from msbgen.predict.relative.predictor import PARTS as PARTS_OF_DEFAULT
-from msbgen.predict.relative.predictor import RelativePredictor
-from msbgen.predict.relative.splits import held_rows
+from msbgen.machines.dataset import machines_of, make_relative, runtimes_of, words_of
+from msbgen.machines.evaluation import MEASURES, complete_runs, score_rows, scores
+from msbgen.machines.intervals import calibrate_answers
+from msbgen.machines.predictions import Answers, joined
+from msbgen.machines.predictor import PARTS as PARTS_OF_DEFAULT
+from msbgen.machines.predictor import RelativePredictor
+from msbgen.machines.readers import relative_from_runtimes
+from msbgen.machines.splits import held_rows
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ TYPICAL_ERROR = 65.0
 
 def shipped_runs(machines: dict[str, str]) -> xr.Dataset:
     """Runs of every workload in every configuration that ran on all of the machines."""
-    runtimes = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+    runtimes = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
     return complete_runs(relative_from_runtimes(runtimes, machines))
 
 
@@ -288,12 +288,12 @@ def timing() -> dict[str, float]:
     predictor.predict(runs, machines_of(runs)[0])
     clock.append(time.perf_counter())
     with tempfile.TemporaryDirectory() as folder:
-        msbgen.save_relative(predictor, Path(folder) / "model.nc")
+        msbgen.machines.save_relative(predictor, Path(folder) / "model.nc")
         size = (Path(folder) / "model.nc").stat().st_size
     starts = []
     for _ in range(5):
         start = time.perf_counter()
-        command = [sys.executable, "-m", "msbgen", "relative", "--help"]
+        command = [sys.executable, "-m", "msbgen", "machines", "--help"]
         subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
         starts.append(time.perf_counter() - start)
     fit, calibrate, predict = np.diff(clock).tolist()
@@ -469,9 +469,9 @@ def timing_table(result: dict[str, float]) -> str:
     both = result["fit_seconds"] + result["calibrate_seconds"]
     rows = [
         [f"fit, {runs}", f"{result['fit_seconds']:.1f} s", "≤ 60 s"],
-        ["the same with intervals, `msbgen relative fit`", f"{both:.1f} s", "≤ 60 s"],
+        ["the same with intervals, `msbgen machines fit`", f"{both:.1f} s", "≤ 60 s"],
         [f"predict, {runs}", f"{result['predict_seconds']:.2f} s", ""],
-        ["`msbgen relative --help`", f"{result['help_seconds']:.2f} s", "≤ 0.3 s"],
+        ["`msbgen machines --help`", f"{result['help_seconds']:.2f} s", "≤ 0.3 s"],
         ["model", f"{result['model_bytes'] / 1e6:.1f} MB", ""],
     ]
     return markdown(["", "measured", "asked"], rows)

@@ -13,14 +13,14 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.relative import machines_of, relative_times, runtimes_of
-from msbgen.predict.gaussian import conditional_gain, residual_covariance
-from msbgen.predict.relative.answers import WEIGHTS
-from msbgen.predict.relative.boosting import BoostingSettings, fit_boosting
-from msbgen.predict.relative.evaluation import constant_times
-from msbgen.predict.relative.features import FeatureMap, learn_features
-from msbgen.predict.relative.kriging import KrigingSettings, fit_kriging
-from msbgen.predict.relative.randomised import TreesSettings, fit_trees
+from msbgen.learn.boosting import BoostingSettings, fit_boosting
+from msbgen.learn.gaussian import conditional_gain, residual_covariance
+from msbgen.learn.randomised import TreesSettings, fit_trees
+from msbgen.machines.dataset import machines_of, relative_times, runtimes_of
+from msbgen.machines.evaluation import constant_times
+from msbgen.machines.features import FeatureMap, learn_features
+from msbgen.machines.kriging import KrigingSettings, fit_kriging
+from msbgen.machines.predictions import WEIGHTS
 
 Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]

@@ -59,7 +59,6 @@ import allocation
 import dirty
 import graph as graph_study
 import graph_choice
-import kernels
 import numpy as np
 import partial as partial_runs
 import queue_study
@@ -68,6 +67,7 @@ import runtime
 from tables import PROFILES, RESULTS, ROOT, TASKS, markdown, put_into_readme, store
 from targets import figures
 
+import kernels
 import msbgen
 from msbgen.evaluate.scores import METHODS
 

@@ -22,11 +22,11 @@ from runtime_peers import PEERS
 from tables import README, RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.data.runtimes_readers import import_archives
-from msbgen.errors import MeasurementError
-from msbgen.predict.runtimes.completion import Pool
-from msbgen.predict.runtimes.evaluation import RATES, score_answers
-from msbgen.predict.runtimes.spread import WIDTHS
+from msbgen.core.errors import MeasurementError
+from msbgen.runtimes.evaluation import RATES, score_answers
+from msbgen.runtimes.predictor import Pool
+from msbgen.runtimes.readers import import_archives
+from msbgen.runtimes.spread import WIDTHS
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ ALONE = ("alone", "beside one")
 def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
     """Fit what is missing, score, store, tabulate, draw."""
     if data is None:
-        dataset = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+        dataset = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
     else:
         dataset, _ = import_archives(data)
     with tempfile.TemporaryDirectory(prefix="msbgen-runtime-") as passing:

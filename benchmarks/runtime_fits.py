@@ -23,15 +23,16 @@ from numpy.typing import NDArray
 from runtime_peers import PEERS, Data
 from tables import store
 
-from msbgen.data.runtimes import features_of, run_table
-from msbgen.predict.runtimes import completion, embeddings, towers
-from msbgen.predict.runtimes.completion import RuntimePredictor
-from msbgen.predict.runtimes.evaluation import CALIBRATION
-from msbgen.predict.runtimes.runs import Observations
-from msbgen.predict.runtimes.scaling import Scaling
-from msbgen.predict.runtimes.splits import hold_back, set_aside, units_of
-from msbgen.predict.runtimes.storage import load_predictor, save_predictor
-from msbgen.predict.runtimes.towers import TowerSettings
+from msbgen.runtimes import embeddings, towers
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.dataset import features_of, run_table
+from msbgen.runtimes.evaluation import CALIBRATION
+from msbgen.runtimes.predictor import RuntimePredictor
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.scaling import Scaling
+from msbgen.runtimes.splits import hold_back, set_aside, units_of
+from msbgen.runtimes.storage import load_predictor, save_predictor
+from msbgen.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
 

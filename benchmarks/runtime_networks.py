@@ -16,9 +16,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.predict.runtimes.embeddings import onto
-from msbgen.predict.runtimes.runs import Observations
-from msbgen.predict.runtimes.towers import draw_batch, standardised
+from msbgen.runtimes.embeddings import onto
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.towers import draw_batch, standardised
 
 Singles = NDArray[np.float32]
 Indices = NDArray[np.int64]

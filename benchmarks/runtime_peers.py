@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from runtime_networks import BATCH, CHECK_EVERY, Attention, NeuralNetwork, train
 
-from msbgen.predict.runtimes.embeddings import onto
-from msbgen.predict.runtimes.runs import Observations
-from msbgen.predict.runtimes.scaling import fit_scaling
-from msbgen.predict.runtimes.towers import standardised
+from msbgen.runtimes.embeddings import onto
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.scaling import fit_scaling
+from msbgen.runtimes.towers import standardised
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

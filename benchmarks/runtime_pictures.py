@@ -10,7 +10,7 @@ import numpy as np
 from runtime_fits import Case, Fits
 from tables import RESULTS
 
-from msbgen.predict.runtimes.evaluation import RATES
+from msbgen.runtimes.evaluation import RATES
 
 ALONE = ("alone", "beside one")
 # The fits whose embeddings and interference are drawn.

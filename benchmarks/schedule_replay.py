@@ -20,8 +20,8 @@ from msbgen import platform
 from msbgen.platform._kernels import correlated_noise
 from msbgen.platform.config import PlatformConfig
 from msbgen.platform.replay import _prepare
-from msbgen.schedule.allocate import Allocator
-from msbgen.schedule.tasksets import TaskSet
+from msbgen.realtime.allocate import Allocator
+from msbgen.realtime.tasksets import TaskSet
 
 TIMER = 0.005
 

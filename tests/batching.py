@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from conftest import synthetic_task
-from msbgen.batch.carry import Found, Orders, Step
+from msbgen.batch.execute import Found, Orders, Step
 from msbgen.batch.run import run_batch
 from msbgen.batch.tasks import Settings, read_tasks
 from msbgen.data.schema import all_contexts

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from msbgen.data.costs import Costs
-from msbgen.schedule.choose import Belief
+from msbgen.kernels.choice import Belief
+from msbgen.kernels.choice.costs import Costs
 
 
 class Gaussian:

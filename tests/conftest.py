@@ -13,10 +13,10 @@ import pytest  # noqa: E402
 import xarray as xr  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
+from msbgen.core.machine import available_cores  # noqa: E402
 from msbgen.data.schema import make_profiles  # noqa: E402
 from msbgen.data.shipped import shipped_file  # noqa: E402
 from msbgen.data.store import read_profiles, write_profiles  # noqa: E402
-from msbgen.machine import available_cores  # noqa: E402
 from msbgen.platform.trace import make_trace  # noqa: E402
 
 # the first example of a test may compile kernels, and derandomised runs repeat
@@ -40,7 +40,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 # What compiles no kernel of generation.
-WITHOUT_KERNELS = ("test_layers.py", "data", "measure", "schedule")
+WITHOUT_KERNELS = ("test_layers.py", "data", "measure", "realtime", "machines")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

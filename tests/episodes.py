@@ -5,10 +5,10 @@ from functools import cache
 import numpy as np
 
 import soc
-from msbgen.data.devices import shipped_device
-from msbgen.data.graphs.families import family_graph
-from msbgen.schedule.agents.worlds import World, plain_contexts
-from msbgen.schedule.soc import Simulator
+from msbgen.graphs.agents.worlds import World, plain_contexts
+from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.families.catalogue import family_graph
+from msbgen.graphs.simulator import Simulator
 
 TX2 = shipped_device("tx2")
 TABLES = {

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from msbgen.data.relative import make_relative
-from msbgen.predict.relative.boosting import BoostingSettings
-from msbgen.predict.relative.kriging import KrigingSettings
-from msbgen.predict.relative.randomised import TreesSettings
+from msbgen.learn.boosting import BoostingSettings
+from msbgen.learn.randomised import TreesSettings
+from msbgen.machines.dataset import make_relative
+from msbgen.machines.kriging import KrigingSettings
 
 # Seconds an instruction, and what a share of loads adds to it.
 MACHINES = {"old": (2e-9, 1.0), "new": (1e-9, 0.2), "odd": (0.5e-9, 8.0)}

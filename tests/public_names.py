@@ -63,7 +63,7 @@ def files(folder: Path) -> xr.Dataset:
     msbgen.validate_profiles(measured)
     assert_type(msbgen.all_contexts(measured), Floats)
     assert_type(msbgen.context_table(measured), Floats)
-    assert_type(msbgen.mean_profiles(measured), xr.Dataset)
+    assert_type(msbgen.evaluate.mean_profiles(measured), xr.Dataset)
     shipped = assert_type(msbgen.shipped_file("gzip.nc"), Path)
     assert shipped.is_file()
     return measured
@@ -121,35 +121,39 @@ def score(measured: xr.Dataset) -> None:
     """Methods beside one another, and single distances."""
     known = measured.isel(context=slice(0, None, 2))
     truth = measured.isel(context=slice(1, None, 2))
-    some: dict[str, msbgen.Method] = {
-        name: msbgen.BASELINES[name] for name in msbgen.METHODS if name in msbgen.BASELINES
+    some: dict[str, msbgen.evaluate.Method] = {
+        name: msbgen.evaluate.BASELINES[name]
+        for name in msbgen.evaluate.METHODS
+        if name in msbgen.evaluate.BASELINES
     }
     scores = assert_type(msbgen.score_methods(known, truth, some, progress=step), xr.Dataset)
-    assert_type(msbgen.improvement(scores), xr.DataArray)
+    assert_type(msbgen.evaluate.improvement(scores), xr.DataArray)
     assert_type(msbgen.summarise(scores), dict[str, Any])
     left_out = msbgen.leave_contexts_out(measured, 4, ["kernel_mean"], rng=0)
     assert_type(left_out, xr.Dataset)
     a, b = np.eye(3), np.ones((4, 3))
-    assert_type(msbgen.dtw_distance(a, b), float)
-    assert_type(msbgen.normalised_dtw(a, b, scale=[1.0, 2.0, 3.0], method="fastdtw"), float)
-    assert_type(msbgen.energy_distance(a, b), float)
-    assert_type(msbgen.wasserstein_distance(a, b), float)
+    assert_type(msbgen.evaluate.dtw_distance(a, b), float)
+    assert_type(
+        msbgen.evaluate.normalised_dtw(a, b, scale=[1.0, 2.0, 3.0], method="fastdtw"), float
+    )
+    assert_type(msbgen.evaluate.energy_distance(a, b), float)
+    assert_type(msbgen.evaluate.wasserstein_distance(a, b), float)
 
 
 def solve() -> None:
     """The Schrödinger bridge itself, on arrays."""
     rng = np.random.default_rng(0)
     points = [rng.random((n, 2)) for n in (4, 5, 6)]
-    config = msbgen.SolverConfig(tol=1e-8, threads=1)
-    bridge = msbgen.solve_bridge(points, epsilon=0.1, config=config, progress=step)
-    assert_type(bridge, msbgen.Bridge)
+    config = msbgen.bridge.SolverConfig(tol=1e-8, threads=1)
+    bridge = msbgen.bridge.solve_bridge(points, epsilon=0.1, config=config, progress=step)
+    assert_type(bridge, msbgen.bridge.Bridge)
     assert_type(bridge.coupling(0), Floats)
     assert_type(bridge.marginal_error, Floats)
     assert_type(bridge.iterations, NDArray[np.int64])
     assert_type(bridge.sample_paths(3, rng=1), NDArray[np.intp])
-    cloud = assert_type(bridge.interpolate(0.5), msbgen.Cloud)
+    cloud = assert_type(bridge.interpolate(0.5), msbgen.bridge.Cloud)
     assert_type(cloud.points, Floats)
-    assert bridge.status is msbgen.Status.CONVERGED
+    assert bridge.status is msbgen.bridge.Status.CONVERGED
 
 
 def fail(folder: Path, model: msbgen.ProfileModel) -> list[str]:
@@ -170,10 +174,10 @@ def fail(folder: Path, model: msbgen.ProfileModel) -> list[str]:
     except msbgen.ProfileError as error:
         said.extend(assert_type(error.problems, tuple[str, ...]))
     try:
-        config = msbgen.SolverConfig(tol=1e-12, max_iter=1)
+        config = msbgen.bridge.SolverConfig(tol=1e-12, max_iter=1)
         points = [np.eye(3), 2 * np.eye(3)]
         weights = [np.array([1.0, 2.0, 3.0]), np.ones(3)]
-        msbgen.solve_bridge(points, weights, epsilon=0.01, config=config)
+        msbgen.bridge.solve_bridge(points, weights, epsilon=0.01, config=config)
     except msbgen.NotConvergedError as error:
         said.append(str(error.bridge.status))
     return said
@@ -184,7 +188,7 @@ def runtimes(folder: Path) -> None:
     rng = np.random.default_rng(1)
     cells = np.array([(i, j, k) for i in range(6) for j in range(5) for k in (-1, -1, 0, 1)])
     seconds = 1.5 ** cells[:, 0] * 2.0 ** cells[:, 1] * np.exp(0.02 * rng.standard_normal(120))
-    made = msbgen.make_runtimes(
+    made = msbgen.runtimes.make_runtimes(
         seconds,
         cells[:, 0],
         cells[:, 1],
@@ -193,22 +197,24 @@ def runtimes(folder: Path) -> None:
         workloads=[f"w{i}" for i in range(6)],
         platforms=[f"p{j}" for j in range(5)],
     )
-    msbgen.write_runtimes(made, folder / "runtimes.nc")
-    read = assert_type(msbgen.read_runtimes(folder / "runtimes.nc"), xr.Dataset)
-    assert_type(msbgen.run_table(read), NDArray[np.int64])
-    settings = msbgen.TowerSettings(rank=4, hidden=8, steps=20)
-    model = msbgen.RuntimePredictor(members=1, towers=settings).fit(cells, seconds, progress=step)
-    model = assert_type(model.calibrate(cells, seconds), msbgen.RuntimePredictor)
+    msbgen.runtimes.write_runtimes(made, folder / "runtimes.nc")
+    read = assert_type(msbgen.runtimes.read_runtimes(folder / "runtimes.nc"), xr.Dataset)
+    assert_type(msbgen.runtimes.run_table(read), NDArray[np.int64])
+    settings = msbgen.runtimes.TowerSettings(rank=4, hidden=8, steps=20)
+    model = msbgen.runtimes.RuntimePredictor(members=1, towers=settings).fit(
+        cells, seconds, progress=step
+    )
+    model = assert_type(model.calibrate(cells, seconds), msbgen.runtimes.RuntimePredictor)
     assert_type(model.predict([[0, 1, -1]]), Floats)
     names = [f"w{i}" for i in range(6)], [f"p{j}" for j in range(5)]
-    msbgen.save_predictor(
+    msbgen.runtimes.save_predictor(
         model, folder / "runtime-model.nc", workloads=names[0], platforms=names[1]
     )
-    again, workloads, platforms = msbgen.load_predictor(folder / "runtime-model.nc")
+    again, workloads, platforms = msbgen.runtimes.load_predictor(folder / "runtime-model.nc")
     assert (workloads, platforms) == names
     assert_type(again.predict_bound([[0, 1, -1]], 0.2), Floats)
-    assert_type(msbgen.fit_runtimes(read, split="runs"), msbgen.RuntimePredictor)
-    rows = msbgen.evaluate_runtimes(read, train=0.7, replicates=1)
+    assert_type(msbgen.runtimes.fit_runtimes(read, split="runs"), msbgen.runtimes.RuntimePredictor)
+    rows = msbgen.runtimes.evaluate_runtimes(read, train=0.7, replicates=1)
     assert_type(rows, list[dict[str, Any]])
 
 
@@ -216,64 +222,73 @@ def relative(folder: Path) -> None:
     """Which machine runs this best."""
     rng = np.random.default_rng(2)
     work, share = np.exp(rng.normal(15, 1, 20)), rng.random(20)
-    made = msbgen.make_relative(
+    made = msbgen.machines.make_relative(
         np.stack([1e-9 * work, 2e-9 * work * share], axis=1),
         ["old", "new"],
         program=[f"p{i}" for i in range(20)],
         counters={"instructions": work, "loads": share * work},
         work="instructions",
     )
-    msbgen.write_relative(made, folder / "relative.nc")
-    read = assert_type(msbgen.read_relative(folder / "relative.nc"), xr.Dataset)
-    assert_type(msbgen.relative_times(read, "fastest"), Floats)
+    msbgen.machines.write_relative(made, folder / "relative.nc")
+    read = assert_type(msbgen.machines.read_relative(folder / "relative.nc"), xr.Dataset)
+    assert_type(msbgen.machines.relative_times(read, "fastest"), Floats)
     (folder / "relative.csv").write_text("program,machine,runtime [s]\np,old,1\np,new,2\n")
-    assert_type(msbgen.read_relative_table(folder / "relative.csv"), xr.Dataset)
-    shipped = msbgen.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
-    runs = msbgen.relative_from_runtimes(shipped, {"Zen 3": "hc-10", "Cortex-A72": "hc-21"})
-    assert_type(runs, xr.Dataset)
-    assert_type(msbgen.relative_from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
-    boosting = msbgen.BoostingSettings(rounds=5)
-    model = msbgen.RelativePredictor(
-        boosting=boosting,
-        kriging=msbgen.KrigingSettings(steps=2),
-        trees=msbgen.TreesSettings(trees=5),
+    assert_type(msbgen.machines.read_relative_table(folder / "relative.csv"), xr.Dataset)
+    shipped = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+    runs = msbgen.machines.relative_from_runtimes(
+        shipped, {"Zen 3": "hc-10", "Cortex-A72": "hc-21"}
     )
-    model = assert_type(model.fit(read, progress=step), msbgen.RelativePredictor)
+    assert_type(runs, xr.Dataset)
+    assert_type(msbgen.machines.relative_from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
+    boosting = msbgen.learn.BoostingSettings(rounds=5)
+    model = msbgen.machines.RelativePredictor(
+        boosting=boosting,
+        kriging=msbgen.machines.KrigingSettings(steps=2),
+        trees=msbgen.learn.TreesSettings(trees=5),
+    )
+    model = assert_type(model.fit(read, progress=step), msbgen.machines.RelativePredictor)
     assert_type(model.predict(read, "old"), Floats)
     low, high = model.calibrate(read, folds=2).predict_interval(read, ["old"], 0.2)
     assert_type(low, Floats)
     assert_type(high, Floats)
-    assert_type(msbgen.cross_predict(read, model, folds=2), Floats)
-    rows = msbgen.evaluate_relative(read, folds=2, predictor=model)
+    assert_type(msbgen.machines.cross_predict(read, model, folds=2), Floats)
+    rows = msbgen.machines.evaluate_relative(read, folds=2, predictor=model)
     assert_type(rows, list[dict[str, Any]])
-    msbgen.save_relative(model, folder / "relative-model.nc")
-    assert_type(msbgen.load_relative(folder / "relative-model.nc"), msbgen.RelativePredictor)
+    msbgen.machines.save_relative(model, folder / "relative-model.nc")
+    assert_type(
+        msbgen.machines.load_relative(folder / "relative-model.nc"),
+        msbgen.machines.RelativePredictor,
+    )
 
 
 def graph_predictions(folder: Path) -> None:
     profiles = {"gzip": msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))}
-    graph = msbgen.make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f")
-    tx2 = msbgen.shipped_device("tx2")
-    some = msbgen.device_contexts(tx2)[::99]
+    graph = msbgen.graphs.make_graph(
+        ["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f"
+    )
+    tx2 = msbgen.graphs.shipped_device("tx2")
+    some = msbgen.graphs.device_contexts(tx2)[::99]
     seconds = np.linspace(1.0, 2.0, len(some))
     names = ["g"] * len(some)
-    runs = msbgen.make_graph_runs(
+    runs = msbgen.graphs.make_graph_runs(
         tx2, some, graph=names, family=["f"] * len(some), makespan=seconds, energy=8 * seconds
     )
-    model = msbgen.GraphPredictor(residual=False)
+    model = msbgen.graphs.GraphPredictor(residual=False)
     fitted = model.fit([runs], devices=[tx2], graphs={"g": graph}, profiles=profiles, progress=step)
-    assert_type(fitted, msbgen.GraphPredictor)
+    assert_type(fitted, msbgen.graphs.GraphPredictor)
     assert_type(model.predict(graph, tx2, some, temperature=30.0), Floats)
     assert_type(model.extrapolated(graph, tx2, some), NDArray[np.bool_])
-    msbgen.save_graph_model(model, folder / "graph-model.nc")
-    assert_type(msbgen.load_graph_model(folder / "graph-model.nc"), msbgen.GraphPredictor)
+    msbgen.graphs.save_graph_model(model, folder / "graph-model.nc")
+    assert_type(
+        msbgen.graphs.load_graph_model(folder / "graph-model.nc"), msbgen.graphs.GraphPredictor
+    )
 
 
 def kernels(folder: Path) -> None:
     """Kernels at several clocks."""
     clock = np.repeat([500.0, 800.0, 1000.0], 6)
     rows = np.tile([64.0, 96.0, 128.0, 192.0, 256.0, 384.0], 3)
-    made = msbgen.make_kernels(
+    made = msbgen.kernels.make_kernels(
         ["matmul"] * 18,
         1e-5 + rows**3 / clock / 1e7,
         power=5.0 + 1e-8 * clock**3,
@@ -281,46 +296,54 @@ def kernels(folder: Path) -> None:
         resources={"clock": clock},
         units={"clock": "MHz"},
     )
-    msbgen.write_kernels(msbgen.join_kernels([made]), folder / "kernels.nc")
-    read = assert_type(msbgen.read_kernels(folder / "kernels.nc"), xr.Dataset)
+    msbgen.kernels.write_kernels(msbgen.kernels.join_kernels([made]), folder / "kernels.nc")
+    read = assert_type(msbgen.kernels.read_kernels(folder / "kernels.nc"), xr.Dataset)
     (folder / "kernels.csv").write_text("kind,runtime [ms],clock [MHz]\na,1,500\n")
-    columns = msbgen.ColumnMap(resources=("clock",))
-    assert_type(msbgen.read_kernels_table(folder / "kernels.csv", columns), xr.Dataset)
+    columns = msbgen.kernels.ColumnMap(resources=("clock",))
+    assert_type(msbgen.kernels.read_kernels_table(folder / "kernels.csv", columns), xr.Dataset)
     (folder / "map.toml").write_text("resources = ['clock']\n")
-    assert msbgen.read_column_map(folder / "map.toml") == columns
-    assert_type(msbgen.kernels_from_profiles([ways_and_clock()]), xr.Dataset)
-    readers = (msbgen.read_jetson, msbgen.read_nv_dvfs, msbgen.read_zeus)
+    assert msbgen.kernels.read_column_map(folder / "map.toml") == columns
+    assert_type(msbgen.kernels.kernels_from_profiles([ways_and_clock()]), xr.Dataset)
+    readers = (msbgen.kernels.read_jetson, msbgen.kernels.read_nv_dvfs, msbgen.kernels.read_zeus)
     assert all(reader.__doc__ for reader in readers)
-    launches = msbgen.make_workload(["matmul"], [3], parameters={"m": [64], "k": [64], "n": [64]})
-    msbgen.write_workload(launches, folder / "workload.nc")
-    workload = assert_type(msbgen.read_workload(folder / "workload.nc"), xr.Dataset)
+    launches = msbgen.kernels.make_workload(
+        ["matmul"], [3], parameters={"m": [64], "k": [64], "n": [64]}
+    )
+    msbgen.kernels.write_workload(launches, folder / "workload.nc")
+    workload = assert_type(msbgen.kernels.read_workload(folder / "workload.nc"), xr.Dataset)
     assert workload.sizes["launch"] == 1
     assert read.sizes["measurement"] == 18
-    model = assert_type(msbgen.ConfigurationModel(noise=1e-4), msbgen.ConfigurationModel)
+    model = assert_type(
+        msbgen.kernels.ConfigurationModel(noise=1e-4), msbgen.kernels.ConfigurationModel
+    )
     assert_type(model.get_params(), dict[str, Any])
-    predictor = msbgen.KernelPredictor().fit(read, progress=step)
-    msbgen.save_kernels(predictor, folder / "kernel-model.nc")
-    predictor = assert_type(msbgen.load_kernels(folder / "kernel-model.nc"), msbgen.KernelPredictor)
-    seconds, joules = msbgen.predict_network(predictor, workload, [[600.0]])
+    predictor = msbgen.kernels.KernelPredictor().fit(read, progress=step)
+    msbgen.kernels.save_kernels(predictor, folder / "kernel-model.nc")
+    predictor = assert_type(
+        msbgen.kernels.load_kernels(folder / "kernel-model.nc"), msbgen.kernels.KernelPredictor
+    )
+    seconds, joules = msbgen.kernels.predict_network(predictor, workload, [[600.0]])
     assert_type(seconds, Floats)
     assert_type(joules, Floats)
-    assert_type(msbgen.evaluate_kernels(read, folds=2), list[dict[str, Any]])
+    assert_type(msbgen.kernels.evaluate_kernels(read, folds=2), list[dict[str, Any]])
 
 
 def graphs(folder: Path) -> None:
     """Draw, write and read task graphs; a device, and runs on it."""
-    drawn = assert_type(msbgen.family_graph("cholesky", 3), xr.Dataset)
-    msbgen.write_graph(drawn, folder / "graph.json")
-    assert_type(msbgen.read_graph(folder / "graph.json"), xr.Dataset)
-    small = msbgen.make_graph(["slow", "slow"], [0.1, 0.2], [(0, 1)], name="small")
+    drawn = assert_type(msbgen.graphs.family_graph("cholesky", 3), xr.Dataset)
+    msbgen.graphs.write_graph(drawn, folder / "graph.json")
+    assert_type(msbgen.graphs.read_graph(folder / "graph.json"), xr.Dataset)
+    small = msbgen.graphs.make_graph(["slow", "slow"], [0.1, 0.2], [(0, 1)], name="small")
     profiles = {"slow": ways_and_clock()}
-    timed = assert_type(msbgen.with_times(small, profiles), xr.Dataset)
-    assert_type(msbgen.with_profiles(timed, profiles), xr.Dataset)
-    device = assert_type(msbgen.shipped_device("tx2"), msbgen.Device)
-    assert_type(msbgen.read_device(msbgen.shipped_file("devices/tx2.toml")), msbgen.Device)
-    contexts = assert_type(msbgen.device_contexts(device, clocks=1, cache_ways=16), Floats)
+    timed = assert_type(msbgen.graphs.with_times(small, profiles), xr.Dataset)
+    assert_type(msbgen.graphs.with_profiles(timed, profiles), xr.Dataset)
+    device = assert_type(msbgen.graphs.shipped_device("tx2"), msbgen.graphs.Device)
+    assert_type(
+        msbgen.graphs.read_device(msbgen.shipped_file("devices/tx2.toml")), msbgen.graphs.Device
+    )
+    contexts = assert_type(msbgen.graphs.device_contexts(device, clocks=1, cache_ways=16), Floats)
     n = len(contexts)
-    runs = msbgen.make_graph_runs(
+    runs = msbgen.graphs.make_graph_runs(
         device,
         contexts,
         graph=["small"] * n,
@@ -328,9 +351,9 @@ def graphs(folder: Path) -> None:
         makespan=np.ones(n),
         energy=np.full(n, 8.0),
     )
-    msbgen.write_graph_runs(runs, folder / "runs.csv")
-    again = assert_type(msbgen.read_graph_runs(folder / "runs.csv", device), xr.Dataset)
-    assert_type(msbgen.join_graph_runs([runs, again]), xr.Dataset)
+    msbgen.graphs.write_graph_runs(runs, folder / "runs.csv")
+    again = assert_type(msbgen.graphs.read_graph_runs(folder / "runs.csv", device), xr.Dataset)
+    assert_type(msbgen.graphs.join_graph_runs([runs, again]), xr.Dataset)
 
 
 def energy() -> None:
@@ -342,14 +365,16 @@ def energy() -> None:
     assert_type(msbgen.total_energy(metered), Floats)
     assert_type(msbgen.power_over_time(metered), xr.DataArray)
     assert_type(msbgen.scale_energy(metered, np.ones(12)), xr.Dataset)
-    costs = assert_type(msbgen.costs_of(metered), msbgen.Costs)
+    costs = assert_type(msbgen.kernels.costs_of(metered), msbgen.kernels.Costs)
     assert_type(costs.time, Floats)
     others = [metered.assign_attrs(task=name) for name in ("a", "b")]
-    mender = msbgen.EnergyMender(metered, others)
+    mender = msbgen.kernels.EnergyMender(metered, others)
     assert_type(mender.mend(metered), xr.Dataset)
-    found = assert_type(msbgen.compare_groups([[1.0, 1.1], [1.2, 1.4]]), msbgen.Variability)
+    found = assert_type(
+        msbgen.kernels.compare_groups([[1.0, 1.1], [1.2, 1.4]]), msbgen.kernels.Variability
+    )
     assert_type(found.between, float)
-    assert not list(msbgen.variability_rows(msbgen.kernels_from_profiles([task])))
+    assert not list(msbgen.kernels.variability_rows(msbgen.kernels.kernels_from_profiles([task])))
 
 
 def main(folder: Path) -> list[str]:

@@ -16,10 +16,11 @@ import msbgen
 from conftest import synthetic_task
 from msbgen import platform
 from msbgen.measure import parse_perf
-from msbgen.predict.runtimes import completion
-from msbgen.predict.runtimes.runs import Observations
-from msbgen.predict.runtimes.towers import TowerSettings
-from msbgen.schedule import Allocator, Task, TaskSet, phase_table
+from msbgen.phases import phase_table
+from msbgen.realtime import Allocator, Task, TaskSet
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.towers import TowerSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
@@ -301,7 +302,7 @@ def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
     monkeypatch.setattr(peers, "ROUNDS", (10, 40))
     train = synthetic_task(GRID, n_runs=2)
     made = peers.PEERS[name](train, GRID[[0, 4]])
-    wanted = msbgen.mean_profiles(train)["duration"].values[[0, 4]]
+    wanted = msbgen.evaluate.mean_profiles(train)["duration"].values[[0, 4]]
     np.testing.assert_allclose(made["duration"].values, wanted, rtol=SMOOTH.get(name, 0.005))
 
 
@@ -386,7 +387,7 @@ def test_jobs_on_their_traces_last_as_long_as_runs_do():
     programs = schedule_replay.Programs(["gzip"])
     every = platform.platform_contexts("grid:2x2x2")
     trace = platform.read_trace(msbgen.shipped_file("traces/gzip.nc"))
-    runs = platform.replay(trace, every, 30)
+    runs = platform.replay_trace(trace, every, 30)
     table = phase_table(runs)
     task_set = TaskSet(1, {"cache_ways": 20.0, "bandwidth": 70.0}, (Task("a", "gzip", 2.0),))
     allocator = Allocator({"gzip": table}, task_set.capacity, 1)
@@ -442,7 +443,7 @@ def planted_runtimes(n=1500, shape=(8, 6)):
     mine, theirs = rng.random(shape[0]), rng.random(shape[0])
     log = workload + 0.5 * platform + 0.3 * mine[workload] * platform
     log = log + np.where(beside >= 0, 0.3 * theirs[beside], 0.0) + 0.02 * rng.normal(size=n)
-    return msbgen.make_runtimes(
+    return msbgen.runtimes.make_runtimes(
         np.exp(log), workload, platform, beside[:, None], np.arange(n) // 2,
         workloads=[f"w{i}" for i in range(shape[0])], platforms=[f"p{i}" for i in range(shape[1])],
         workload_features={"length": np.arange(shape[0]), "mine": mine, "theirs": theirs},

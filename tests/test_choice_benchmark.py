@@ -13,7 +13,7 @@ import choice
 import tables
 
 from choosing import CLOCKS, programs
-from msbgen.data.kernels import make_kernels, write_kernels
+from msbgen.kernels.dataset import make_kernels, write_kernels
 
 
 @pytest.fixture

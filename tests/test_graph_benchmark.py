@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import episodes
-from msbgen.predict.graph.boards import Board, prepare_graph
-from msbgen.predict.graph.features import Shape, plain_features
-from msbgen.predict.graph.kinds import read_kinds
+from msbgen.graphs.predictor.boards import Board, prepare_graph
+from msbgen.graphs.predictor.features import Shape, plain_features
+from msbgen.graphs.predictor.kinds import read_kinds
 from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -19,7 +19,7 @@ import graph_choice
 import graph_data
 import graph_peers
 
-from msbgen.data.devices import device_contexts, shipped_device
+from msbgen.graphs.devices import device_contexts, shipped_device
 
 
 @pytest.fixture
@@ -123,14 +123,14 @@ def test_tabular_peers_learn_a_law_of_the_bound(name, table):
 def test_peers_of_the_network_answer_each_graph_by_itself(peer):
     torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     torch.set_num_threads(1)
-    from msbgen.predict.graph.network import (
+    from msbgen.graphs.predictor.network import (
         NetworkSettings,
         forward,
         joined,
         new_network,
         on_tensors,
     )
-    from msbgen.predict.graph.tensors import Scene
+    from msbgen.graphs.predictor.tensors import Scene
 
     kinds = read_kinds({kind: profiles_of(kind) for kind in CYCLES})
     board = Board(device_of(), kinds)

@@ -9,12 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-import kernels
 import kernels_peers
 import tables
 import targets
 
-from msbgen.data.costs import Costs
+import kernels
+from msbgen.kernels.choice.costs import Costs
 
 
 def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.data.kernels import make_kernels
-from msbgen.data.workloads import make_workload
+from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.workloads import make_workload
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

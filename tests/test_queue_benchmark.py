@@ -13,7 +13,7 @@ import queue_data
 import queue_study
 import tables
 
-from msbgen.schedule import queue
+from msbgen.machines import queue
 
 
 @pytest.fixture

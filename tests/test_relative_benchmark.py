@@ -15,9 +15,9 @@ import relative
 import relative_peers
 import tables
 
-from msbgen.data.relative import runtimes_of
-from msbgen.predict.relative import predictor
-from msbgen.predict.relative.evaluation import complete_runs
+from msbgen.machines import predictor
+from msbgen.machines.dataset import runtimes_of
+from msbgen.machines.evaluation import complete_runs
 
 
 @pytest.fixture

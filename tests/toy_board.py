@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from msbgen.data.devices import Cluster, Device, device_contexts
-from msbgen.data.graphs.runs import make_graph_runs
-from msbgen.data.graphs.schema import make_graph
 from msbgen.data.schema import make_profiles
-from msbgen.predict.graph.boards import Board, prepare_graph
-from msbgen.predict.graph.factors import Factors, estimate
-from msbgen.predict.relative.boosting import BoostingSettings
+from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.devices import Cluster, Device, device_contexts
+from msbgen.graphs.predictor.boards import Board, prepare_graph
+from msbgen.graphs.predictor.factors import Factors, estimate
+from msbgen.graphs.runs import make_graph_runs
+from msbgen.learn.boosting import BoostingSettings
 
 WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 200.0, 400.0, 800.0), (0.5, 1.0, 2.0)
 CYCLES = {"busy": 1.0, "mixed": 0.5, "stream": 0.1}  # [1e9]

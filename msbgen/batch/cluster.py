@@ -18,7 +18,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
-from msbgen.batch.carry import (
+from msbgen.batch.execute import (
     Orders,
     Unit,
     attempts,
@@ -31,8 +31,8 @@ from msbgen.batch.carry import (
 from msbgen.batch.job import Facts
 from msbgen.batch.manifest import FAILED, LOST
 from msbgen.batch.pool import ClusterError
-from msbgen.errors import ArgumentError
-from msbgen.machine import load_library
+from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import load_library
 
 # Longest waits [s]: for a cluster, for an answer of its scheduler, for its end, for one that has
 # gone to come back, for a worker to; beyond the time of a unit, for the next one to end.

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.conformal import contexts_needed
-from msbgen.contexts import Hull
+from msbgen.core.conformal import contexts_needed
+from msbgen.core.contexts import Hull
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.machine import available_cores
 from msbgen.data.schema import (
     context_table,
     replicate_dim,
 )
-from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.model import ProfileModel, fit_profiles
-from msbgen.machine import available_cores
 from msbgen.report.material import Bounds, HeldOut, Missing, Shown
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
-from msbgen.batch.course import Told
 from msbgen.batch.manifest import INDEX
+from msbgen.batch.state import Told
 from msbgen.data.files import replace_file
 
 # Figures that tasks are listed by: steps that find them call them so.

@@ -18,13 +18,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.batch import zarr_store
 from msbgen.batch.heldout import check_leave_out
 from msbgen.batch.tasks import Task
-from msbgen.data import zarr_store
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.scores import judges
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.batch.tasks import Task
+from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_folder
 from msbgen.data.journal import Form, Journal, Record
-from msbgen.errors import ArgumentError
 
 # How a unit ends: well, by an error that it would end with again, by the loss of its worker.
 DONE, FAILED, LOST = "done", "failed", "lost"

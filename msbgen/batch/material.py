@@ -27,6 +27,8 @@ from msbgen.batch.heldout import (
     supported_rate,
 )
 from msbgen.bridge.solve import NotConvergedError
+from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import OnProgress
 from msbgen.data import quality
 from msbgen.data.check import inspect_profiles
 from msbgen.data.groups import clock_among, group_counters
@@ -41,11 +43,9 @@ from msbgen.data.schema import (
 )
 from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
-from msbgen.errors import ArgumentError
 from msbgen.evaluate.scores import doubt_left_out
 from msbgen.generate.faults import without_absurd_counts
 from msbgen.generate.model import ProfileModel, fit_profiles
-from msbgen.machine import OnProgress
 from msbgen.plan.plan import parse_budget, plan_contexts
 from msbgen.report.maps import most_contexts
 from msbgen.report.material import (

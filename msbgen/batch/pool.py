@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msbgen.batch.carry import Orders, Unit, carry_out
+from msbgen.batch.execute import Orders, Unit, carry_out
 from msbgen.batch.job import Facts
 
 

@@ -14,16 +14,16 @@ from itertools import islice
 from pathlib import Path
 
 from msbgen.batch import job as jobs
-from msbgen.batch.carry import Orders, Step, Unit, said_of
-from msbgen.batch.course import Course, Earlier
+from msbgen.batch.execute import Orders, Step, Unit, said_of
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Facts, Job
 from msbgen.batch.manifest import LOST, open_manifest, unit_record
 from msbgen.batch.pool import ClusterError, HerePool, Pool
+from msbgen.batch.state import Course, Earlier
 from msbgen.batch.tasks import Task
+from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import OnProgress
 from msbgen.data.journal import Journal, Record
-from msbgen.errors import ArgumentError
-from msbgen.machine import OnProgress
 
 _log = logging.getLogger("msbgen")
 

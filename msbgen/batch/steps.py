@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from msbgen.batch import PARTS
-from msbgen.batch.carry import Found, Step
+from msbgen.batch.execute import Found, Step
 from msbgen.batch.index import BASELINE, ERROR, REPORT
 from msbgen.batch.job import Job
 from msbgen.batch.material import gather_material
 from msbgen.bounds.model import calibrate_model
+from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
-from msbgen.errors import MeasurementError
 from msbgen.evaluate.scores import (
     judges,
     leave_contexts_out,

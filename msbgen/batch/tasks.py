@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from msbgen.batch import BUDGET, MISCOVERAGE
-from msbgen.contexts import grid_counts
+from msbgen.core.contexts import grid_counts
+from msbgen.core.durations import parse_seconds
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data import toml
 from msbgen.data.files import check_input
-from msbgen.durations import parse_seconds
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS
 from msbgen.plan.plan import parse_budget

@@ -3,7 +3,7 @@
 U(β) such that a new run in a new context β ends by U(β) [s] with probability 1 − α, whatever the
 law of the noise and of the prediction's error: the score of a left-out run is how far it exceeds
 the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β), and
-U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.conformal`) of the scores.
+U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the scores.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import NARROW, Widths
-from msbgen.conformal import check_rate, group_quantile
-from msbgen.errors import ArgumentError
+from msbgen.core.conformal import check_rate, group_quantile
+from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 

@@ -17,14 +17,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.contexts import inner_levels
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.contexts import inner_levels
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.machine import OnProgress
 from msbgen.data.schema import same_level
-from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.generate.centre import Centre
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.law import Law
-from msbgen.machine import OnProgress
 from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.joint import Windows

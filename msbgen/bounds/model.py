@@ -33,7 +33,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.calibration import Calibration
 from msbgen.bounds.heldout import HeldOut, leave_out
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.machine import OnProgress
 from msbgen.data.schema import (
     ENERGY_BOUND,
     ENERGY_UNITS,
@@ -42,9 +44,7 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
 )
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel
-from msbgen.machine import OnProgress
 
 Floats = NDArray[np.float64]
 

@@ -1,1 +1,10 @@
-"""The path-structured Schrödinger bridge on arrays."""
+"""The conditional multi-marginal Schrödinger bridge, on arrays."""
+
+from msbgen.core.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "solve": ("Bridge", "Cloud", "NotConvergedError", "SolverConfig", "Status", "solve_bridge"),
+    },
+)

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.bridge import _kernels
-from msbgen.contexts import in_tiles, squared_distances
-from msbgen.errors import ArgumentError
+from msbgen.core.contexts import in_tiles, squared_distances
+from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

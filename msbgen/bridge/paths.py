@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from msbgen.bridge import _kernels
 from msbgen.bridge.pair import NO_COST, ground_of, marginal_error
 from msbgen.bridge.solve import SolverConfig, solve_bridge
-from msbgen.data.arrays import StoredArrays
-from msbgen.machine import OnProgress
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.machine import OnProgress
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -37,8 +37,8 @@ from msbgen.bridge.pair import (
     spread_out,
     transposed,
 )
-from msbgen.errors import ArgumentError, check_whole
-from msbgen.machine import OnProgress, available_cores
+from msbgen.core.errors import ArgumentError, check_whole
+from msbgen.core.machine import OnProgress, available_cores
 
 Array = np.ndarray
 Floats = NDArray[np.float64]

@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.batch import run as batches
     from msbgen.batch import tasks
-    from msbgen.batch.carry import Orders
+    from msbgen.batch.execute import Orders
     from msbgen.batch.steps import STEPS
 
     if options.out.exists() and not options.out.is_dir():
@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> None:
 
 def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
     """Contexts that a task wants, of what was measured."""
-    from msbgen.errors import ProfileError
+    from msbgen.core.errors import ProfileError
 
     levels = shared.levels_of(measured)
     unlisted = [name for name, values in levels.items() if not values]

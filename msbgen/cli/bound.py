@@ -41,8 +41,8 @@ def run(options: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from msbgen import conformal
     from msbgen.bounds import model as calibrate
+    from msbgen.core import conformal
     from msbgen.data import schema, store, tables
     from msbgen.generate import model as generate
 

@@ -18,21 +18,14 @@ def run(options: argparse.Namespace) -> None:
     """Describe a file; raises every problem found."""
     check_files([options.file])
 
-    from msbgen.data import (
-        check,
-        kernels,
-        partial,
-        quality,
-        relative,
-        runtimes,
-        schema,
-        store,
-        variability,
-        workloads,
-    )
-    from msbgen.errors import ProfileError
+    from msbgen.core.errors import ProfileError
+    from msbgen.data import check, partial, quality, schema, store
     from msbgen.generate import faults
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels import variability, workloads
+    from msbgen.machines import dataset as relative
     from msbgen.measure import clocks
+    from msbgen.runtimes import dataset as runtimes
 
     dataset = store.load_netcdf(options.file)
     if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:

@@ -13,9 +13,9 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 if TYPE_CHECKING:
     import xarray as xr
 
+    from msbgen.core.machine import OnProgress
     from msbgen.evaluate.scores import Method
     from msbgen.generate.model import Kind
-    from msbgen.machine import OnProgress
 
 # What is measured on the virtual platform: planned contexts, and runs of each; others, drawn at
 # random, that are held back to score against, and runs of these.
@@ -141,7 +141,7 @@ def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Datas
     others = every[~(every[:, None] == measured).all(axis=2).any(axis=1)]
     held_back = np.random.default_rng(0).choice(others, HELD_BACK, replace=False)
     number = np.repeat([RUNS, TRUTH_RUNS], [len(measured), HELD_BACK])
-    both = platform.replay(
+    both = platform.replay_trace(
         platform.read_trace(trace), np.concatenate([measured, held_back]), number, progress=progress
     )
     train = both.isel(context=slice(len(measured)), run=slice(RUNS))

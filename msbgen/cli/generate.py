@@ -131,7 +131,7 @@ def _mender(
 
     from msbgen.data import store
     from msbgen.data.energy import energy_counter
-    from msbgen.predict.kernels import energy
+    from msbgen.kernels import energy
 
     with shared.about(source):
         energy_counter(measured)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
 
-    from msbgen.data.devices import Device
+    from msbgen.graphs.devices import Device
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
 PARTS: tuple[str, ...] = ("graph_predict", "graph_choose")
@@ -138,8 +138,9 @@ def run_check(options: argparse.Namespace) -> None:
     if options.family and not options.out:
         raise UsageError("--family is written with the graph; name a file with -o.")
 
-    from msbgen.data.graphs import schema, writers
-    from msbgen.errors import ProfileError
+    from msbgen.core.errors import ProfileError
+    from msbgen.graphs import dataset as schema
+    from msbgen.graphs import writers
 
     if options.out and options.out.suffix.lower() not in writers.ENDINGS:
         known = ", ".join(writers.ENDINGS)
@@ -177,9 +178,9 @@ def run_simulate(options: argparse.Namespace) -> None:
     inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data.graphs.runs import check_ending, write_graph_runs
-    from msbgen.data.graphs.schema import kinds_of
-    from msbgen.schedule import soc
+    from msbgen.graphs import simulator as soc
+    from msbgen.graphs.dataset import kinds_of
+    from msbgen.graphs.runs import check_ending, write_graph_runs
 
     check_ending(options.out)
     device = read_device(options.device)
@@ -237,7 +238,8 @@ def graph_file(path: Path) -> Path | None:
 
 def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     """A graph from a file of any sort, or drawn: ``FAMILY:SIZE``."""
-    from msbgen.data.graphs import families, readers
+    from msbgen.graphs import readers
+    from msbgen.graphs.families import catalogue as families
 
     if graph_file(path):
         return readers.read_graph(path, tasks=tasks)
@@ -251,7 +253,7 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
 
 def tell_shares(graph: xr.Dataset) -> None:
     """Say it where measured times of tasks will not be what the tasks take."""
-    from msbgen.data.graphs.schema import graph_name, times_are_shares
+    from msbgen.graphs.dataset import graph_name, times_are_shares
 
     if times_are_shares(graph):
         shared.say(
@@ -268,7 +270,7 @@ def sheet_file(device: str) -> Path | None:
 
 def read_device(device: str) -> Device:
     """A sheet that ships, by its name, or from a file."""
-    from msbgen.data import devices
+    from msbgen.graphs import devices
 
     path = sheet_file(device)
     return devices.read_device(path) if path else devices.shipped_device(device)
@@ -276,7 +278,8 @@ def read_device(device: str) -> Device:
 
 def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
     """Contexts that a source names, those without a core left out where it lists none itself."""
-    from msbgen.data import devices, tables
+    from msbgen.data import tables
+    from msbgen.graphs import devices
 
     table = shared.contexts(source, device.levels)
     if shared.is_file(source):
@@ -291,9 +294,9 @@ def read_profiles(
     folder: Path, names: Sequence[str], graph: str, *, tables: bool = True
 ) -> dict[str, xr.Dataset]:
     """Profiles, or phase tables, of the kinds of a graph, from files of their names in a folder."""
+    from msbgen.core.errors import ProfileError
     from msbgen.data import check, store
-    from msbgen.errors import ProfileError
-    from msbgen.schedule import phases
+    from msbgen.phases import phases
 
     for name in names:
         if Path(name).name != name:

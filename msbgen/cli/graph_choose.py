@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from msbgen.data.forecast import Forecast
+    from msbgen.graphs.forecast import Forecast
 
 
 def add(verbs: Verbs) -> None:
@@ -61,10 +61,10 @@ def run(options: argparse.Namespace) -> None:
         [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
     )
 
-    from msbgen.predict.graph import storage
-    from msbgen.predict.graph.forecaster import GraphForecaster
-    from msbgen.schedule.agents import search, worlds
-    from msbgen.schedule.choose.decide import Limits
+    from msbgen.core.choice import Limits
+    from msbgen.graphs.agents import search, worlds
+    from msbgen.graphs.predictor import storage
+    from msbgen.graphs.predictor.forecaster import GraphForecaster
 
     predictor = storage.load_graph_model(options.model)
     device = whole.read_device(options.device)

@@ -88,11 +88,11 @@ def run_fit(options: argparse.Namespace) -> None:
     if options.out.suffix.lower() != ".nc":
         raise UsageError(f"{options.out}: ends like no model; .nc is wanted.")
 
-    from msbgen.conformal import least_rate
-    from msbgen.data.graphs.runs import join_graph_runs, read_graph_runs
-    from msbgen.predict import extras
-    from msbgen.predict.graph import predictor as graphs
-    from msbgen.predict.graph import storage
+    from msbgen.core.conformal import least_rate
+    from msbgen.graphs.predictor import predictor as graphs
+    from msbgen.graphs.predictor import storage
+    from msbgen.graphs.runs import join_graph_runs, read_graph_runs
+    from msbgen.learn import extras
 
     if not options.schedule_only:
         extras.check_libraries()
@@ -139,7 +139,7 @@ def run_predict(options: argparse.Namespace) -> None:
         [*inputs, whole.sheet_file(options.device)], [options.out], force=options.force
     )
 
-    from msbgen.predict.graph import storage
+    from msbgen.graphs.predictor import storage
 
     predictor = storage.load_graph_model(options.model)
     device = whole.read_device(options.device)
@@ -177,7 +177,7 @@ def run_predict(options: argparse.Namespace) -> None:
 
 def _order(runs: Sequence[xr.Dataset]) -> Literal["arrival", "heft"]:
     """The order that runs say their tasks started in, arrival where none says any."""
-    from msbgen.errors import ProfileError
+    from msbgen.core.errors import ProfileError
 
     said = {str(part.attrs["order"]) for part in runs if "order" in part.attrs}
     if not said <= {"arrival", "heft"} or len(said) > 1:
@@ -190,8 +190,8 @@ def _order(runs: Sequence[xr.Dataset]) -> Literal["arrival", "heft"]:
 
 def _graph(folder: Path, name: str) -> xr.Dataset:
     """The graph that runs call so: a file of a folder with or without its ending."""
-    from msbgen.data.graphs import readers
-    from msbgen.errors import ProfileError
+    from msbgen.core.errors import ProfileError
+    from msbgen.graphs import readers
 
     if not folder.is_dir():
         raise ProfileError(f"{folder}: no such folder; that of the graphs that ran is wanted.")

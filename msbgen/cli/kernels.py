@@ -12,7 +12,7 @@ from msbgen.cli import options as shared
 from msbgen.cli.options import Progress, Verbs
 
 # Parts that stand in files of their own beside this one, each with `add` and `run`.
-PARTS: tuple[str, ...] = ("kernels_measure",)
+PARTS: tuple[str, ...] = ("kernels_measure", "kernels_choose")
 
 
 def add(verbs: Verbs) -> None:
@@ -69,7 +69,8 @@ def run_import(options: argparse.Namespace) -> None:
     """Read measurements of kernels and write them as one dataset."""
     shared.check_files([options.source, options.columns], [options.out], force=options.force)
 
-    from msbgen.data import kernels, kernels_readers
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels import readers as kernels_readers
 
     columns = kernels_readers.read_column_map(options.columns)
     runs = kernels_readers.read_kernels_table(options.source, columns)
@@ -81,9 +82,9 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import kernels
-    from msbgen.predict.kernels import predictor as kernel
-    from msbgen.predict.kernels import storage
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels.predictor import predictor as kernel
+    from msbgen.kernels.predictor import storage
 
     runs = kernels.read_kernels(options.runs)
     found = kernel.KernelPredictor(random_state=options.seed)
@@ -103,8 +104,8 @@ def run_predict(options: argparse.Namespace) -> None:
     inputs = [options.model, options.workload, given]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import workloads
-    from msbgen.predict.kernels import networks, storage
+    from msbgen.kernels import workloads
+    from msbgen.kernels.predictor import networks, storage
 
     predictor = storage.load_kernels(options.model)
     workload = workloads.read_workload(options.workload)
@@ -144,9 +145,9 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions of kernels that were held back."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import kernels
-    from msbgen.predict.kernels import evaluation
-    from msbgen.predict.kernels import predictor as kernel
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels.predictor import evaluation
+    from msbgen.kernels.predictor import predictor as kernel
 
     runs = kernels.read_kernels(options.runs)
     with Progress("evaluating") as step, shared.about(options.runs.name):

@@ -47,8 +47,8 @@ def run(options: argparse.Namespace) -> None:
     beside = [] if out is None else [out, out.with_suffix(".workloads.nc")]
     shared.check_files([options.spec], beside, force=options.force)
 
-    from msbgen.data import kernels
-    from msbgen.measure.kernels import campaign, measure
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels.measure import campaign, measure
 
     given = campaign.read_campaign(options.spec)
     if options.dry_run or out is None:

@@ -25,19 +25,19 @@ INTERRUPTED, TERMINATED = 130, 143
 
 # The verbs by what they are for; each is a file beside this one with `add` and `run`.
 GROUPS = {
-    "profiles": ("check", "generate", "bound", "evaluate", "plan", "report", "demo"),
-    "measuring": ("measure", "import", "platform"),
-    "deciding": ("phases", "allocate", "taskset", "simulate", "queue", "choose"),
-    "predictors": ("runtime", "relative", "kernels", "graph"),
-    "many tasks": ("batch",),
+    "the loop": (
+        *("measure", "import", "check", "plan", "generate", "bound", "evaluate", "report"),
+        *("platform", "batch", "demo"),
+    ),
+    "systems": ("realtime", "runtime", "machines", "kernels", "graph"),
 }
 
 # The exit code of a failure: that of the nearest ancestor of its type that stands here, else
 # INTERNAL.  By name, so that nothing is imported to say what went wrong.
 CODES = {
-    "msbgen.errors.ProfileError": BAD_DATA,
-    "msbgen.errors.MeasurementError": BAD_DATA,
-    "msbgen.errors.ArgumentError": USAGE,
+    "msbgen.core.errors.ProfileError": BAD_DATA,
+    "msbgen.core.errors.MeasurementError": BAD_DATA,
+    "msbgen.core.errors.ArgumentError": USAGE,
     "msbgen.cli.options.words.UsageError": USAGE,
     "msbgen.platform.record.RecordError": USAGE,
     "msbgen.measure.actuators.actuator.SettingError": USAGE,

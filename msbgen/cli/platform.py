@@ -83,7 +83,7 @@ def run_replay(options: argparse.Namespace) -> None:
         planned = tables.read_plan(contexts_file, platform.RESOURCES, 10)
         runs, again = runs if options.runs else planned.runs, contexts[planned.again]
     with Progress("replaying") as step:
-        profiles = platform.replay(
+        profiles = platform.replay_trace(
             trace, contexts, runs, options.interval, options.seed, progress=step
         )
     n, each = len(contexts), f"{runs.sum()} runs"
@@ -101,7 +101,8 @@ def _joined(
 ) -> xr.Dataset:
     """Runs replayed before and the new ones, none of them twice; of those `again` only new ones."""
     from msbgen import platform
-    from msbgen.data import batches, schema
+    from msbgen.data import merge as batches
+    from msbgen.data import schema
 
     source = str(options.onto)
     tasks = [str(part.attrs.get("task", "")) for part in (first, new)]

@@ -88,7 +88,8 @@ def run_import(options: argparse.Namespace) -> None:
     inputs = [] if options.source.is_dir() else [options.source]
     shared.check_files(inputs, [options.out], force=options.force)
 
-    from msbgen.data import runtimes, runtimes_readers
+    from msbgen.runtimes import dataset as runtimes
+    from msbgen.runtimes import readers as runtimes_readers
 
     if options.source.is_dir():
         dataset, remarks = runtimes_readers.import_archives(options.source)
@@ -104,8 +105,8 @@ def run_fit(options: argparse.Namespace) -> None:
     """Fit and calibrate a predictor."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import runtimes
-    from msbgen.predict.runtimes import evaluation, storage
+    from msbgen.runtimes import dataset as runtimes
+    from msbgen.runtimes import evaluation, storage
 
     dataset = runtimes.read_runtimes(options.runs)
     with Progress("fitting") as step, shared.about(options.runs.name):
@@ -148,9 +149,9 @@ def run_bound(options: argparse.Namespace) -> None:
 def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
-    from msbgen.data import runtimes_readers
-    from msbgen.errors import ProfileError
-    from msbgen.predict.runtimes import storage
+    from msbgen.core.errors import ProfileError
+    from msbgen.runtimes import readers as runtimes_readers
+    from msbgen.runtimes import storage
 
     predictor, workloads, platforms = storage.load_predictor(options.model)
     runs = runtimes_readers.read_wanted(options.wanted, workloads, platforms)
@@ -179,8 +180,8 @@ def run_evaluate(options: argparse.Namespace) -> None:
     """Score predictions and bounds on what was held back."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
-    from msbgen.data import runtimes
-    from msbgen.predict.runtimes import evaluation
+    from msbgen.runtimes import dataset as runtimes
+    from msbgen.runtimes import evaluation
 
     dataset = runtimes.read_runtimes(options.runs)
     with Progress("evaluating") as step, shared.about(options.runs.name):

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.breaches import Breaches
+from msbgen.core.errors import ProfileError
 from msbgen.data.gaps import interval_counts
 from msbgen.data.partial import (
     clock_errors,
@@ -38,7 +38,7 @@ from msbgen.data.schema import (
     same_level,
     sampling_interval,
 )
-from msbgen.errors import ProfileError
+from msbgen.data.violations import Breaches
 
 _log = logging.getLogger("msbgen")
 

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import (
     ENERGY_UNITS,
     counter_names,
@@ -18,7 +19,6 @@ from msbgen.data.schema import (
     replicate_dim,
     sampling_interval,
 )
-from msbgen.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 
 _KINDS = {
     stat.S_IFDIR: "a folder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 
 # What tells the progress of a run where nobody says: work that was done, else CPU time.
 _CLOCKS = ("instructions", "task_clock", "cpu_clock")

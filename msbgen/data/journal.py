@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_folder, check_input
-from msbgen.errors import ProfileError
 
 Record = dict[str, Any]
 

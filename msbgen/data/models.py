@@ -17,9 +17,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import StoredArrays, digest
+from msbgen.core.arrays import StoredArrays, digest
+from msbgen.core.errors import ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ProfileError
 
 
 def save_model(

@@ -13,7 +13,6 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.data.breaches import Breaches
 from msbgen.data.gaps import CARRIED, KINDS, interval_counts
 from msbgen.data.schema import (
     COMPLETE,
@@ -27,6 +26,7 @@ from msbgen.data.schema import (
     sampling_interval,
     span,
 )
+from msbgen.data.violations import Breaches
 
 Bools = NDArray[np.bool_]
 

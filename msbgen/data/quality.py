@@ -23,7 +23,6 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy.special import fdtri
 
-from msbgen.data.breaches import Breaches
 from msbgen.data.partial import clock_gaps, doubt_total, held_counters
 from msbgen.data.schema import (
     context_table,
@@ -34,6 +33,7 @@ from msbgen.data.schema import (
     resource_names,
     same_level,
 )
+from msbgen.data.violations import Breaches
 
 Floats = NDArray[np.float64]
 

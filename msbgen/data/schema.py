@@ -38,8 +38,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.gaps import CARRIED, LOST, fill_gaps, interval_counts
-from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-profile/1"
 REPLICATES = ("run", "sample")

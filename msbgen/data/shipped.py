@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _KINDS = ("*.nc", "*.toml")

@@ -20,11 +20,11 @@ from typing import Any
 import xarray as xr
 from xarray.backends import NetCDF4DataStore
 
+from msbgen.core.errors import ProfileError
+from msbgen.core.machine import physical_memory
 from msbgen.data.check import validate_profiles
 from msbgen.data.files import check_input, replace_file, write_failure
 from msbgen.data.schema import context_table, counter_names
-from msbgen.errors import ProfileError
-from msbgen.machine import physical_memory
 
 # Counts of one stored chunk.
 _CHUNK = 2**18

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import (
     AGAIN_COLUMN,
@@ -23,7 +24,6 @@ from msbgen.data.schema import (
     GROUPS_COLUMN,
     PLAN_COLUMNS,
 )
-from msbgen.errors import ArgumentError, ProfileError
 
 # Runs of one context that nobody measures: a mistake.
 _MOST_RUNS = 1_000_000

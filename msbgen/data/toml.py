@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
-from msbgen.errors import ProfileError
 
 # Characters of a key that a message shows.
 _SHOWN = 60

@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import RegularGridInterpolator
 from scipy.spatial import Delaunay, QhullError
 
-from msbgen.contexts import (
+from msbgen.core.contexts import (
     gaussian_log_weights,
     scott_bandwidth,
     squared_distances,
     to_unit_range,
 )
+from msbgen.core.errors import MeasurementError
 from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
     NEGLIGIBLE,
@@ -38,7 +39,6 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
-from msbgen.errors import MeasurementError
 
 Floats = NDArray[np.float64]
 

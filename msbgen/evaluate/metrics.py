@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.evaluate import _kernels
 
 Warping = Literal["exact", "fastdtw"]

@@ -11,6 +11,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.machine import OnProgress
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import ended_counters, held_counters
 from msbgen.data.schema import (
@@ -25,7 +27,6 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.evaluate.metrics import (
     Warping,
@@ -38,7 +39,6 @@ from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.faults import known_faults, warn_of_faults, without_faults
 from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
-from msbgen.machine import OnProgress
 
 _log = logging.getLogger("msbgen")
 

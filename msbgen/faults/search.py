@@ -1,7 +1,7 @@
 """Which contexts do not belong: the set of faults under which the known data are likeliest.
 
-A beam search over moves (:mod:`msbgen.faults.moves`), through moves that lose, since two faults may
-hide each other; then moves are taken back and the rest completed anew.  The noise of the processes
+A beam search over moves (:mod:`msbgen.faults.hypotheses`), through moves that lose, since two
+faults may hide each other; then moves are taken back and the rest completed anew.  The noise of the processes
 is fitted with the contexts found left aside, in turn, with and without more of it where neighbours
 depart, and in the end also without those that the next moves would find: a fault that nothing else
 explains may be what the noise was fitted to.  Of all rounds the likeliest counts.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.faults.explained import Explained
-from msbgen.faults.moves import Board, Move, State
+from msbgen.faults.hypotheses import Board, Move, State
 from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_noise
 from msbgen.trend.coordinates import Coordinates, default_names
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.contexts import gaussian_log_weights, scott_bandwidth
-from msbgen.data.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
+from msbgen.core.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
+from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.coordinates import COORDINATES

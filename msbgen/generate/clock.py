@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.generate import _kernels
 
 Floats = NDArray[np.float64]

@@ -24,19 +24,19 @@ from msbgen.bridge.condition import (
 )
 from msbgen.bridge.paths import outcome_of
 from msbgen.bridge.solve import SolverConfig, solve_bridge
-from msbgen.contexts import (
+from msbgen.core.arrays import NOT_NEGATIVE, StoredArrays
+from msbgen.core.contexts import (
     gaussian_log_weights,
     scott_bandwidth,
     to_unit_range,
     weighted_quantile,
 )
-from msbgen.data.arrays import NOT_NEGATIVE, StoredArrays
-from msbgen.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.core.errors import ArgumentError, MeasurementError, check_positive
+from msbgen.core.machine import OnProgress, available_cores
 from msbgen.generate.centre import Centre
 from msbgen.generate.law import Kind
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.streams import context_streams, stream_key
-from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
 

@@ -36,7 +36,7 @@ from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
 from msbgen.faults.explained import Explained, goes_with_time
 from msbgen.faults.findings import NOTHING, Fault, Findings, mend_counts
-from msbgen.faults.moves import Kind, Move
+from msbgen.faults.hypotheses import Kind, Move
 from msbgen.faults.roofline import Roofline
 from msbgen.faults.runs import Stretch, find_stretches, narrow_slowness
 from msbgen.faults.search import find_suspects

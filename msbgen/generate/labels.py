@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
 from msbgen.faults.findings import Findings
 
 

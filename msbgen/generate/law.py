@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.machine import OnProgress
 from msbgen.generate.centre import Centre
 from msbgen.generate.residuals import Residuals
-from msbgen.machine import OnProgress
 
 Floats = NDArray[np.float64]
 

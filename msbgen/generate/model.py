@@ -20,8 +20,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.contexts import Hull, to_unit_range
-from msbgen.data.arrays import POSITIVE, StoredArrays, digest
+from msbgen.core.arrays import POSITIVE, StoredArrays, digest
+from msbgen.core.contexts import Hull, to_unit_range
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.check import validate_profiles
 from msbgen.data.partial import doubt_total, is_partial, partial_attrs, unended_counters
 from msbgen.data.schema import (
@@ -46,7 +48,6 @@ from msbgen.data.schema import (
     started_array,
 )
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
@@ -55,7 +56,6 @@ from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.generate.streams import stream_key
-from msbgen.machine import OnProgress, physical_memory
 
 Floats = NDArray[np.float64]
 

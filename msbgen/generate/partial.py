@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.errors import MeasurementError
+from msbgen.core.errors import MeasurementError
 from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]

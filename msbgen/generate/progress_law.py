@@ -22,19 +22,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bridge.paths import Chain
-from msbgen.contexts import in_tiles
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.contexts import in_tiles
+from msbgen.core.errors import ArgumentError, check_positive, check_whole
+from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
-from msbgen.errors import ArgumentError, check_positive, check_whole
 from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
+from msbgen.generate.deconvolution import placed_trend
 from msbgen.generate.law import Kind
 from msbgen.generate.lost import fill_lost
-from msbgen.generate.placing import placed_trend
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.runs import Runs
 from msbgen.generate.streams import context_streams, stream_key
-from msbgen.machine import OnProgress, available_cores
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

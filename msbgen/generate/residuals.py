@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.data.arrays import LOGARITHMS, StoredArrays
+from msbgen.core.arrays import LOGARITHMS, StoredArrays
 from msbgen.generate.centre import Centre, log_ratio
-from msbgen.generate.lending import find_lenders, lend
+from msbgen.generate.imputation import find_lenders, lend
 from msbgen.generate.runs import Runs
 
 Floats = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Residuals:
     ) -> Residuals:
         """Measure the runs' states (n, bins, k) from the centre of the known contexts.
 
-        What a run was not seen to do is lent by others (:mod:`msbgen.generate.lending`), coupled
+        What a run was not seen to do is lent by others (:mod:`msbgen.generate.imputation`), coupled
         with the given weight of the entropy and tolerance.
         """
         fitted = centre.of_known(runs.holders)[runs.context]

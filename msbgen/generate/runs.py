@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import MeasurementError
+from msbgen.core.errors import MeasurementError
 from msbgen.generate.clock import (
     lost_counts,
     progress_amounts,

@@ -1,16 +1,13 @@
-"""Real machines: what tools recorded, and measuring by ourselves."""
+"""Real machines: recordings of other tools, and sweeps of one's own."""
 
-from msbgen.measure.dataset import NOTES, Run, profile_dataset
-from msbgen.measure.readers.perf import parse_perf, read_perf
-from msbgen.measure.readers.recording import Recording
-from msbgen.measure.readers.resample import resample
+from msbgen.core.lazy import public_names
 
-__all__ = [
-    "NOTES",
-    "Recording",
-    "Run",
-    "parse_perf",
-    "profile_dataset",
-    "read_perf",
-    "resample",
-]
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "dataset": ("NOTES", "Run", "profile_dataset"),
+        "readers.perf": ("parse_perf", "read_perf"),
+        "readers.recording": ("Recording",),
+        "readers.resample": ("resample",),
+    },
+)

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.errors import MeasurementError
 from msbgen.data.partial import held_counters
 from msbgen.data.schema import (
     complete_array,
@@ -16,7 +17,6 @@ from msbgen.data.schema import (
     duration_array,
     sampling_interval,
 )
-from msbgen.errors import MeasurementError
 
 # A stretch of progress that a clock should tell from the next one.
 STRETCH = 0.01

@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.data.groups import clock_among
 from msbgen.data.schema import RESERVED, STARTED, make_profiles
-from msbgen.errors import ArgumentError, ProfileError
-from msbgen.machine import OnProgress, physical_memory
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import xarray as xr
 
+from msbgen.core.machine import OnProgress
 from msbgen.data.schema import COMPLETE
-from msbgen.machine import OnProgress
 from msbgen.measure.dataset import NOTES, Run, profile_dataset
 from msbgen.measure.manifest import Manifest
 from msbgen.measure.readers.forms import Reader

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from msbgen.core.durations import UNITS
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import read_lines
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.durations import UNITS
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES
 from msbgen.measure.readers.table import ColumnMap, column_map
 

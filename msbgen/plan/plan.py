@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.durations import has_unit, parse_seconds
+from msbgen.core.errors import ArgumentError
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
-from msbgen.durations import has_unit, parse_seconds
-from msbgen.errors import ArgumentError
 from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import Design, greedy_design, propose_contexts, with_corners

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import same_level
-from msbgen.errors import ArgumentError
 from msbgen.generate.law import Law
 from msbgen.trend.covariance import prior_covariance
 from msbgen.trend.fit import Trend, fit_trend

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.platform._kernels import stack_distances
 
 # 20 MiB: 16,384 sets of 64 B lines, 20 ways.  A page has 64 lines, so that its colour gives the

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.contexts import grid_contexts, grid_counts
+from msbgen.core.contexts import grid_contexts, grid_counts
+from msbgen.core.errors import ArgumentError, check_positive
 from msbgen.data.schema import checked_contexts, same_level
 from msbgen.data.tables import read_contexts
-from msbgen.errors import ArgumentError, check_positive
 
 RESOURCES = ("cache_ways", "bandwidth", "frequency")
 

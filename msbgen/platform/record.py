@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_output
-from msbgen.errors import ArgumentError
 from msbgen.platform.caches import stack_histogram
 from msbgen.platform.trace import make_trace, write_trace
 

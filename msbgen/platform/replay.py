@@ -44,9 +44,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import OnProgress, available_cores, physical_memory
 from msbgen.data.schema import make_profiles
-from msbgen.errors import ArgumentError
-from msbgen.machine import OnProgress, available_cores, physical_memory
 from msbgen.platform._kernels import correlated_noise, replay_run
 from msbgen.platform.config import RESOURCES, PlatformConfig, exact_contexts
 from msbgen.platform.trace import validate_trace
@@ -100,7 +100,7 @@ class _Program:
         return self.tables[key]
 
 
-def replay(
+def replay_trace(
     trace: xr.Dataset,
     contexts: ArrayLike,
     runs: ArrayLike = 10,

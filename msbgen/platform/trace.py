@@ -31,8 +31,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ProfileError
 
 TRACE_SCHEMA = "msbgen-trace/1"
 STREAMS = ("demand", "prefetched")

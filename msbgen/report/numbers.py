@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.contexts import squared_distances, to_unit_range
+from msbgen.core.contexts import squared_distances, to_unit_range
 from msbgen.data.partial import describe_partial, held_counters, partial_attrs
 from msbgen.data.schema import (
     context_table,

@@ -13,6 +13,8 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.errors import ArgumentError
+from msbgen.core.machine import load_library
 from msbgen.data.files import check_output, replace_file, write_json
 from msbgen.data.schema import (
     count_array,
@@ -20,8 +22,6 @@ from msbgen.data.schema import (
     ended_durations,
     sampling_interval,
 )
-from msbgen.errors import ArgumentError
-from msbgen.machine import load_library
 from msbgen.report import figures, maps
 from msbgen.report.material import HeldOut, Material, Missing
 from msbgen.report.numbers import loose_region, numbers_of, worst_region

@@ -11,7 +11,8 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.contexts import squared_distances, to_unit_range
+from msbgen.core.contexts import squared_distances, to_unit_range
+from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_output, replace_file
 from msbgen.data.schema import (
     context_table,
@@ -20,7 +21,6 @@ from msbgen.data.schema import (
     replicate_dim,
     resource_names,
 )
-from msbgen.errors import ArgumentError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 

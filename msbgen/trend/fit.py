@@ -32,7 +32,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.trend.caps import Cap, find_cap, held_out_time, refit_cap
 from msbgen.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 from msbgen.trend.folds import Folds

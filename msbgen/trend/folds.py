@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.contexts import inner_levels
+from msbgen.core.contexts import inner_levels
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

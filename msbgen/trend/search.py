@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.machine import available_cores
+from msbgen.core.machine import available_cores
 from msbgen.trend.coordinates import COORDINATES, Coordinates
 from msbgen.trend.folds import Folds
 from msbgen.trend.problem import Parameters, Problem

@@ -17,8 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.errors import MeasurementError
-from msbgen.machine import available_cores
+from msbgen.core.errors import MeasurementError
+from msbgen.core.machine import available_cores
 from msbgen.trend import _kernels
 from msbgen.trend.covariance import Pairs
 from msbgen.trend.folds import Folds

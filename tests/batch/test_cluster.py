@@ -12,10 +12,10 @@ import pytest
 import batching
 from batching import batch, contexts_of, done, make_tasks, results
 from msbgen.batch import cluster
-from msbgen.batch.carry import Orders
 from msbgen.batch.cluster import DaskPool
+from msbgen.batch.execute import Orders
 from msbgen.batch.pool import ClusterError
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 
 distributed = pytest.importorskip("distributed")
 

@@ -7,10 +7,10 @@ from batches import BETWEEN
 from msbgen.batch import heldout
 from msbgen.batch.heldout import bounds_of, judge, judge_left_out, supported_rate
 from msbgen.bounds.model import calibrate_model
-from msbgen.conformal import contexts_needed
-from msbgen.contexts import Hull
+from msbgen.core.conformal import contexts_needed
+from msbgen.core.contexts import Hull
+from msbgen.core.errors import ProfileError
 from msbgen.data.schema import context_table
-from msbgen.errors import ProfileError
 from msbgen.evaluate.scores import score_methods, summarise
 from msbgen.generate.model import fit_profiles
 from msbgen.report.material import Missing

@@ -3,11 +3,11 @@
 import re
 from html.parser import HTMLParser
 
-from msbgen.batch.carry import Found, Step
-from msbgen.batch.course import Course
+from msbgen.batch.execute import Found, Step
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Job
 from msbgen.batch.manifest import DONE, FAILED, unit_record
+from msbgen.batch.state import Course
 from msbgen.batch.tasks import Settings, Task
 
 STEPS = {"evaluate": Step(lambda job: Found([]))}

@@ -8,8 +8,8 @@ from batching import SETTINGS, contexts_of, make_tasks
 from msbgen.batch import job as jobs
 from msbgen.batch.job import Job, block_starts, identify, starts
 from msbgen.batch.tasks import Task
+from msbgen.core.errors import ProfileError
 from msbgen.data.store import read_profiles
-from msbgen.errors import ProfileError
 
 
 @pytest.fixture

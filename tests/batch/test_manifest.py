@@ -6,7 +6,7 @@ import pytest
 
 from msbgen.batch.manifest import DONE, open_manifest, unit_record
 from msbgen.batch.tasks import Task
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 
 OPTIONS = {"zarr": False, "models": False}
 

@@ -11,8 +11,8 @@ import partials
 from batches import BETWEEN, GRID, small_task
 from msbgen.batch import material as gather
 from msbgen.batch.material import gather_material, thinned
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import context_table
-from msbgen.errors import ArgumentError
 from msbgen.plan.plan import plan_contexts
 from msbgen.report.material import Missing
 

@@ -1,7 +1,7 @@
 """Units in this process."""
 
 from batching import SETTINGS, contexts_of, make_tasks
-from msbgen.batch.carry import Orders, Unit
+from msbgen.batch.execute import Orders, Unit
 from msbgen.batch.job import Job
 from msbgen.batch.pool import ClusterError, HerePool
 from msbgen.batch.tasks import Task

@@ -9,12 +9,12 @@ import pytest
 
 import batching
 from batching import SETTINGS, batch, done, lines, make_tasks, results
-from msbgen.batch.carry import Orders, Step
+from msbgen.batch.execute import Orders, Step
 from msbgen.batch.job import identify
 from msbgen.batch.run import IncompleteError, run_batch
 from msbgen.batch.tasks import Settings, Task, read_tasks
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ArgumentError, ProfileError
 
 
 @pytest.fixture(scope="module")

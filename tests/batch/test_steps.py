@@ -12,8 +12,8 @@ from msbgen.batch import steps
 from msbgen.batch.job import Job
 from msbgen.batch.tasks import Settings, Task
 from msbgen.bounds.model import calibrate_model
+from msbgen.core.errors import MeasurementError
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
-from msbgen.errors import MeasurementError
 from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts

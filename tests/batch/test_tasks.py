@@ -3,7 +3,7 @@
 import pytest
 
 from msbgen.batch.tasks import Settings, Task, read_tasks
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import oracles
 from conftest import synthetic_task
 from held import grid_groups, held_out
 from msbgen.bounds.calibration import Calibration
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.generate.clock import sharpen, uniform_knots
 
 

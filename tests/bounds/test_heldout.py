@@ -12,9 +12,9 @@ import partials
 from held import grid_groups, held_out
 from msbgen.bounds.heldout import HeldOut, leave_out
 from msbgen.bounds.model import calibrate_model
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import count_array
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
 from msbgen.generate.model import fit_profiles
 from msbgen.trend.fit import fit_trend

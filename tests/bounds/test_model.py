@@ -8,10 +8,10 @@ import xarray as xr
 
 from conftest import synthetic_task
 from msbgen.bounds.model import CalibratedModel, calibrate_model
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.energy import add_energy, total_energy
 from msbgen.data.schema import count_array, duration_array
 from msbgen.data.tables import bound_rows
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
 from msbgen.generate.model import ProfileModel, fit_profiles
 

@@ -11,7 +11,7 @@ from msbgen.bridge.condition import (
     conditional_sample,
     make_segment,
 )
-from msbgen.contexts import scott_bandwidth, squared_distances, to_unit_range
+from msbgen.core.contexts import scott_bandwidth, squared_distances, to_unit_range
 
 
 def random_segment(seed, *, n=9, m=7, n_known=4, bandwidth=0.7, zero_mass=()):

@@ -7,8 +7,8 @@ import pytest
 
 import oracles
 from msbgen.bridge.paths import Chain
-from msbgen.data.arrays import StoredArrays
-from msbgen.errors import ProfileError
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.errors import ProfileError
 
 EPSILON = 3.0
 

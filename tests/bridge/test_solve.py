@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msbgen.bridge.solve import NotConvergedError, SolverConfig, Status, solve_bridge
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from oracles import bimarginal, bridge_tensor, squared_distances
 from strategies import epsilons, snapshots
 

@@ -7,8 +7,8 @@ import pytest
 from batching import make_tasks
 from msbgen.cli.batch import contexts_of
 from msbgen.cli.main import main
+from msbgen.core.errors import ProfileError
 from msbgen.data.store import read_profiles
-from msbgen.errors import ProfileError
 
 TASKS = """
 [defaults]

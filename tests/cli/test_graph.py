@@ -8,12 +8,12 @@ import xarray as xr
 
 import soc
 from msbgen.cli import graph as verb
-from msbgen.data.devices import shipped_device
-from msbgen.data.graphs.readers import read_graph
-from msbgen.data.graphs.runs import read_graph_runs
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.schedule.phases import write_phases
+from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.readers import read_graph
+from msbgen.graphs.runs import read_graph_runs
+from msbgen.phases.phases import write_phases
 
 TX2 = shipped_device("tx2")
 

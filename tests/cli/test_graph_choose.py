@@ -5,12 +5,12 @@ import csv
 import numpy as np
 import pytest
 
-from msbgen.data.devices import shipped_device
-from msbgen.data.graphs.writers import write_graph
-from msbgen.predict.graph.forecaster import GraphForecaster
-from msbgen.predict.graph.kinds import read_kinds
-from msbgen.predict.graph.predictor import GraphPredictor
-from msbgen.predict.graph.storage import load_graph_model, save_graph_model
+from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.predictor.forecaster import GraphForecaster
+from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
+from msbgen.graphs.writers import write_graph
 from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from forks import anew
-from msbgen.data.devices import shipped_device
-from msbgen.data.graphs.runs import read_graph_runs, write_graph_runs
-from msbgen.data.graphs.writers import write_graph
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
-from msbgen.predict.graph.kinds import read_kinds
-from msbgen.predict.graph.storage import load_graph_model
+from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.predictor.storage import load_graph_model
+from msbgen.graphs.runs import read_graph_runs, write_graph_runs
+from msbgen.graphs.writers import write_graph
 from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

@@ -21,11 +21,11 @@ import msbgen.cli
 import msbgen.generate.model
 from forks import forked, status_of
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.cli import graph, kernels
+from msbgen.cli import graph, kernels, machines, realtime
 from msbgen.cli import main as entry
 from msbgen.cli.main import CODES, GROUPS
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.store import read_profiles
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 
 CLI = Path(msbgen.cli.__file__).parent
 OPTIONS = CLI / "options"
@@ -40,6 +40,8 @@ def test_every_file_is_a_verb_and_every_verb_a_file():
         *VERBS,
         *graph.PARTS,
         *kernels.PARTS,
+        *machines.PARTS,
+        *realtime.PARTS,
         "main",
         "__init__",
     }

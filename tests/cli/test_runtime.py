@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from msbgen.predict.runtimes import completion
-from msbgen.predict.runtimes.towers import TowerSettings
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.towers import TowerSettings
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
 from msbgen.data.energy import (
     add_energy,
@@ -14,7 +15,6 @@ from msbgen.data.energy import (
     total_energy,
 )
 from msbgen.data.schema import describe_profiles, make_profiles
-from msbgen.errors import ArgumentError, ProfileError
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ import pytest
 import xarray as xr
 
 from forks import beside
+from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input, check_output, replace_file
 from msbgen.data.store import read_profiles, write_blocks, write_profiles
 from msbgen.data.tables import read_contexts, write_table
-from msbgen.errors import ProfileError
 
 
 def test_a_result_has_the_permissions_of_any_new_file(tmp_path):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.groups import clock_among, describe_groups, group_counters
-from msbgen.errors import ArgumentError
 
 
 @given(st.integers(1, 12), st.integers(2, 6), st.integers(1, 4))

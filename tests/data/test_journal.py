@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from forks import forked, status_of
+from msbgen.core.errors import ProfileError
 from msbgen.data.journal import Form, Journal, read_journal
-from msbgen.errors import ProfileError
 
 
 def is_record(record):

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.models import byte_array, load_model, save_model, stored_bytes, told_labels
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.errors import ArgumentError, ProfileError
 
 SCHEMA = "msbgen-toy-model/1"
 ARRAYS = {"slope": np.array([[1.5, -2.0], [0.0, np.nan]]), "rank": np.array([3, 1, 2])}

@@ -8,6 +8,7 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import (
     RESERVED,
     all_contexts,
@@ -24,7 +25,6 @@ from msbgen.data.schema import (
     same_level,
     started_array,
 )
-from msbgen.errors import ArgumentError, ProfileError
 
 CLOCK = {"clock": {"units": "GHz", "levels": [1.2, 1.8, 2.3]}}
 

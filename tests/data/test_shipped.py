@@ -2,10 +2,10 @@
 
 import pytest
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data import shipped
 from msbgen.data.shipped import shipped_file, shipped_folder
 from msbgen.data.store import read_profiles
-from msbgen.errors import ArgumentError
 
 
 def test_profiles_and_traces_are_found():

@@ -13,9 +13,9 @@ import pytest
 import xarray as xr
 
 from broken import put
+from msbgen.core.errors import ProfileError
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import read_profiles, write_blocks, write_profiles
-from msbgen.errors import ProfileError
 
 
 def test_round_trip_keeps_values_attributes_and_order(measured, tmp_path):

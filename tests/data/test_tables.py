@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.tables import (
     plan_rows,
     read_contexts,
@@ -14,7 +15,6 @@ from msbgen.data.tables import (
     shown,
     write_table,
 )
-from msbgen.errors import ProfileError
 
 NAMES = ["ways", "clock"]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from msbgen.core.errors import ProfileError
 from msbgen.data import toml
-from msbgen.errors import ProfileError
 
 
 def test_a_file_is_read_or_refused(tmp_path):

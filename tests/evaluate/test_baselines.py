@@ -4,6 +4,7 @@ import xarray as xr
 
 import oracles
 import partials
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
     context_table,
@@ -11,7 +12,6 @@ from msbgen.data.schema import (
     counter_names,
     duration_array,
 )
-from msbgen.errors import ArgumentError, MeasurementError
 from msbgen.evaluate.baselines import BASELINES, bracketing, mean_profiles, multilinear
 
 

@@ -6,7 +6,7 @@ from scipy.stats import energy_distance as scipy_energy_distance
 from scipy.stats import wasserstein_distance as scipy_wasserstein_distance
 
 import oracles
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.evaluate.metrics import (
     dtw_distance,
     energy_distance,

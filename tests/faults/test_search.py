@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from faulty import machine, task
-from msbgen.faults.moves import Move
+from msbgen.faults.hypotheses import Move
 from msbgen.faults.search import _direct_neighbours, _Hunt, _polished, _replayed, find_suspects
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.data.arrays import StoredArrays
+from msbgen.core.arrays import StoredArrays
 from msbgen.generate.centre import Centre, confirmed
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.trend.fit import fit_trend

@@ -115,7 +115,7 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, fault
         made = msbgen.fit_profiles(dataset).generate(asked, kind="mean")
         profiles = [own[np.isfinite(own).all(axis=1)] for own in count_array(made)[:, 0]]
         pairs = zip(profiles, wanted)
-        ndtw = [msbgen.normalised_dtw(own / scale, its / scale) for own, its in pairs]
+        ndtw = [msbgen.evaluate.normalised_dtw(own / scale, its / scale) for own, its in pairs]
         ratio = duration_array(made)[:, 0] / duration_array(truth).mean(axis=1)
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from msbgen.data.arrays import StoredArrays
-from msbgen.errors import ProfileError
+from msbgen.core.arrays import StoredArrays
+from msbgen.core.errors import ProfileError
 from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.generate.elapsed_law import ElapsedLaw
 from msbgen.generate.law import Law
 from msbgen.generate.model import DEFAULT, PAPER, fit_profiles

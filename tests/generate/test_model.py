@@ -11,6 +11,7 @@ import oracles
 from conftest import MEASURED, synthetic_task
 from forks import anew
 from msbgen.bridge.solve import NotConvergedError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import (
     all_contexts,
@@ -20,7 +21,6 @@ from msbgen.data.schema import (
     duration_array,
 )
 from msbgen.data.store import write_blocks, write_profiles
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.generate.elapsed_law import ElapsedSettings
 from msbgen.generate.model import DEFAULT, PAPER, ProfileModel, fit_profiles
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import partials
+from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.errors import MeasurementError
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
 from msbgen.generate.partial import expected_totals, fill_means
 from msbgen.generate.progress_law import ProgressSettings

@@ -10,9 +10,9 @@ import pytest
 import oracles
 from msbgen.bridge.paths import Chain
 from msbgen.bridge.solve import NotConvergedError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from tasks import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.errors import MeasurementError
+from msbgen.core.errors import MeasurementError
 from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.generate.runs import Runs

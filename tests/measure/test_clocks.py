@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import partials
 from conftest import synthetic_task
+from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import make_profiles
-from msbgen.errors import MeasurementError
 from msbgen.measure.clocks import Clock, compare_clocks, describe_clocks, suggest_clock
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.data.schema import counter_names, make_profiles
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import Run, counter_names_of, profile_dataset
 from msbgen.measure.readers.perf import parse_perf, read_perf
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.measure.manifest import (
     manifest_of_names,
     read_columns,

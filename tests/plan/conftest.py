@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts
-from msbgen.platform import PlatformConfig, read_trace, replay
+from msbgen.platform import PlatformConfig, read_trace, replay_trace
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 
@@ -18,4 +18,4 @@ def gzip():
     plan = plan_contexts(PlatformConfig().levels, 40)
     runs = np.where(np.arange(40) < 10, 2, 1)
     trace = read_trace(TRACES / "gzip.nc")
-    return trace, fit_profiles(replay(trace, plan.contexts, runs))
+    return trace, fit_profiles(replay_trace(trace, plan.contexts, runs))

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_contexts, read_plan, read_planned_contexts
-from msbgen.errors import ArgumentError
 from msbgen.faults.findings import Fault, Findings
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
-from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay
+from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 TRACES = Path(__file__).resolve().parents[2] / "profiles" / "traces"
 PLATFORM = {name: levels[::2] for name, levels in PlatformConfig().levels.items()}
@@ -43,7 +43,7 @@ def test_a_plan_from_a_model_knows_what_runs_take_and_does_not_repeat(gzip):
     assert plan.calibrated
     assert not known & {tuple(row) for row in plan.contexts}
     assert plan.seconds.sum() <= 10
-    took = duration_array(replay(trace, plan.contexts, 3, rng=5)).mean(axis=1)
+    took = duration_array(replay_trace(trace, plan.contexts, 3, rng=5)).mean(axis=1)
     assert np.abs(plan.seconds / plan.runs / took - 1).mean() < 0.05
     assert plan.error[-1] < plan.error[0]
 
@@ -56,9 +56,9 @@ def test_only_candidates_are_planned(gzip):
 
 def test_a_model_of_a_single_context_can_be_planned_from():
     trace = read_trace(TRACES / "gzip.nc")
-    model = fit_profiles(replay(trace, [[20.0, 1400.0, 2.3]], 2))
+    model = fit_profiles(replay_trace(trace, [[20.0, 1400.0, 2.3]], 2))
     plan = plan_contexts(model, "5s")
-    took = duration_array(replay(trace, plan.contexts, 1)).sum()
+    took = duration_array(replay_trace(trace, plan.contexts, 1)).sum()
     assert 2 < took < 10
     assert np.all(np.ptp(plan.contexts, axis=0) > 0)
 
@@ -110,7 +110,7 @@ def test_of_a_number_of_contexts_corners_are_among_the_first_whatever_they_take(
 
 def test_no_more_contexts_than_a_fit_may_hold_are_planned():
     trace = read_trace(TRACES / "gzip.nc")
-    model = fit_profiles(replay(trace, platform_contexts("grid:2x2x2"), 2))
+    model = fit_profiles(replay_trace(trace, platform_contexts("grid:2x2x2"), 2))
     plan = plan_contexts(model, "30s", most_contexts=10)
     known = {tuple(row) for row in model.law.contexts}
     assert len(known | {tuple(row) for row in plan.contexts}) == 10

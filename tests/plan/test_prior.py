@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import count_array, duration_array
-from msbgen.errors import ArgumentError
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import plan_contexts
@@ -18,7 +18,7 @@ from msbgen.plan.prior import (
     prior_of_law,
     prior_of_levels,
 )
-from msbgen.platform import platform_contexts, replay
+from msbgen.platform import platform_contexts, replay_trace
 
 AXES = [np.array([2.0, 4.0, 8.0, 16.0]), np.array([1.0, 1.4, 2.2])]
 
@@ -62,7 +62,7 @@ def test_a_law_of_the_paper_tells_no_prior(measured):
 def test_few_contexts_bring_the_guess_to_what_they_took(gzip):
     trace, _ = gzip
     known = np.array([[20.0, 1400.0, 2.3], [10.0, 700.0, 1.2]])
-    measured = replay(trace, known, 2)
+    measured = replay_trace(trace, known, 2)
     axes = [np.unique(column) for column in platform_contexts("grid:4x4x4").T]
     prior = prior_of_law(fit_profiles(measured).law, axes)
     took = duration_array(measured).mean(axis=1)
@@ -117,7 +117,7 @@ def test_the_expected_error_is_that_of_a_typical_context_not_seen(gzip):
     trace, model = gzip
     rng = np.random.default_rng(3)
     unseen = platform_contexts("all")[rng.choice(4560, 60, replace=False)]
-    there, trend = replay(trace, unseen, 4, rng=8), model.law.centre.trend
+    there, trend = replay_trace(trace, unseen, 4, rng=8), model.law.centre.trend
     counts, duration = count_array(there), duration_array(there)
     predicted = trend.predict(unseen)
     # what a run spent in a bin is known up to where in its sampling interval it was spent

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracles
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.platform.caches import cache_sets, stack_histogram
 
 

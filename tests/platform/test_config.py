@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.platform.config import PlatformConfig, exact_contexts, platform_contexts
 
 

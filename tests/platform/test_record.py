@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.platform.config import platform_contexts
 from msbgen.platform.record import RecordError, check_recording_needs, record_trace
-from msbgen.platform.replay import replay
+from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
 
 
@@ -50,7 +50,7 @@ def test_record_a_real_compressor(tmp_path):
     assert 0.4 < float(trace.core_cycles.sum()) / instructions < 2
     misses = trace.distance_histogram.isel(colouring=0).sum(["interval", "stream"]).values
     assert misses[20] > text.stat().st_size / 64  # the text is read once
-    profiles = replay(trace, platform_contexts("grid:2x2x2"), 2)
+    profiles = replay_trace(trace, platform_contexts("grid:2x2x2"), 2)
     slow = profiles.duration.values[profiles.frequency.values == 1.2]
     fast = profiles.duration.values[profiles.frequency.values == 2.3]
     assert fast.max() < slow.min()

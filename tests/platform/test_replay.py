@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import oracles
 from conftest import small_trace
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ArgumentError
 from msbgen.platform.config import PlatformConfig, platform_contexts
-from msbgen.platform.replay import replay
+from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import make_trace, read_trace
 from strategies import recorded_runs
 
@@ -56,7 +56,7 @@ def test_replay_without_noise_is_the_slow_replay(arrays, ways, bandwidth, freque
     # where the last miss uses a grant up, rounding decides whether the run waits for another one
     grants = misses.sum() / (bandwidth * 1e6 / 64 * 1e-3)
     assume(grants == 0 or abs(grants - round(grants)) > 1e-6)
-    got = replay(
+    got = replay_trace(
         trace, [[ways, bandwidth, frequency]], 1, interval, 0, SMALL.without_noise(), threads=1
     )
     assert got.duration.values[0, 0] == pytest.approx(duration, rel=1e-9)
@@ -70,7 +70,7 @@ def test_replay_conserves_counts(arrays, seed):
     instructions, _, _, histogram = arrays
     trace = make_trace(*arrays, attrs={})
     contexts = [[w, b, 1.5] for w in SMALL.cache_ways for b in (70.0, 7e4)]
-    got = replay(trace, contexts, 2, 0.002, seed, SMALL, threads=1)
+    got = replay_trace(trace, contexts, 2, 0.002, seed, SMALL, threads=1)
     total = np.nansum(counts_of(got).astype(float), axis=2)
     assert np.all(total[..., 0] == instructions.sum())
     assert np.all(total[..., 1] == histogram[:, :, 0].sum())
@@ -84,7 +84,7 @@ def test_replay_conserves_counts(arrays, seed):
 def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
     trace = make_trace(*arrays, attrs={})
     contexts = [[w, 7e4, 1.5] for w in SMALL.cache_ways]
-    got = replay(trace, contexts, 1, 0.01, 0, SMALL.without_noise(), threads=1)
+    got = replay_trace(trace, contexts, 1, 0.01, 0, SMALL.without_noise(), threads=1)
     assert np.all(np.diff(got.cache_misses.sum("time").values[:, 0]) <= 0)
     assert np.all(np.diff(got.duration.values[:, 0]) <= 1e-12)
 
@@ -94,7 +94,9 @@ def test_more_ways_never_miss_more_and_never_take_longer_unregulated(arrays):
 def test_regulator_limits_misses(arrays, seed):
     trace = make_trace(*arrays, attrs={})
     config = replace(SMALL, reading_jitter=0.0)
-    got = replay(trace, [[1.0, 7.0, 2.0], [2.0, 70.0, 2.0]], 2, 0.005, seed, config, threads=1)
+    got = replay_trace(
+        trace, [[1.0, 7.0, 2.0], [2.0, 70.0, 2.0]], 2, 0.005, seed, config, threads=1
+    )
     grant = got.bandwidth.values * 1e6 / 64 * 1e-3
     # a window of five periods touches six of them
     assert np.all(np.nan_to_num(got.cache_misses.values) <= 6 * grant[:, None, None] + 1)
@@ -105,24 +107,24 @@ def test_regulator_limits_misses(arrays, seed):
 def test_a_run_depends_on_trace_context_number_and_seed_only():
     trace = small_trace()
     contexts = platform_contexts("grid:3x3x2")
-    all_of_them = replay(trace, contexts, 3, 0.01, 11, threads=2)
+    all_of_them = replay_trace(trace, contexts, 3, 0.01, 11, threads=2)
     order = np.random.default_rng(0).permutation(len(contexts))[:7]
-    some = replay(trace, contexts[order], 2, 0.01, 11, threads=1)
+    some = replay_trace(trace, contexts[order], 2, 0.01, 11, threads=1)
     kept = all_of_them.isel(context=order, run=slice(2))
     np.testing.assert_array_equal(some.duration, kept.duration)
     np.testing.assert_array_equal(counts_of(some), counts_of(kept)[:, :, : some.sizes["time"]])
 
     runs = all_of_them.duration.values
     assert np.all(np.diff(np.sort(runs.ravel())) > 0)  # no two runs share their noise
-    assert np.all(replay(trace, contexts, 3, 0.01, 12).duration.values != runs)
-    assert np.all(replay(small_trace(seed=4), contexts, 3, 0.01, 11).duration.values != runs)
+    assert np.all(replay_trace(trace, contexts, 3, 0.01, 12).duration.values != runs)
+    assert np.all(replay_trace(small_trace(seed=4), contexts, 3, 0.01, 11).duration.values != runs)
 
 
 def test_a_generator_gives_other_runs_each_time_and_the_same_again():
     trace, context = small_trace(40), [[5.0, 350.0, 1.5]]
     rng = np.random.default_rng(5)
-    first, second = (replay(trace, context, 1, 0.01, rng).duration.item() for _ in range(2))
-    again = replay(trace, context, 1, 0.01, np.random.default_rng(5)).duration.item()
+    first, second = (replay_trace(trace, context, 1, 0.01, rng).duration.item() for _ in range(2))
+    again = replay_trace(trace, context, 1, 0.01, np.random.default_rng(5)).duration.item()
     assert first != second
     assert first == again
 
@@ -131,7 +133,9 @@ def test_the_sampling_interval_does_not_change_the_run():
     """Also where a run has more readings than room was made for at first."""
     trace = small_trace()
     config = replace(PlatformConfig(), reading_jitter=0.0, preemption_rate=200.0)
-    coarse, fine = (replay(trace, [[4.0, 140.0, 1.2]], 2, dt, 1, config) for dt in (0.01, 0.0005))
+    coarse, fine = (
+        replay_trace(trace, [[4.0, 140.0, 1.2]], 2, dt, 1, config) for dt in (0.01, 0.0005)
+    )
     assert fine.sizes["time"] > 256
     np.testing.assert_allclose(coarse.duration, fine.duration, rtol=1e-12)
     n = 20 * (coarse.sizes["time"] - 1)
@@ -148,7 +152,7 @@ def steady_trace(n: int = 3000) -> xr.Dataset:
 
 
 def test_noise_has_the_size_that_the_configuration_says():
-    runs = replay(steady_trace(), [[2.0, 70.0, 2.0]], 200, 0.01, 0)
+    runs = replay_trace(steady_trace(), [[2.0, 70.0, 2.0]], 200, 0.01, 0)
     relative = runs.duration.values / 0.6 - 1
     assert 0.007 < relative.std() < 0.0095
     # interrupts, preemptions and the start: 0.075 %, 0.02 % and 0.4 ms of 0.6 s
@@ -159,7 +163,7 @@ QUIET = PlatformConfig().without_noise()
 
 
 def one_noise(trace: xr.Dataset, config: PlatformConfig, runs: int = 40) -> xr.Dataset:
-    return replay(trace, [[2.0, 70.0, 2.0]], runs, 0.01, 0, config)
+    return replay_trace(trace, [[2.0, 70.0, 2.0]], runs, 0.01, 0, config)
 
 
 def test_fluctuation_inside_a_run_is_an_autoregression():
@@ -200,7 +204,7 @@ def test_regulator_phase_and_colouring_are_drawn_for_each_run():
 def test_replay_agrees_with_the_shipped_truth(task):
     truth = read_profiles(PROFILES / f"{task}-truth.nc")
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
-    got = replay(trace, context_table(truth), 10, 0.01, 0)
+    got = replay_trace(trace, context_table(truth), 10, 0.01, 0)
     error = got.duration.mean("run").values / truth.duration.mean("run").values - 1
     assert np.abs(error).mean() < 0.015
     assert np.abs(error).max() < 0.04
@@ -212,7 +216,7 @@ def test_replay_agrees_with_the_shipped_truth(task):
 
 
 def test_replay_makes_a_valid_profile_file(tmp_path):
-    got = replay(small_trace(), platform_contexts("grid:2x2x2"), 2, 0.01, 0)
+    got = replay_trace(small_trace(), platform_contexts("grid:2x2x2"), 2, 0.01, 0)
     write_profiles(got, tmp_path / "small.nc")
     back = read_profiles(tmp_path / "small.nc")
     np.testing.assert_array_equal(counts_of(back), counts_of(got))
@@ -224,7 +228,7 @@ def test_replay_makes_a_valid_profile_file(tmp_path):
 def test_progress_reaches_the_total_and_may_stop_the_replay():
     seen = []
     contexts = platform_contexts("grid:2x2x2")
-    replay(small_trace(40), contexts, 1, progress=lambda *at: seen.append(at))
+    replay_trace(small_trace(40), contexts, 1, progress=lambda *at: seen.append(at))
     assert seen[-1] == (8, 8)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
@@ -232,7 +236,7 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        replay(small_trace(40), contexts, 1, progress=interrupted)
+        replay_trace(small_trace(40), contexts, 1, progress=interrupted)
 
 
 @pytest.mark.parametrize(
@@ -269,12 +273,12 @@ def test_progress_reaches_the_total_and_may_stop_the_replay():
 def test_replay_refuses(change, message):
     arguments = {"contexts": [[2.0, 70.0, 1.2]], "runs": 1, **change}
     with pytest.raises(ArgumentError, match=message):
-        replay(small_trace(20), **arguments)
+        replay_trace(small_trace(20), **arguments)
 
 
 def test_seeds_may_be_large_and_of_any_whole_type():
     trace, context = small_trace(20), [[2.0, 70.0, 1.2]]
-    runs = [replay(trace, context, 1, rng=seed) for seed in (7, np.int64(7), 2**100)]
+    runs = [replay_trace(trace, context, 1, rng=seed) for seed in (7, np.int64(7), 2**100)]
     assert runs[0].duration.item() == runs[1].duration.item() != runs[2].duration.item()
     assert runs[2].attrs["seed"] == str(2**100)
 
@@ -284,11 +288,11 @@ def test_runs_that_would_never_end_are_refused():
     for cycles, fixed in ((1e38, 0.0), (1.0, 1e38), (1e25, 1e30)):
         trace = make_trace(4e5 * ones, cycles * ones, fixed * ones, np.ones((9, 5, 1, 2)), attrs={})
         with pytest.raises(ArgumentError, match="steps to play; at most"):
-            replay(trace, [[2.0, 70.0, 1.2]], 1, 3600.0)
+            replay_trace(trace, [[2.0, 70.0, 1.2]], 1, 3600.0)
     # as where the regulator grants hardly anything
     slow = replace(PlatformConfig(), bandwidths=(1e-9,))
     with pytest.raises(ArgumentError, match="steps to play"):
-        replay(small_trace(20), [[2.0, 1e-9, 1.2]], 1, 3600.0, config=slow)
+        replay_trace(small_trace(20), [[2.0, 1e-9, 1.2]], 1, 3600.0, config=slow)
 
 
 def test_as_many_contexts_at_a_time_as_cores_that_the_process_may_use(monkeypatch):
@@ -305,7 +309,7 @@ def test_as_many_contexts_at_a_time_as_cores_that_the_process_may_use(monkeypatc
             at_work -= 1
         return played(*arguments)
 
-    module = sys.modules[replay.__module__]
+    module = sys.modules[replay_trace.__module__]
     played = module._one_run
     monkeypatch.setattr(module, "_one_run", slow_run)
     monkeypatch.setattr("os.cpu_count", lambda: 64)
@@ -314,19 +318,19 @@ def test_as_many_contexts_at_a_time_as_cores_that_the_process_may_use(monkeypatc
             "os.sched_getaffinity", lambda pid, n=cores: set(range(n)), raising=False
         )
         most = 0
-        replay(small_trace(20), platform_contexts("grid:5x4x1"), 1, threads=threads)
+        replay_trace(small_trace(20), platform_contexts("grid:5x4x1"), 1, threads=threads)
         assert most == wanted
 
 
 def test_replay_refuses_more_ways_than_the_trace_has():
     ones = np.ones(5)
     trace = make_trace(4e5 * ones, 4e5 * ones, ones, np.ones((9, 5, 1, 2)), attrs={})
-    assert replay(trace, [[8.0, 70.0, 1.2]], 1).duration.item() > 0
+    assert replay_trace(trace, [[8.0, 70.0, 1.2]], 1).duration.item() > 0
     with pytest.raises(ArgumentError, match="cache_ways is 9; at most the 8 of the trace"):
-        replay(trace, [[9.0, 70.0, 1.2]], 1)
+        replay_trace(trace, [[9.0, 70.0, 1.2]], 1)
 
 
 def test_contexts_with_fewer_runs_than_others_lack_the_rest():
-    got = replay(small_trace(40), [[2.0, 70.0, 1.2], [9.0, 700.0, 2.0]], [3, 1])
+    got = replay_trace(small_trace(40), [[2.0, 70.0, 1.2], [9.0, 700.0, 2.0]], [3, 1])
     assert got.duration.notnull().sum("run").values.tolist() == [3, 1]
     assert got.instructions.notnull().any("time").sum("run").values.tolist() == [3, 1]

@@ -8,9 +8,9 @@ import xarray as xr
 from hypothesis import given, settings
 
 from conftest import small_trace
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
-from msbgen.errors import ArgumentError, ProfileError
-from msbgen.platform.replay import replay
+from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import TraceError, make_trace, read_trace, validate_trace, write_trace
 from strategies import recorded_runs
 
@@ -157,7 +157,7 @@ CONTEXTS = [[2.0, 70.0, 1.2], [3.0, 1400.0, 2.3]]
 def answer(trace):
     """Say whether a trace is refused with sentences, or replayed to a valid dataset."""
     try:
-        profiles = replay(trace, CONTEXTS, 2, 0.01, threads=1)
+        profiles = replay_trace(trace, CONTEXTS, 2, 0.01, threads=1)
     except (ProfileError, ArgumentError) as error:
         sentences = str(error).splitlines()
         return "refused" if all(s.endswith(".") for s in sentences) and sentences else str(error)

@@ -14,7 +14,7 @@ from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.evaluate.scores import score_halves, score_methods
 from msbgen.plan.plan import plan_contexts
-from msbgen.platform import replay
+from msbgen.platform import replay_trace
 from msbgen.report import numbers as numbers_module
 from msbgen.report.material import Material, Missing
 from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_region
@@ -164,7 +164,7 @@ def test_bounds_are_judged_by_runs_that_were_not_cut(material):
 
 
 def test_replays_are_of_a_simulated_platform(task):
-    profiles = replay(small_trace(20), [[20, 1400, 2.3]], runs=1)
+    profiles = replay_trace(small_trace(20), [[20, 1400, 2.3]], runs=1)
     assert is_simulated(profiles)
     assert not is_simulated(task)
 

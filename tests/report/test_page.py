@@ -15,8 +15,8 @@ import partials
 from batches import GRID, small_task
 from components import needs
 from msbgen.batch.material import gather_material
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import make_profiles
-from msbgen.errors import ArgumentError
 from msbgen.report import figures, words
 from msbgen.report import page as page_module
 from msbgen.report.numbers import loose_region

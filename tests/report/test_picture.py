@@ -4,6 +4,7 @@ import matplotlib.colors
 import numpy as np
 import pytest
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import (
     context_table,
     count_array,
@@ -11,7 +12,6 @@ from msbgen.data.schema import (
     describe_context,
     make_profiles,
 )
-from msbgen.errors import ArgumentError
 from msbgen.evaluate.baselines import mean_profiles, multilinear, nearest_context
 from msbgen.report.picture import plot_profiles, profile_figure, two_far_contexts
 

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.trend.coordinates import COORDINATES, Coordinates, check_names, default_names
 
 LEVELS = st.lists(st.integers(1, 10**6), min_size=1, max_size=9)

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import count_array, make_profiles
-from msbgen.errors import ArgumentError
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.generate.clock import to_progress, to_wall_time, uniform_knots
 from msbgen.generate.model import fit_profiles

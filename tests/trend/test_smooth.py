@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.errors import MeasurementError
+from msbgen.core.errors import MeasurementError
 from msbgen.trend import smooth
 from msbgen.trend.folds import Folds
 from msbgen.trend.smooth import FORMS, SMOOTHERS

@@ -38,8 +38,8 @@ def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
     """
     if is_file(source):
         return _contexts_of_file(Path(source), list(levels))
-    from msbgen.contexts import grid_contexts, grid_counts
-    from msbgen.errors import ProfileError
+    from msbgen.core.contexts import grid_contexts, grid_counts
+    from msbgen.core.errors import ProfileError
 
     unknown = [name for name, values in levels.items() if len(values) == 0]
     if unknown:
@@ -62,8 +62,8 @@ def _contexts_of_file(path: Path, resources: list[str]) -> NDArray[np.float64]:
         from msbgen.data.tables import read_contexts
 
         return read_contexts(path, resources)
+    from msbgen.core.errors import ProfileError
     from msbgen.data import schema, store
-    from msbgen.errors import ProfileError
 
     dataset = store.read_profiles(path)
     there = schema.resource_names(dataset)
@@ -88,7 +88,7 @@ def levels_of(dataset: xr.Dataset) -> Levels:
 @contextmanager
 def about(place: str) -> Iterator[None]:
     """Name the file that the body's arguments come from: what is wrong with them is bad data."""
-    from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+    from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 
     try:
         yield
@@ -99,7 +99,7 @@ def about(place: str) -> Iterator[None]:
 @contextmanager
 def inside(folder: Path) -> Iterator[None]:
     """Name the folder whose files the body reads, where others hold files of the same names."""
-    from msbgen.errors import MeasurementError, ProfileError
+    from msbgen.core.errors import MeasurementError, ProfileError
 
     try:
         yield
@@ -169,7 +169,7 @@ def profile_file(folder: Path, profile: str, task_set: str) -> Path:
     """
     path = folder / f"{profile}.nc"
     if not os.path.isfile(path):
-        from msbgen.errors import ProfileError
+        from msbgen.core.errors import ProfileError
 
         raise ProfileError(
             f"{task_set}: runs '{profile}', of which there is no '{path}'; a file of that name is "

@@ -85,8 +85,8 @@ def budget(text: str) -> str | int:
 
 def _seconds(text: str) -> float:
     """Time [s]; NaN for anything else."""
-    from msbgen.durations import parse_seconds
-    from msbgen.errors import ArgumentError
+    from msbgen.core.durations import parse_seconds
+    from msbgen.core.errors import ArgumentError
 
     try:
         return parse_seconds(text)

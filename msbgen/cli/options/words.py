@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from msbgen.machine import OnProgress
+    from msbgen.core.machine import OnProgress
 
 # Characters that a terminal obeys, as escapes: names come out of files that strangers wrote.
 _CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}

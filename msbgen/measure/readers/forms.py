@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.likwid import read_likwid
 from msbgen.measure.readers.pcm import read_pcm
 from msbgen.measure.readers.perf import read_perf

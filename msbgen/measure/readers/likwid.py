@@ -11,8 +11,8 @@ import re
 
 import numpy as np
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
-from msbgen.errors import ProfileError
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.table import rows_of
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines
-from msbgen.errors import ProfileError
 from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.stamps import times_of_stamps
 from msbgen.measure.readers.table import numbers, rows_of

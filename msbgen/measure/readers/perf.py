@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
-from msbgen.errors import ProfileError
 from msbgen.measure.readers.perf_csv import read_csv
 from msbgen.measure.readers.perf_json import read_json
 from msbgen.measure.readers.recording import Recording, assemble

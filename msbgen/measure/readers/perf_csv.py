@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
 # Places by how perf writes them: with the number of CPUs behind it, or without.

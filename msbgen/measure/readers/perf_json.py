@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
 # Keys of the time (the manual says one, perf writes the other) and of what a row is of.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 
 Floats = NDArray[np.float64]
 

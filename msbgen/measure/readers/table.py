@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.tables import read_lines
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.readers.recording import Rows
 
 _NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)

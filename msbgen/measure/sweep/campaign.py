@@ -8,17 +8,17 @@ from pathlib import Path
 
 import xarray as xr
 
-from msbgen.data.batches import check_batch, join_batches, without_replaced
+from msbgen.core.errors import ProfileError
+from msbgen.core.machine import OnProgress
 from msbgen.data.files import check_output
+from msbgen.data.merge import check_batch, join_batches, without_replaced
 from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ProfileError
-from msbgen.machine import OnProgress
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
 from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.clocks import describe_clocks
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.harvest import IncompleteError, harvest, left_out, resource_labels
-from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.spec import Spec
 from msbgen.measure.sweep.sweep import Places, sweep

@@ -8,8 +8,8 @@ from typing import Any
 
 import xarray as xr
 
+from msbgen.core.machine import OnProgress
 from msbgen.data.schema import STARTED
-from msbgen.machine import OnProgress
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.dataset import Run, profile_dataset
 from msbgen.measure.readers.perf import read_perf

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.contexts import grid_contexts, grid_counts
+from msbgen.core.contexts import grid_contexts, grid_counts
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.groups import group_counters
 from msbgen.data.schema import same_level
 from msbgen.data.tables import Groups, PlannedContexts, read_plan
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.dataset import NOTES, clock_of, counter_names_of
 from msbgen.measure.sweep.spec import Spec

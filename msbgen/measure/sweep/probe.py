@@ -15,8 +15,8 @@ from pathlib import Path
 from numpy.typing import NDArray
 
 from msbgen.measure.actuators.actuator import Actuator
+from msbgen.measure.sweep.actuators import program_cores
 from msbgen.measure.sweep.attach import last_words
-from msbgen.measure.sweep.means import program_cores
 from msbgen.measure.sweep.spec import Spec
 
 # perf is told by a pipe when to count since this version.

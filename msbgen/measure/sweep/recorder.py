@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf import read_perf
 from msbgen.measure.sweep.attach import counting, perf_command
 from msbgen.measure.sweep.child import Ended

@@ -12,7 +12,7 @@ from msbgen.data.groups import describe_groups
 from msbgen.measure.actuators.actuator import listed
 from msbgen.measure.actuators.kernelfs import KernelFiles, Rehearsal, SystemFiles
 from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.means import actuators_of, other_cores, program_cores
+from msbgen.measure.sweep.actuators import actuators_of, other_cores, program_cores
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import check_machine
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder

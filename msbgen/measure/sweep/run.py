@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from msbgen.measure.actuators.actuator import Actuator, Usage
 from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.actuators import other_cores, program_cores
 from msbgen.measure.sweep.attach import AttachError, last_words
 from msbgen.measure.sweep.child import (
     Ended,
@@ -25,9 +26,8 @@ from msbgen.measure.sweep.child import (
     kill_leftovers,
     kill_session,
 )
+from msbgen.measure.sweep.interference import Meanwhile
 from msbgen.measure.sweep.journal import CUT, DONE, Record
-from msbgen.measure.sweep.means import other_cores, program_cores
-from msbgen.measure.sweep.meanwhile import Meanwhile
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.probe import missing_program
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder

@@ -28,12 +28,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msbgen.core.durations import parse_seconds
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
 from msbgen.data.tables import Groups
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.durations import parse_seconds
-from msbgen.errors import ArgumentError, ProfileError
 from msbgen.measure.dataset import NOTES, counter_names_of
 
 # What gives a resource, by the word of a spec.

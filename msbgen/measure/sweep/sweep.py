@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msbgen.errors import ArgumentError, ProfileError
-from msbgen.machine import OnProgress
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.machine import OnProgress
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
 from msbgen.measure.actuators.settings import Settings, pending
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.journal import VERSION, Journal, Record, is_kept
-from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Order, Slot, order_of
 from msbgen.measure.sweep.probe import check_machine, describe_machine
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder

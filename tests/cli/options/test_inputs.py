@@ -10,7 +10,7 @@ import pytest
 
 from msbgen.cli import options
 from msbgen.cli.main import command_line
-from msbgen.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 
 LEVELS = {"ways": [2.0, 4.0, 6.0], "clock": [1.0, 1.5]}
 
@@ -88,13 +88,31 @@ READING = {
     "import recordings": ["import", "X", "-o", "o.nc"],
     "import manifest": ["import", "--manifest", "X", "-o", "o.nc"],
     "import columns": ["import", "--manifest", "measured.nc", "--columns", "X", "-o", "o.nc"],
-    "phases": ["phases", "X", "-o", "o.nc"],
-    "allocate tables": ["allocate", "X", "--progress", "0", "--capacity", "cache_ways=5"],
-    "taskset": ["taskset", "X", "-o", "s", "--capacity", "cache_ways=5", "--utilisation", "1"],
-    "simulate": ["simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
-    "queue": ["queue", "X", "-o", "out"],
-    "choose table": ["choose", "X"],
-    "choose bounds": ["choose", "measured.nc", "--bounds", "X"],
+    "phases": ["realtime", "phases", "X", "-o", "o.nc"],
+    "allocate tables": [
+        "realtime",
+        "allocate",
+        "X",
+        "--progress",
+        "0",
+        "--capacity",
+        "cache_ways=5",
+    ],
+    "taskset": [
+        "realtime",
+        "taskset",
+        "X",
+        "-o",
+        "s",
+        "--capacity",
+        "cache_ways=5",
+        "--utilisation",
+        "1",
+    ],
+    "simulate": ["realtime", "simulate", "X", "--tables", ".", "--truth", ".", "-o", "o.nc"],
+    "machines queue": ["machines", "queue", "X", "-o", "out"],
+    "kernels choose table": ["kernels", "choose", "X"],
+    "kernels choose bounds": ["kernels", "choose", "measured.nc", "--bounds", "X"],
     "runtime import source": ["runtime", "import", "X", "-o", "o.nc"],
     "runtime fit runs": ["runtime", "fit", "X", "-o", "o.nc"],
     "runtime predict model": ["runtime", "predict", "X", "--wanted", "measured.nc"],
@@ -102,15 +120,15 @@ READING = {
     "runtime bound model": ["runtime", "bound", "X", "--wanted", "measured.nc"],
     "runtime bound wanted": ["runtime", "bound", "measured.nc", "--wanted", "X"],
     "runtime evaluate runs": ["runtime", "evaluate", "X"],
-    "relative import source": ["relative", "import", "X", "-o", "o.nc"],
-    "relative fit runs": ["relative", "fit", "X", "-o", "o.nc"],
-    "relative predict model": [
-        *("relative", "predict", "X", "--runs", "measured.nc", "--source", "a")
+    "machines import source": ["machines", "import", "X", "-o", "o.nc"],
+    "machines fit runs": ["machines", "fit", "X", "-o", "o.nc"],
+    "machines predict model": [
+        *("machines", "predict", "X", "--runs", "measured.nc", "--source", "a")
     ],
-    "relative predict runs": [
-        *("relative", "predict", "measured.nc", "--runs", "X", "--source", "a")
+    "machines predict runs": [
+        *("machines", "predict", "measured.nc", "--runs", "X", "--source", "a")
     ],
-    "relative evaluate runs": ["relative", "evaluate", "X"],
+    "machines evaluate runs": ["machines", "evaluate", "X"],
     "kernels import source": [
         *("kernels", "import", "X", "--columns", "measured.nc", "-o", "o.nc")
     ],
@@ -189,7 +207,10 @@ def test_every_option_that_names_an_input_is_tried_above():
             if isinstance(action, argparse._SubParsersAction):
                 for name, verb in action.choices.items():
                     for option in inputs(verb):
-                        yield f"{name} {option}".removeprefix("platform ")
+                        found = f"{name} {option}"
+                        for verb_of_parts in ("platform ", "realtime "):
+                            found = found.removeprefix(verb_of_parts)
+                        yield found
             elif action.dest == "contexts" or action.type is Path:
                 yield action.dest
 

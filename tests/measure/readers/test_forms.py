@@ -3,7 +3,7 @@
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.forms import FORMS, Reader
 from msbgen.measure.readers.table import ColumnMap
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.likwid import read_likwid
 from msbgen.measure.readers.recording import assemble
 

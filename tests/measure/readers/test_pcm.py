@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.pcm import read_pcm
 from msbgen.measure.readers.recording import assemble
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from measure_fixtures import FIXTURES, RECORDINGS
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf import parse_perf, read_perf
 from msbgen.measure.readers.resample import resample
 

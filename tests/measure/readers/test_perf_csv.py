@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf_csv import read_csv
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf_json import read_json
 
 ROW = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.pqos import read_pqos
 from msbgen.measure.readers.recording import assemble
 

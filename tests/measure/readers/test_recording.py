@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf import parse_perf, read_perf
 from msbgen.measure.readers.recording import NOT_COUNTED, Rows, assemble
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ArgumentError
+from msbgen.core.errors import ArgumentError
 from msbgen.measure.readers.perf import read_perf
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.stamps import times_of_stamps
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from measure_fixtures import FIXTURES
-from msbgen.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.measure.readers.recording import assemble
 from msbgen.measure.readers.table import ColumnMap, column_map, read_table
 

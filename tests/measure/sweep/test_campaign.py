@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fake_kernel import FakeKernel
+from msbgen.core.errors import ProfileError
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.errors import ProfileError
 from msbgen.measure.actuators.cgroup import CpuQuota
 from msbgen.measure.actuators.kernelfs import SystemFiles
 from msbgen.measure.actuators.settings import Settings

@@ -6,6 +6,7 @@ import pytest
 from fake_kernel import FakeKernel
 from msbgen.data.check import validate_profiles
 from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.harvest import (
     IncompleteError,
     harvest,
@@ -13,7 +14,6 @@ from msbgen.measure.sweep.harvest import (
     left_out,
     resource_labels,
 )  # fmt: skip
-from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.spec import Resource
 from sweeping import spec
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forks import forked, status_of
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.sweep.journal import Journal, read_journal
 from sweeping import HEAD, RUN
 

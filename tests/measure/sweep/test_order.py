@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.spec import Resource
 from sweeping import spec

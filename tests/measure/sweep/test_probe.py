@@ -6,7 +6,7 @@ import pytest
 
 from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.sweep import probe
-from msbgen.measure.sweep.means import actuators_of
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.order import order_of
 from msbgen.measure.sweep.probe import LackError, check_machine, describe_machine, perf_version
 from msbgen.measure.sweep.recorder import PerfRecorder

@@ -5,9 +5,9 @@ from contextlib import nullcontext
 import pytest
 
 from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.child import Ended
 from msbgen.measure.sweep.journal import DONE, read_journal
-from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.recorder import PerfRecorder
 from msbgen.measure.sweep.run import SILENT, Machine

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fake_kernel import CPU
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.sweep.child import TAG
 from msbgen.measure.sweep.journal import Journal, read_journal

@@ -10,9 +10,9 @@ import pytest
 from fake_kernel import RESCTRL
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.sweep.actuators import actuators_of
 from msbgen.measure.sweep.child import tagged
 from msbgen.measure.sweep.journal import CUT, DONE
-from msbgen.measure.sweep.means import actuators_of
 from msbgen.measure.sweep.order import Slot
 from msbgen.measure.sweep.run import (
     FAILED,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import msbgen
-from msbgen.errors import ProfileError
+from msbgen.core.errors import ProfileError
 from msbgen.measure.sweep.spec import Resource, Spec, read_spec
 from sweeping import spec
 

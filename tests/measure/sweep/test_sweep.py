@@ -14,9 +14,9 @@ import pytest
 
 from fake_kernel import RESCTRL, FakeKernel
 from forks import forked, status_of
+from msbgen.core.errors import ProfileError
 from msbgen.data.schema import counter_names
 from msbgen.data.store import read_profiles
-from msbgen.errors import ProfileError
 from msbgen.measure.actuators.actuator import SettingError
 from msbgen.measure.sweep import attach, campaign, child, recorder
 from msbgen.measure.sweep.campaign import measure

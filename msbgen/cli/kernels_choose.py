@@ -1,0 +1,208 @@
+"""``msbgen kernels choose``: the cheapest context within limits, or what to measure next."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import UsageError, Verbs
+
+if TYPE_CHECKING:
+    from msbgen.kernels.choice import Chooser, Limits, Outlook
+    from msbgen.kernels.choice.costs import Costs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    text = "choose the context with the least energy within limits, or what to measure next"
+    verb = shared.new_verb(verbs, "choose", run, text)
+    verb.add_argument(
+        "table",
+        type=Path,
+        nargs="+",
+        metavar="TABLE",
+        help="programs measured over contexts: kernels (.nc), profiles with a counter in joules "
+        "(.nc, one program each, measured or generated), or a CSV with columns kind, runtime [s], "
+        "power [W] and the --resources",
+    )
+    verb.add_argument(
+        "--resources",
+        type=shared.names,
+        metavar="NAME,...",
+        help="columns of a CSV that say what the machine was set to",
+    )
+    verb.add_argument(
+        "--program",
+        metavar="NAME",
+        help="the program to decide for (every one); the others teach what is not measured of it",
+    )
+    verb.add_argument(
+        "--objective",
+        choices=("energy", "edp", "time", "front"),
+        default="energy",
+        help="what is made small: energy, energy-delay product, time; or the Pareto front of time "
+        "and energy (%(default)s)",
+    )
+    verb.add_argument(
+        "--latency", type=shared.duration, metavar="TIME", help="longest time of a run, as 20ms"
+    )
+    verb.add_argument(
+        "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
+    )
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        default=0.05,
+        metavar="A",
+        help="share of programs that may exceed the bounds of a context (%(default)s)",
+    )
+    verb.add_argument(
+        "--work",
+        default="",
+        metavar="RESOURCE",
+        help="resource that says how much a run does, as a batch size: energy counts by it",
+    )
+    verb.add_argument(
+        "--bounds",
+        type=Path,
+        metavar="BOUNDS.nc",
+        help="bounds on runs of one program, as 'msbgen bound' writes them",
+    )
+    verb.add_argument(
+        "--probes",
+        type=shared.count,
+        metavar="N",
+        help="say which N contexts to measure next, instead of choosing",
+    )
+    shared.add_table_out(verb, "OUT.csv", "the rows")
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Choose for each program, or say what to measure, as CSV."""
+    if options.bounds and options.probes:
+        raise UsageError("--bounds want every context known, --probes some not; give one of them.")
+    inputs = [*options.table, options.bounds]
+    shared.check_files(inputs, [options.out], force=options.force)
+
+    costs = _read(options.table, options.resources)
+    if options.program is None:
+        numbers = list(range(len(costs.programs)))
+    else:
+        numbers = [costs.number(options.program)]
+    rows = list(_rows(costs, numbers, options))
+    shared.give_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
+
+
+def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:
+    from msbgen.kernels.choice import Chooser, Limits
+    from msbgen.kernels.choice.configurations import ConfigurationModel
+
+    given = {"latency": options.latency, "power": options.power}
+    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+    chooser = Chooser(
+        costs, ConfigurationModel(), miscoverage=options.miscoverage, work=options.work
+    )
+    if options.probes:
+        yield from _probe_rows(chooser, costs, numbers, limits, options)
+    else:
+        yield from _choice_rows(chooser, costs, numbers, limits, options)
+
+
+def _probe_rows(
+    chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
+) -> Iterator[list[Any]]:
+    if options.objective == "front":
+        raise UsageError("--probes want an objective to improve; energy, edp or time.")
+    open_ = [i for i in numbers if not costs.measured[i].all()]
+    if len(open_) != 1:
+        raise UsageError(
+            f"--probes are for one program that was not measured everywhere, and there are "
+            f"{len(open_)}; name it with --program."
+        )
+    known = costs.take(open_)
+    chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
+    view = chooser.believe(known)
+    yield [*costs.resources, "runs", "seconds"]
+    for context in chosen:
+        seconds = math.exp(view.logs[0, context])
+        yield [*(f"{x:.12g}" for x in costs.contexts[context]), 1, f"{seconds:.6g}"]
+
+
+def _choice_rows(
+    chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
+) -> Iterator[list[Any]]:
+    from msbgen.kernels.choice import choose
+    from msbgen.kernels.choice.chooser import highest
+
+    figures = ("time [s]", "time bound [s]", "energy [J]", "energy bound [J]", "saving", "measured")
+    yield ["program", *costs.columns, *figures]
+    for number in numbers:
+        known = costs.take([number])
+        view = _outlook(chooser, known, options)
+        if options.objective == "front":
+            chosen = _front(view, limits)
+        else:
+            name = costs.describe
+            chosen = [choose(view, objective=options.objective, limits=limits, name=name).context]
+        for at in chosen:
+            top = highest(costs, view.work, at)
+            yield [
+                costs.programs[number],
+                *(f"{x:.12g}" for x in costs.contexts[at]),
+                *(f"{x[at]:.6g}" for x in (view.time, view.time_bound)),
+                *(f"{x[at]:.6g}" for x in (view.energy, view.energy_bound)),
+                f"{1.0 - view.energy[at] / view.energy[top]:.4f}",
+                int(known.measured[0, at]),
+            ]
+
+
+def _outlook(chooser: Chooser, known: Costs, options: argparse.Namespace) -> Outlook:
+    from msbgen.kernels.choice.chooser import bounded_outlook
+
+    if options.bounds is None:
+        return chooser.outlook(known)
+    from msbgen.data import store
+
+    bounds = store.load_netcdf(options.bounds)
+    return bounded_outlook(known, bounds, chooser.work, source=options.bounds.name)
+
+
+def _front(view: Outlook, limits: Limits) -> list[int]:
+    """Contexts within the limits that none of them is better than, the fastest first."""
+    from msbgen.kernels.choice import choose, pareto_front
+
+    choose(view, limits=limits)  # refuses limits that nothing keeps
+    rows = limits.kept(view).nonzero()[0]
+    return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
+
+
+def _read(paths: list[Path], resources: list[str] | None) -> Costs:
+    """Costs out of tables of kernels, or of profiles, one a program."""
+    from msbgen.data import store
+    from msbgen.data.check import validate_profiles
+    from msbgen.kernels import dataset as kernels
+    from msbgen.kernels import readers as kernels_readers
+    from msbgen.kernels.choice import costs
+
+    found = []
+    for path in paths:
+        if path.suffix == ".nc":
+            dataset = store.load_netcdf(path)
+            if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
+                found.append(kernels.validate_kernels(dataset, source=path.name))
+                continue
+            whole = validate_profiles(dataset, source=path.name)
+            with shared.about(path.name):
+                found.append(kernels_readers.kernels_from_profiles([whole]))
+        elif resources is None:
+            raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
+        else:
+            columns = kernels_readers.ColumnMap(tuple(resources))
+            found.append(kernels_readers.read_kernels_table(path, columns))
+    with shared.about(", ".join(path.name for path in paths)):
+        return costs.costs_of(kernels.join_kernels(found))

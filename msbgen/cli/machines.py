@@ -1,0 +1,206 @@
+"""``msbgen machines``: times on every machine from one run on one of them; queues of jobs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+# Parts that stand in files of their own beside this one, each with `add` and `run`.
+PARTS: tuple[str, ...] = ("machines_queue",)
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb's parts and their options."""
+    text = "predict which machine runs a program best, from one run on one of them"
+    parts = shared.new_group(verbs, "machines", text)
+
+    verb = shared.new_verb(parts, "import", run_import, "read runs on several machines")
+    verb.add_argument(
+        "source",
+        type=Path,
+        metavar="RUNS.csv|RUNTIMES.nc",
+        help="a table program,machine,'runtime [s]',… or the runtimes of many platforms",
+    )
+    verb.add_argument(
+        "--machines",
+        type=machines,
+        metavar="NAME=DEVICE,…",
+        help="devices to take from runtimes of platforms (all of them)",
+    )
+    shared.add_out(verb, "RUNS.nc", "runs to write", required=True)
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "fit", run_fit, "learn from runs, and calibrate intervals")
+    verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
+    shared.add_out(verb, "MODEL.nc", "model to write", required=True)
+    shared.add_folds(verb, 5, "parts in which whole programs are left out to calibrate intervals")
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "predict", run_predict, "predict times on every machine")
+    verb.add_argument("model", type=Path, metavar="MODEL.nc")
+    verb.add_argument("--runs", type=Path, required=True, metavar="NEW.csv|NEW.nc")
+    verb.add_argument(
+        "--source",
+        type=shared.names,
+        required=True,
+        metavar="NAME[,NAME]",
+        help="the machine that the runs were measured on, or several",
+    )
+    verb.add_argument(
+        "--miscoverage",
+        type=shared.rate,
+        metavar="A",
+        help="add an interval that misses the time of this share of runs",
+    )
+    shared.add_table_out(verb, "OUT.csv", "the answers")
+    shared.add_force(verb)
+
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on runs held back")
+    verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
+    verb.add_argument(
+        "--split",
+        choices=("programs", "runs", "scales", "rows"),
+        default="programs",
+        help="what is held back as a whole; by rows, the run as seen from another machine is "
+        "known, which is leaky (%(default)s)",
+    )
+    shared.add_folds(verb, 10, "parts")
+    shared.add_table_out(verb, "SCORES.csv", "a row for each method and source")
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+    for name in PARTS:
+        import_module(f"msbgen.cli.{name}").add(parts)
+
+
+def machines(text: str) -> dict[str, str]:
+    """Devices by the name of the machine, or by their own."""
+    parts = [part.partition("=") for part in text.split(",")]
+    found = {name.strip(): (device or name).strip() for name, _, device in parts}
+    if len(found) < len(parts) or not all(name and device for name, device in found.items()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of machines, as laptop=hc-31,hc-10")
+    return found
+
+
+def run_import(options: argparse.Namespace) -> None:
+    """Read runs on several machines and write them as one dataset."""
+    shared.check_files([options.source], [options.out], force=options.force)
+    if options.machines and options.source.suffix != ".nc":
+        raise shared.UsageError("--machines takes devices from runtimes (.nc); drop it for tables.")
+
+    from msbgen.machines import dataset as relative
+    from msbgen.machines import readers as relative_readers
+    from msbgen.runtimes import dataset as runtimes
+
+    if options.source.suffix == ".nc":
+        dataset = runtimes.read_runtimes(options.source)
+        runs = relative_readers.relative_from_runtimes(dataset, options.machines)
+    else:
+        runs = relative_readers.read_relative_table(options.source)
+    relative.write_relative(runs, options.out, overwrite=options.force)
+    shared.show(f"{options.out}:\n{relative.describe_relative(runs)}")
+
+
+def run_fit(options: argparse.Namespace) -> None:
+    """Fit and calibrate a predictor."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.learn import extras
+    from msbgen.machines import predictor as relative
+    from msbgen.machines import storage as relative_storage
+
+    extras.check_libraries()
+    runs = _read(options.runs)
+    predictor = relative.RelativePredictor(random_state=options.seed)
+    with Progress("fitting") as step, shared.about(options.runs.name):
+        predictor.fit(runs)
+        predictor.calibrate(runs, folds=options.folds, progress=step)
+    relative_storage.save_relative(predictor, options.out, overwrite=options.force)
+    shared.show(
+        f"{options.out}: {runs.sizes['run']} runs on {', '.join(predictor.machines_)}; intervals "
+        f"from {len(set(map(str, runs['program'].values)))} programs"
+    )
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Predict the times of runs on every machine."""
+    shared.check_files([options.model, options.runs], [options.out], force=options.force)
+
+    from msbgen.learn import extras
+    from msbgen.machines import storage as relative_storage
+
+    predictor = relative_storage.load_relative(options.model)
+    predictor.check_source(options.source)
+    if predictor.boosting_:
+        extras.load_library("xgboost")
+    runs = _read(options.runs)
+    with shared.about(options.runs.name):
+        seconds = predictor.predict(runs, options.source)
+    with shared.about(options.model.name):  # which rates it supports
+        limits = (
+            predictor.predict_interval(runs, options.source, options.miscoverage)
+            if options.miscoverage is not None
+            else ()
+        )
+
+    def rows() -> Iterator[list[Any]]:
+        words = ("program", "input", "scale", "configuration")
+        more = ["low [s]", "high [s]"] if limits else []
+        yield [*words, "machine", "runtime [s]", "relative", *more, "fastest"]
+        first = predictor.machines_.index(options.source[0])
+        for r, times in enumerate(seconds):
+            for m, machine in enumerate(predictor.machines_):
+                yield [
+                    *(str(runs[word].values[r]) for word in words),
+                    machine,
+                    f"{times[m]:.6g}",
+                    f"{times[m] / times[first]:.4g}",
+                    *(f"{limit[r, m]:.6g}" for limit in limits),
+                    int(m == times.argmin()),
+                ]
+
+    said = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
+    shared.give_table(rows(), options.out, said, force=options.force)
+
+
+def run_evaluate(options: argparse.Namespace) -> None:
+    """Score predictions of what was held back."""
+    shared.check_files([options.runs], [options.out], force=options.force)
+
+    from msbgen.learn import extras
+    from msbgen.machines import evaluation as relative_evaluation
+    from msbgen.machines import predictor as relative
+
+    extras.check_libraries()
+    runs = _read(options.runs)
+    with Progress("evaluating") as step, shared.about(options.runs.name):
+        scores = relative_evaluation.evaluate_relative(
+            runs,
+            split=options.split,
+            folds=options.folds,
+            predictor=relative.RelativePredictor(random_state=options.seed),
+            progress=step,
+        )
+    shared.give_table(shared.score_rows(scores), options.out, force=options.force)
+    if options.split == "rows":
+        shared.say("warning: split by rows is leaky: a run's row of another machine is known.")
+
+
+def _read(path: Path) -> xr.Dataset:
+    """Runs from a file of ours or from a table."""
+    from msbgen.machines import dataset as relative
+    from msbgen.machines import readers as relative_readers
+
+    if path.suffix == ".nc":
+        return relative.read_relative(path)
+    return relative_readers.read_relative_table(path)

@@ -1,0 +1,43 @@
+"""``msbgen realtime phases``: the phases of a task, with their rates in every context."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "phases", run, "cut a task into phases, for allocators")
+    verb.add_argument(
+        "file",
+        type=Path,
+        metavar="PROFILES.nc",
+        help="profiles of every context of a platform, measured or generated",
+    )
+    shared.add_out(verb, "TABLE.nc", "the phase table to write", required=True)
+    verb.add_argument(
+        "--resolution",
+        type=shared.number,
+        default=0.01,
+        metavar="R",
+        help="departure of the log rates, over the whole task, that makes a phase (%(default)s)",
+    )
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Make the phase table of a profile file."""
+    shared.check_files([options.file], [options.out], force=options.force)
+
+    from msbgen.data import store
+    from msbgen.phases import phases
+
+    profiles = store.read_profiles(options.file)
+    table = phases.phase_table(profiles, resolution=options.resolution)
+    phases.write_phases(table, options.out, overwrite=options.force)
+    contexts = table["speed"].size // table.sizes["phase"]
+    shared.show(f"{options.out}: {table.sizes['phase']} phases in {contexts} contexts")

@@ -1,0 +1,127 @@
+"""``msbgen realtime simulate``: would a task set meet its deadlines?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import Progress, UsageError, Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "simulate", run, "play a task set under global EDF")
+    verb.add_argument("file", type=Path, metavar="SET.toml")
+    verb.add_argument(
+        "--tables",
+        type=shared.folder,
+        required=True,
+        metavar="DIR",
+        help="folder of phase tables, PROFILE.nc for each profile of the set",
+    )
+    verb.add_argument(
+        "--truth",
+        type=shared.folder,
+        required=True,
+        metavar="DIR",
+        help="folder of profiles of every context, PROFILE.nc, whose runs the jobs are",
+    )
+    shared.add_out(verb, "RESULT.nc", "jobs, misses and energy", required=True)
+    shared.add_allocator(verb)
+    verb.add_argument(
+        "--slack",
+        type=shared.slack,
+        metavar="S|reference|simulated",
+        help="loss of rate that lower clocks may cost, in [0, 1); or what the test on reference "
+        "utilisations, or simulation on --profiles, allows (the highest clock)",
+    )
+    verb.add_argument(
+        "--profiles",
+        type=shared.folder,
+        metavar="DIR",
+        help="for --slack simulated: folder of the profiles that the tables were made of",
+    )
+    verb.add_argument(
+        "--horizon",
+        type=shared.duration,
+        default=60.0,
+        metavar="TIME",
+        help="jobs are released until then, as 60s or 1min (%(default)s s)",
+    )
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Simulate and write what became of every job."""
+    shared.check_files([options.file], [options.out], force=options.force)
+    if (options.slack == "simulated") != (options.profiles is not None):
+        raise UsageError("--slack simulated and --profiles DIR go together; give both or neither.")
+
+    from msbgen.data import store
+    from msbgen.phases import phases
+    from msbgen.realtime import clocks, tasksets
+    from msbgen.realtime.allocate import Allocator
+    from msbgen.realtime.simulate import simulate_task_set
+    from msbgen.realtime.truth import Truth
+
+    chosen = tasksets.read_task_set(options.file)
+    names = sorted({task.profile for task in chosen.tasks})
+
+    def paths(folder: Path) -> dict[str, Path]:
+        return {n: shared.profile_file(folder, n, options.file.name) for n in names}
+
+    def runs(folder: Path) -> Truth:
+        parts = []
+        with shared.inside(folder), Progress("reading") as step:
+            for done, (name, path) in enumerate(paths(folder).items(), start=1):
+                parts.append(Truth.of({name: store.read_profiles(path)}))
+                step(done, len(names))
+            return Truth.join(parts)
+
+    folders = filter(None, (options.tables, options.truth, options.profiles))
+    inputs = [options.file, *(path for folder in folders for path in paths(folder).values())]
+    shared.check_files(inputs, [options.out], force=options.force)
+    with shared.inside(options.tables):
+        tables = {name: phases.read_phases(path) for name, path in paths(options.tables).items()}
+    truth = runs(options.truth)
+
+    def allocator(slack: float) -> Allocator:
+        return Allocator(
+            tables,
+            chosen.capacity,
+            chosen.cores,
+            method=options.allocator,
+            objective=options.objective,
+            minima=chosen.minima,
+            slack=slack,
+        )
+
+    with shared.about(options.file.name):
+        slack = options.slack
+        if slack == "reference":
+            slack = clocks.reference_slack(chosen)
+        elif slack == "simulated":
+            own = runs(options.profiles)
+            slack = clocks.simulated_slack(
+                chosen, allocator, own, horizon=options.horizon, rng=options.seed + 1
+            )
+        result = simulate_task_set(
+            chosen,
+            tables,
+            truth,
+            allocator=options.allocator,
+            objective=options.objective,
+            slack=slack,
+            horizon=options.horizon,
+            rng=options.seed,
+        )
+    store.save_netcdf(result, options.out, overwrite=options.force)
+    ratio = result["response_time"] / (result["deadline"] - result["release"])
+    clock = "" if slack is None else f", slack {slack:.3g}"
+    shared.show(
+        f"{options.out}: {result.sizes['job']} jobs, {int(result['late'].sum())} late, longest "
+        f"response {float(ratio.max()):.3f} of its deadline, energy that of "
+        f"{float(result['energy'].sum()):.4g} s at the highest clock{clock}"
+    )

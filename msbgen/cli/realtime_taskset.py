@@ -1,0 +1,87 @@
+"""``msbgen realtime taskset``: draw a set of periodic tasks of a given utilisation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msbgen.cli import options as shared
+from msbgen.cli.options import UsageError, Verbs
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def add(verbs: Verbs) -> None:
+    """Add the verb and its options."""
+    verb = shared.new_verb(verbs, "taskset", run, "draw periodic tasks of a given utilisation")
+    verb.add_argument(
+        "measured",
+        type=Path,
+        nargs="+",
+        metavar="PROFILES.nc",
+        help="measured profiles that tasks may run; their longest execution in the largest "
+        "context is the reference of utilisations",
+    )
+    verb.add_argument(
+        "--utilisation",
+        type=shared.number,
+        required=True,
+        metavar="U",
+        help="sum over the tasks of reference execution time / period",
+    )
+    shared.add_out(verb, "SET.toml", "the task set to write", required=True)
+    verb.add_argument(
+        "--cores", type=shared.count, default=4, metavar="M", help="number of cores (%(default)s)"
+    )
+    shared.add_capacity(verb)
+    shared.add_seed(verb)
+    shared.add_force(verb)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Draw a task set and write it."""
+    shared.check_files(options.measured, [options.out], force=options.force)
+    names = [path.stem for path in options.measured]
+    if len(set(names)) < len(names):
+        raise UsageError("two profile files have one name; tasks are told apart by it: rename one.")
+
+    from msbgen.data import store
+    from msbgen.realtime import tasksets
+
+    read = {path.stem: store.read_profiles(path) for path in options.measured}
+    wcet = {name: tasksets.reference_wcet(profiles) for name, profiles in read.items()}
+    for path, profiles in zip(options.measured, read.values()):
+        _check_capacity(options.capacity, options.cores, path, profiles)
+    drawn = tasksets.draw_task_set(
+        wcet,
+        options.utilisation,
+        cores=options.cores,
+        capacity=options.capacity,
+        rng=options.seed,
+    )
+    drawn.write(options.out, overwrite=options.force)
+    shared.show(f"{options.out}: {len(drawn.tasks)} tasks, utilisation {drawn.utilisation:.6g}")
+
+
+def _check_capacity(
+    capacity: Mapping[str, float], cores: int, path: Path, profiles: xr.Dataset
+) -> None:
+    """Refuse to share what the profiles do not know, or less than all cores need."""
+    from msbgen.data.schema import resource_names
+
+    known = resource_names(profiles)
+    for name, amount in capacity.items():
+        if name not in known:
+            raise UsageError(
+                f"--capacity names '{name}', which is no resource of {path}; {', '.join(known)} "
+                f"are."
+            )
+        least = float(profiles[name].min())
+        if amount < cores * least * (1 - 1e-9):
+            raise UsageError(
+                f"--capacity {name}={amount:g} is too little; at least {cores * least:g}, the "
+                f"lowest level {least:g} in {path} for each of {cores} cores, is wanted."
+            )

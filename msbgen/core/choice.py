@@ -1,0 +1,259 @@
+"""The choice itself, on arrays: of all contexts the one that costs least within the limits.
+
+Given is what is thought of each context: time and energy of a run, expected and at most.  What is
+expected is ranked; what is at most has to keep the limits.  Whoever made the numbers, a table, a
+model of kernels, a schedule of a graph of tasks, does not matter here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+Objective = Literal["energy", "edp", "time"]
+# Bounds are kept where they are kept up to rounding.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What is thought of n contexts, each array (n,).
+
+    Attributes
+    ----------
+    time, energy : ndarray
+        Expected, of a run [s], [J].
+    time_bound, energy_bound, power_bound : ndarray
+        What a run seldom exceeds [s], [J], [W]; what is expected where nothing is left open.
+    work : ndarray
+        What a run does in each context, in any unit: images of a batch.  Energy counts by work.
+    """
+
+    time: Floats
+    energy: Floats
+    time_bound: Floats
+    energy_bound: Floats
+    power_bound: Floats
+    work: Floats
+
+    def __post_init__(self) -> None:
+        shape = self.time.shape
+        for name, values in vars(self).items():
+            if values.shape != shape or values.ndim != 1 or not len(values):
+                raise ArgumentError(
+                    f"{name} has shape {values.shape}; one number a context, as many as times, is "
+                    f"wanted."
+                )
+            if not (np.isfinite(values) & (values > 0)).all():
+                at = int(np.argmin(np.isfinite(values) & (values > 0)))
+                raise ArgumentError(
+                    f"{name} is {values[at]:g} in context {at}; a positive number is wanted."
+                )
+
+    @classmethod
+    def certain(cls, time: ArrayLike, energy: ArrayLike, work: ArrayLike | float = 1.0) -> Outlook:
+        """What is known, rather than thought: bounds are the numbers themselves."""
+        times, joules = np.asarray(time, dtype=float), np.asarray(energy, dtype=float)
+        each = np.broadcast_to(np.asarray(work, dtype=float), times.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):  # refused above, by name
+            return cls(times, joules, times, joules, joules / times, each)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run must keep; infinite where nothing is asked.
+
+    Attributes
+    ----------
+    latency : float
+        Longest time of a run [s].
+    power : float
+        Highest mean power [W].
+    energy : float
+        Most energy of a run [J].
+    """
+
+    latency: float = np.inf
+    power: float = np.inf
+    energy: float = np.inf
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise ArgumentError(f"{name} is {value}; a positive number is wanted.")
+
+    def kept(self, outlook: Outlook) -> NDArray[np.bool_]:
+        """Which contexts keep all of them, at most (n,)."""
+        more = 1.0 + _ROUNDING
+        return (
+            (outlook.time_bound <= self.latency * more)
+            & (outlook.power_bound <= self.power * more)
+            & (outlook.energy_bound <= self.energy * more)
+        )
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A context, and what is thought of it.
+
+    Attributes
+    ----------
+    context : int
+        Its number.
+    time, time_bound : float
+        [s]
+    energy, energy_bound : float
+        Of a run [J].
+    """
+
+    context: int
+    time: float
+    time_bound: float
+    energy: float
+    energy_bound: float
+
+
+def choose(
+    outlook: Outlook,
+    *,
+    objective: Objective | Callable[[Outlook], Floats] = "energy",
+    limits: Limits = NO_LIMITS,
+    name: Callable[[int], str] = "context {}".format,
+) -> Choice:
+    """Choose the context that costs least within the limits.
+
+    Parameters
+    ----------
+    outlook : Outlook
+    objective : {"energy", "edp", "time"} or callable
+        Energy by work; energy by work times time, the energy-delay product; time by work.  Or what
+        gives each context a cost, (n,), of any kind: of energy and the temperature left behind,
+        say.
+    limits : Limits
+        Kept by what each context takes at most.
+    name : callable
+        What messages call a context.
+
+    Returns
+    -------
+    Choice
+        Of contexts that cost the same, the faster; of equally fast ones, the first.
+
+    Raises
+    ------
+    ArgumentError
+        Another objective.
+    MeasurementError
+        No context keeps the limits; the message names the one that comes closest to the first that
+        cannot be kept.
+    """
+    cost = costs_by(objective, outlook)
+    kept = limits.kept(outlook)
+    if not kept.any():
+        raise MeasurementError(_unreachable(outlook, limits, name))
+    rows = np.flatnonzero(kept)
+    at = int(rows[np.lexsort((outlook.time[rows], cost[rows]))[0]])
+    return Choice(
+        context=at,
+        time=float(outlook.time[at]),
+        time_bound=float(outlook.time_bound[at]),
+        energy=float(outlook.energy[at]),
+        energy_bound=float(outlook.energy_bound[at]),
+    )
+
+
+def check_objective(objective: str) -> None:
+    """Raise :class:`ArgumentError` where an objective is none."""
+    if objective not in get_args(Objective):
+        raise ArgumentError(
+            f"objective is {objective!r}; {', '.join(get_args(Objective))} is wanted."
+        )
+
+
+def costs_by(objective: Objective | Callable[[Outlook], Floats], outlook: Outlook) -> Floats:
+    """What an objective makes small, (n,); errors as :func:`choose`."""
+    if callable(objective):
+        costs = np.asarray(objective(outlook), dtype=float)
+        if costs.shape != outlook.time.shape or np.isnan(costs).any():
+            state = f"of shape {costs.shape}" if costs.shape != outlook.time.shape else "missing"
+            raise ArgumentError(
+                f"costs that the objective gives are {state}; a number for each of "
+                f"{len(outlook.time)} contexts is wanted."
+            )
+        return costs
+    check_objective(objective)
+    if objective == "time":
+        return outlook.time / outlook.work
+    delay = outlook.time if objective == "edp" else 1.0
+    return outlook.energy / outlook.work * delay
+
+
+def pareto_front(time: ArrayLike, energy: ArrayLike) -> Indices:
+    """Contexts that none is better than: no slower and no dearer, and one of both.
+
+    Parameters
+    ----------
+    time, energy : array_like, (n,)
+        Energy by work where contexts differ in it.
+
+    Returns
+    -------
+    ndarray of int
+        From the fastest to the cheapest; of several that are alike in both, the first.
+
+    Examples
+    --------
+    >>> pareto_front([1.0, 2.0, 3.0, 4.0], [9.0, 5.0, 6.0, 4.0])
+    array([0, 1, 3])
+    """
+    times, joules = np.asarray(time, dtype=float), np.asarray(energy, dtype=float)
+    if times.shape != joules.shape or times.ndim != 1:
+        raise ArgumentError(
+            f"time has shape {times.shape}, energy {joules.shape}; one number each for every "
+            f"context is wanted."
+        )
+    order = np.lexsort((joules, times))
+    least = np.minimum.accumulate(joules[order])
+    better = np.append(True, joules[order][1:] < least[:-1])[: len(order)]
+    return order[better].astype(np.int64)
+
+
+def _unreachable(outlook: Outlook, limits: Limits, name: Callable[[int], str]) -> str:
+    """What is wrong with limits that nothing keeps, one sentence."""
+    wanted = {
+        "latency": (limits.latency, outlook.time_bound, "s", "fastest"),
+        "power": (limits.power, outlook.power_bound, "W", "coolest"),
+        "energy": (limits.energy, outlook.energy_bound, "J", "cheapest"),
+    }
+    for word, (limit, bound, unit, most) in wanted.items():
+        if not (bound <= limit * (1.0 + _ROUNDING)).any():
+            at = int(bound.argmin())
+            return (
+                f"{word} is {limit:g} {unit}, which no context keeps; {bound[at]:.4g} {unit} or "
+                f"more is wanted, what the {most} ({name(at)}) takes at most."
+            )
+    at = int(outlook.time_bound.argmin())
+    return (
+        f"limits are {_words(limits)}, which no context keeps together; less of one of them is "
+        f"wanted: the fastest ({name(at)}) takes up to {outlook.time_bound[at]:.4g} s, "
+        f"{outlook.power_bound[at]:.4g} W and {outlook.energy_bound[at]:.4g} J."
+    )
+
+
+def _words(limits: Limits) -> str:
+    units = {"latency": "s", "power": "W", "energy": "J"}
+    return ", ".join(
+        f"{name} {value:g} {units[name]}" for name, value in vars(limits).items() if value < np.inf
+    )

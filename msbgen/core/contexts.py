@@ -1,0 +1,238 @@
+"""Resource contexts as points: how far apart they are, how much one tells of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError
+
+Floats = NDArray[np.float64]
+
+# Rows that the kernels of linear algebra libraries take at a time, or a multiple of these.
+_TILE = 8
+
+
+def grid_contexts(levels: Mapping[str, Sequence[float]], counts: Sequence[int]) -> Floats:
+    """Contexts of a grid, (n_contexts, n_resources): so many levels of each resource.
+
+    The levels are evenly spread from the lowest to the highest; one level is the highest.
+
+    Parameters
+    ----------
+    levels : mapping of str to sequence of float
+        Levels of each resource by name, in any order.
+    counts : sequence of int
+        How many of them are wanted, a number a resource.
+
+    Raises
+    ------
+    ArgumentError
+        Another number of counts than of resources, or one that is not from 1 to the number of
+        levels.
+
+    Examples
+    --------
+    >>> grid_contexts({"ways": [2, 4, 6, 8, 10], "clock": [1.5, 1.0]}, [3, 1])
+    array([[ 2. ,  1.5],
+           [ 6. ,  1.5],
+           [10. ,  1.5]])
+    """
+    if len(counts) != len(levels):
+        raise ArgumentError(
+            f"grid is {'x'.join(map(str, counts))}; a number of levels for each of "
+            f"{', '.join(levels)} is wanted."
+        )
+    chosen = []
+    for (name, given), n in zip(levels.items(), counts):
+        values = np.unique(np.asarray(given, dtype=float))
+        if not 1 <= n <= len(values):
+            raise ArgumentError(
+                f"grid is {n} levels of {name}, which has {len(values)}; a number from 1 to "
+                f"{len(values)} is wanted."
+            )
+        at = [round(i * (len(values) - 1) / max(n - 1, 1)) for i in range(n)]
+        chosen.append(values[at] if n > 1 else values[-1:])
+    return np.array(list(product(*chosen)))
+
+
+def grid_counts(text: str) -> tuple[int, ...]:
+    """Numbers of levels as the text of a grid gives them: ``"5x5x3"`` is (5, 5, 3).
+
+    Raises
+    ------
+    ArgumentError
+        The text is something else.
+    """
+    counts = text.split("x")
+    if not all(n.isascii() and n.isdigit() and len(n) < 10 for n in counts):
+        raise ArgumentError(
+            f"grid is '{text}'; a number of levels for each resource, as 5x5x3, is wanted."
+        )
+    return tuple(map(int, counts))
+
+
+def to_unit_range(known: Floats, contexts: Floats) -> Floats:
+    """Contexts with each resource's known range moved to [0, 1]; a constant resource becomes 0."""
+    low, high = known.min(axis=0), known.max(axis=0)
+    varies = high > low
+    return np.where(varies, (contexts - low) / np.where(varies, high - low, 1.0), 0.0)
+
+
+def scott_bandwidth(known: Floats) -> Floats:
+    """Scott's rule over the distinct known contexts, one bandwidth a resource, (n_resources,).
+
+    h_i = σ_i·n^(−1/(m+4)) with n distinct contexts that vary in m resources; 1 where a
+    resource does not vary, so that dividing by it is harmless.
+    """
+    distinct = np.unique(known, axis=0)
+    sigma = distinct.std(axis=0)
+    varies = sigma > 0
+    return np.where(varies, sigma * len(distinct) ** (-1.0 / (varies.sum() + 4)), 1.0)
+
+
+def in_tiles(rows: Floats) -> Floats:
+    """Rows (n, …) with the last one repeated until their number is a multiple of eight.
+
+    A library's product of matrices sums in another order where rows are few or left over: within
+    whole tiles each row's result is the same, to the bit, whatever its company.
+    """
+    lacking = -len(rows) % _TILE
+    return np.concatenate([rows, np.repeat(rows[-1:], lacking, axis=0)]) if lacking else rows
+
+
+def squared_distances(a: Floats, b: Floats) -> Floats:
+    """Squared Euclidean distances, (len(a), len(b))."""
+    return ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+
+
+def gaussian_log_weights(known: Floats, query: Floats) -> Floats:
+    """Log of the Gaussian kernel between contexts in bandwidths, 0 for the nearest known one.
+
+    (n_known, m), (n_query, m) -> (n_query, n_known); safe to exponentiate however far the
+    contexts are.
+    """
+    exponent = -0.5 * squared_distances(query, known)
+    return exponent - exponent.max(axis=1, keepdims=True)
+
+
+def inner_levels(contexts: Floats) -> list[tuple[int, NDArray[np.intp]]]:
+    """What is left out to see how well levels between measured ones are predicted.
+
+    On a grid the neighbours of a context left out alone give away its levels; a level that is
+    left out as a whole has to be met from those around it.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n, m)
+
+    Returns
+    -------
+    list of (resource, rows)
+        Each level but the lowest and the highest of each resource that has at least three, and on
+        average two contexts or more at each: the resource's column, and the contexts at the level.
+
+    Examples
+    --------
+    >>> clock = np.array([[1.0], [1.0], [1.5], [1.5], [2.0], [2.0]])
+    >>> [(resource, rows.tolist()) for resource, rows in inner_levels(clock)]
+    [(0, [2, 3])]
+    """
+    inner = []
+    for resource, column in enumerate(contexts.T):
+        levels = np.unique(column)
+        if 3 <= len(levels) <= len(contexts) // 2:
+            inner += [(resource, np.flatnonzero(column == level)) for level in levels[1:-1]]
+    return inner
+
+
+def weighted_quantile(values: Floats, weights: Floats, levels: ArrayLike) -> Floats:
+    """Smallest value whose share of the weights, with that of all smaller ones, reaches a level.
+
+    A share that misses the level by rounding, 1e-12, has reached it; a value without weight is
+    never the answer.
+
+    Parameters
+    ----------
+    values : ndarray, (n,)
+    weights : ndarray, (q, n)
+        Not negative, some of each row positive; each row is a question of its own.
+    levels : array_like, broadcastable to (q, n_levels)
+        From 0 to 1.
+
+    Returns
+    -------
+    ndarray, (q, n_levels)
+
+    Examples
+    --------
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([[1.0, 1.0, 2.0]]), [0.25, 0.5, 1.0])
+    array([[1., 2., 3.]])
+    """
+    order = np.argsort(values, kind="stable")
+    reached = weights[:, order].cumsum(axis=1)
+    wanted = (np.atleast_2d(np.asarray(levels, dtype=float)) - 1e-12) * reached[:, -1:]
+    np.maximum(wanted, np.nextafter(0.0, 1.0), out=wanted)  # some weight, however little
+    place = np.array([row.searchsorted(level) for row, level in zip(reached, wanted)])
+    return values[order[np.minimum(place, len(values) - 1)]]
+
+
+@dataclass(frozen=True, eq=False)
+class Hull:
+    """Convex hull of known contexts, found once and asked often.
+
+    Attributes
+    ----------
+    known : ndarray, (n, m)
+    slack : ndarray, (m,)
+        By how much rounding may carry a context beyond the known range.
+    facets : ndarray, (n_facets, m + 1)
+        Outward normals and offsets, in units of the known ranges, of what bounds the hull within
+        the box of the known ranges; empty where the whole box is known.
+    """
+
+    known: Floats
+    slack: Floats
+    facets: Floats
+
+    @classmethod
+    def of(cls, known: Floats) -> Hull:
+        """Hull of known contexts, (n, m); they may lie in a plane, on a line or in one place."""
+        slack = 1e-9 * np.maximum(np.abs(known.min(axis=0)), np.abs(known.max(axis=0)))
+        unit = to_unit_range(known, known)
+        corners = np.array(np.meshgrid(*zip(unit.min(axis=0), unit.max(axis=0))))
+        corners = corners.reshape(known.shape[1], -1).T
+        box = squared_distances(corners, unit).min(axis=1).max() <= 1e-18
+        return cls(known, slack, np.empty((0, known.shape[1] + 1)) if box else _facets(unit))
+
+    def outside(self, query: Floats) -> NDArray[np.bool_]:
+        """Which contexts are no convex combination of the known ones, (n_query,)."""
+        low, high = self.known.min(axis=0) - self.slack, self.known.max(axis=0) + self.slack
+        outside = ((query < low) | (query > high)).any(axis=1)
+        if len(self.facets):
+            unit = to_unit_range(self.known, query)
+            beyond = unit @ self.facets[:, :-1].T + self.facets[:, -1]
+            outside |= beyond.max(axis=1) > 1e-6
+        return outside
+
+
+def _facets(points: Floats) -> Floats:
+    """Facets of the convex hull of points (n, m), flat ones bounded on both sides."""
+    from scipy.spatial import ConvexHull  # here, as most designs do not need it
+
+    centre = points.mean(axis=0)
+    _, size, axes = np.linalg.svd(points - centre)
+    rank = int((size > 1e-9).sum())
+    within, across = axes[:rank], axes[rank:]
+    inner = (points - centre) @ within.T
+    if rank > 1:
+        facets = ConvexHull(inner).equations
+    else:  # of a line or a single place Qhull knows nothing
+        facets = np.array([[1.0, -inner.max()], [-1.0, inner.min()]][: 2 * rank])
+    normals = np.vstack([facets[:, :rank] @ within, across, -across])
+    offsets = np.append(facets[:, rank:], np.zeros(2 * len(across)))
+    return np.column_stack([normals, offsets - normals @ centre])

@@ -1,0 +1,36 @@
+"""Times as people write them: 120s, 500ms, 5min, 1h."""
+
+from __future__ import annotations
+
+import re
+
+from msbgen.core.errors import ArgumentError
+
+# Units of time [s]: those that files name, and those of long waits.
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_WRITTEN = {**UNITS, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"\s*(\d+\.?\d*(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?)\s*([a-zµ]*)\s*", re.ASCII)
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of a time that is written with its unit, or without in seconds.
+
+    Raises
+    ------
+    ArgumentError
+        Anything else.
+
+    Examples
+    --------
+    >>> parse_seconds("5min"), parse_seconds("500ms"), parse_seconds("0.25")
+    (300.0, 0.5, 0.25)
+    """
+    found = _TIME.fullmatch(text)
+    if found is None or (found[2] or "s") not in _WRITTEN or float(found[1]) == float("inf"):
+        raise ArgumentError(f"time is {text!r}; a number with its unit, as 2s or 5min, is wanted.")
+    return float(found[1]) * _WRITTEN[found[2] or "s"]
+
+
+def has_unit(text: str) -> bool:
+    """Whether a text that may be a time ends in a unit."""
+    return text.strip()[-1:].isalpha()

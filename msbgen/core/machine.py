@@ -1,0 +1,70 @@
+"""What this process may use of the machine: cores, memory, libraries of extras."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from msbgen.core.errors import ArgumentError
+
+# Where control groups of both versions say what their processes may use.
+_MEMORY_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+# What long work tells its caller: how many steps are done, of how many.
+OnProgress = Callable[[int, int], None]
+
+# What this process was told to leave to others, by `limit_cores`.
+_most_cores: list[int] = []
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        there = len(os.sched_getaffinity(0))
+    else:
+        there = os.cpu_count() or 1
+    return min([there, *_most_cores])
+
+
+def limit_cores(most: int | None) -> None:
+    """Have this process use at most so many cores from now on; None for all that there are."""
+    _most_cores[:] = [] if most is None else [most]
+
+
+def physical_memory() -> int:
+    """Memory of the machine, or as much of it as the container of this process may use [bytes]."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _MEMORY_LIMITS:
+        try:
+            limits.append(int(path.read_text()))
+        except (OSError, ValueError):  # no container of this kind, or one that says "max"
+            continue
+    return min(limits)
+
+
+def load_library(name: str, extra: str = "ml", purpose: str = "what is learned here") -> Any:
+    """Import a module of a library that only an extra brings.
+
+    Parameters
+    ----------
+    name : str
+    extra, purpose : str
+        What the error names.
+
+    Raises
+    ------
+    ArgumentError
+        It is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        library = name.partition(".")[0].replace("sklearn", "scikit-learn")
+        raise ArgumentError(
+            f"{library} is not installed; 'pip install msbgen[{extra}]' is wanted for {purpose}."
+        ) from None

@@ -1,0 +1,209 @@
+"""Two batches of runs of one program, by the same means, as one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.schema import (
+    COMPLETE,
+    context_table,
+    counter_names,
+    resource_names,
+    same_level,
+    sampling_interval,
+)
+
+
+def check_batch(
+    first: xr.Dataset, resources: Mapping[str, Mapping[str, Any]], interval: float, source: str
+) -> None:
+    """Raise :class:`ProfileError` where new runs could not stand beside those of a dataset.
+
+    Parameters
+    ----------
+    first : xarray.Dataset
+    resources : mapping of str to attributes
+        Those of the new runs.
+    interval : float
+        Theirs [s].
+    source : str
+        What sentences call the dataset.
+    """
+    names = resource_names(first)
+    if set(names) != set(resources):
+        raise ProfileError(
+            f"{source}: has contexts of {', '.join(names)}; {', '.join(resources)} are wanted."
+        )
+    for name, new in resources.items():
+        for key in ("units", "mechanism"):
+            old, own = first[name].attrs.get(key), new.get(key)
+            if old != own:
+                raise ProfileError(
+                    f"{source}: the {key} of '{name}' is '{old}', here it is '{own}'; one for "
+                    f"all runs is wanted: write another file."
+                )
+    if "run" not in first.dims:
+        raise ProfileError(f"{source}: holds no runs, but what was made of them; name runs.")
+    if not same_level(sampling_interval(first), interval):
+        raise ProfileError(
+            f"{source}: is sampled every {sampling_interval(first):g} s, here it is {interval:g}; "
+            f"one interval is wanted."
+        )
+
+
+def without_replaced(
+    first: xr.Dataset, second: xr.Dataset, resources: Sequence[str], again: NDArray[np.float64]
+) -> xr.Dataset:
+    """The first without those of the contexts `again` that were: the second holds them, too.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Of equal resources.
+    resources : sequence of str
+    again : ndarray, (n, n_resources)
+        Columns in the order of `resources`.
+    """
+    old, new = (np.column_stack([part[n].values for n in resources]) for part in (first, second))
+    gone = [all(same_level(row, table).all(axis=1).any() for table in (again, new)) for row in old]
+    return first.isel(context=np.flatnonzero(~np.array(gone)))
+
+
+def join_batches(first: xr.Dataset, second: xr.Dataset, source: str) -> xr.Dataset:
+    """Runs of both, those of the first before those of the second where a context is in both.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Of equal resources, units, mechanisms and intervals: :func:`check_batch`.
+    source : str
+        What sentences call the first one.
+
+    Raises
+    ------
+    ProfileError
+        They count other events.
+    """
+    odd = sorted(set(counter_names(first)) ^ set(counter_names(second)))
+    if odd:
+        where = "there" if odd[0] in counter_names(first) else "in the new runs"
+        raise ProfileError(
+            f"{source}: '{odd[0]}' is counted {where} only; the same events are wanted."
+        )
+    if first.sizes["context"] == 0:  # all of it was measured again
+        return second
+    parts = [first, second]
+    names = resource_names(second)
+    tables = [
+        context_table(part)[:, [resource_names(part).index(name) for name in names]]
+        for part in parts
+    ]
+    contexts, rows = _union(tables)
+    runs = [int(p["duration"].notnull().sum("run").max()) for p in parts]
+    own = [p["duration"].transpose("context", "run").notnull().values for p in parts]
+    taken = np.zeros(len(contexts), dtype=int)
+    slots = []  # (context, run) of the whole for each run of each part
+    for row, there in zip(rows, own):
+        place = [(int(row[c]), int(taken[row[c]] + k)) for c, k in _ordinals(there)]
+        slots.append(place)
+        for c, many in zip(row, there.sum(axis=1)):
+            taken[c] += many
+    shape = {
+        "context": len(contexts),
+        "run": max(int(taken.max()), 1, *runs),
+        "time": max(p.sizes["time"] for p in parts),
+    }
+    longest = max(parts, key=lambda part: part.sizes["time"])
+    variables = {
+        str(name): _joined(str(name), parts, own, slots, shape)
+        for name in dict.fromkeys([*second.data_vars, *first.data_vars])
+    }
+    coords: dict[str, Any] = {"time": longest["time"].variable}
+    for i, name in enumerate(names):
+        attrs = dict(second[name].attrs)
+        levels = [np.atleast_1d(p[name].attrs.get("levels", p[name].values)) for p in parts]
+        attrs["levels"] = np.unique(np.concatenate(levels)).tolist()
+        coords[name] = "context", contexts[:, i], attrs
+    return xr.Dataset(variables, coords=coords, attrs=second.attrs)
+
+
+def share_a_run(first: xr.Dataset, second: xr.Dataset) -> bool:
+    """Whether a run of the second is there in the first, too: same context, duration and counts.
+
+    Runs of one dataset are not compared with each other: equal durations alone say nothing, as
+    simulated ones are multiples of a step.
+
+    Parameters
+    ----------
+    first, second : xarray.Dataset
+        Of equal resources and events, with runs.
+    """
+    names = resource_names(second)
+    table = context_table(first)[:, [resource_names(first).index(name) for name in names]]
+    for c, context in enumerate(context_table(second)):
+        for row in np.flatnonzero(same_level(table, context).all(axis=1)):
+            old, new = (part.isel(context=i) for part, i in ((first, row), (second, c)))
+            ends = old["duration"].values[:, None] == new["duration"].values
+            if any(_same_counts(old.isel(run=i), new.isel(run=k)) for i, k in np.argwhere(ends)):
+                return True
+    return False
+
+
+def _same_counts(old: xr.Dataset, new: xr.Dataset) -> bool:
+    """Whether two runs of equal duration count the same, as files keep it."""
+    pairs = ((old[name].values, new[name].values) for name in counter_names(new))
+    return all(_counted(a) == _counted(b) for a, b in pairs)
+
+
+def _counted(values: NDArray[np.floating[Any]]) -> list[float]:
+    return values[np.isfinite(values)].astype(np.float32).tolist()
+
+
+def _union(tables: list[NDArray[np.float64]]) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
+    """Contexts of several tables in the order of their values, and each table's rows in it."""
+    kept: list[NDArray[np.float64]] = []
+    for row in np.concatenate(tables):
+        if not any(same_level(row, other).all() for other in kept):
+            kept.append(row)
+    contexts = np.array(sorted(map(tuple, kept)))
+    rows = [
+        np.array([int(np.argmax(same_level(contexts, row).all(axis=1))) for row in table])
+        for table in tables
+    ]
+    return contexts, rows
+
+
+def _ordinals(there: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Context and ordinal of each run that is there, row by row."""
+    return [(c, k) for c, row in enumerate(there) for k in range(int(row.sum()))]
+
+
+def _joined(
+    name: str,
+    parts: list[xr.Dataset],
+    own: list[NDArray[np.bool_]],
+    slots: list[list[tuple[int, int]]],
+    shape: Mapping[str, int],
+) -> tuple[tuple[str, ...], NDArray[Any], dict[str, Any]]:
+    model = next(part[name] for part in parts[::-1] if name in part)
+    dims = tuple(d for d in ("context", "run", "time") if d in model.dims)
+    # runs of a part that says nothing went on to their end; integers have no NaN
+    empty, dtype = (1, model.dtype) if name == COMPLETE else (np.nan, model.dtype)
+    if np.isnan(empty) and dtype.kind in "iub":
+        dtype = np.dtype(np.float64)
+    whole = np.full([shape[d] for d in dims], empty, dtype=dtype)
+    for part, there, places in zip(parts, own, slots):
+        if name in part and places:
+            values = part[name].transpose(*dims).values[there]
+            at = tuple(np.array(places).T)
+            if "time" in dims:
+                whole[(*at, slice(values.shape[1]))] = values
+            else:
+                whole[at] = values
+    return dims, whole, dict(model.attrs)

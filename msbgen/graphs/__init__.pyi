@@ -1,0 +1,21 @@
+"""The public names of ``msbgen.graphs`` for type checkers."""
+
+from msbgen.graphs import agents as agents
+from msbgen.graphs import simulator as simulator
+from msbgen.graphs.dataset import make_graph as make_graph
+from msbgen.graphs.dataset import with_profiles as with_profiles
+from msbgen.graphs.dataset import with_times as with_times
+from msbgen.graphs.devices import Device as Device
+from msbgen.graphs.devices import device_contexts as device_contexts
+from msbgen.graphs.devices import read_device as read_device
+from msbgen.graphs.devices import shipped_device as shipped_device
+from msbgen.graphs.families.catalogue import family_graph as family_graph
+from msbgen.graphs.predictor.predictor import GraphPredictor as GraphPredictor
+from msbgen.graphs.predictor.storage import load_graph_model as load_graph_model
+from msbgen.graphs.predictor.storage import save_graph_model as save_graph_model
+from msbgen.graphs.readers import read_graph as read_graph
+from msbgen.graphs.runs import join_graph_runs as join_graph_runs
+from msbgen.graphs.runs import make_graph_runs as make_graph_runs
+from msbgen.graphs.runs import read_graph_runs as read_graph_runs
+from msbgen.graphs.runs import write_graph_runs as write_graph_runs
+from msbgen.graphs.writers import write_graph as write_graph

@@ -1,0 +1,50 @@
+"""Contexts for graphs that run one after another: search, rules, and agents that learn."""
+
+from msbgen.graphs.agents.actions import AgentPerCore, OneAgent
+from msbgen.graphs.agents.d3qn import D3QN, D3QNSettings
+from msbgen.graphs.agents.environments import gymnasium_environment, pettingzoo_environment
+from msbgen.graphs.agents.gates import Gate
+from msbgen.graphs.agents.rules import Rule, StepDown, all_fast, heft, powersave
+from msbgen.graphs.agents.search import Heat, Search, Truthful, choose_context
+from msbgen.graphs.agents.tabular import TabularQ
+from msbgen.graphs.agents.training import Learned, Training, TrainingSettings, train
+from msbgen.graphs.agents.worlds import (
+    Cost,
+    Record,
+    State,
+    Step,
+    World,
+    plain_contexts,
+    play_episodes,
+)
+
+__all__ = [
+    "D3QN",
+    "AgentPerCore",
+    "Cost",
+    "D3QNSettings",
+    "Gate",
+    "Heat",
+    "Learned",
+    "OneAgent",
+    "Record",
+    "Rule",
+    "Search",
+    "State",
+    "Step",
+    "StepDown",
+    "TabularQ",
+    "Training",
+    "TrainingSettings",
+    "Truthful",
+    "World",
+    "all_fast",
+    "choose_context",
+    "gymnasium_environment",
+    "heft",
+    "pettingzoo_environment",
+    "plain_contexts",
+    "play_episodes",
+    "powersave",
+    "train",
+]

@@ -1,0 +1,81 @@
+"""What an agent remembers: transitions in a ring, drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.graphs.agents.worlds import check_count
+
+Floats = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Steps of episodes, n of them.
+
+    Attributes
+    ----------
+    observation, following : ndarray, (n, d)
+        Before and after.
+    action : ndarray of int, (n, branches)
+    reward : ndarray, (n,)
+    done : ndarray, (n,)
+        1 where the episode ended.
+    """
+
+    observation: Floats
+    action: Indices
+    reward: Floats
+    following: Floats
+    done: Floats
+
+
+class Replay:
+    """The last transitions, of one source: what happened, or what was imagined.
+
+    Parameters
+    ----------
+    capacity : int
+        How many are kept.
+    observed, branches : int
+        Sizes of an observation and of an action.
+    """
+
+    def __init__(self, capacity: int, observed: int, branches: int = 1):
+        check_count(capacity, "capacity")
+        self.capacity, self.size, self._next = capacity, 0, 0
+        self._observation = np.empty((capacity, observed), dtype=np.float32)
+        self._action = np.empty((capacity, branches), dtype=np.int64)
+        self._reward = np.empty(capacity, dtype=np.float32)
+        self._following = np.empty((capacity, observed), dtype=np.float32)
+        self._done = np.empty(capacity, dtype=np.float32)
+
+    def add(
+        self,
+        observation: ArrayLike,
+        action: ArrayLike,
+        reward: float,
+        following: ArrayLike,
+        done: bool,
+    ) -> None:
+        """Remember a transition; the oldest is forgotten where there is no room."""
+        at = self._next
+        self._observation[at], self._action[at] = observation, action
+        self._reward[at], self._following[at], self._done[at] = reward, following, done
+        self._next = (at + 1) % self.capacity
+        self.size = min(self.size + 1, self.capacity)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Transitions:
+        """Some of them, (n,), equally likely."""
+        at = rng.integers(self.size, size=n)
+        return Transitions(
+            observation=self._observation[at],
+            action=self._action[at],
+            reward=self._reward[at],
+            following=self._following[at],
+            done=self._done[at],
+        )

@@ -1,0 +1,87 @@
+"""Rules that ask nobody: what boards do today."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError
+from msbgen.graphs.agents.worlds import State, World
+
+Floats = NDArray[np.float64]
+
+
+class Rule:
+    """All cores at a share of their clocks, whatever runs.
+
+    Parameters
+    ----------
+    world : World
+    share : float
+        Of the way from the lowest clocks to the highest.
+    order : {"arrival", "heft"}
+        Which ready task starts first.
+
+    Raises
+    ------
+    ArgumentError
+        A share that is none.
+    """
+
+    def __init__(self, world: World, share: float = 1.0, *, order: str = "arrival"):
+        if not 0 <= share <= 1:
+            raise ArgumentError(f"share is {share}; a number from 0 to 1 is wanted.")
+        self.world, self.share, self.order = world, share, order
+
+    def act(self, state: State) -> int:
+        """Return the context with all cores whose clocks come closest to the share."""
+        return nearest_context(self.world, self.share)
+
+
+class StepDown(Rule):
+    """All cores, their clocks the lower the hotter it is: as thermal governors do.
+
+    Parameters
+    ----------
+    world : World
+    width : float
+        Kelvins below the soft limit in which clocks fall from the highest to the lowest.
+    """
+
+    def __init__(self, world: World, width: float = 3.0):
+        super().__init__(world)
+        if not width > 0:
+            raise ArgumentError(f"width is {width}; a positive number of kelvins is wanted.")
+        self.width = width
+
+    def act(self, state: State) -> int:
+        """Return the context with all cores at the clocks that the temperature allows."""
+        room = (self.world.cost.soft - state.temperature) / self.width
+        return nearest_context(self.world, float(np.clip(room, 0.0, 1.0)))
+
+
+def all_fast(world: World) -> Rule:
+    """All cores at their highest clocks."""
+    return Rule(world)
+
+
+def powersave(world: World) -> Rule:
+    """All cores at their lowest clocks."""
+    return Rule(world, 0.0)
+
+
+def heft(world: World) -> Rule:
+    """All cores at their highest clocks, the longest path first (HEFT; Topcuoglu et al., 2002)."""
+    return Rule(world, order="heft")
+
+
+def nearest_context(world: World, share: float) -> int:
+    """Number of the context with the most cores whose clocks are closest to a share of the way."""
+    device, table = world.device, world.contexts
+    cores, off = np.zeros(len(table)), np.zeros(len(table))
+    for i, cluster in enumerate(device.clusters):
+        span = cluster.clocks[-1] - cluster.clocks[0]
+        cores += table[:, 2 * i]
+        off += np.abs(table[:, 2 * i + 1] - cluster.clocks[0] - share * span)
+    most = np.flatnonzero(cores == cores.max())
+    return int(most[off[most].argmin()])

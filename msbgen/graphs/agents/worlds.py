@@ -1,0 +1,335 @@
+"""Episodes: graphs that run one after another on a simulated device, which stays warm between them.
+
+A step is a graph.  Who acts sees the graph, the temperature and how many graphs are left, and gives
+it a context; the device plays it, and what it paid is
+
+    cost = t / t₀ + ½ e / e₀ + 10 · max(0, T − 45)²
+
+with t, e its time and energy, t₀, e₀ those in the device's largest context, cool and without noise,
+and T the temperature when it ends [°C].  The reward of an agent is −cost (GraphPerf-RT, L.10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError
+from msbgen.graphs.dataset import edges_of, topological_order
+from msbgen.graphs.devices import Device, check_contexts, device_contexts
+from msbgen.graphs.simulator import Outcome, Program, Simulator
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Numbers of an observation; each is about between -1 and 1.
+OBSERVED = (
+    "headroom below the soft limit, of the span from ambient",
+    "graphs left, of an episode",
+    "logarithm of the reference time, of ten",
+    "logarithm of the reference power, of ten",
+    "logarithm of the work on a longest path's work, of five",
+    "logarithm of the tasks, of ten",
+    "share of the largest task in the work",
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a run costs.
+
+    Attributes
+    ----------
+    time, energy : float
+        Weights of the ratios to the reference [1].
+    heat : float
+        Weight of the squared excess [K-2].
+    soft : float
+        The temperature from which on heat costs [°C].
+    """
+
+    time: float = 1.0
+    energy: float = 0.5
+    heat: float = 10.0
+    soft: float = 45.0
+
+    def __post_init__(self) -> None:
+        for name in ("time", "energy", "heat"):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise ArgumentError(f"{name} is {value}; a number from 0 on is wanted.")
+
+    def of(
+        self, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike, reference: ArrayLike
+    ) -> Floats:
+        """Cost of runs of a graph whose reference is (t₀, e₀); arrays broadcast."""
+        t0, e0 = np.asarray(reference, dtype=float)
+        excess = np.maximum(np.asarray(temperature, dtype=float) - self.soft, 0.0)
+        slow, dear = np.asarray(time, dtype=float) / t0, np.asarray(energy, dtype=float) / e0
+        return self.time * slow + self.energy * dear + self.heat * excess**2
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where an episode stands.
+
+    Attributes
+    ----------
+    graph : int
+        Number of the graph that runs next.
+    temperature : float
+        Now [°C].
+    left : int
+        Graphs that are left, this one among them.
+    """
+
+    graph: int
+    temperature: float
+    left: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What became of a graph.
+
+    Attributes
+    ----------
+    time, energy : float
+        [s], [J]
+    peak, last : float
+        Temperature at most and at the end [°C].
+    throttled : float
+        Time with clocks stepped down [s].
+    cost : float
+    """
+
+    time: float
+    energy: float
+    peak: float
+    last: float
+    throttled: float
+    cost: float
+
+
+class Policy(Protocol):
+    """Who chooses: a search, a rule, an agent that has learned."""
+
+    order: str
+
+    def act(self, state: State) -> int:
+        """Number of the context that the next graph is given."""
+        ...
+
+
+class World:
+    """A simulated device, graphs that may come, and the contexts to choose between.
+
+    Parameters
+    ----------
+    simulator : Simulator
+    graphs : sequence of xarray.Dataset
+        Those of which an episode draws.
+    contexts : array_like, (n, n_columns)
+        Of :func:`plain_contexts` where not given.
+    cost : Cost
+    length : int
+        Graphs of an episode.
+    start : (float, float)
+        Between which an episode's first temperature lies [°C]; from ambient to the soft limit
+        where not given.
+
+    Raises
+    ------
+    ArgumentError
+        No graph, no length, temperatures that do not ascend; contexts that the device lacks.
+    ProfileError
+        A kind of tasks without profile.
+    """
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        graphs: Sequence[xr.Dataset],
+        *,
+        contexts: ArrayLike | None = None,
+        cost: Cost = Cost(),
+        length: int = 20,
+        start: tuple[float, float] | None = None,
+    ):
+        if not graphs:
+            raise ArgumentError("graphs are none; one that may come, or more, is wanted.")
+        check_count(length, "length")
+        device = simulator.device
+        low, high = (device.ambient, cost.soft) if start is None else start
+        if not -100 < low <= high < 300:
+            raise ArgumentError(f"start is {low:g} to {high:g} °C; ascending ones are wanted.")
+        self.simulator, self.graphs, self.cost = simulator, tuple(graphs), cost
+        self.length, self.start = length, (float(low), float(high))
+        self.contexts = (
+            plain_contexts(device) if contexts is None else check_contexts(device, contexts)
+        )
+        self.programs = tuple(simulator.program(graph) for graph in graphs)
+        self.reference = np.stack([self._reference(program) for program in self.programs])
+        self._shapes = np.stack([_shape(g, r) for g, r in zip(self.graphs, self.reference)])
+
+    @property
+    def device(self) -> Device:
+        """The simulated one."""
+        return self.simulator.device
+
+    def _reference(self, program: Program) -> Floats:
+        outcome = self.simulator.run(program, self.device.largest, noise=False)
+        return np.array([outcome.makespan[0, 0], outcome.energy[0, 0]])
+
+    def draw(self, rng: np.random.Generator | int = 0) -> tuple[Indices, float]:
+        """Graphs of an episode, (length,), and its first temperature [°C]."""
+        rng = np.random.default_rng(rng)
+        return rng.integers(len(self.graphs), size=self.length), float(rng.uniform(*self.start))
+
+    def observe(self, state: State) -> Floats:
+        """What an agent sees, (7,): :data:`OBSERVED`."""
+        ambient, soft = self.device.ambient, self.cost.soft
+        own = (soft - state.temperature) / (soft - ambient), state.left / self.length
+        return np.concatenate([own, self._shapes[state.graph]])
+
+    def step(
+        self, state: State, context: int, rng: np.random.Generator | int = 0, order: str = "arrival"
+    ) -> Step:
+        """Run a graph in a context.
+
+        Raises
+        ------
+        ArgumentError
+            No such context.
+        """
+        if not 0 <= context < len(self.contexts):
+            raise ArgumentError(
+                f"context is {context}; a number from 0 to {len(self.contexts) - 1} is wanted."
+            )
+        outcome = self.simulator.run(
+            self.programs[state.graph], self.contexts[context],
+            order=order, temperature=state.temperature, rng=rng,
+        )  # fmt: skip
+        return Step(
+            time=float(outcome.makespan[0, 0]),
+            energy=float(outcome.energy[0, 0]),
+            peak=float(outcome.peak[0, 0]),
+            last=float(outcome.last[0, 0]),
+            throttled=float(outcome.throttled[0, 0]),
+            cost=float(self.costs(state.graph, outcome)[0]),
+        )
+
+    def costs(self, graph: int, outcome: Outcome) -> Floats:
+        """Costs of runs of a graph, one a context, (n,)."""
+        time, energy, last = (x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last))
+        return self.cost.of(time, energy, last, self.reference[graph])
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """Episodes that were played, (episodes, length) each.
+
+    Attributes
+    ----------
+    graph, context : ndarray of int
+    time, energy, peak, last, throttled, cost : ndarray
+        As of :class:`Step`.
+    """
+
+    graph: Indices
+    context: Indices
+    time: Floats
+    energy: Floats
+    peak: Floats
+    last: Floats
+    throttled: Floats
+    cost: Floats
+
+    def violated(self, limit: float) -> float:
+        """Share of the graphs during which the temperature exceeded a limit [°C]."""
+        return float((self.peak > limit).mean())
+
+
+def play_episodes(world: World, policy: Policy, episodes: int, seed: int = 0) -> Record:
+    """Let a policy act in episodes; every policy meets the same graphs and the same noise.
+
+    Parameters
+    ----------
+    world : World
+    policy : Policy
+    episodes, seed : int
+    """
+    check_count(episodes, "episodes")
+    rows = []
+    for episode in range(episodes):
+        graphs, temperature = world.draw(np.random.default_rng([seed, episode]))
+        for i, graph in enumerate(graphs.tolist()):
+            state = State(graph, temperature, world.length - i)
+            context = policy.act(state)
+            noise = np.random.default_rng([seed, episode, i])
+            step = world.step(state, context, noise, policy.order)
+            temperature = step.last
+            rows.append((graph, context, *vars(step).values()))
+    columns = np.array(rows).T.reshape(-1, episodes, world.length)
+    return Record(columns[0].astype(np.int64), columns[1].astype(np.int64), *columns[2:])
+
+
+def check_count(value: int, name: str) -> None:
+    """Raise :class:`ArgumentError` where a number of something is none."""
+    if value < 1 or value != int(value):
+        raise ArgumentError(f"{name} is {value}; a whole number ≥ 1 is wanted.")
+
+
+def plain_contexts(device: Device, clocks: int = 6) -> Floats:
+    """Contexts that differ in what they do: all cores and clocks, all of cache and memory given.
+
+    Parameters
+    ----------
+    device : Device
+    clocks : int
+        Of each cluster, evenly spread.
+
+    Returns
+    -------
+    ndarray, (n, n_columns)
+        A cluster without cores has its lowest clock.
+
+    Examples
+    --------
+    >>> from msbgen.graphs.devices import shipped_device
+    >>> len(plain_contexts(shipped_device("tx2")))
+    324
+    """
+    table = device_contexts(
+        device, clocks=clocks, paired=False,
+        cache_ways=device.cache_ways[-1], bandwidth=device.bandwidth[-1],
+    )  # fmt: skip
+    for i, cluster in enumerate(device.clusters):
+        table[table[:, 2 * i] == 0, 2 * i + 1] = cluster.clocks[0]
+    return np.unique(table, axis=0)
+
+
+def _shape(graph: xr.Dataset, reference: Floats) -> Floats:
+    """What an observation says of a graph."""
+    work, pairs = graph["work"].values.astype(float), edges_of(graph)
+    longest = work.copy()
+    before: list[list[int]] = [[] for _ in work]
+    for source, target in pairs.tolist():
+        before[target].append(source)
+    for task in topological_order(len(work), pairs).tolist():
+        longest[task] += max((longest[i] for i in before[task]), default=0.0)
+    seconds, joules = reference
+    return np.array(
+        [
+            np.log(seconds) / 10,
+            np.log(joules / seconds) / 10,
+            np.log(work.sum() / longest.max()) / 5,
+            np.log(len(work)) / 10,
+            work.max() / work.sum(),
+        ]
+    )

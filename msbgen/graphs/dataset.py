@@ -1,0 +1,556 @@
+"""What a task graph is: the parts of a parallel program, and which of them wait for which.
+
+A task graph (``msbgen-graph/1``) is a plain :class:`xarray.Dataset`:
+
+======================  =====  ===============================================================
+name                    dims   meaning
+======================  =====  ===============================================================
+``task`` (coordinate)   task   names
+``kind``                task   whose profile tells how the task runs
+``work``                task   how much of it: 1 is a whole run of that profile [1]
+``depth``               task   edges of the longest path from a task that waits for nobody [1]
+``distance_to_sink``    task   edges of the longest path to a task that nobody waits for [1]
+``time``                task   optional: what it takes alone on the reference [s]
+``bcet``, ``wcet``      task   optional: the least and the most that it takes [s]
+``loops``               task   optional: loops nested in its code [1]
+``bytes``               task   optional: what it moves between memory and caches [B]
+``branch_entropy``      task   optional: how little its branches can be foretold, 0 to 1 [bit]
+``source``, ``target``  edge   numbers of the tasks that an edge joins: the target waits
+``type``                edge   ``spawn``, ``join`` or ``data``
+``critical``            edge   1 on a longest path by ``time``, else by ``work``
+``hops``                edge   how many depths it spans [1]
+``edge_bytes``          edge   optional: what is handed over [B]
+======================  =====  ===============================================================
+
+An optional variable is there for every task or not at all.  Attributes: ``name``, and ``family``
+where several graphs are of one sort, which is what predictors hold back as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.schema import context_table, duration_array
+from msbgen.data.store import load_netcdf, save_netcdf
+
+GRAPH_SCHEMA = "msbgen-graph/1"
+EDGE_TYPES = ("spawn", "join", "data")
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Numbers of a task beside its work: units, what they mean, the least and the most.
+_MOST = 1e25
+TASK_NUMBERS = {
+    "time": ("s", "time alone on the reference", 1e-12, _MOST),
+    "bcet": ("s", "least execution time", 1e-12, _MOST),
+    "wcet": ("s", "longest execution time", 1e-12, _MOST),
+    "loops": ("1", "loops nested in the code", 0.0, 1e6),
+    "bytes": ("B", "bytes moved between memory and caches", 0.0, _MOST),
+    "branch_entropy": ("bit", "how little branches can be foretold", 0.0, 1.0),
+}
+# What follows from edges, works and times.
+_DERIVED = ("depth", "distance_to_sink", "critical", "hops")
+# Paths whose lengths differ by this share are equally long.
+_ROUNDING = 1e-9
+# Times this many times above or below what the profiles say are in another unit.
+_OTHER_UNIT = 300.0
+# Names that a message lists.
+_LISTED = 8
+
+
+def make_graph(
+    kind: Sequence[str],
+    work: ArrayLike,
+    edges: Sequence[tuple[int, int]] | Indices,
+    *,
+    names: Sequence[str] | None = None,
+    types: Sequence[str] | None = None,
+    edge_bytes: ArrayLike | None = None,
+    name: str = "graph",
+    family: str = "",
+    **numbers: ArrayLike | None,
+) -> xr.Dataset:
+    """Put labels on arrays, and add what follows from them: depths, distances, critical edges.
+
+    Parameters
+    ----------
+    kind : sequence of str, (n,)
+    work : array_like, (n,)
+        Whole runs of the kind's profile [1].
+    edges : sequence of pairs of int, (m, 2)
+        Numbers of source and target.
+    names : sequence of str, (n,)
+        ``t0``, ``t1``... where not given.
+    types : sequence of str, (m,)
+        ``data`` where not given.
+    edge_bytes : array_like, (m,)
+        [B]
+    name, family : str
+    **numbers : array_like, (n,) each
+        Any of :data:`TASK_NUMBERS`; None counts as not given.
+
+    Returns
+    -------
+    xarray.Dataset
+        Valid.
+
+    Raises
+    ------
+    ArgumentError
+        Arrays of other lengths, an unknown name of numbers, or what :func:`validate_graph` would
+        refuse.
+
+    Examples
+    --------
+    >>> graph = make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
+    >>> graph["depth"].values, graph["critical"].values
+    (array([0, 1, 1]), array([1, 0], dtype=int8))
+    """
+    n = len(kind)
+    pairs = np.array([tuple(edge) for edge in edges], dtype=np.int64).reshape(-1, 2)
+    titles = [f"t{i}" for i in range(n)] if names is None else list(map(str, names))
+    given = {key: values for key, values in numbers.items() if values is not None}
+    for key in given:
+        if key not in TASK_NUMBERS:
+            raise ArgumentError(f"'{key}' is no number of a task; {', '.join(TASK_NUMBERS)} are.")
+    arrays = {"work": np.asarray(work, dtype=float)}
+    arrays |= {key: np.asarray(values, dtype=float) for key, values in given.items()}
+    for key, array in {**arrays, "names": np.array(titles, dtype=object)}.items():
+        if array.shape != (n,):
+            raise ArgumentError(f"{key} has shape {array.shape}; one for each of {n} tasks is it.")
+    words = ["data"] * len(pairs) if types is None else list(map(str, types))
+    if len(words) != len(pairs):
+        raise ArgumentError(f"types are {len(words)} for {len(pairs)} edges; one each is wanted.")
+    problems = list(_structure_problems(titles, pairs))
+    if problems:
+        raise ArgumentError(problems[0])
+    variables: dict[str, Any] = {
+        "kind": ("task", np.array(list(map(str, kind)), dtype=str)),
+        "work": ("task", arrays["work"], {"units": "1", "long_name": "runs of the kind's profile"}),
+    }
+    for key in given:
+        units, label, _, _ = TASK_NUMBERS[key]
+        variables[key] = "task", arrays[key], {"units": units, "long_name": label}
+    for key, column in zip(("source", "target"), pairs.T if len(pairs) else np.empty((2, 0))):
+        variables[key] = "edge", column.astype(np.int64), {"long_name": f"{key} of the edge"}
+    variables["type"] = "edge", np.array(words, dtype=str)
+    if edge_bytes is not None:
+        label = {"units": "B", "long_name": "bytes handed over"}
+        variables["edge_bytes"] = "edge", np.asarray(edge_bytes, dtype=float), label
+    attrs = {"schema": GRAPH_SCHEMA, "name": name, "family": family}
+    bare = xr.Dataset(variables, {"task": np.array(titles, dtype=str)}, attrs)
+    try:
+        return validate_graph(_with_paths(bare), source=name)
+    except ProfileError as error:
+        raise ArgumentError(error.problems[0]) from None
+
+
+def _with_paths(graph: xr.Dataset) -> xr.Dataset:
+    """The graph with what follows from its edges, works and times, put in anew."""
+    weight = graph["time" if "time" in graph else "work"].values.astype(float)
+    pairs = edges_of(graph)
+    n = len(weight)
+    order = topological_order(n, pairs)
+    one = np.ones(n)
+    depth, sink = _longest(order, pairs, one), _longest(order[::-1], pairs[:, ::-1], one)
+    before = _longest(order, pairs, weight)
+    after = _longest(order[::-1], pairs[:, ::-1], weight) + weight
+    through = before[pairs[:, 0]] + weight[pairs[:, 0]] + after[pairs[:, 1]]
+    longest = float(np.max(before + after, initial=0.0))
+    critical = through >= longest * (1.0 - _ROUNDING)
+    return graph.assign(
+        depth=("task", depth.astype(np.int64), _label("edges from the farthest source")),
+        distance_to_sink=("task", sink.astype(np.int64), _label("edges to the farthest sink")),
+        critical=("edge", critical.astype(np.int8), _label("on a longest path")),
+        hops=(
+            "edge",
+            np.diff(depth[pairs], axis=1)[:, 0].astype(np.int64),
+            _label("depths spanned"),
+        ),
+    )
+
+
+def _label(text: str) -> dict[str, str]:
+    return {"units": "1", "long_name": text}
+
+
+def _longest(order: Indices, pairs: Indices, weight: Floats) -> Floats:
+    """Heaviest path that ends before each task, the tasks on it weighing so much, (n,)."""
+    found = np.zeros(len(order))
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    for source, target in pairs[np.argsort(place[pairs[:, 0]], kind="stable")].tolist():
+        found[target] = max(found[target], found[source] + weight[source])
+    return found
+
+
+def topological_order(n_tasks: int, pairs: Indices) -> Indices:
+    """Tasks so that each stands behind all that it waits for, the first number first, (n,).
+
+    Of tasks in a cycle none is listed, nor any that waits for them.
+    """
+    waits = np.bincount(pairs[:, 1], minlength=n_tasks).tolist()
+    after: list[list[int]] = [[] for _ in range(n_tasks)]
+    for source, target in pairs.tolist():
+        after[source].append(target)
+    order = [i for i in range(n_tasks) if waits[i] == 0]
+    for task in order:  # grows while it is walked
+        for target in after[task]:
+            waits[target] -= 1
+            if waits[target] == 0:
+                order.append(target)
+    return np.array(order, dtype=np.int64)
+
+
+# --------------------------------------------------------------------------- what it says
+
+
+def edges_of(graph: xr.Dataset) -> Indices:
+    """Source and target of every edge, (m, 2)."""
+    return np.stack([graph["source"].values, graph["target"].values], axis=1).astype(np.int64)
+
+
+def kinds_of(graph: xr.Dataset) -> list[str]:
+    """Kind of every task."""
+    return [str(kind) for kind in graph["kind"].values]
+
+
+def graph_name(graph: xr.Dataset) -> str:
+    """What messages call a graph: its file, if it was read from one, else its name."""
+    source = graph.encoding.get("source")
+    return Path(source).name if source else str(graph.attrs.get("name", "graph"))
+
+
+def describe_graph(graph: xr.Dataset) -> str:
+    """What a valid graph holds, in a few lines for a person."""
+    work = graph["work"].values
+    kinds, counts = np.unique(kinds_of(graph), return_counts=True)
+    types, each = np.unique(graph["type"].values.astype(str), return_counts=True)
+    of_type = ", ".join(f"{count} {kind}" for kind, count in zip(types, each))
+    before = graph["depth"].values
+    family = graph.attrs.get("family") or "none: its own, where families are held back"
+    lines = [
+        f"tasks      {len(work)} of {len(kinds)} kinds: "
+        + ", ".join(f"{count} {kind}" for kind, count in zip(kinds, counts)),
+        f"edges      {graph.sizes['edge']}{f' ({of_type})' if of_type else ''}, "
+        f"{int(graph['critical'].values.sum())} critical",
+        f"work       {work.sum():.4g} runs, a task from {work.min():.3g} to {work.max():.3g}",
+        f"depth      {before.max() + 1} tasks, at most {np.bincount(before).max()} at one depth",
+    ]
+    if "time" in graph:
+        time = graph["time"].values
+        lines.append(
+            f"time       {time.sum():.4g} s, a task from {time.min():.3g} to {time.max():.3g} s"
+        )
+    return "\n".join([*lines, f"family     {family}"])
+
+
+def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """The graph with ``time``, ``bcet`` and ``wcet`` of its tasks, as their kinds' profiles say.
+
+    Parameters
+    ----------
+    graph : xarray.Dataset
+    profiles : mapping of str to xarray.Dataset
+        Of every kind.  ``time`` is the work times the mean duration in the largest context,
+        ``bcet`` and ``wcet`` the work times the shortest and longest duration in any.
+
+    Raises
+    ------
+    ProfileError
+        A kind without profile.
+    """
+    kinds = kinds_of(graph)
+    found = {}
+    for kind in dict.fromkeys(kinds):
+        if kind not in profiles:
+            raise ProfileError(lacking_kind(graph, kind, list(profiles)))
+        dataset = profiles[kind]
+        duration, contexts = duration_array(dataset), context_table(dataset)
+        largest = int(np.lexsort(contexts.T[::-1])[-1])
+        reach = np.nanmin(duration), np.nanmax(duration)
+        found[kind] = (float(np.nanmean(duration[largest])), *map(float, reach))
+    each = np.array([found[kind] for kind in kinds]).T * graph["work"].values
+    variables: dict[str, Any] = {}
+    for key, values in zip(("time", "bcet", "wcet"), each):
+        units, label, _, _ = TASK_NUMBERS[key]
+        variables[key] = "task", values, {"units": units, "long_name": label}
+    return _with_paths(graph.assign(variables))
+
+
+def times_are_shares(graph: xr.Dataset) -> bool:
+    """Whether works say no more of measured times than their shares of the mean of the kind.
+
+    That is what readers make of tasks with times alone; how long a task takes is then up to the
+    profile of its kind.
+    """
+    if "time" not in graph or "bcet" in graph:  # with limits they are those of profiles
+        return False
+    time, which = graph["time"].values, np.unique(kinds_of(graph), return_inverse=True)[1]
+    which = which.reshape(-1)
+    mean = np.bincount(which, weights=time) / np.bincount(which)
+    return bool(np.allclose(graph["work"].values, time / mean[which], rtol=1e-6, atol=0.0))
+
+
+def with_profiles(
+    graph: xr.Dataset, profiles: Mapping[str, xr.Dataset], kinds: Mapping[str, str] | None = None
+) -> xr.Dataset:
+    """The graph with works that let its tasks take their measured ``time``.
+
+    Parameters
+    ----------
+    graph : xarray.Dataset
+        With ``time``: a workflow that was recorded, say.
+    profiles : mapping of str to xarray.Dataset
+        The work of a task becomes its time over its kind's mean duration in the largest context.
+    kinds : mapping of str to str
+        Which profile a kind takes; of its own name where not given.
+
+    Raises
+    ------
+    ArgumentError
+        The graph has no times.
+    ProfileError
+        A kind without profile; times in another unit than those of the profile of the same name.
+    """
+    if "time" not in graph:
+        raise ArgumentError(f"{graph_name(graph)} has no 'time'; times of its tasks are wanted.")
+    chosen = [(kinds or {}).get(kind, kind) for kind in kinds_of(graph)]
+    named = graph.assign(kind=("task", np.array(chosen, dtype=str)))
+    timed = with_times(named, profiles)
+    # a stand-in may take as long as it likes; what bears its own name takes about as long as it
+    same = np.array(chosen) == np.array(kinds_of(graph))
+    if same.any():
+        limits = timed["bcet"].values[same], timed["wcet"].values[same]
+        problems = list(other_time_unit(graph.isel(task=same), *limits))
+        if problems:
+            raise ProfileError(*problems)
+    unit = with_times(
+        named.assign(work=("task", np.ones(len(chosen)), graph["work"].attrs)), profiles
+    )
+    work = graph["time"].values / unit["time"].values
+    return with_times(named.assign(work=("task", work, graph["work"].attrs)), profiles)
+
+
+def lacking_kind(graph: xr.Dataset, kind: str, known: Sequence[str]) -> str:
+    """Sentence about a kind that no profile is of."""
+    import difflib
+
+    task = str(graph["task"].values[kinds_of(graph).index(kind)])
+    near = difflib.get_close_matches(kind, known, 1)
+    hint = (
+        f"did you mean '{near[0]}'?" if near else f"one of {', '.join(known) or 'none'} is wanted."
+    )
+    return f"{graph_name(graph)}: task '{task}' is of kind '{kind}', which has no profile; {hint}"
+
+
+def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Iterator[str]:
+    """Say it, in one sentence, if a graph's times are plainly in another unit than profiles say.
+
+    Parameters
+    ----------
+    graph : xarray.Dataset
+    shortest, longest : ndarray, (n,)
+        What the work of each task takes at least and at most, over all contexts [s].
+    """
+    for name in ("time", "bcet", "wcet"):
+        if name not in graph:
+            continue
+        given = graph[name].values
+        ratio = np.median(given / np.clip(given, shortest, longest))
+        if not 1 / _OTHER_UNIT < ratio < _OTHER_UNIT:
+            task = str(graph["task"].values[0])
+            yield (
+                f"{graph_name(graph)}: '{name}' of task '{task}' is {given[0]:g} s, and all tasks' "
+                f"about {ratio:.1g} times what their profiles take; seconds are wanted (in ms they "
+                f"would be a thousand times too large)."
+            )
+
+
+# --------------------------------------------------------------------------- files
+
+
+def read_graph_file(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read and validate a graph from netCDF; everything is loaded.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read whole, or what it holds breaks the contract.
+    """
+    return validate_graph(load_netcdf(path), source=Path(path).name)
+
+
+def write_graph_file(
+    graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Validate and write a graph as netCDF, whole or not at all.
+
+    Raises
+    ------
+    ProfileError
+        The dataset breaks the contract; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    validate_graph(graph, source=Path(path).name)
+    save_netcdf(graph, path, overwrite=overwrite)
+
+
+# --------------------------------------------------------------------------- problems
+
+
+def validate_graph(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
+    """Return the dataset if it obeys the contract.
+
+    Raises
+    ------
+    ProfileError
+        With one sentence for every problem.
+    """
+    problems = list(_layout_problems(graph))
+    if not problems:
+        names = [str(name) for name in graph["task"].values]
+        problems = list(_structure_problems(names, edges_of(graph)))
+    problems = problems or list(_value_problems(graph)) or list(_derived_problems(graph))
+    if problems:
+        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
+    return graph
+
+
+def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
+    schema = ds.attrs.get("schema")
+    if not isinstance(schema, str) or schema != GRAPH_SCHEMA:
+        yield f"attribute 'schema' is {schema!r}; a task graph says '{GRAPH_SCHEMA}'."
+        return
+    if ds.sizes.get("task", 0) == 0:
+        yield "dimension 'task' is missing or empty; at least one task is wanted."
+        return
+    if (
+        "task" not in ds.coords
+        or ds["task"].dims != ("task",)
+        or ds["task"].dtype.kind not in "OUT"
+    ):
+        yield "coordinate 'task' is missing or no text; a name for each task is wanted."
+        return
+    for name in ("name", "family"):
+        if not isinstance(ds.attrs.get(name, ""), str):
+            yield f"attribute '{name}' is {ds.attrs[name]!r}; a text is wanted."
+    words, whole = ("kind", "type"), ("source", "target", *_DERIVED)
+    of_task = ("kind", "work", "depth", "distance_to_sink")
+    of_edge = ("source", "target", "type", "critical", "hops")
+    optional = [name for name in (*TASK_NUMBERS, "edge_bytes") if name in ds]
+    for name in (*of_task, *of_edge, *optional):
+        dim = "edge" if name in (*of_edge, "edge_bytes") else "task"
+        kinds = "OUT" if name in words else "iu" if name in whole else "fiu"
+        if name not in ds:
+            yield f"variable '{name}' is missing; make the graph with make_graph."
+        elif ds[name].dims != (dim,):
+            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['{dim}'] is wanted."
+        elif ds[name].dtype.kind not in kinds and ds[name].size:
+            wanted = "words" if name in words else "numbers"
+            yield f"variable '{name}' holds {ds[name].dtype}; {wanted} are wanted."
+    for name, wanted in {
+        "work": "1",
+        **{n: TASK_NUMBERS[n][0] for n in optional if n in TASK_NUMBERS},
+    }.items():
+        got = ds[name].attrs.get("units") if name in ds else wanted
+        if not isinstance(got, str) or got != wanted:
+            yield f"variable '{name}' has units {got!r}; units '{wanted}' are wanted."
+
+
+def _structure_problems(names: Sequence[str], pairs: Indices) -> Iterator[str]:
+    """Sentences about tasks named twice, edges to nowhere, and a cycle."""
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if name in seen:
+            yield f"task '{name}' is listed twice, as number {seen[name]} and {i}; rename one."
+            return
+        seen[name] = i
+    bad = (pairs < 0) | (pairs >= len(names))
+    if bad.any():
+        row, end = map(int, np.argwhere(bad)[0])
+        yield (
+            f"edge {row} {('comes from', 'leads to')[end]} task number {pairs[row, end]}, which is "
+            f"not there; 0 to {len(names) - 1} are wanted."
+        )
+        return
+    cycle = find_cycle(len(names), pairs)
+    if cycle:
+        shown = [names[i] for i in cycle[:_LISTED]] + (["…"] if len(cycle) > _LISTED else [])
+        circle = " → ".join([*shown, names[cycle[0]]])
+        yield f"tasks wait for each other in a circle: {circle}; drop one of its edges."
+
+
+def find_cycle(n_tasks: int, pairs: Indices) -> list[int]:
+    """Tasks of a cycle in the order of its edges; none where there is no cycle."""
+    sorted_out = np.zeros(n_tasks, dtype=bool)
+    sorted_out[topological_order(n_tasks, pairs)] = True
+    if sorted_out.all():
+        return []
+    # whoever is not sorted out waits for somebody who is not either: walk back until one recurs
+    waits_for = {t: s for s, t in pairs.tolist() if not (sorted_out[s] or sorted_out[t])}
+    at, path = int(np.argmin(sorted_out)), {}
+    while at not in path:
+        path[at] = len(path)
+        at = waits_for[at]
+    walked = list(path)[path[at] :]
+    first = walked.index(min(walked))
+    return [walked[first], *reversed(walked[first + 1 :]), *reversed(walked[:first])]
+
+
+def _value_problems(ds: xr.Dataset) -> Iterator[str]:
+    names = ds["task"].values.astype(str)
+    for i, kind in enumerate(kinds_of(ds)):
+        if not kind.strip():
+            yield f"task '{names[i]}' has no kind; the name of its profile is wanted."
+            break
+    limits = {"work": (1e-12, _MOST)}
+    limits |= {name: TASK_NUMBERS[name][2:] for name in TASK_NUMBERS if name in ds}
+    for name, (least, most) in limits.items():
+        values = ds[name].values.astype(float)
+        bad = ~((values >= least) & (values <= most))
+        if bad.any():
+            i = int(np.argmax(bad))
+            got = "missing" if np.isnan(values[i]) else f"{values[i]:g}"
+            wanted = "a positive number" if least > 0 else f"a number from {least:g} to {most:g}"
+            yield f"'{name}' of task '{names[i]}' is {got}; {wanted} is wanted."
+    if "bcet" in ds and "wcet" in ds:
+        bad = ds["bcet"].values > ds["wcet"].values
+        if bad.any():
+            yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; mend one."
+    yield from _edge_problems(ds, names)
+
+
+def _derived_problems(ds: xr.Dataset) -> Iterator[str]:
+    own = _with_paths(ds)
+    for name in _DERIVED:
+        if not np.array_equal(ds[name].values, own[name].values):
+            yield f"variable '{name}' is not what the edges say; make the graph with make_graph."
+
+
+def _edge_problems(ds: xr.Dataset, names: NDArray[np.str_]) -> Iterator[str]:
+    types = ds["type"].values.astype(str)
+    unknown = ~np.isin(types, EDGE_TYPES)
+    pairs = edges_of(ds)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        ends = " → ".join(f"'{names[i]}'" for i in pairs[row])
+        yield f"edge {ends} is of type '{types[row]}'; {', '.join(EDGE_TYPES)} are known."
+    if len(np.unique(pairs, axis=0)) < len(pairs):
+        _, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
+        ends = " → ".join(f"'{names[i]}'" for i in pairs[first[int(np.argmax(counts > 1))]])
+        yield f"edge {ends} is listed twice; drop one."
+    if "edge_bytes" in ds and not np.all(
+        (ds["edge_bytes"].values >= 0) & (ds["edge_bytes"].values < _MOST)
+    ):
+        yield "variable 'edge_bytes' is negative or no number; bytes handed over are wanted."

@@ -1,0 +1,505 @@
+"""Device sheets: the cores, clocks, caches, memory, power and cooling of a small computer.
+
+A sheet is a TOML file.  Amounts that nobody gives have no defaults but noise (none):
+
+    name = "tx2"
+    base_power = 4.0            # [W] whatever runs
+    [cache]
+    ways = [8, 16]              # that a program may be given of each shared cache
+    shared_by = "cluster"       # or "device": one cache for all clusters
+    [memory]
+    bandwidth = [700, 2100]     # [MB/s] that a program may be given
+    miss_energy = 40            # [nJ] of a miss of the last-level cache
+    [thermal]
+    ambient = 25                # [°C]
+    resistance = 2.0            # [K/W]
+    time_constant = 20          # [s]
+    cap = 50                    # [°C] where clocks are stepped down
+    hysteresis = 2              # [K] below it they are stepped up again
+    [noise]
+    run = 0.02                  # standard deviation of the logarithm of all times of a run
+    task = 0.05                 # of each task
+    [[cluster]]
+    name = "denver"
+    cores = 2
+    clocks = [0.3456, 2.0352]   # [GHz]
+    speed = 1.1                 # core cycles done per cycle, 1: of the profiles' processor
+    dispatch = 2e-5             # [s] to start a task at the highest clock
+    power = 1.3                 # [W] of a core that runs at the highest clock and never stalls
+    on_power = 0.9              # [W] of the cluster at the highest clock while a core is given
+    idle_power = 0.1            # [W] of a core that is given and waits, at the highest clock
+    voltage = [0.8, 1.1]        # [V] at the lowest and the highest clock
+    [[cluster.cache]]
+    level = 1
+    size = 128                  # [KiB]
+    ways = 4
+    line = 64                   # [B]
+    cores = 1                   # that share it
+
+A *context* of a device is what a program is given: cores and clock of each cluster, ways of the
+caches, bandwidth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.schema import same_level
+from msbgen.data.shipped import shipped_folder
+from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
+
+Floats = NDArray[np.float64]
+
+# More cores than a kernel keeps book of.
+MOST_CORES = 64
+# Clocks [GHz] beyond these are in another unit.
+_CLOCKS = (0.01, 20.0)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A cache of a cluster's cores.
+
+    Attributes
+    ----------
+    level, ways, cores : int
+        `cores` share one of it.
+    size : float
+        [KiB]
+    line : float
+        [B]
+    """
+
+    level: int
+    size: float
+    ways: int
+    line: float
+    cores: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Cores that are alike and have one clock.
+
+    Attributes
+    ----------
+    name : str
+    cores : int
+    clocks : tuple of float
+        Ascending [GHz].
+    speed : float
+        Core cycles done per cycle; 1 is the processor that profiles were made on.
+    dispatch : float
+        Time to start a task at the highest clock [s].
+    power : float
+        Of a core that runs at the highest clock and never stalls [W].
+    on_power, idle_power : float
+        Of the cluster while any core is given; of a given core that waits; at the highest clock
+        [W].
+    voltage : tuple of float, (2,)
+        At the lowest and the highest clock, linear between [V].
+    caches : tuple of Cache
+    """
+
+    name: str
+    cores: int
+    clocks: tuple[float, ...]
+    speed: float
+    dispatch: float
+    power: float
+    on_power: float
+    idle_power: float
+    voltage: tuple[float, float]
+    caches: tuple[Cache, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"cluster '{self.name}'"
+        if not self.name.isidentifier():
+            raise ArgumentError(f"{where}: a name of letters, digits and _ is wanted.")
+        if self.cores < 1 or self.cores > MOST_CORES:
+            raise ArgumentError(
+                f"{where}: cores are {self.cores}; 1 or more, up to {MOST_CORES}, are wanted."
+            )
+        if not self.clocks or np.any(np.diff(self.clocks) <= 0):
+            raise ArgumentError(f"{where}: clocks are {self.clocks}; ascending ones are wanted.")
+        if not _CLOCKS[0] <= self.clocks[0] <= self.clocks[-1] <= _CLOCKS[1]:
+            raise ArgumentError(
+                f"{where}: clocks are {self.clocks[0]:g} to {self.clocks[-1]:g}; GHz are wanted."
+            )
+        for what in ("speed", "power"):
+            _check_amount(getattr(self, what), f"{where}: {what}", positive=True)
+        for what in ("dispatch", "on_power", "idle_power"):
+            _check_amount(getattr(self, what), f"{where}: {what}", positive=False)
+        if self.dispatch > 0.1:
+            raise ArgumentError(f"{where}: dispatch is {self.dispatch:g} s; seconds are wanted.")
+        low, high = self.voltage
+        if not 0 < low <= high < 10:
+            raise ArgumentError(
+                f"{where}: voltage is {self.voltage}; two, ascending [V], are wanted."
+            )
+
+    def activity(self, clock: ArrayLike) -> Floats:
+        """Dynamic power at a clock over that at the highest: V²f."""
+        f = np.asarray(clock, dtype=float) / self.clocks[-1]
+        return f * (self.volts(clock) / self.voltage[1]) ** 2
+
+    def volts(self, clock: ArrayLike) -> Floats:
+        """Voltage at a clock [V]."""
+        span = self.clocks[-1] - self.clocks[0]
+        share = (np.asarray(clock, dtype=float) - self.clocks[0]) / (span or 1.0)
+        return self.voltage[1] + (self.voltage[1] - self.voltage[0]) * (
+            share - (1.0 if span else 0.0)
+        )
+
+
+@dataclass(frozen=True)
+class Device:
+    """A small computer.
+
+    Attributes
+    ----------
+    name : str
+    clusters : tuple of Cluster
+    base_power : float
+        [W]
+    cache_ways : tuple of float
+        Amounts of ways that may be given of each shared cache, ascending.
+    shared_by : {"cluster", "device"}
+        Whose cores share a cache.
+    bandwidth : tuple of float
+        Amounts that may be given, ascending [MB/s].
+    miss_energy : float
+        [nJ]
+    ambient, cap : float
+        [°C]
+    resistance : float
+        [K/W]
+    time_constant : float
+        [s]
+    hysteresis : float
+        [K]
+    run_noise, task_noise : float
+        Standard deviations of logarithms of times.
+    """
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    base_power: float
+    cache_ways: tuple[float, ...]
+    shared_by: str
+    bandwidth: tuple[float, ...]
+    miss_energy: float
+    ambient: float
+    resistance: float
+    time_constant: float
+    cap: float
+    hysteresis: float
+    run_noise: float = 0.0
+    task_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.clusters:
+            raise ArgumentError(f"device '{self.name}' has no core; a cluster or more is wanted.")
+        names = [cluster.name for cluster in self.clusters]
+        if len(set(names)) < len(names):
+            raise ArgumentError(f"two clusters of '{self.name}' have one name; rename one.")
+        if self.n_cores > MOST_CORES:
+            raise ArgumentError(f"cores are {self.n_cores}; at most {MOST_CORES} are wanted.")
+        if self.shared_by not in ("cluster", "device"):
+            raise ArgumentError(
+                f"shared_by is {self.shared_by!r}; 'cluster' or 'device' is wanted."
+            )
+        for what in ("cache_ways", "bandwidth"):
+            levels = getattr(self, what)
+            if not levels or levels[0] <= 0 or np.any(np.diff(levels) <= 0):
+                raise ArgumentError(f"{what} is {levels}; positive amounts, ascending, are wanted.")
+        _check_amount(self.resistance, "resistance", positive=True)
+        # clocks that step up and down a million times a second would never let a run end
+        for what, least, units in (("time_constant", 0.01, "s"), ("hysteresis", 0.1, "K")):
+            if not least <= getattr(self, what) < float("inf"):
+                raise ArgumentError(
+                    f"{what} is {getattr(self, what)} {units}; {least:g} {units} or more is wanted."
+                )
+        for what in ("base_power", "miss_energy", "run_noise", "task_noise"):
+            _check_amount(getattr(self, what), what, positive=False)
+        if not -100 < self.ambient < self.cap - self.hysteresis < 300:
+            raise ArgumentError(
+                f"ambient is {self.ambient:g} °C and the cap {self.cap:g} °C; a cap more than the "
+                f"hysteresis above ambient is wanted."
+            )
+
+    @property
+    def n_cores(self) -> int:
+        """Number of cores."""
+        return sum(cluster.cores for cluster in self.clusters)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of what a context says: cores and clock of each cluster, ways, bandwidth."""
+        own = [f"{what}_{c.name}" for c in self.clusters for what in ("cores", "clock")]
+        return (*own, "cache_ways", "bandwidth")
+
+    @property
+    def levels(self) -> dict[str, tuple[float, ...]]:
+        """What each column of a context may be."""
+        found: dict[str, tuple[float, ...]] = {}
+        for cluster in self.clusters:
+            found[f"cores_{cluster.name}"] = tuple(map(float, range(cluster.cores + 1)))
+            found[f"clock_{cluster.name}"] = cluster.clocks
+        return {**found, "cache_ways": self.cache_ways, "bandwidth": self.bandwidth}
+
+    @property
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """Attributes of each column of a context, as profiles have them of resources."""
+        found: dict[str, dict[str, Any]] = {}
+        for column, levels in self.levels.items():
+            what, _, cluster = column.partition("_")
+            units, text = {
+                "cores": ("1", f"cores given of {cluster}"),
+                "clock": ("GHz", f"clock of {cluster}"),
+                "cache": ("1", "ways given of the shared caches"),
+                "bandwidth": ("MB s-1", "memory bandwidth given"),
+            }[what]
+            found[column] = {"units": units, "long_name": text, "levels": list(levels)}
+        return found
+
+    def describe(self, context: ArrayLike) -> str:
+        """What a context gives, in words with units: ``cores_a57=4, clock_a57=2.0352 GHz``..."""
+        values = np.asarray(context, dtype=float)
+        return ", ".join(f"{c}={v:g}{_unit(c)}" for c, v in zip(self.columns, values))
+
+    @property
+    def largest(self) -> Floats:
+        """The context with all cores at their highest clocks and all of cache and memory."""
+        return np.array([levels[-1] for levels in self.levels.values()])
+
+
+def _unit(column: str) -> str:
+    """Unit of a column of contexts, as it stands behind a number."""
+    return {"clock": " GHz", "bandwidth": " MB/s"}.get(column.partition("_")[0], "")
+
+
+def _check_amount(value: float, what: str, *, positive: bool) -> None:
+    enough = value > 0 if positive else value >= 0
+    if not enough or not value < float("inf"):
+        wanted = "a positive number" if positive else "a number from 0 on"
+        raise ArgumentError(f"{what} is {value}; {wanted} is wanted.")
+
+
+# --------------------------------------------------------------------------- contexts
+
+
+def device_contexts(
+    device: Device,
+    *,
+    cores: Mapping[str, ArrayLike] | None = None,
+    clocks: int | None = None,
+    paired: bool = True,
+    cache_ways: ArrayLike | None = None,
+    bandwidth: ArrayLike | None = None,
+) -> Floats:
+    """Contexts of a device: every combination of what may be given, at least one core in each.
+
+    Parameters
+    ----------
+    device : Device
+    cores : mapping of str to array_like
+        Numbers of cores of a cluster; all, none included, where a cluster is not named.
+    clocks : int
+        So many clocks, evenly spread over the levels; all where not given.
+    paired : bool
+        Whether the clocks of all clusters go up and down together; else every combination.
+    cache_ways, bandwidth : array_like
+        Amounts; all of the sheet's where not given.
+
+    Returns
+    -------
+    ndarray, (n_contexts, n_columns)
+        Columns as ``device.columns``; the last changes fastest.
+
+    Raises
+    ------
+    ArgumentError
+        A cluster or level that the device does not have.
+    """
+    known = {cluster.name for cluster in device.clusters}
+    for cluster in cores or {}:
+        if cluster not in known:
+            raise ArgumentError(f"'{cluster}' is no cluster of {device.name}; {sorted(known)} are.")
+    numbers = [
+        np.atleast_1d(np.asarray((cores or {}).get(c.name, np.arange(c.cores + 1)), dtype=float))
+        for c in device.clusters
+    ]
+    steps = []
+    for c in device.clusters:
+        n = len(c.clocks) if clocks is None else min(clocks, len(c.clocks))
+        steps.append(
+            [c.clocks[i] for i in np.linspace(len(c.clocks) - 1, 0, n).round().astype(int)[::-1]]
+        )
+    if paired:
+        longest = max(map(len, steps))
+        places = [np.linspace(len(s) - 1, 0, longest).round().astype(int)[::-1] for s in steps]
+        together = [tuple(s[i] for s, i in zip(steps, at)) for at in zip(*places)]
+    else:
+        together = list(product(*steps))
+    ways = device.cache_ways if cache_ways is None else np.atleast_1d(cache_ways)
+    flow = device.bandwidth if bandwidth is None else np.atleast_1d(bandwidth)
+    rows = [
+        [x for pair in zip(given, clock) for x in pair] + [float(w), float(b)]
+        for given in product(*(n.tolist() for n in numbers))
+        if sum(given) > 0
+        for clock in together
+        for w in ways
+        for b in flow
+    ]
+    return check_contexts(device, rows)
+
+
+def check_contexts(device: Device, contexts: ArrayLike) -> Floats:
+    """Contexts with each value moved to the level that it means, (n_contexts, n_columns).
+
+    Raises
+    ------
+    ArgumentError
+        Another number of columns, a value that is no level, a context without a core.
+    """
+    table = np.array(contexts, dtype=float, ndmin=2)
+    if table.ndim != 2 or table.shape[1] != len(device.columns) or len(table) == 0:
+        raise ArgumentError(
+            f"contexts have shape {np.shape(contexts)}; a row each of {', '.join(device.columns)} "
+            f"is wanted."
+        )
+    for column, (what, levels) in zip(table.T, device.levels.items()):
+        known = np.array(levels)
+        nearest = known[np.abs(column[:, None] - known).argmin(axis=1)]
+        off = ~(same_level(column, nearest) | (column == nearest))
+        if off.any():
+            raise ArgumentError(
+                f"{what} is {column[off][0]:g} in context {int(off.argmax())}, no level of "
+                f"{device.name}; one of {', '.join(f'{v:g}' for v in levels)}{_unit(what)} is "
+                f"wanted."
+            )
+        column[:] = nearest
+    given = table[:, : 2 * len(device.clusters) : 2].sum(axis=1)
+    if not np.all(given > 0):
+        raise ArgumentError(
+            f"context {int(np.argmin(given))} has no core; at least one of a cluster is wanted."
+        )
+    return table
+
+
+# --------------------------------------------------------------------------- files
+
+_KEYS = ("name", "base_power", "cache", "memory", "thermal", "noise", "cluster")
+_PARTS = {
+    "cache": ("ways", "shared_by"),
+    "memory": ("bandwidth", "miss_energy"),
+    "thermal": ("ambient", "resistance", "time_constant", "cap", "hysteresis"),
+    "noise": ("run", "task"),
+}
+_CLUSTER = (
+    *("name", "cores", "clocks", "speed", "dispatch", "power", "on_power", "idle_power"),
+    *("voltage", "cache"),
+)
+_CACHE = ("level", "size", "ways", "line", "cores")
+
+
+def read_device(path: str | os.PathLike[str]) -> Device:
+    """Read a device sheet.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+    """
+    path, content = read_toml(path)
+    where = path.name
+    check_keys(content, _KEYS, tuple(k for k in _KEYS if k != "noise"), where)
+    parts = {}
+    for part, keys in _PARTS.items():
+        table = content.get(part, {})
+        if not isinstance(table, dict):
+            raise ProfileError(f"{where}: '{part}' is {table!r}; a table is wanted.")
+        check_keys(table, keys, () if part == "noise" else keys, f"{where}, {part}")
+        parts[part] = table
+    try:
+        thermal = {key: amount(v, key, f"{where}, thermal") for key, v in parts["thermal"].items()}
+        noise = {f"{k}_noise": amount(v, k, f"{where}, noise") for k, v in parts["noise"].items()}
+        return Device(
+            name=name(content, "name", where),
+            clusters=tuple(
+                _cluster(table, f"{where}, cluster {table.get('name', number)}")
+                for number, table in enumerate(tables(content, "cluster", where))
+            ),
+            base_power=amount(content["base_power"], "base_power", where),
+            cache_ways=_amounts(parts["cache"], "ways", f"{where}, cache"),
+            shared_by=name(parts["cache"], "shared_by", f"{where}, cache"),
+            bandwidth=_amounts(parts["memory"], "bandwidth", f"{where}, memory"),
+            miss_energy=amount(parts["memory"]["miss_energy"], "miss_energy", where),
+            **thermal,
+            **noise,
+        )
+    except ArgumentError as error:
+        raise ProfileError(f"{where}: {error}") from None
+
+
+def shipped_device(sheet: str) -> Device:
+    """One of the sheets that ship: ``tx2``, ``orin-nx``, ``rubik-pi``.
+
+    Raises
+    ------
+    ArgumentError
+        No such sheet; the message names those that ship.
+
+    Examples
+    --------
+    >>> [(cluster.name, cluster.cores) for cluster in shipped_device("tx2").clusters]
+    [('denver', 2), ('a57', 4)]
+    """
+    names = sorted(path.stem for path in (shipped_folder() / "devices").glob("*.toml"))
+    if sheet not in names:
+        raise ArgumentError(
+            f"device is '{sheet}'; one of {', '.join(names)}, or a sheet of your own, is wanted."
+        )
+    return read_device(shipped_folder() / "devices" / f"{sheet}.toml")
+
+
+def _cluster(table: dict[str, Any], where: str) -> Cluster:
+    check_keys(table, _CLUSTER, _CLUSTER[:-1], where)
+    caches = tables(table, "cache", where) if "cache" in table else []
+    for cache in caches:
+        check_keys(cache, _CACHE, _CACHE, f"{where}, cache")
+    numbers = {key: amount(table[key], key, where) for key in _CLUSTER[3:8]}
+    voltage = _amounts(table, "voltage", where)
+    if len(voltage) != 2:
+        raise ProfileError(f"{where}: 'voltage' is {table['voltage']!r}; two numbers are wanted.")
+    return Cluster(
+        name=name(table, "name", where),
+        cores=whole(table["cores"], "cores", where),
+        clocks=_amounts(table, "clocks", where),
+        voltage=(voltage[0], voltage[1]),
+        caches=tuple(
+            Cache(
+                whole(c["level"], "level", where),
+                amount(c["size"], "size", where),
+                whole(c["ways"], "ways", where),
+                amount(c["line"], "line", where),
+                whole(c["cores"], "cores", where),
+            )
+            for c in caches
+        ),
+        **numbers,
+    )
+
+
+def _amounts(table: Mapping[str, Any], key: str, where: str) -> tuple[float, ...]:
+    values = table[key] if isinstance(table[key], list) else [table[key]]
+    return tuple(amount(value, key, where) for value in values)

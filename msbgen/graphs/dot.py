@@ -1,0 +1,311 @@
+"""DOT, the language of Graphviz: its directed graphs as tasks and edges, and back.
+
+Read is what the grammar of the language has: attributes of nodes and edges and their defaults,
+chains, groups of nodes in braces, joined texts, HTML (as a text), comments, words in any case.
+Attributes of a node are those of a task (``kind``, ``work``, ``time``...); what drawings need
+(``label``, ``shape``...) is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import xarray as xr
+
+from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS, edges_of
+from msbgen.graphs.records import NUMBERS, Edge, Records, Task, shown
+
+_TOKENS = re.compile(
+    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|(?<![^\n])\#[^\n]*)
+    |(?P<text>"(?:[^"\\]|\\.)*")
+    |(?P<arrow>->|--)
+    |(?P<sign>[{}\[\]=;,:+])
+    |(?P<word>-?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][-+]?\d+)?(?![\w.])|[^\W\d]\w*)""",
+    re.VERBOSE | re.DOTALL,
+)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
+_WORDS = ("graph", "node", "edge", "digraph", "subgraph", "strict")
+_KEYS = ("kind", *NUMBERS)
+# Attributes this alike to a task's are mistyped ones; those of drawings are not.
+_NEAR = 0.75
+# Groups of nodes inside groups beyond this are no program's.
+_DEEPEST = 100
+
+
+@dataclass
+class _Token:
+    kind: str
+    value: str
+    line: int
+
+
+@dataclass
+class _Scope:
+    """Defaults that hold where a statement stands."""
+
+    node: dict[str, str] = field(default_factory=dict)
+    edge: dict[str, str] = field(default_factory=dict)
+
+
+def read_dot(text: str, source: str) -> Records:
+    """Tasks and edges of a directed graph.
+
+    Raises
+    ------
+    ProfileError
+        It is no DOT, not directed, or a node says no kind; the message names the line.
+    """
+    parser = _Parser(text, Records(source))
+    parser.read()
+    return parser.records
+
+
+class _Parser:
+    def __init__(self, text: str, records: Records):
+        self.records = records
+        self._tokens = list(_tokens(text, records))
+        self._at = 0
+        self._nodes: dict[str, tuple[dict[str, str], int]] = {}
+        self._own: dict[str, str] = {}
+
+    def read(self) -> None:
+        if self._see("strict"):
+            self._next()
+        word = self._next()
+        if word.value != "digraph":
+            raise self._error(word, "'digraph' is wanted (edges of tasks have a direction)")
+        if not self._see("{"):
+            self.records.name = self._name()
+        self._take("{")
+        self._statements(_Scope(), 0)
+        if self._at < len(self._tokens):
+            raise self._error(self._tokens[self._at], "nothing more is wanted after the graph")
+        self.records.name = self._own.get("name", self.records.name)
+        self.records.family = self._own.get("family", "")
+        for name, (given, line) in self._nodes.items():
+            place = f"line {line}"
+            if not given.get("kind", "").strip():
+                drawn = " (its label is for drawings)" if "label" in given else ""
+                raise self.records.error(
+                    f"{place}: node '{shown(name)}' has no 'kind'{drawn}; that of its profile is "
+                    f"wanted, as {_quoted(shown(name))} [kind=gzip, work=1]"
+                )
+            self._check_keys(given, f"{place}: node '{shown(name)}'")
+            numbers = {
+                key: self.records.number(given[key], key, place) for key in NUMBERS if key in given
+            }
+            self.records.tasks.append(Task(name, given["kind"], numbers, place))
+
+    def _check_keys(self, given: dict[str, str], place: str) -> None:
+        """Refuse attributes that are nearly those of a task; all others are for drawings."""
+        import difflib
+
+        for key in given:
+            near = difflib.get_close_matches(key, _KEYS, 1, _NEAR)
+            if near and key not in _KEYS:
+                raise self.records.error(
+                    f"{place} has '{shown(key)}', which is for no task; did you mean '{near[0]}'?"
+                )
+
+    def _statements(self, scope: _Scope, depth: int) -> list[str]:
+        """Statements up to a closing brace; returns the nodes that they name."""
+        if depth > _DEEPEST:
+            raise self._error(self._tokens[self._at - 1], "fewer braces inside braces are wanted")
+        found: list[str] = []
+        while not self._see("}"):
+            if self._see(";"):
+                self._next()
+                continue
+            token = self._peek()
+            if token.kind == "word" and token.value in ("graph", "node", "edge"):
+                self._next()
+                given = self._attributes()
+                if token.value == "graph":
+                    self._set_own(given, depth)
+                else:
+                    getattr(scope, token.value).update(given)
+                continue
+            found += self._statement(scope, depth)
+        self._take("}")
+        return found
+
+    def _statement(self, scope: _Scope, depth: int) -> list[str]:
+        """A node, a chain of edges, a group, or an attribute of the graph."""
+        first = self._peek()
+        if first.kind in ("word", "text") and self._see("=", 1):
+            name = self._name()
+            self._take("=")
+            self._set_own({name: self._name()}, depth)
+            return []
+        ends, group = self._end(scope, depth)
+        chain = [ends]
+        while self._at < len(self._tokens) and self._peek().kind == "arrow":
+            arrow = self._next()
+            if arrow.value == "--":
+                raise self._error(arrow, "'->' is wanted (edges of tasks have a direction)")
+            chain.append(self._end(scope, depth)[0])
+        given = self._attributes() if self._see("[") else {}
+        if len(chain) == 1:
+            if not group:
+                own = self._nodes[ends[0]][0]
+                own.update(given)
+                self._nodes[ends[0]] = own, first.line  # rather than an edge before it
+            return ends
+        given = {**scope.edge, **given}
+        place = f"line {first.line}"
+        kind = self.records.edge_type(given.get("type", EDGE_TYPES[-1]), place)
+        amount = self.records.number(given["bytes"], "bytes", place) if "bytes" in given else None
+        for sources, targets in pairwise(chain):
+            self.records.edges += [
+                Edge(source, target, place, kind, amount)
+                for source in sources
+                for target in targets
+            ]
+        return [name for part in chain for name in part]
+
+    def _end(self, scope: _Scope, depth: int) -> tuple[list[str], bool]:
+        """One node, or those of a group."""
+        if self._see("subgraph"):
+            self._next()
+            if not self._see("{"):
+                self._name()
+        if self._see("{"):
+            self._next()
+            inner = _Scope(dict(scope.node), dict(scope.edge))
+            return self._statements(inner, depth + 1), True
+        line = self._peek().line
+        name = self._name()
+        while self._see(":"):  # a port, where drawings attach edges
+            self._next()
+            self._name()
+        self._nodes.setdefault(name, (dict(scope.node), line))
+        return [name], False
+
+    def _set_own(self, given: dict[str, str], depth: int) -> None:
+        if depth == 0:
+            self._own.update(given)
+
+    def _attributes(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        while self._see("["):
+            self._next()
+            while not self._see("]"):
+                name = self._name()
+                self._take("=")
+                found[name] = self._name()
+                if self._see(",") or self._see(";"):
+                    self._next()
+            self._take("]")
+        return found
+
+    def _name(self) -> str:
+        token = self._next()
+        if token.kind == "html":
+            return token.value[1:-1]
+        if token.kind == "text":
+            text = self._text(token)
+            while self._see("+"):
+                self._next()
+                token = self._next()
+                if token.kind != "text":
+                    raise self._error(token, "a text is wanted after '+'")
+                text += self._text(token)
+            return text
+        if token.kind != "word" or token.value in _WORDS:
+            raise self._error(token, "a name is wanted")
+        return token.value
+
+    @staticmethod
+    def _text(token: _Token) -> str:
+        """What stands between quotes."""
+        return re.sub(r'\\(["\\])', r"\1", token.value[1:-1].replace("\\\n", ""))
+
+    def _see(self, value: str, ahead: int = 0) -> bool:
+        if self._at + ahead >= len(self._tokens):
+            return False
+        token = self._tokens[self._at + ahead]
+        return token.kind != "text" and token.value == value
+
+    def _peek(self) -> _Token:
+        if self._at >= len(self._tokens):
+            raise self.records.error("ends in the middle of the graph; write it to its end")
+        return self._tokens[self._at]
+
+    def _next(self) -> _Token:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _take(self, value: str) -> None:
+        token = self._next()
+        if token.kind == "text" or token.value != value:
+            raise self._error(token, f"'{value}' is wanted")
+
+    def _error(self, token: _Token, wanted: str) -> Exception:
+        return self.records.error(
+            f"line {token.line}: '{shown(token.value)}' stands where {wanted}"
+        )
+
+
+def _tokens(text: str, records: Records) -> Iterator[_Token]:
+    at, line = 0, 1
+    while at < len(text):
+        found = _TOKENS.match(text, at)
+        if text[at] == "<":
+            end = _end_of_html(text, at)
+            if end is None:
+                raise records.error(f"line {line}: '<' is never closed; '>' is wanted")
+            yield _Token("html", text[at:end], line)
+            line += text.count("\n", at, end)
+            at = end
+            continue
+        if not found:
+            raise records.error(f"line {line}: {shown(text[at : at + 10])!r} is no DOT; mend it")
+        if found.lastgroup != "space":
+            # the words of the language are the same in any case, names are not
+            word = found.lastgroup == "word" and found[0].lower() in _WORDS
+            yield _Token(str(found.lastgroup), found[0].lower() if word else found[0], line)
+        line += found[0].count("\n")
+        at = found.end()
+
+
+def _end_of_html(text: str, at: int) -> int | None:
+    """Where the bracket that opens here is closed again, if it is."""
+    depth = 0
+    for found in re.compile("[<>]").finditer(text, at):
+        depth += 1 if found[0] == "<" else -1
+        if not depth:
+            return found.end()
+    return None
+
+
+# --------------------------------------------------------------------------- and back
+
+
+def dot_lines(graph: xr.Dataset) -> Iterator[str]:
+    """Lines of a valid graph as DOT, which :func:`read_dot` reads back whole."""
+    names = graph["task"].values.astype(str).tolist()
+    numbers = ["work", *(key for key in TASK_NUMBERS if key in graph)]
+    arrays = {key: graph[key].values.tolist() for key in ("kind", *numbers)}
+    yield f"digraph {_quoted(str(graph.attrs.get('name', 'graph')))} {{"
+    if graph.attrs.get("family"):
+        yield f"  family={_quoted(str(graph.attrs['family']))};"
+    for i, name in enumerate(names):
+        given = [f"kind={_quoted(str(arrays['kind'][i]))}"]
+        given += [f"{key}={arrays[key][i]!r}" for key in numbers]
+        yield f"  {_quoted(name)} [{', '.join(given)}];"
+    types = graph["type"].values.astype(str)
+    amounts = graph["edge_bytes"].values.tolist() if "edge_bytes" in graph else None
+    for i, (source, target) in enumerate(edges_of(graph).tolist()):
+        handed = "" if amounts is None else f", bytes={amounts[i]!r}"
+        yield f"  {_quoted(names[source])} -> {_quoted(names[target])} [type={types[i]}{handed}];"
+    yield "}"
+
+
+def _quoted(name: str) -> str:
+    if _PLAIN.match(name) and name.lower() not in _WORDS:
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

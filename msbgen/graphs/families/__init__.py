@@ -1,0 +1,1 @@
+"""Families of task graphs to draw from: by shape, by recursion."""

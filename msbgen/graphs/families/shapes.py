@@ -1,0 +1,526 @@
+"""Graphs of regular programs: linear algebra, grids, butterflies, stages, iterations.
+
+What a task waits for is what it reads of what others write, as in the tiled or blocked algorithm
+of that name.
+"""
+
+from __future__ import annotations
+
+from msbgen.graphs.families.builder import Family, Operation, Program
+
+
+def _lu(p: Program, n: int) -> None:
+    """Right-looking tiled LU without pivoting, n × n tiles."""
+    last: dict[tuple[int, int], int] = {}
+
+    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
+        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
+
+    for k in range(n):
+        write(f"getrf-{k}", (k, k))
+        for j in range(k + 1, n):
+            write(f"trsm-row-{k}-{j}", (k, j), (k, k))
+            write(f"trsm-column-{k}-{j}", (j, k), (k, k))
+        for i in range(k + 1, n):
+            for j in range(k + 1, n):
+                write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (k, j))
+
+
+def _cholesky(p: Program, n: int) -> None:
+    """Right-looking tiled Cholesky factorisation of n × n tiles, the lower half."""
+    last: dict[tuple[int, int], int] = {}
+
+    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
+        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
+
+    for k in range(n):
+        write(f"potrf-{k}", (k, k))
+        for i in range(k + 1, n):
+            write(f"trsm-{k}-{i}", (i, k), (k, k))
+        for i in range(k + 1, n):
+            write(f"syrk-{k}-{i}", (i, i), (i, k))
+            for j in range(k + 1, i):
+                write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (j, k))
+
+
+def _qr(p: Program, n: int) -> None:
+    """Tiled QR factorisation with a flat tree (Buttari et al., 2009)."""
+    last: dict[tuple[int, int], int] = {}
+
+    def write(name: str, tiles: list[tuple[int, int]], *reads: int) -> int:
+        number = p.add(name, [*(last[t] for t in tiles if t in last), *reads])
+        last.update(dict.fromkeys(tiles, number))
+        return number
+
+    for k in range(n):
+        factor = write(f"geqrt-{k}", [(k, k)])
+        for j in range(k + 1, n):
+            write(f"unmqr-{k}-{j}", [(k, j)], factor)
+        for i in range(k + 1, n):
+            factor = write(f"tsqrt-{k}-{i}", [(k, k), (i, k)])
+            for j in range(k + 1, n):
+                write(f"tsmqr-{k}-{i}-{j}", [(k, j), (i, j)], factor)
+
+
+def _triangular_solve(p: Program, n: int) -> None:
+    """Forward substitution with n blocks: every solved block updates those below."""
+    right = [-1] * n
+    for k in range(n):
+        right[k] = p.add(f"solve-{k}", [right[k]] if k else [])
+        for i in range(k + 1, n):
+            right[i] = p.add(f"update-{k}-{i}", [right[k], *([right[i]] if k else [])])
+
+
+def _gauss(p: Program, n: int) -> None:
+    """Gaussian elimination by columns: a pivot, then an update of each column behind it."""
+    column = [-1] * n
+    for k in range(n - 1):
+        column[k] = p.add(f"pivot-{k}", [column[k]] if k else [])
+        for j in range(k + 1, n):
+            column[j] = p.add(f"update-{k}-{j}", [column[k], *([column[j]] if k else [])])
+
+
+def _sparse_lu(p: Program, n: int) -> None:
+    """Blocked LU of a sparse matrix, blocks there at random, with fill-in (as in BOTS)."""
+    there = {(i, j) for i in range(n) for j in range(n) if abs(i - j) < 2 or p.rng.random() < 0.25}
+    last: dict[tuple[int, int], int] = {}
+
+    def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
+        last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
+
+    for k in range(n):
+        write(f"lu0-{k}", (k, k))
+        rows = [j for j in range(k + 1, n) if (k, j) in there]
+        columns = [i for i in range(k + 1, n) if (i, k) in there]
+        for j in rows:
+            write(f"fwd-{k}-{j}", (k, j), (k, k))
+        for i in columns:
+            write(f"bdiv-{k}-{i}", (i, k), (k, k))
+        for i in columns:
+            for j in rows:
+                there.add((i, j))
+                write(f"bmod-{k}-{i}-{j}", (i, j), (i, k), (k, j))
+
+
+def _matrix_product(p: Program, n: int) -> None:
+    """Tiles of C = A·B, n × n, each a chain of n products that are summed."""
+    for i in range(n):
+        for j in range(n):
+            at = p.add(f"load-{i}-{j}")
+            for k in range(n):
+                at = p.add(f"gemm-{i}-{j}-{k}", [at])
+
+
+def _three_products(p: Program, n: int) -> None:
+    """(A·B)·(C·D) by n block rows: two products side by side, then one that needs rows of all."""
+    left = [p.add(f"product-left-{i}") for i in range(n)]
+    right = [p.add(f"product-right-{i}") for i in range(n)]
+    for i in range(n):
+        p.add(f"outer-{i}", [left[i], *right])
+
+
+def _wavefront(p: Program, n: int) -> None:
+    """Dynamic programming over a table of n × n blocks: each needs those above and to the left."""
+    block: dict[tuple[int, int], int] = {}
+    for i in range(n):
+        for j in range(n):
+            near = [block[t] for t in ((i - 1, j), (i, j - 1)) if t in block]
+            block[i, j] = p.add(f"block-{i}-{j}", near)
+
+
+def _nussinov(p: Program, n: int) -> None:
+    """Interval dynamic programming: block (i, j) needs every shorter interval inside it."""
+    block = {(i, i): p.add(f"base-{i}") for i in range(n)}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            block[i, j] = p.add(f"fold-{i}-{j}", [block[i, j - 1], block[i + 1, j]])
+
+
+def _jacobi(p: Program, n: int) -> None:
+    """n strips of a grid, n / 2 sweeps: a strip needs itself and its neighbours of the last."""
+    before = [p.add(f"fill-{i}") for i in range(n)]
+    for t in range(max(n // 2, 1)):
+        before = [
+            p.add(f"sweep-{t}-{i}", [before[j] for j in (i - 1, i, i + 1) if 0 <= j < n])
+            for i in range(n)
+        ]
+
+
+def _seidel(p: Program, n: int) -> None:
+    """n strips, n / 2 sweeps in place: a strip needs its left one of this sweep already."""
+    strips = [-1] * n
+    for t in range(max(n // 2, 1)):
+        for i in range(n):
+            near = [strips[i - 1]] if i else []
+            near += [strips[j] for j in (i, i + 1) if t and j < n]
+            strips[i] = p.add(f"relax-{t}-{i}", near)
+
+
+def _heat(p: Program, n: int) -> None:
+    """A plane of n × n blocks in three steps, each block with its four neighbours, and norms."""
+    cells = [(i, j) for i in range(n) for j in range(n)]
+    before = {cell: p.add(f"start-{cell[0]}-{cell[1]}") for cell in cells}
+    for t in range(3):
+        now = {}
+        for i, j in cells:
+            near = [(i, j), (i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)]
+            now[i, j] = p.add(f"step-{t}-{i}-{j}", [before[c] for c in near if c in before])
+        p.add(f"norm-{t}", now.values(), by="join")
+        before = now
+
+
+def _floyd_warshall(p: Program, n: int) -> None:
+    """Blocked shortest paths: pivot block, its row and column, then all others, n times."""
+    last: dict[tuple[int, int], int] = {}
+    for k in range(n):
+
+        def write(name: str, tile: tuple[int, int], *reads: tuple[int, int]) -> None:
+            last[tile] = p.add(name, [last[t] for t in (tile, *reads) if t in last])
+
+        write(f"pivot-{k}", (k, k))
+        others = [i for i in range(n) if i != k]
+        for i in others:
+            write(f"row-{k}-{i}", (k, i), (k, k))
+            write(f"column-{k}-{i}", (i, k), (k, k))
+        for i in others:
+            for j in others:
+                write(f"relax-{k}-{i}-{j}", (i, j), (i, k), (k, j))
+
+
+def _fft(p: Program, n: int) -> None:
+    """Butterflies: 2ⁿ pieces in bit-reversed order, n stages, piece i with i xor 2ˢ."""
+    pieces = [p.add(f"load-{i}") for i in range(2**n)]
+    for s in range(n):
+        pieces = [
+            p.add(f"butterfly-{s}-{i}", [pieces[i], pieces[i ^ (1 << s)]]) for i in range(2**n)
+        ]
+
+
+def _bitonic(p: Program, n: int) -> None:
+    """Bitonic sorting network of 2ⁿ blocks: blocks are sorted, then pairs merged and split."""
+    blocks = [p.add(f"sort-{i}") for i in range(2**n)]
+    for stage in range(n):
+        for s in range(stage, -1, -1):
+            for i in range(2**n):
+                j = i | (1 << s)
+                if i != j:
+                    both = p.add(f"exchange-{stage}-{s}-{i}", [blocks[i], blocks[j]])
+                    blocks[i] = blocks[j] = both
+
+
+def _chain(p: Program, n: int) -> None:
+    """n tasks one after another, of two sorts in turn."""
+    at: list[int] = []
+    for i in range(n):
+        at = [p.add(f"{('odd', 'even')[i % 2]}-{i}", at)]
+
+
+def _fork_join(p: Program, n: int) -> None:
+    """Four rounds: a master spawns n workers and joins them."""
+    at = p.add("master-0")
+    for t in range(4):
+        workers = [p.add(f"worker-{t}-{i}", [at], by="spawn") for i in range(n)]
+        at = p.add(f"master-{t + 1}", workers, by="join")
+
+
+def _map_reduce(p: Program, n: int) -> None:
+    """n maps, n / 3 reducers that each need all of them, one that collects."""
+    split = p.add("split")
+    maps = [p.add(f"map-{i}", [split], by="spawn") for i in range(n)]
+    reducers = [p.add(f"reduce-{i}", maps) for i in range(max(n // 3, 1))]
+    p.add("collect", reducers, by="join")
+
+
+def _pipeline(p: Program, n: int) -> None:
+    """n items through four stages, in order within each (as a transcoder)."""
+    before: dict[str, int] = {}
+    for i in range(n):
+        at: list[int] = []
+        for stage in ("read", "decode", "filter", "encode"):
+            after = [*at, *([before[stage]] if stage in before else [])]
+            before[stage] = p.add(f"{stage}-{i}", after)
+            at = [before[stage]]
+
+
+def _conjugate_gradients(p: Program, n: int) -> None:
+    """Four iterations over n strips: product, dot product, update, norm."""
+    strips = [p.add(f"start-{i}") for i in range(n)]
+    for t in range(4):
+        products = [
+            p.add(f"spmv-{t}-{i}", [strips[j] for j in (i - 1, i, i + 1) if 0 <= j < n])
+            for i in range(n)
+        ]
+        alpha = p.add(f"dot-{t}", products, by="join")
+        strips = [p.add(f"axpy-{t}-{i}", [alpha, products[i]]) for i in range(n)]
+
+
+def _kmeans(p: Program, n: int) -> None:
+    """Four rounds: n parts of the points are assigned, their sums reduced by twos, centres set."""
+    at = p.add("seed")
+    for t in range(4):
+        level = [p.add(f"assign-{t}-{i}", [at], by="spawn") for i in range(n)]
+        while len(level) > 1:
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+            level = [p.add(f"sum-{t}-{len(level)}-{i}", pair) for i, pair in enumerate(pairs)]
+        at = p.add(f"centres-{t}", level, by="join")
+
+
+def _page_rank(p: Program, n: int) -> None:
+    """Three rounds over n parts of a graph whose parts link each other at random."""
+    links = [[j for j in range(n) if j == i or p.rng.random() < 0.3] for i in range(n)]
+    parts = [p.add(f"load-{i}") for i in range(n)]
+    for t in range(3):
+        parts = [p.add(f"rank-{t}-{i}", [parts[j] for j in links[i]]) for i in range(n)]
+    p.add("check", parts, by="join")
+
+
+def _molecules(p: Program, n: int) -> None:
+    """Three steps of n cells: forces of a cell need its neighbours, then moves, then a barrier."""
+    cells = [p.add(f"place-{i}") for i in range(n)]
+    for t in range(3):
+        forces = [
+            p.add(f"force-{t}-{i}", {cells[i - 1], cells[i], cells[(i + 1) % n]}) for i in range(n)
+        ]
+        moved = [p.add(f"move-{t}-{i}", [force]) for i, force in enumerate(forces)]
+        thermostat = p.add(f"thermostat-{t}", moved, by="join")
+        cells = [thermostat] * n
+
+
+def _alignment(p: Program, n: int) -> None:
+    """Every pair of n sequences is aligned alone, then a tree is built (as in BOTS)."""
+    read = p.add("read")
+    pairs = [p.add(f"align-{i}-{j}", [read], by="spawn") for i in range(n) for j in range(i + 1, n)]
+    p.add("tree", [read, *pairs], by="join")
+
+
+def _mosaic(p: Program, n: int) -> None:
+    """Sky mosaic of n pictures: project, fit differences of neighbours, correct, add."""
+    projected = [p.add(f"project-{i}") for i in range(n)]
+    overlaps = [(i, j) for i in range(n) for j in (i + 1, i + 3) if j < n]
+    fits = [p.add(f"difference-{i}-{j}", [projected[i], projected[j]]) for i, j in overlaps]
+    model = p.add("model", fits or projected, by="join")
+    corrected = [p.add(f"correct-{i}", [model, projected[i]]) for i in range(n)]
+    p.add("shrink", [p.add("mosaic", corrected, by="join")])
+
+
+def _genome(p: Program, n: int) -> None:
+    """Reads in n chunks: filter, convert, map, each chunk alone; merge, index, pile up."""
+    split = p.add("split")
+    mapped = []
+    for i in range(n):
+        clean = p.add(f"filter-{i}", [split], by="spawn")
+        mapped.append(p.add(f"map-{i}", [p.add(f"convert-{i}", [clean])]))
+    p.add("pileup", [p.add("index", [p.add("merge", mapped, by="join")])])
+
+
+_O = Operation
+
+FAMILIES = (
+    Family(
+        "lu",
+        _lu,
+        (3, 4, 5, 6, 7, 8),
+        {"getrf": _O("openssl", 0.02, 3), "trsm": _O("zstd", 0.03, 3), "gemm": _O("cg", 0.04, 3)},
+    ),
+    Family(
+        "cholesky",
+        _cholesky,
+        (4, 5, 6, 7, 8, 9),
+        {
+            "potrf": _O("openssl", 0.02, 3),
+            "trsm": _O("zstd", 0.03, 3),
+            "syrk": _O("zstd", 0.03, 3),
+            "gemm": _O("cg", 0.05, 3),
+        },
+    ),
+    Family(
+        "qr",
+        _qr,
+        (3, 4, 5, 6, 7),
+        {
+            "geqrt": _O("openssl", 0.03, 3),
+            "unmqr": _O("cg", 0.03, 3),
+            "tsqrt": _O("zstd", 0.04, 3),
+            "tsmqr": _O("cg", 0.05, 3),
+        },
+    ),
+    Family(
+        "triangular-solve",
+        _triangular_solve,
+        (5, 8, 11, 14, 17),
+        {"solve": _O("gzip", 0.02, 2), "update": _O("sort", 0.02, 2)},
+    ),
+    Family(
+        "gauss",
+        _gauss,
+        (6, 9, 12, 15, 18),
+        {"pivot": _O("bc", 0.02, 1), "update": _O("ffmpeg", 0.03, 2)},
+    ),
+    Family(
+        "sparse-lu",
+        _sparse_lu,
+        (4, 5, 6, 7, 8),
+        {
+            "lu0": _O("gcc", 0.02, 3),
+            "fwd": _O("zstd", 0.03, 3),
+            "bdiv": _O("bzip2", 0.03, 3),
+            "bmod": _O("cg", 0.03, 3),
+        },
+    ),
+    Family(
+        "matrix-product",
+        _matrix_product,
+        (2, 3, 4, 5),
+        {"load": _O("sqlite", 0.01, 2), "gemm": _O("cg", 0.05, 3)},
+    ),
+    Family(
+        "three-products",
+        _three_products,
+        (4, 8, 16, 32, 48),
+        {"product": _O("ffmpeg", 0.06, 3), "outer": _O("cg", 0.06, 3)},
+    ),
+    Family("wavefront", _wavefront, (4, 6, 8, 10, 13), {"block": _O("bzip2", 0.03, 2)}),
+    Family(
+        "nussinov",
+        _nussinov,
+        (5, 8, 11, 14, 18),
+        {"base": _O("bc", 0.01, 1), "fold": _O("gcc", 0.03, 3)},
+    ),
+    Family(
+        "jacobi",
+        _jacobi,
+        (5, 8, 11, 14, 18),
+        {"fill": _O("sort", 0.01, 1), "sweep": _O("cg", 0.04, 2)},
+    ),
+    Family("seidel", _seidel, (6, 9, 12, 15, 19), {"relax": _O("ffmpeg", 0.03, 2)}),
+    Family(
+        "heat",
+        _heat,
+        (2, 3, 4, 5, 6),
+        {"start": _O("sqlite", 0.01, 1), "step": _O("zstd", 0.05, 3), "norm": _O("bc", 0.01, 1)},
+    ),
+    Family(
+        "floyd-warshall",
+        _floyd_warshall,
+        (2, 3, 4, 5),
+        {
+            "pivot": _O("python", 0.02, 3),
+            "row": _O("sort", 0.02, 3),
+            "column": _O("sort", 0.02, 3),
+            "relax": _O("sort", 0.03, 3),
+        },
+    ),
+    Family(
+        "fft", _fft, (2, 3, 4, 5), {"load": _O("gzip", 0.02, 1), "butterfly": _O("ffmpeg", 0.03, 1)}
+    ),
+    Family(
+        "bitonic-sort",
+        _bitonic,
+        (2, 3, 4),
+        {"sort": _O("sort", 0.05, 2), "exchange": _O("sort", 0.02, 1)},
+    ),
+    Family(
+        "chain", _chain, (10, 15, 25, 40), {"odd": _O("gzip", 0.03), "even": _O("sqlite", 0.02)}
+    ),
+    Family(
+        "fork-join",
+        _fork_join,
+        (4, 8, 16, 24, 40),
+        {"master": _O("bc", 0.01), "worker": _O("gcc", 0.04, 2, 0.3)},
+    ),
+    Family(
+        "map-reduce",
+        _map_reduce,
+        (8, 16, 32, 64, 96),
+        {
+            "split": _O("sqlite", 0.02),
+            "map": _O("python", 0.03, 1, 0.4),
+            "reduce": _O("sort", 0.03, 1, 0.2),
+            "collect": _O("sqlite", 0.02),
+        },
+    ),
+    Family(
+        "pipeline",
+        _pipeline,
+        (5, 10, 20, 30, 45),
+        {
+            "read": _O("sqlite", 0.01),
+            "decode": _O("zstd", 0.02, 2, 0.1),
+            "filter": _O("openssl", 0.02, 2),
+            "encode": _O("ffmpeg", 0.05, 2, 0.3),
+        },
+    ),
+    Family(
+        "conjugate-gradients",
+        _conjugate_gradients,
+        (3, 6, 10, 15, 20),
+        {
+            "start": _O("sqlite", 0.01),
+            "spmv": _O("cg", 0.05, 2),
+            "dot": _O("bc", 0.005),
+            "axpy": _O("sort", 0.01, 1),
+        },
+    ),
+    Family(
+        "k-means",
+        _kmeans,
+        (4, 8, 12, 16, 22),
+        {
+            "seed": _O("bc", 0.01),
+            "assign": _O("python", 0.04, 2),
+            "sum": _O("bc", 0.01, 1),
+            "centres": _O("gcc", 0.01, 1),
+        },
+    ),
+    Family(
+        "page-rank",
+        _page_rank,
+        (5, 10, 16, 24, 36),
+        {"load": _O("sqlite", 0.02), "rank": _O("sqlite", 0.05, 2, 0.3), "check": _O("bc", 0.01)},
+    ),
+    Family(
+        "molecules",
+        _molecules,
+        (4, 8, 12, 18, 28),
+        {
+            "place": _O("bc", 0.01),
+            "force": _O("openssl", 0.05, 3, 0.2),
+            "move": _O("bzip2", 0.01, 1),
+            "thermostat": _O("bc", 0.005),
+        },
+    ),
+    Family(
+        "alignment",
+        _alignment,
+        (5, 7, 10, 14, 18),
+        {"read": _O("gzip", 0.02), "align": _O("bzip2", 0.04, 2, 0.4), "tree": _O("python", 0.04)},
+    ),
+    Family(
+        "mosaic",
+        _mosaic,
+        (5, 10, 18, 28, 40),
+        {
+            "project": _O("ffmpeg", 0.06, 2, 0.2),
+            "difference": _O("zstd", 0.02, 2, 0.3),
+            "model": _O("python", 0.05, 2),
+            "correct": _O("ffmpeg", 0.02, 2),
+            "mosaic": _O("sort", 0.06),
+            "shrink": _O("gzip", 0.03),
+        },
+    ),
+    Family(
+        "genome",
+        _genome,
+        (4, 10, 20, 35, 55),
+        {
+            "split": _O("sqlite", 0.03),
+            "filter": _O("python", 0.02, 1, 0.1),
+            "convert": _O("gzip", 0.03, 1, 0.1),
+            "map": _O("bzip2", 0.08, 2, 0.3),
+            "merge": _O("sort", 0.05),
+            "index": _O("sqlite", 0.03),
+            "pileup": _O("gcc", 0.04),
+        },
+    ),
+)

@@ -1,0 +1,96 @@
+"""An order of a graph's tasks of their own, whatever the order and the names in its file.
+
+Who is first of two tasks that are ready together must depend neither on the order of a file nor
+on names.  Tasks are put in order by depth, then by colours that tell apart what differs in kind, in
+work or in what they are joined to.  Of symmetric tasks one is chosen and marked, which tells apart
+those that are joined to it, until all have a place (individualisation and refinement, as of
+canonical forms of graphs; McKay, 1981, without backtracking).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.graphs.dataset import edges_of, kinds_of, topological_order
+
+Indices = NDArray[np.int64]
+
+
+# Graphs whose order is remembered: the same ones are asked about over and over.
+_REMEMBERED = 512
+
+
+def canonical_order(graph: xr.Dataset) -> Indices:
+    """Number in a valid graph of each task in the order of its own, which is topological, (n,)."""
+    names = graph["task"].values.astype(str).tolist()
+    work, depth = graph["work"].values.tolist(), graph["depth"].values.tolist()
+    edges = edges_of(graph)
+    order = _order(*map(tuple, (names, kinds_of(graph), work, depth)), edges.tobytes())
+    return np.array(order, dtype=np.int64)
+
+
+@lru_cache(_REMEMBERED)
+def _order(
+    names: tuple[str, ...],
+    kinds: tuple[str, ...],
+    work: tuple[float, ...],
+    depths: tuple[int, ...],
+    edges: bytes,
+) -> tuple[int, ...]:
+    n, pairs = len(names), np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
+    before: list[list[int]] = [[] for _ in range(n)]
+    after: list[list[int]] = [[] for _ in range(n)]
+    for source, target in pairs.tolist():
+        before[target].append(source)
+        after[source].append(target)
+    twins = [(tuple(sorted(b)), tuple(sorted(a))) for b, a in zip(before, after)]
+    walk = topological_order(n, pairs).tolist()
+    marks = [f"{kind} {size!r}" for kind, size in zip(kinds, work)]
+    colours = _colours(marks, walk, before, after)
+    levels: list[list[int]] = [[] for _ in range(max(depths) + 1)]
+    for i, depth in enumerate(depths):
+        levels[depth].append(i)
+    order: list[int] = []
+    for level in levels:
+        left = level
+        while left:
+            # invariant: tasks in `order` are told apart, by their colours or as good as equal
+            left = sorted(left, key=lambda i: (colours[i], names[i]))
+            alike = [i for i in left if colours[i] == colours[left[0]]]
+            if len({twins[i] for i in alike}) > 1:
+                # symmetric, but joined to others: the choice of one tells those apart
+                alike = alike[:1]
+                marks[alike[0]] += f" {len(order)}"
+                colours = _colours(marks, walk, before, after)
+            order += alike
+            left = [i for i in left if i not in alike]
+    return tuple(order)
+
+
+def _colours(
+    marks: list[str], walk: list[int], before: list[list[int]], after: list[list[int]]
+) -> list[bytes]:
+    """What each task is together with all that it is joined to, equal for symmetric tasks.
+
+    Marks run down and up the edges until no more tasks are told apart (colour refinement).
+    """
+    colours = [mark.encode() for mark in marks]
+    told_apart = 0
+    while len(set(colours)) > told_apart:
+        told_apart = len(set(colours))
+        above, below = [b""] * len(walk), [b""] * len(walk)
+        for i in walk:
+            above[i] = _digest(colours[i], sorted(above[j] for j in before[i]))
+        for i in reversed(walk):
+            below[i] = _digest(colours[i], sorted(below[j] for j in after[i]))
+        colours = [_digest(a, [b]) for a, b in zip(above, below)]
+    return colours
+
+
+def _digest(own: bytes, others: list[bytes]) -> bytes:
+    return blake2b(b"\0".join([own, *others]), digest_size=8).digest()

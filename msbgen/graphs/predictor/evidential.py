@@ -1,0 +1,158 @@
+"""Normal-inverse-gamma heads: a Student-t for each answer, with the likelihood corrected.
+
+A head says (γ, ν, α, β): y ~ N(μ, σ²), μ ~ N(γ, σ²/ν), σ² ~ Γ⁻¹(α, β).  What is observed of that
+is y alone, a Student-t with 2α degrees of freedom at γ of scale² β(1+ν)/(να), so that
+
+    −log p(y) = ½ log(π/ν) − α log Ω + (α+½) log(ν(y−γ)² + Ω) + log Γ(α)/Γ(α+½),  Ω = 2β(1+ν)
+
+(Amini et al., *Deep evidential regression*, 2020, equation 8).  Equation 20 of the GraphPerf-RT
+paper writes other terms in its place, and is the logarithm of no density: it integrates to
+anything from .5 to 34.
+
+Only β(1+ν)/ν and α enter: the likelihood does not tell ν from β, and what the paper calls
+epistemic, β/(ν(α−1)), is whatever the network made of what it could not learn.  Contexts are
+therefore gated by the whole interval (:func:`within`), and ranked by its upper end: to rank costs
+by the lower end is to prefer what is least known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+Floats = NDArray[np.float64]
+
+# From this α on the ratio of Gamma functions is taken from its series: the difference of their
+# logarithms, which grow as α log α, would lose its digits.
+_SERIES_FROM = 30.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the heads say of some rows and outputs, arrays of one shape.
+
+    Attributes
+    ----------
+    gamma, nu, alpha, beta : ndarray, (n, n_outputs)
+    """
+
+    gamma: Floats
+    nu: Floats
+    alpha: Floats
+    beta: Floats
+
+    def __post_init__(self) -> None:
+        for name in ("nu", "alpha", "beta"):
+            values = getattr(self, name)
+            if values.shape != self.gamma.shape:
+                raise ArgumentError(
+                    f"{name} has shape {values.shape}; {self.gamma.shape}, as gamma, is wanted."
+                )
+            if not np.all(values > 0):
+                raise ArgumentError(f"{name} is {values.min():g}; positive numbers are wanted.")
+
+    @property
+    def scale(self) -> Floats:
+        """Scale of the Student-t."""
+        return np.sqrt(self.beta * (1.0 + self.nu) / (self.nu * self.alpha))
+
+    def half_width(self, miscoverage: float) -> Floats:
+        """Half width of the central interval of the Student-t."""
+        from scipy.special import stdtrit
+
+        if not 0 < miscoverage < 1:
+            raise ArgumentError(f"miscoverage is {miscoverage}; a rate in (0, 1) is wanted.")
+        return stdtrit(2.0 * self.alpha, 1.0 - miscoverage / 2.0) * self.scale
+
+    def negative_log_likelihood(self, y: Floats) -> Floats:
+        """−log of the density of y, elementwise."""
+        from scipy.special import gammaln
+
+        omega = 2.0 * self.beta * (1.0 + self.nu)
+        off = self.nu * (y - self.gamma) ** 2
+        a = np.minimum(self.alpha, _SERIES_FROM)
+        exact = gammaln(a) - gammaln(a + 0.5)
+        ratio = np.where(self.alpha < _SERIES_FROM, exact, _series(self.alpha, np.log(self.alpha)))
+        spread = 0.5 * (np.log(np.pi / self.nu) + np.log(omega))
+        return spread + (self.alpha + 0.5) * np.log1p(off / omega) + ratio
+
+
+def widening(evidence: Evidence, y: Floats, miscoverage: float) -> Floats:
+    """Factor τ of each output that intervals are widened by to cover what was held back.
+
+    The smallest for which at least 1 − `miscoverage` of the rows lie within γ ± τ · half width.
+
+    Raises
+    ------
+    MeasurementError
+        No row was held back.
+    """
+    if len(y) == 0:
+        raise MeasurementError("no run is held back; some are wanted to widen intervals by.")
+    ratio = np.sort(np.abs(y - evidence.gamma) / evidence.half_width(miscoverage), axis=0)
+    return ratio[math.ceil((1.0 - miscoverage) * len(y) - 1e-9) - 1]
+
+
+def within(upper: Floats, limit: Floats | float) -> NDArray[np.bool_]:
+    """Whether contexts may be proposed: the upper ends of all their intervals keep the limits.
+
+    Parameters
+    ----------
+    upper : ndarray, (n, n_outputs)
+    limit : float or ndarray, (n_outputs,)
+        Infinite where there is none.
+    """
+    return np.all(upper <= np.asarray(limit), axis=-1)
+
+
+# ---------------------------------------------------------------------------- losses, on tensors
+
+
+def evidential_loss(y: Tensor, gamma: Tensor, nu: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """−log of the Student-t density of y, elementwise; differentiable in all of them."""
+    import torch
+
+    omega = 2.0 * beta * (1.0 + nu)
+    off = nu * (y - gamma) ** 2
+    a = alpha.clamp(max=_SERIES_FROM)
+    exact = torch.lgamma(a) - torch.lgamma(a + 0.5)
+    ratio = torch.where(alpha < _SERIES_FROM, exact, _series(alpha, torch.log(alpha)))
+    spread = 0.5 * (math.log(math.pi) - torch.log(nu) + torch.log(omega))
+    return spread + (alpha + 0.5) * torch.log1p(off / omega) + ratio
+
+
+def overconfidence(y: Tensor, gamma: Tensor, nu: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
+    """max(0, |y−γ| − 2σ) ν of the paper (Appendix M.5), σ² = β(ν+1)/(ν(α−1)); wants α > 1."""
+    import torch
+
+    deviation = torch.sqrt(beta * (nu + 1.0) / (nu * (alpha - 1.0)))
+    return torch.relu((y - gamma).abs() - 2.0 * deviation) * nu
+
+
+def ranking_loss(y: Tensor, upper: Tensor, margin: float = 0.01) -> Tensor:
+    """Mean over pairs with yᵢ < yⱼ of max(0, upperᵢ − upperⱼ + margin); 0 where there is no pair.
+
+    The paper ranks by lower ends; of a cost the lower end is optimistic.
+    """
+    import torch
+
+    ahead = (y[:, None] < y[None, :]).to(y.dtype)
+    lost = torch.relu(upper[:, None] - upper[None, :] + margin)
+    return (ahead * lost).sum() / ahead.sum().clamp(min=1.0)
+
+
+def _series(alpha: Any, log: Any) -> Any:
+    """log Γ(α)/Γ(α+½) for large α: −½ log α + 1/(8α) − 1/(192α³) + 1/(640α⁵) − 17/(14336α⁷)."""
+    x = 1.0 / alpha
+    return -0.5 * log + x * (0.125 - x**2 * (1 / 192 - x**2 * (1 / 640 - x**2 * 17 / 14336)))

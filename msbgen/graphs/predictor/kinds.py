@@ -1,0 +1,171 @@
+"""What a run of each kind of task takes in any context: its profiles, as a table to look up.
+
+Where do durations between and beyond the levels of a profile come from?  Core cycles take time in
+proportion to 1/f, and what waits for a regulated memory in proportion to 1/B: durations, and
+misses, are linear between levels in the number of ways, in 1/B and in 1/f.  Beyond the levels of
+clocks they go on as 1/f does; beyond those of cache and memory they stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import (
+    context_table,
+    counter_names,
+    duration_array,
+    replicate_dim,
+    resource_names,
+)
+
+Floats = NDArray[np.float64]
+
+# Resources of profiles that a device can share out, and the units that sheets speak in.
+RESOURCES = {"cache_ways": "1", "bandwidth": "MB s-1", "frequency": "GHz"}
+MISSES = "cache_misses"
+# The largest distance beyond the levels, as a share of the nearest, that is none.
+_NEAR = 1e-6
+# A duration does not fall below this share of the shortest one known, however far the clock is.
+_SHORTEST = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Durations and misses of one kind on a grid of levels.
+
+    Attributes
+    ----------
+    name : str
+    levels : tuple of ndarray, (3,)
+        Of ways [1], bandwidth [MB/s] and clock [GHz], each ascending.
+    seconds, misses : ndarray, (n_ways, n_bandwidths, n_clocks)
+        Of a whole run [s] and [1]; no misses where profiles do not count them.
+    """
+
+    name: str
+    levels: tuple[Floats, Floats, Floats]
+    seconds: Floats
+    misses: Floats
+
+    def at(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> tuple[Floats, Floats]:
+        """Seconds and misses of a whole run in contexts; arrays broadcast."""
+        given = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
+        shape = given[0].shape
+        places = [
+            _place(levels, axis.ravel(), inverse=number > 0, beyond=number == 2)
+            for number, (levels, axis) in enumerate(zip(self.levels, given))
+        ]
+        found = []
+        for table in (self.seconds, self.misses):
+            total = np.zeros(given[0].size)
+            for corner in range(8):
+                index, weight = [], np.ones(given[0].size)
+                for axis, (lower, upper, share) in enumerate(places):
+                    high = corner >> axis & 1
+                    index.append(upper if high else lower)
+                    weight = weight * (share if high else 1.0 - share)
+                total += weight * table[tuple(index)]
+            found.append(np.maximum(total, _SHORTEST * table.min()).reshape(shape))
+        return found[0], found[1]
+
+    def outside(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> NDArray[np.bool_]:
+        """Whether contexts lie beyond the levels; arrays broadcast."""
+        given = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
+        out = np.zeros(given[0].shape, dtype=bool)
+        for levels, axis in zip(self.levels, given):
+            out |= (axis < levels[0] * (1 - _NEAR)) | (axis > levels[-1] * (1 + _NEAR))
+        return out
+
+    @property
+    def cycles(self) -> float:
+        """Core cycles of a whole run [1e9]: what its time falls by as 1/f does, memory unbound."""
+        clock = self.levels[2]
+        if len(clock) == 1:
+            return float(self.seconds[-1, -1, 0] * clock[0])
+        slope = np.polyfit(1.0 / clock, self.seconds[-1, -1], 1)[0]
+        return float(np.clip(slope, 0.0, (self.seconds[-1, -1] * clock).min()))
+
+
+def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
+    """Tables of the kinds whose profiles are given.
+
+    Parameters
+    ----------
+    profiles : mapping of str to xarray.Dataset
+        Of each kind: any profile dataset, measured or generated, of every context of a grid of
+        `cache_ways`, `bandwidth` [MB/s] and `frequency` [GHz].
+
+    Raises
+    ------
+    ProfileError
+        Datasets that break the contract, lack a resource, have it in another unit, or lack
+        contexts of their grid; no dataset at all.
+    """
+    if not profiles:
+        raise ProfileError("no kind has profiles; those of one kind at least are wanted.")
+    return tuple(_read_kind(name, profiles[name]) for name in sorted(profiles))
+
+
+def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
+    where = f"profiles of '{name}'"
+    validate_profiles(profiles, source=where, part=True)
+    there = resource_names(profiles)
+    for resource, units in RESOURCES.items():
+        if resource not in there:
+            raise ProfileError(
+                f"{where}: resource '{resource}' is missing; profiles over "
+                f"{', '.join(RESOURCES)} are wanted, and theirs are over {', '.join(there)}."
+            )
+        got = profiles[resource].attrs.get("units")
+        if got != units:
+            raise ProfileError(f"{where}: '{resource}' has units {got!r}; '{units}' is wanted.")
+    if len(there) > len(RESOURCES):
+        more = [r for r in there if r not in RESOURCES]
+        raise ProfileError(f"{where}: no device says '{more[0]}'; profiles without it are wanted.")
+    table = context_table(profiles)[:, [there.index(r) for r in RESOURCES]]
+    parts = [np.unique(column, return_inverse=True) for column in table.T]
+    levels = (parts[0][0], parts[1][0], parts[2][0])
+    shape = (len(levels[0]), len(levels[1]), len(levels[2]))
+    at = np.ravel_multi_index(tuple(part[1].reshape(-1) for part in parts), shape)
+    if len(np.unique(at)) < np.prod(shape):
+        missing = np.setdiff1d(np.arange(np.prod(shape)), at)[0]
+        place = [float(v[i]) for v, i in zip(levels, np.unravel_index(missing, shape))]
+        said = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, place))
+        raise ProfileError(
+            f"{where}: context {said} is missing; every context of a grid is wanted: generate them "
+            f"(msbgen generate --contexts all)."
+        )
+    seconds, misses = np.empty(shape), np.zeros(shape)
+    lasting = duration_array(profiles)
+    seconds.ravel()[at] = np.nanmean(lasting, axis=1)
+    if MISSES in counter_names(profiles):
+        run = replicate_dim(profiles)
+        counted = profiles[MISSES].transpose("context", *([run] if run else []), "time")
+        total = np.nansum(counted.values, axis=-1).reshape(lasting.shape)
+        misses.ravel()[at] = np.nanmean(np.where(np.isfinite(lasting), total, np.nan), axis=1)
+    return Kind(name, levels, seconds, misses)
+
+
+def _place(
+    levels: Floats, values: Floats, *, inverse: bool, beyond: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Levels below and above each value, and how far it is from the one to the other."""
+    if len(levels) == 1:
+        none = np.zeros(len(values), dtype=np.int64)
+        return none, none, np.zeros(len(values))
+    if not beyond:
+        values = np.clip(values, levels[0], levels[-1])
+    upper = np.clip(np.searchsorted(levels, values), 1, len(levels) - 1)
+    low, high = levels[upper - 1], levels[upper]
+    if inverse:
+        share = (1.0 / values - 1.0 / low) / (1.0 / high - 1.0 / low)
+    else:
+        share = (values - low) / (high - low)
+    return upper - 1, upper, share

@@ -1,0 +1,391 @@
+"""The paper's network: attention over tasks, cores and memories, in plain torch.
+
+Nodes are tasks, resources (cores) and memories; edges are of seven *relations*, the paper's four
+with both directions of each told apart (:data:`RELATIONS`).  With N_r(v) the neighbours that a
+relation r leads to v from,
+
+    h_v ← ELU(h_v + Σ_r Σ_{u ∈ N_r(v)} α_uvr W_r h_u)
+    α_uvr = softmax over all u and all r of LeakyReLU(a_r · [W_r h_u ‖ W_r h_v ‖ φ_r(e_uvr)])
+
+with several heads side by side (GraphPerf-RT, equations 11 to 13: one softmax over all relations);
+before that an MLP for each type of node, after it pooling of each type and a normal-inverse-gamma
+head for each output (equations 10, 14, 15).
+
+A network is its parameters, named tensors, and functions of them; graphs of a batch lie one after
+another, edges as pairs of indices, so that nothing is padded.  `torch` is imported when a network
+is first made: nothing else here needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, check_whole
+from msbgen.graphs.predictor.evidential import Evidence
+from msbgen.learn.extras import load_library
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+Floats = NDArray[np.float64]
+Parameters = dict[str, Tensor]
+Hidden = dict[str, Tensor]
+
+TYPES = ("task", "resource", "memory")
+# Name, and the types of node that it leads from and to.
+RELATIONS = {
+    "precedes": ("task", "task"),
+    "follows": ("task", "task"),
+    "runs on": ("task", "resource"),
+    "hosts": ("resource", "task"),
+    "shares": ("resource", "resource"),
+    "uses": ("resource", "memory"),
+    "serves": ("memory", "resource"),
+}
+# Slope of LeakyReLU where it leaks, and the size of φ of an edge's features.
+_LEAK = 0.2
+_EDGE_WIDTH = 16
+# What a softplus of evidence starts from, so that the first intervals have a sensible size.
+_LEAST = 1e-4
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Shape of a network.
+
+    Attributes
+    ----------
+    width, layers, heads : int
+    dropout : float
+        Share of the hidden values of encoders and heads that training leaves out.
+    typed_edges : bool
+        Whether each relation has weights of its own; without, all share those of one.
+    memories : bool
+        Whether memories are part of the graph.
+    """
+
+    width: int = 128
+    layers: int = 3
+    heads: int = 4
+    dropout: float = 0.1
+    typed_edges: bool = True
+    memories: bool = True
+
+    def __post_init__(self) -> None:
+        check_whole(self, "layers", "heads")
+        check_whole(self, "width", least=2)
+        if self.width % self.heads:
+            raise ArgumentError(f"width is {self.width}; a multiple of heads is wanted.")
+        if not 0 <= self.dropout < 1:
+            raise ArgumentError(f"dropout is {self.dropout}; a share from 0 to below 1 is wanted.")
+
+    @property
+    def relations(self) -> dict[str, tuple[str, str]]:
+        """Those that are part of the graph."""
+        if self.memories:
+            return RELATIONS
+        return {name: ends for name, ends in RELATIONS.items() if "memory" not in ends}
+
+    def weights_of(self, relation: str) -> str:
+        """Under which name the weights of a relation stand."""
+        return relation if self.typed_edges else "any"
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Graphs one after another.
+
+    Attributes
+    ----------
+    features : mapping of str to ndarray or tensor, (n_nodes, d)
+        Of each type of node.
+    member : mapping of str to ndarray or tensor, (n_nodes,)
+        The graph that each node is part of.
+    edges : mapping of str to ndarray or tensor, (2, n_edges)
+        Of each relation: indices of the nodes that they lead from and to.
+    weights : mapping of str to ndarray or tensor, (n_edges, d)
+        Features of the edges.
+    n : int
+        Graphs.
+    """
+
+    features: Mapping[str, Any]
+    member: Mapping[str, Any]
+    edges: Mapping[str, Any]
+    weights: Mapping[str, Any]
+    n: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of features of each type of node and of each relation's edges."""
+        parts = {**self.features, **self.weights}
+        return {name: int(array.shape[1]) for name, array in parts.items()}
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Batches of arrays as one."""
+    offset = {name: np.cumsum([0, *(len(b.features[name]) for b in batches)]) for name in TYPES}
+    graph = np.cumsum([0, *(b.n for b in batches)])
+    member = {
+        name: np.concatenate([b.member[name] + graph[i] for i, b in enumerate(batches)])
+        for name in TYPES
+    }
+    edges = {
+        name: np.concatenate(
+            [
+                b.edges[name] + np.array([[offset[ends[0]][i]], [offset[ends[1]][i]]])
+                for i, b in enumerate(batches)
+            ],
+            axis=1,
+        )
+        for name, ends in RELATIONS.items()
+    }
+    return Batch(
+        features={name: np.concatenate([b.features[name] for b in batches]) for name in TYPES},
+        member=member,
+        edges=edges,
+        weights={name: np.concatenate([b.weights[name] for b in batches]) for name in RELATIONS},
+        n=int(graph[-1]),
+    )
+
+
+def on_tensors(batch: Batch, dtype: Any = None) -> Batch:
+    """The batch with tensors in place of arrays; numbers as float32 unless said otherwise."""
+    torch = _torch()
+
+    def tensors(arrays: Mapping[str, Any], dtype: Any) -> dict[str, Tensor]:
+        return {k: torch.as_tensor(np.ascontiguousarray(v), dtype=dtype) for k, v in arrays.items()}
+
+    return replace(
+        batch,
+        features=tensors(batch.features, dtype or torch.float32),
+        weights=tensors(batch.weights, dtype or torch.float32),
+        member=tensors(batch.member, torch.int64),
+        edges=tensors(batch.edges, torch.int64),
+    )
+
+
+# ----------------------------------------------------------------------------------- parameters
+
+
+def new_network(
+    settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int, seed: int
+) -> Parameters:
+    """Parameters to begin with.
+
+    Parameters
+    ----------
+    settings : NetworkSettings
+    sizes : mapping of str to int
+        Features of each type of node and relation, as :attr:`Batch.sizes`.
+    n_outputs : int
+    seed : int
+
+    Raises
+    ------
+    ArgumentError
+        torch is not installed.
+    """
+    draw = Initial(seed)
+    width, heads = settings.width, settings.heads
+    for name in TYPES:
+        draw.linear(f"encode {name} 0", sizes[name], width)
+        draw.linear(f"encode {name} 1", width, width)
+    shared = dict.fromkeys(settings.weights_of(name) for name in settings.relations)
+    for layer in range(settings.layers):
+        for name in shared:
+            size = sizes[name] if name in sizes else max(sizes[r] for r in settings.relations)
+            draw.matrix(f"{layer} {name} transform", width, width)
+            draw.matrix(f"{layer} {name} from", heads, width // heads)
+            draw.matrix(f"{layer} {name} to", heads, width // heads)
+            draw.linear(f"{layer} {name} edge", size, _EDGE_WIDTH)
+            draw.matrix(f"{layer} {name} along", _EDGE_WIDTH, heads)
+    draw.heads(pooled_width(settings), width, n_outputs)
+    return draw.parameters
+
+
+def pooled_width(settings: NetworkSettings) -> int:
+    """Numbers that pooling makes of a graph."""
+    return settings.width * (4 if settings.memories else 3)
+
+
+class Initial:
+    """Draws parameters from a generator of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self.parameters: Parameters = {}
+        self._torch = _torch()
+        self._generator = self._torch.Generator().manual_seed(seed % 2**63)
+
+    def matrix(self, name: str, rows: int, columns: int) -> None:
+        """Glorot's uniform numbers."""
+        limit = (6.0 / (rows + columns)) ** 0.5
+        value = self._torch.rand(rows, columns, generator=self._generator) * 2 * limit - limit
+        self.parameters[name] = value.requires_grad_()
+
+    def linear(self, name: str, rows: int, columns: int) -> None:
+        """A matrix and a constant."""
+        self.matrix(f"{name} weight", rows, columns)
+        self.parameters[f"{name} bias"] = self._torch.zeros(columns).requires_grad_()
+
+    def heads(self, pooled: int, width: int, n_outputs: int) -> None:
+        """The trunk that all outputs share, and four numbers for each of them."""
+        self.linear("trunk 0", pooled, width)
+        self.linear("trunk 1", width, width)
+        self.linear("head", width, 4 * n_outputs)
+
+
+def numbers_of(parameters: Parameters) -> dict[str, NDArray[np.float32]]:
+    """Parameters as arrays."""
+    return {name: value.detach().numpy().copy() for name, value in parameters.items()}
+
+
+def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> Parameters:
+    """Parameters from arrays."""
+    torch = _torch()
+    return {name: torch.tensor(a, dtype=torch.float32) for name, a in arrays.items()}
+
+
+# -------------------------------------------------------------------------------------- forward
+
+# What turns the states of all nodes into those of the next layer.
+Layer = Callable[[Parameters, int, Hidden, Batch, NetworkSettings], Hidden]
+# Multiplies by a mask of what training leaves out; the identity otherwise.
+Drop = Callable[[Tensor], Tensor]
+
+
+def attend(
+    parameters: Parameters, layer: int, hidden: Hidden, batch: Batch, settings: NetworkSettings
+) -> Hidden:
+    """One layer of attention: equations 11 to 13."""
+    import torch
+
+    first, total = node_places(hidden)
+    heads, width = settings.heads, settings.width
+    logits, messages, goals = [], [], []
+    for name, (start, end) in settings.relations.items():
+        own = f"{layer} {settings.weights_of(name)}"
+        transform = parameters[f"{own} transform"]
+        sent = hidden[start] @ transform
+        split = sent.view(-1, heads, width // heads)
+        by_source = (split * parameters[f"{own} from"]).sum(-1)
+        # a · W h_v = (W a) · h_v: no need to transform the goals
+        toward = (transform.view(width, heads, -1) * parameters[f"{own} to"]).sum(-1)
+        by_goal = hidden[end] @ toward
+        by_edge = edge_terms(parameters, own, batch.weights[name])
+        source, goal = batch.edges[name]
+        logit = by_source.index_select(0, source) + by_goal.index_select(0, goal) + by_edge
+        logits.append(torch.nn.functional.leaky_relu(logit, _LEAK))
+        messages.append(split.index_select(0, source))
+        goals.append(goal + first[end])
+    goal = torch.cat(goals)
+    share = softmax_by(torch.cat(logits), goal, total)
+    weighted = (share[:, :, None] * torch.cat(messages)).reshape(-1, width)
+    gathered = torch.zeros(total, width, dtype=weighted.dtype).index_add(0, goal, weighted)
+    parts = gathered.split([len(hidden[name]) for name in hidden])
+    return {name: torch.nn.functional.elu(hidden[name] + part) for name, part in zip(hidden, parts)}
+
+
+def edge_terms(parameters: Parameters, own: str, weights: Tensor) -> Tensor:
+    """What the features of edges add to their logits, (n_edges, n_heads)."""
+    import torch
+
+    matrix = parameters[f"{own} edge weight"][: weights.shape[1]]
+    projected = torch.relu(weights @ matrix + parameters[f"{own} edge bias"])
+    return projected @ parameters[f"{own} along"]
+
+
+def node_places(hidden: Hidden) -> tuple[dict[str, int], int]:
+    """Where the nodes of each type begin when all stand in one row, and how many there are."""
+    first, total = {}, 0
+    for name, value in hidden.items():
+        first[name] = total
+        total += len(value)
+    return first, total
+
+
+def softmax_by(logits: Tensor, goal: Tensor, n: int) -> Tensor:
+    """Softmax over the edges that lead to one node, for each head, (n_edges, n_heads)."""
+    import torch
+
+    where = goal[:, None].expand_as(logits)
+    start = torch.full((n, logits.shape[1]), -torch.inf, dtype=logits.dtype)
+    largest = start.scatter_reduce(0, where, logits.detach(), "amax")
+    grown = torch.exp(logits - largest.index_select(0, goal))
+    total = torch.zeros_like(start).index_add(0, goal, grown)
+    return grown / total.index_select(0, goal)
+
+
+def forward(
+    parameters: Parameters,
+    batch: Batch,
+    settings: NetworkSettings,
+    *,
+    layer: Layer = attend,
+    drop: Drop = lambda value: value,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What the heads say of each graph: γ, ν, α, β, each (n, n_outputs).
+
+    Parameters
+    ----------
+    parameters : dict of str to tensor
+    batch : Batch
+        Of tensors (:func:`on_tensors`).
+    settings : NetworkSettings
+    layer : callable
+        Of attention; peers bring their own.
+    drop : callable
+        Dropout, while training.
+    """
+    import torch
+
+    types = [name for name in TYPES if settings.memories or name != "memory"]
+    hidden = {}
+    for name in types:
+        first = torch.relu(linear(parameters, f"encode {name} 0", batch.features[name]))
+        hidden[name] = linear(parameters, f"encode {name} 1", drop(first))
+    for number in range(settings.layers):
+        hidden = layer(parameters, number, hidden, batch, settings)
+    pooled = [_mean_by(hidden[name], batch.member[name], batch.n) for name in types]
+    pooled.insert(1, _largest_by(hidden["task"], batch.member["task"], batch.n))
+    trunk = torch.relu(linear(parameters, "trunk 0", torch.cat(pooled, dim=1)))
+    trunk = torch.relu(linear(parameters, "trunk 1", drop(trunk)))
+    gamma, nu, alpha, beta = linear(parameters, "head", trunk).chunk(4, dim=1)
+    softplus = torch.nn.functional.softplus
+    return gamma, softplus(nu) + _LEAST, softplus(alpha) + 1.0 + _LEAST, softplus(beta) + _LEAST**2
+
+
+def linear(parameters: Parameters, name: str, value: Tensor) -> Tensor:
+    """A matrix and a constant of the network, applied."""
+    return value @ parameters[f"{name} weight"] + parameters[f"{name} bias"]
+
+
+def _mean_by(values: Tensor, member: Tensor, n: int) -> Tensor:
+    import torch
+
+    total = torch.zeros(n, values.shape[1], dtype=values.dtype).index_add(0, member, values)
+    count = torch.bincount(member, minlength=n).clamp(min=1)
+    return total / count[:, None].to(values.dtype)
+
+
+def _largest_by(values: Tensor, member: Tensor, n: int) -> Tensor:
+    import torch
+
+    start = torch.full((n, values.shape[1]), -torch.inf, dtype=values.dtype)
+    return start.scatter_reduce(0, member[:, None].expand_as(values), values, "amax")
+
+
+def evidence_of(said: tuple[Tensor, Tensor, Tensor, Tensor]) -> Evidence:
+    """What the heads say, as arrays."""
+    return Evidence(*(value.detach().double().numpy() for value in said))
+
+
+def _torch() -> Any:
+    return load_library("torch", "graph", "networks of task graphs")

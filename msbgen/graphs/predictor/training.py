@@ -1,0 +1,409 @@
+"""Train a network in the paper's three stages: squared errors, evidence, widening.
+
+1. AdamW on the squared error of γ, in units of each output's deviation;
+2. with a smaller rate on the evidential loss, the squared error beside it, a charge for evidence
+   where errors are large, and one for pairs of rows whose upper ends are in the wrong order;
+3. intervals widened by one factor for each output, fit to rows held back.
+
+After each epoch rows held back are scored; what scored best is kept (GraphPerf-RT, Section 4.4 and
+Appendix J: edges dropped, noise on features, gradients clipped).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, MeasurementError, check_positive, check_whole
+from msbgen.core.machine import OnProgress
+from msbgen.graphs.predictor.evidential import (
+    Evidence,
+    evidential_loss,
+    overconfidence,
+    ranking_loss,
+    widening,
+)
+from msbgen.graphs.predictor.network import (
+    RELATIONS,
+    TYPES,
+    Batch,
+    Layer,
+    NetworkSettings,
+    attend,
+    evidence_of,
+    forward,
+    joined,
+    new_network,
+    numbers_of,
+    on_tensors,
+    tensors_of,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+else:
+    Tensor = Any
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# A feature that varies by less than this share of its size is constant.
+_CONSTANT = 1e-9
+# Where gradients are cut off.
+_CLIP = 1.0
+# Rows that are answered together.
+_ROWS = 64
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a network is trained.
+
+    Attributes
+    ----------
+    epochs, evidential_epochs : int
+        Of the first and of the second stage; none of the second trains on squared errors alone.
+    rate, evidential_rate : float
+        Of learning.
+    rows : int
+        Of a batch.
+    squares, charge, ranking : float
+        What squared errors, evidence in spite of large errors, and pairs in the wrong order weigh
+        beside the evidential loss.
+    lost_edges : float
+        Share of the edges that a batch is shown without.
+    noise : float
+        Deviation of what is added to features, in units of theirs.
+    """
+
+    epochs: int = 30
+    evidential_epochs: int = 8
+    rate: float = 1e-3
+    evidential_rate: float = 1e-4
+    rows: int = 32
+    squares: float = 20.0
+    charge: float = 0.001
+    ranking: float = 0.1
+    lost_edges: float = 0.1
+    noise: float = 0.05
+
+    def __post_init__(self) -> None:
+        check_whole(self, "epochs", "rows")
+        check_whole(self, "evidential_epochs", least=0)
+        check_positive(self, "rate", "evidential_rate")
+        for name in ("squares", "charge", "ranking", "noise", "lost_edges"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ArgumentError(
+                    f"{name} is {getattr(self, name)}; a number from 0 on is wanted."
+                )
+        if self.lost_edges >= 1:
+            raise ArgumentError(f"lost_edges is {self.lost_edges}; a share below 1 is wanted.")
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What features and outputs are shifted and divided by.
+
+    Attributes
+    ----------
+    shift, unit : dict of str to ndarray
+        Of each type of node, each relation's edges, and ``output``.
+    """
+
+    shift: dict[str, Floats]
+    unit: dict[str, Floats]
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], outputs: Floats) -> Scaling:
+        """That of graphs to learn from."""
+        shift, unit = {}, {}
+        groups = {name: [b.features[name] for b in batches] for name in TYPES}
+        groups |= {name: [b.weights[name] for b in batches] for name in RELATIONS}
+        for name, parts in {**groups, "output": [outputs]}.items():
+            rows = np.concatenate(parts)
+            if len(rows) == 0:
+                rows = np.zeros((1, rows.shape[1]))
+            deviation = rows.std(axis=0)
+            constant = deviation <= _CONSTANT * np.abs(rows).max(axis=0)
+            shift[name] = rows.mean(axis=0)
+            unit[name] = np.where(constant, 1.0, deviation)
+        return cls(shift, unit)
+
+    def scaled(self, batch: Batch) -> Batch:
+        """The batch with features of mean 0 and deviation 1."""
+        return replace(
+            batch,
+            features={n: (v - self.shift[n]) / self.unit[n] for n, v in batch.features.items()},
+            weights={n: (v - self.shift[n]) / self.unit[n] for n, v in batch.weights.items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """A network, what its inputs and outputs are measured in, and how its intervals are widened.
+
+    Attributes
+    ----------
+    arrays : dict of str to ndarray
+        Parameters.
+    scaling : Scaling
+    settings : NetworkSettings
+    rate : float
+        Miscoverage that intervals were widened for.
+    tau : ndarray, (n_outputs,)
+    """
+
+    arrays: dict[str, NDArray[np.float32]]
+    scaling: Scaling
+    settings: NetworkSettings
+    rate: float
+    tau: Floats
+    layer: Layer = attend
+
+    @cached_property
+    def _parameters(self) -> dict[str, Tensor]:
+        return tensors_of(self.arrays)
+
+    def predict(self, batches: Sequence[Batch]) -> Evidence:
+        """Evidence of each graph, in units of the outputs, γ in theirs."""
+        return self._said(batches, lambda value: value)
+
+    def predict_dropped(self, batches: Sequence[Batch], seed: int) -> Floats:
+        """One draw of γ of each graph, (n, n_outputs), dropout left on: Monte Carlo dropout."""
+        return self._said(batches, _dropout(self.settings.dropout, seed)).gamma
+
+    def interval(self, batches: Sequence[Batch]) -> tuple[Floats, Floats]:
+        """Lower and upper ends, widened, of the rate that they were widened for."""
+        said = self.predict(batches)
+        half = self.tau * said.half_width(self.rate)
+        return said.gamma - half, said.gamma + half
+
+    def _said(self, batches: Sequence[Batch], drop: Callable[[Tensor], Tensor]) -> Evidence:
+        parts = [
+            _evaluate(self._parameters, self.scaling, part, self.settings, self.layer, drop)
+            for part in _pieces(batches, _ROWS)
+        ]
+        return _in_units(_concatenated(parts), self.scaling)
+
+
+def fit_network(
+    batches: Sequence[Batch],
+    outputs: Floats,
+    held: NDArray[np.bool_],
+    *,
+    settings: NetworkSettings | None = None,
+    training: TrainingSettings | None = None,
+    miscoverage: float = 0.05,
+    seed: int = 0,
+    layer: Layer = attend,
+    start: Callable[[NetworkSettings, dict[str, int], int, int], dict[str, Tensor]] = new_network,
+    progress: OnProgress | None = None,
+) -> TrainedNetwork:
+    """Train a network on graphs.
+
+    Parameters
+    ----------
+    batches : sequence of Batch
+        One graph each.
+    outputs : ndarray, (n, n_outputs)
+    held : ndarray of bool, (n,)
+        Graphs that are not trained on: the best epoch and the widening are theirs.
+    settings : NetworkSettings or None
+    training : TrainingSettings or None
+    miscoverage : float
+        That intervals are widened for.
+    seed : int
+    layer, start : callable
+        Another network's layer and its first parameters.
+    progress : callable
+        Called with (done, total) epochs.
+
+    Raises
+    ------
+    ArgumentError
+        torch is not installed; arrays of other lengths.
+    MeasurementError
+        No graph to train on, or none held back.
+    """
+    settings, training = settings or NetworkSettings(), training or TrainingSettings()
+    n = len(batches)
+    if outputs.shape[:1] != (n,) or held.shape != (n,):
+        raise ArgumentError(
+            f"outputs and held are of {len(outputs)} and {len(held)} graphs; {n} are wanted."
+        )
+    if held.all() or not held.any():
+        raise MeasurementError(
+            f"{int(held.sum())} of {n} graphs are held back; some to train on and some to score "
+            f"are wanted."
+        )
+    shown, scored = np.flatnonzero(~held), np.flatnonzero(held)
+    scaling = Scaling.of([batches[i] for i in shown.tolist()], outputs[shown])
+    scaled = [scaling.scaled(batch) for batch in batches]
+    wanted = (outputs - scaling.shift["output"]) / scaling.unit["output"]
+    parameters = start(settings, scaled[0].sizes, outputs.shape[1], seed)
+    trainer = _Trainer(parameters, settings, training, layer, np.random.default_rng(seed), seed)
+    for stage, epochs in enumerate((training.epochs, training.evidential_epochs)):
+        best, kept = np.inf, numbers_of(parameters)
+        trainer.begin(stage, epochs * -(-len(shown) // training.rows))
+        for epoch in range(epochs):
+            trainer.epoch([scaled[i] for i in shown], wanted[shown])
+            said = trainer.evaluate([scaled[i] for i in scored])
+            error = trainer.score(said, wanted[scored])
+            if error < best:
+                best, kept = error, numbers_of(parameters)
+            if progress:
+                done = epoch + 1 + stage * training.epochs
+                progress(done, training.epochs + training.evidential_epochs)
+        if epochs:
+            trainer.restore(kept)
+    said = trainer.evaluate([scaled[i] for i in scored])
+    tau = widening(said, wanted[scored], miscoverage)
+    return TrainedNetwork(numbers_of(parameters), scaling, settings, miscoverage, tau, layer)
+
+
+class _Trainer:
+    """Parameters on their way."""
+
+    def __init__(
+        self,
+        parameters: dict[str, Tensor],
+        settings: NetworkSettings,
+        training: TrainingSettings,
+        layer: Layer,
+        rng: np.random.Generator,
+        seed: int,
+    ) -> None:
+        self.parameters, self.settings, self.training = parameters, settings, training
+        self.layer, self.rng, self.stage = layer, rng, 0
+        self.drop = _dropout(settings.dropout, seed)
+
+    def begin(self, stage: int, steps: int) -> None:
+        """Start a stage: a new optimiser, whose rate falls to a tenth over the stage."""
+        import torch
+
+        self.stage = stage
+        rate = self.training.evidential_rate if stage else self.training.rate
+        self.optimiser = torch.optim.AdamW(list(self.parameters.values()), lr=rate)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
+            self.optimiser, max(steps, 1), eta_min=rate / 10
+        )
+
+    def epoch(self, batches: Sequence[Batch], wanted: Floats) -> None:
+        """Train on every graph once."""
+        import torch
+
+        order = self.rng.permutation(len(batches))
+        for rows in np.split(order, range(self.training.rows, len(order), self.training.rows)):
+            batch = on_tensors(self._disturbed(joined([batches[i] for i in rows.tolist()])))
+            y = torch.as_tensor(wanted[rows], dtype=torch.float32)
+            said = forward(self.parameters, batch, self.settings, layer=self.layer, drop=self.drop)
+            loss = self._loss(y, said)
+            self.optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(list(self.parameters.values()), _CLIP)
+            self.optimiser.step()
+            self.schedule.step()
+
+    def _loss(self, y: Tensor, said: tuple[Tensor, ...]) -> Tensor:
+        gamma, nu, alpha, beta = said
+        squares = ((y - gamma) ** 2).mean()
+        if self.stage == 0:
+            return squares
+        training = self.training
+        scale = (beta * (1.0 + nu) / (nu * alpha)).sqrt()
+        return (
+            evidential_loss(y, gamma, nu, alpha, beta).mean()
+            + training.squares * squares
+            + training.charge * overconfidence(y, gamma, nu, alpha, beta).mean()
+            + training.ranking * ranking_loss(y[:, 0], (gamma + 2.0 * scale)[:, 0])
+        )
+
+    def _disturbed(self, batch: Batch) -> Batch:
+        """The batch with noise on features of nodes, and without some edges between tasks."""
+        training, rng = self.training, self.rng
+        features = {
+            name: value + training.noise * rng.standard_normal(value.shape)
+            for name, value in batch.features.items()
+        }
+        edges, weights = dict(batch.edges), dict(batch.weights)
+        kept = rng.random(edges["precedes"].shape[1]) >= training.lost_edges
+        for name in ("precedes", "follows"):
+            # both directions of an edge lie at the same place
+            edges[name], weights[name] = edges[name][:, kept], weights[name][kept]
+        return replace(batch, features=features, edges=edges, weights=weights)
+
+    def evaluate(self, scaled: Sequence[Batch]) -> Evidence:
+        """Evidence of graphs that are scaled, in units of the scaled outputs."""
+        return _concatenated(
+            [
+                _evaluate(
+                    self.parameters, None, part, self.settings, self.layer, lambda value: value
+                )
+                for part in _pieces(scaled, _ROWS)
+            ]
+        )
+
+    def score(self, said: Evidence, wanted: Floats) -> float:
+        """What the best epoch has least of: absolute errors, then the evidential loss."""
+        if self.stage == 0:
+            return float(np.abs(said.gamma - wanted).mean())
+        return float(said.negative_log_likelihood(wanted).mean())
+
+    def restore(self, arrays: dict[str, NDArray[np.float32]]) -> None:
+        """Go back to parameters kept before."""
+        import torch
+
+        with torch.no_grad():
+            for name, value in self.parameters.items():
+                value.copy_(torch.as_tensor(arrays[name]))
+
+
+def _evaluate(
+    parameters: dict[str, Tensor],
+    scaling: Scaling | None,
+    batches: Sequence[Batch],
+    settings: NetworkSettings,
+    layer: Layer,
+    drop: Callable[[Tensor], Tensor],
+) -> Evidence:
+    import torch
+
+    whole = joined(list(batches)) if len(batches) > 1 else batches[0]
+    whole = whole if scaling is None else scaling.scaled(whole)
+    with torch.inference_mode():
+        return evidence_of(forward(parameters, on_tensors(whole), settings, layer=layer, drop=drop))
+
+
+def _pieces(batches: Sequence[Batch], rows: int) -> list[Sequence[Batch]]:
+    return [batches[i : i + rows] for i in range(0, len(batches), rows)]
+
+
+def _concatenated(parts: Sequence[Evidence]) -> Evidence:
+    return Evidence(
+        *(np.concatenate([getattr(p, n) for p in parts]) for n in ("gamma", "nu", "alpha", "beta"))
+    )
+
+
+def _in_units(said: Evidence, scaling: Scaling) -> Evidence:
+    """Evidence of outputs as they are: of the scaled ones, shifted and multiplied."""
+    unit = scaling.unit["output"]
+    gamma = said.gamma * unit + scaling.shift["output"]
+    return Evidence(gamma, said.nu, said.alpha, said.beta * unit**2)
+
+
+def _dropout(share: float, seed: int) -> Callable[[Tensor], Tensor]:
+    """Leaves out a share of the values, by a generator of its own."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed % 2**63)
+
+    def drop(value: Tensor) -> Tensor:
+        kept = torch.rand(value.shape, generator=generator) >= share
+        return value * kept / (1.0 - share)
+
+    return drop if share else lambda value: value

@@ -1,0 +1,321 @@
+"""Where task graphs come from: netCDF, JSON, workflow traces (WfFormat), DOT, lists of parents."""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.files import check_input
+from msbgen.data.tables import read_lines
+from msbgen.graphs.dataset import GRAPH_SCHEMA, read_graph_file
+from msbgen.graphs.dot import read_dot
+from msbgen.graphs.records import NUMBERS, Edge, Records, Task, checked, only, shown
+
+WFFORMAT = "1.5"
+# How files of each sort end.
+ENDINGS = {
+    ".nc": "netCDF",
+    ".json": "JSON or WfFormat",
+    ".dot": "DOT",
+    ".gv": "DOT",
+    ".csv": "a list of parents",
+    ".txt": "a list of parents",
+}
+
+
+def read_graph(
+    path: str | os.PathLike[str], *, tasks: str | os.PathLike[str] | None = None
+) -> xr.Dataset:
+    """Read a task graph from a file of any known sort, told by how its name ends.
+
+    Parameters
+    ----------
+    path : str or path
+        ``.nc`` (schema ``msbgen-graph/1``), ``.json`` (of ours, or a workflow in WfFormat 1.5),
+        ``.dot`` or ``.gv``, ``.csv`` or ``.txt`` (a list of parents).
+    tasks : str or path
+        For lists of parents without kinds: a table with ``task``, ``kind`` and ``time [s]`` or
+        ``work``.
+
+    Returns
+    -------
+    xarray.Dataset
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read as what it seems to be, or the graph is none; the message names
+        file and place.
+    """
+    path = check_input(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        known = ", ".join(ENDINGS)
+        raise ProfileError(f"{path.name}: ends like no graph; one of {known} is wanted.")
+    if tasks is not None and ENDINGS[ending] != "a list of parents":
+        raise ProfileError(f"{path.name}: has its tasks in it; drop the table of tasks.")
+    if ending == ".nc":
+        return read_graph_file(path)
+    if ENDINGS[ending] == "DOT":
+        graph = read_dot(_text(path), path.name).graph()
+    elif ending == ".json":
+        document = _json(path)
+        workflow = "workflow" in document
+        records = (_workflow if workflow else _own)(document, Records(path.name))
+        graph = records.graph()
+    else:
+        graph = _parents(path, tasks).graph()
+    graph.encoding["source"] = str(path)
+    return graph
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as text ({error}).") from None
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    text = _text(path)
+    try:
+        document = json.loads(text, object_pairs_hook=lambda pairs: _object(pairs, path.name))
+    except ProfileError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as JSON ({error}).") from None
+    if not isinstance(document, dict):
+        raise ProfileError(f"{path.name}: is no JSON object; a graph or a workflow is wanted.")
+    return document
+
+
+def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+    """An object whose keys are there once; JSON would take the last and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in found if names.count(key) > 1)
+        raise ProfileError(f"{source}: '{shown(twice)}' is twice in one object; drop one.")
+    return found
+
+
+def _own(document: Mapping[str, Any], records: Records) -> Records:
+    """JSON of ours: ``schema``, ``name``, ``family``, ``tasks`` and ``edges``."""
+    if document.get("schema") != GRAPH_SCHEMA:
+        raise records.error(
+            f"'schema' is {shown(repr(document.get('schema')))}; a graph says '{GRAPH_SCHEMA}', a "
+            f"workflow has 'workflow'"
+        )
+    only(list(document), ("schema", "name", "family", "tasks", "edges"), "the file", records)
+    for key in ("name", "family"):
+        setattr(records, key, _word(document.get(key, ""), f"'{key}'", records))
+    for i, task in enumerate(_list(document, "tasks", records)):
+        place = f"task {i}"
+        checked(task, dict, "an object with name and kind", place, records.error)
+        only(list(task), ("name", "kind", *NUMBERS), place, records)
+        name = _word(task.get("name"), f"'name' of {place}", records)
+        kind = _word(task.get("kind"), f"'kind' of {place}", records)
+        numbers = {k: records.number(task[k], k, place) for k in NUMBERS if k in task}
+        records.tasks.append(Task(name, kind, numbers, place))
+    for i, edge in enumerate(_list(document, "edges", records)):
+        place = f"edge {i}"
+        checked(edge, dict, "an object with source and target", place, records.error)
+        only(list(edge), ("source", "target", "type", "bytes"), place, records)
+        first = _word(edge.get("source"), f"'source' of {place}", records)
+        second = _word(edge.get("target"), f"'target' of {place}", records)
+        kind = records.edge_type(edge.get("type", "data"), place)
+        amount = records.number(edge["bytes"], "bytes", place) if "bytes" in edge else None
+        records.edges.append(Edge(first, second, place, kind, amount))
+    return records
+
+
+def _workflow(document: Mapping[str, Any], records: Records) -> Records:
+    """Read a workflow trace in WfFormat 1.5 (wfcommons.org).
+
+    A task's kind is the program that it ran, its time the ``runtimeInSeconds`` of its execution;
+    an edge hands over what files its source writes and its target reads.
+    """
+    version = document.get("schemaVersion")
+    if version != WFFORMAT:
+        raise records.error(f"'schemaVersion' is {shown(repr(version))}; '{WFFORMAT}' is wanted")
+    workflow = checked(document["workflow"], dict, "an object", "'workflow'", records.error)
+    parts = {
+        key: checked(workflow.get(key), dict, "an object", f"'workflow.{key}'", records.error)
+        for key in ("specification", "execution")
+    }
+    records.name = _word(document.get("name", ""), "'name'", records)
+    ran: dict[str, Mapping[str, Any]] = {}
+    for i, task in enumerate(_list(parts["execution"], "tasks", records)):
+        checked(task, dict, "an object", f"execution of task {i}", records.error)
+        name = _word(task.get("id"), f"'id' of the execution of task {i}", records)
+        if name in ran:
+            raise records.error(f"task '{shown(name)}' was executed twice; one execution is wanted")
+        ran[name] = task
+    sizes: dict[str, float] = {}
+    for i, file in enumerate(_list(parts["specification"], "files", records, optional=True)):
+        checked(file, dict, "an object", f"file {i}", records.error)
+        name = _word(file.get("id"), f"'id' of file {i}", records)
+        if name in sizes:
+            raise records.error(f"file {i}: '{shown(name)}' is there already; drop one of them")
+        sizes[name] = records.number(
+            file.get("sizeInBytes"), "sizeInBytes", f"file '{shown(name)}'"
+        )
+    written: dict[str, list[str]] = {}
+    read: dict[str, list[str]] = {}
+    ends: dict[tuple[str, str], str] = {}
+    for i, task in enumerate(_list(parts["specification"], "tasks", records)):
+        checked(task, dict, "an object", f"task {i}", records.error)
+        name = _word(task.get("id"), f"'id' of task {i}", records)
+        place = f"task '{shown(name)}'"
+        if name in written:
+            raise records.error(f"task {i}: {place} is there already; drop one of them")
+        if name not in ran:
+            raise records.error(f"{place} was not executed; its runtimeInSeconds is wanted")
+        time = ran[name].get("runtimeInSeconds")
+        if time is None:
+            raise records.error(
+                f"{place}: its runtimeInSeconds is missing; a positive one is wanted"
+            )
+        seconds = records.number(time, "runtimeInSeconds", place)
+        if not seconds > 0:
+            raise records.error(
+                f"{place}: its runtimeInSeconds is {seconds:g}; a positive one is wanted: what it "
+                f"took at least, where clocks were coarse"
+            )
+        kind = _program(task, ran[name], place, records)
+        records.tasks.append(Task(name, kind, {"time": seconds}, place))
+        written[name], read[name] = (
+            [
+                _word(f, f"a file of {place}", records)
+                for f in _list(task, key, records, optional=True)
+            ]
+            for key in ("outputFiles", "inputFiles")
+        )
+        for parent in _list(task, "parents", records, optional=True):
+            ends[_word(parent, f"a parent of {place}", records), name] = place
+        for child in _list(task, "children", records, optional=True):
+            ends[name, _word(child, f"a child of {place}", records)] = place
+    for (source, target), place in ends.items():
+        shared = set(written.get(source, ())) & set(read.get(target, ()))
+        amount = sum(sizes.get(file, 0.0) for file in sorted(shared)) if sizes else None
+        records.edges.append(Edge(source, target, place, amount=amount))
+    return records
+
+
+def _program(
+    task: Mapping[str, Any], execution: Mapping[str, Any], place: str, records: Records
+) -> str:
+    """The program that a task ran, or where that is a script, what its name begins with."""
+    command = execution.get("command", {})
+    program = command.get("program") if isinstance(command, dict) else None
+    if isinstance(program, str) and program.split() == [program]:
+        return posixpath.basename(program) or program
+    name = _word(task.get("name", task.get("id")), f"'name' of {place}", records)
+    return name.partition(" ")[0].rpartition(":")[2] or name
+
+
+def _word(value: Any, what: str, records: Records) -> str:
+    return checked(value, str, "a text", what, records.error)
+
+
+def _list(
+    document: Mapping[str, Any], key: str, records: Records, *, optional: bool = False
+) -> list[Any]:
+    value = document.get(key, [] if optional else None)
+    return checked(value, list, "a list", f"'{key}'", records.error)
+
+
+# --------------------------------------------------------------------------- lists of parents
+
+
+def _parents(path: Path, table: str | os.PathLike[str] | None) -> Records:
+    """A line a task: its name, a comma, the tasks that it waits for with spaces between.
+
+    A header ``task,parents,kind,time [s]`` (or ``work``, and other numbers) may name more columns;
+    else kinds and times are in a table of tasks.  A parent without a line of its own is a task that
+    waits for nobody.
+    """
+    records = Records(path.name)
+    lines = read_lines(path)
+    if not lines:
+        raise records.error("is empty; a line a task is wanted")
+    header = ["task", "parents"]
+    if lines[0][1][0] == "task":
+        header, lines = lines[0][1], lines[1:]
+    titles = _titles(header, ("task", "parents"), records)
+    inline = "kind" in titles
+    if inline and table is not None:
+        raise records.error("says kinds itself; drop the table of tasks")
+    if not inline and table is None:
+        raise records.error("says neither kinds nor times; a table of tasks with them is wanted")
+    known = {} if table is None else _table(Path(table))
+    waits: dict[str, tuple[str, dict[str, str]]] = {}
+    for line, cells in lines:
+        place = f"line {line}"
+        if len(cells) > len(header):
+            raise records.error(f"{place} has {len(cells)} cells; {len(header)} are wanted")
+        row = dict(zip(titles, [*cells, *[""] * (len(header) - len(cells))]))
+        name = row["task"]
+        if name in waits:
+            raise records.error(f"{place}: task '{shown(name)}' is there already, {waits[name][0]}")
+        waits[name] = place, row
+        records.edges += [Edge(parent, name, place) for parent in row["parents"].split()]
+    if inline:
+        rows = {name: row for name, (_, row) in waits.items()}
+        records.tasks += [_task(name, rows[name], waits[name][0], records) for name in waits]
+        return records
+    names = dict.fromkeys([*waits, *(edge.source for edge in records.edges)])
+    for name in names:
+        place = waits[name][0] if name in waits else f"parent '{shown(name)}'"
+        if name not in known:
+            raise records.error(
+                f"{place}: task '{shown(name)}' is not in the table of tasks; add it"
+            )
+        records.tasks.append(_task(name, known[name], place, records))
+    return records
+
+
+def _table(path: Path) -> dict[str, dict[str, str]]:
+    """Rows of a table of tasks, by task."""
+    records = Records(path.name)
+    lines = read_lines(path)
+    if not lines:
+        raise records.error("is empty; a header 'task,kind,time [s]' and a row a task are wanted")
+    header = lines[0][1]
+    titles = _titles(header, ("task", "kind"), records)
+    found: dict[str, dict[str, str]] = {}
+    for line, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise records.error(f"line {line} has {len(cells)} cells; {len(header)} are wanted")
+        row = dict(zip(titles, cells))
+        if row["task"] in found:
+            raise records.error(f"line {line}: task '{shown(row['task'])}' is there already")
+        found[row["task"]] = row
+    return found
+
+
+def _titles(header: list[str], needed: tuple[str, ...], records: Records) -> list[str]:
+    """Names of columns without their units."""
+    units = {"time": "s", "bcet": "s", "wcet": "s", "bytes": "B"}
+    known = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
+    known |= {n: n for n in ("task", "parents", "kind")}
+    for title in header:
+        if title not in known or header.count(title) > 1:
+            state = "named twice" if title in known else "no column of tasks"
+            raise records.error(f"column '{shown(title)}' is {state}; {', '.join(known)} are")
+    for name in needed:
+        if name not in header:
+            raise records.error(f"column '{name}' is missing; add it")
+    return [known[title] for title in header]
+
+
+def _task(name: str, row: Mapping[str, str], place: str, records: Records) -> Task:
+    numbers = {k: records.number(row[k], k, place) for k in NUMBERS if row.get(k, "")}
+    return Task(name, row["kind"], numbers, place)

@@ -1,0 +1,207 @@
+"""Task graphs as readers find them: tasks and edges by name, each with its place for errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS, make_graph
+
+# What a task may be given in a file of ours, beside name and kind.
+NUMBERS = ("work", *TASK_NUMBERS)
+# Characters of a name that a message shows.
+_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a file.
+
+    Attributes
+    ----------
+    name, kind : str
+    numbers : dict of str to float
+        Any of :data:`NUMBERS`.
+    place : str
+        Where it stands, as errors say it: ``line 3``.
+    """
+
+    name: str
+    kind: str
+    numbers: dict[str, float]
+    place: str
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An edge of a file between named tasks; ``amount`` is what it hands over [B], where known."""
+
+    source: str
+    target: str
+    place: str
+    type: str = "data"
+    amount: float | None = None
+
+
+@dataclass
+class Records:
+    """What a file holds.
+
+    Attributes
+    ----------
+    source : str
+        The file, as errors name it.
+    tasks : list of Task
+    edges : list of Edge
+    name, family : str
+    """
+
+    source: str
+    tasks: list[Task] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    name: str = ""
+    family: str = ""
+
+    def graph(self) -> xr.Dataset:
+        """The graph; where tasks have times only, a run of a kind is the mean of its tasks.
+
+        Raises
+        ------
+        ProfileError
+            A task that is listed twice, an edge that leads nowhere or contradicts another, a cycle,
+            a task with neither work nor time, a number that only some tasks have.
+        """
+        number: dict[str, int] = {}
+        for i, task in enumerate(self.tasks):
+            if task.name in number:
+                first = self.tasks[number[task.name]].place
+                raise self.error(
+                    f"{task.place}: task '{shown(task.name)}' is there already, {first}"
+                )
+            number[task.name] = i
+        if not self.tasks:
+            raise self.error("there are no tasks; one or more is wanted")
+        pairs: dict[tuple[int, int], Edge] = {}
+        for edge in self.edges:
+            for name in (edge.source, edge.target):
+                if name not in number:
+                    raise self.error(
+                        f"{edge.place}: the edge '{shown(edge.source)}' → '{shown(edge.target)}' "
+                        f"leads nowhere: there is no task '{shown(name)}'; list it or drop the edge"
+                    )
+            first = pairs.setdefault((number[edge.source], number[edge.target]), edge)
+            if (first.type, first.amount) != (edge.type, edge.amount):
+                raise self.error(
+                    f"{edge.place}: the edge '{shown(edge.source)}' → '{shown(edge.target)}' is "
+                    f"there already, {first.place}, with another type or bytes; drop one of them"
+                )
+        columns = self._columns()
+        kinds = [task.kind for task in self.tasks]
+        work = columns.pop("work", None)
+        if work is None:
+            time = columns["time"]
+            mean = {kind: np.mean(time[np.array(kinds) == kind]) for kind in set(kinds)}
+            work = time / np.array([mean[kind] for kind in kinds])
+        amounts = [edge.amount for edge in pairs.values()]
+        known = [amount for amount in amounts if amount is not None]
+        try:
+            return make_graph(
+                kinds,
+                work,
+                list(pairs),
+                names=[task.name for task in self.tasks],
+                types=[edge.type for edge in pairs.values()],
+                edge_bytes=known if known and len(known) == len(amounts) else None,
+                name=self.name or self.source.partition(".")[0],
+                family=self.family,
+                **columns,
+            )
+        except ArgumentError as error:
+            raise ProfileError(f"{self.source}: {error}") from None
+
+    def _columns(self) -> dict[str, Any]:
+        """Numbers that all tasks have, (n,) each."""
+        found: dict[str, Any] = {}
+        for key in NUMBERS:
+            having = [key in task.numbers for task in self.tasks]
+            if not any(having):
+                continue
+            if not all(having):
+                task = self.tasks[having.index(False)]
+                raise self.error(
+                    f"{task.place}: task '{shown(task.name)}' has no '{key}', though others have; "
+                    f"give it one"
+                )
+            found[key] = np.array([task.numbers[key] for task in self.tasks])
+            least = {"work": 1e-12, **{k: v[2] for k, v in TASK_NUMBERS.items()}}[key]
+            for task, value in zip(self.tasks, found[key]):
+                if not least <= value < float("inf"):
+                    wanted = "a positive number" if least > 0 else "a number from 0 on"
+                    raise self.error(
+                        f"{task.place}: '{key}' of task '{shown(task.name)}' is {value:g}; "
+                        f"{wanted} is wanted"
+                    )
+        if "work" not in found and "time" not in found:
+            task = self.tasks[0]
+            raise self.error(
+                f"{task.place}: task '{shown(task.name)}' has neither 'work' [runs of its kind] "
+                f"nor 'time' [s]; one of them is wanted"
+            )
+        return found
+
+    def number(self, value: Any, key: str, place: str) -> float:
+        """A number out of a text or JSON."""
+        if not isinstance(value, bool) and isinstance(value, (int, float, str)):
+            try:
+                return float(value)
+            except (ValueError, OverflowError):
+                pass
+        raise self.error(f"{place}: '{key}' is {shown(value)!r}; a number is wanted")
+
+    def edge_type(self, value: Any, place: str) -> str:
+        """A type of edges."""
+        if value not in EDGE_TYPES:
+            raise self.error(
+                f"{place}: the edge's type is {shown(value)!r}; {', '.join(EDGE_TYPES)} are known"
+            )
+        return str(value)
+
+    def error(self, sentence: str) -> ProfileError:
+        """An error with the file in front."""
+        return ProfileError(f"{self.source}: {sentence}{'' if sentence.endswith('?') else '.'}")
+
+
+def shown(value: Any) -> str:
+    """A value of a file as a sentence shows it: short, in one line."""
+    text = "".join(c if c.isprintable() else " " for c in " ".join(str(value).split()))
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ..."
+
+
+def checked(
+    value: Any,
+    kind: type | tuple[type, ...],
+    wanted: str,
+    place: str,
+    fail: Callable[[str], Exception],
+) -> Any:
+    """A part of a JSON document, if it is of the kind that is wanted there."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        state = "missing" if value is None else f"{shown(repr(value))}"
+        raise fail(f"{place} is {state}; {wanted} is wanted")
+    return value
+
+
+def only(keys: Sequence[str], known: Sequence[str], place: str, records: Records) -> None:
+    """Refuse keys that nobody knows."""
+    import difflib
+
+    for key in keys:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(known)} are"
+            raise records.error(f"{place}: '{shown(key)}' is no known key; {hint}")

@@ -1,0 +1,252 @@
+"""How fast each kind of task is on each core of a device, and what it draws, however many run.
+
+Running tasks have equal shares of the ways of their cache and of the bandwidth, of all that the
+context gives.  A task is as fast as its phase table says of that share and of the core's clock
+times its speed: the time that progress takes is linear between the table's levels in ways, in
+1/bandwidth and in 1/clock (core cycles scale with the clock, the rest does not).  Beyond the
+table's clocks it goes on with the least-squares slope over all of them, and the outcome says so.
+A larger share than the table's largest level counts as that; a smaller one than its smallest is
+refused.
+
+A running core draws its dynamic power V²f, half of it while it stalls (the part of its time that
+does not scale with the clock), and what its misses cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs.devices import Device
+from msbgen.phases.grid import Grid, place_of
+from msbgen.phases.phases import SCHEMA as PHASES
+from msbgen.phases.phases import phase_table, table_grid, validate_phases
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# What a table calls the shares of a device, and the counter of misses.
+WAYS, BANDWIDTH, MISSES = "cache_ways", "bandwidth", "cache_misses"
+# Departure of log rates that makes a phase: coarser than decisions want, as phases cost time here.
+RESOLUTION = 0.05
+# Activity of a core while it stalls.
+_STALLED = 0.5
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rates and powers of several kinds of tasks on a device.
+
+    Attributes
+    ----------
+    device : Device
+    kinds : tuple of str
+        Sorted.
+    first_phase : ndarray of int, (kinds + 1,)
+        Phases of kind k are those from ``first_phase[k]`` to before ``first_phase[k + 1]``.
+    share : ndarray, (phases,)
+        Of the progress of a whole run that a phase is.
+    rates : ndarray, (settings, clusters, levels, running, running_here, phases)
+        Progress [s-1] while so many tasks run, and so many (less one) on the cluster.
+    watts : ndarray, of that shape
+        What a running core draws [W].
+    settings : ndarray, (settings, 2)
+        Ways and bandwidth given.
+    stretched : ndarray of bool, (clusters, levels)
+        Whether the clock is beyond those of a table.
+    """
+
+    device: Device
+    kinds: tuple[str, ...]
+    first_phase: Indices
+    share: Floats
+    rates: Floats
+    watts: Floats
+    settings: Floats
+    stretched: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        device: Device,
+        profiles: Mapping[str, xr.Dataset],
+        *,
+        resolution: float = RESOLUTION,
+    ) -> Rates:
+        """Prepare profiles, or phase tables, by kind.
+
+        Parameters
+        ----------
+        device : Device
+        profiles : mapping of str to xarray.Dataset
+            Of every context of a grid of ways, bandwidths and clocks: measured, generated or
+            replayed; or their phase tables.
+        resolution : float
+            As of :func:`~msbgen.phases.phases.phase_table`.
+
+        Raises
+        ------
+        ArgumentError
+            No profiles.
+        ProfileError
+            A resource that sheet or profiles lack, one clock only, levels that do not reach down
+            to the shares of the device, or what the phase tables refuse.
+        """
+        if not profiles:
+            raise ArgumentError("profiles are none; those of one kind or more are wanted.")
+        kinds = tuple(sorted(profiles))
+        parts = [_of_kind(device, kind, profiles[kind], resolution) for kind in kinds]
+        counts = [len(part.share) for part in parts]
+        return cls(
+            device,
+            kinds,
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            np.concatenate([part.share for part in parts]),
+            np.ascontiguousarray(np.concatenate([part.rates for part in parts], axis=-1)),
+            np.ascontiguousarray(np.concatenate([part.watts for part in parts], axis=-1)),
+            np.array(list(product(device.cache_ways, device.bandwidth))),
+            np.any([part.stretched for part in parts], axis=0),
+        )
+
+    def durations(self, setting: int, cluster: int, level: int, running: int, here: int) -> Floats:
+        """What a whole run of each kind takes with shares that stay as they are [s], (kinds,)."""
+        rate = self.rates[setting, cluster, level, running - 1, here - 1]
+        return np.add.reduceat(self.share / rate, self.first_phase[:-1])
+
+    def extremes(self) -> tuple[Floats, Floats]:
+        """Shortest and longest time of a whole run of each kind on this device [s]."""
+        possible = np.isfinite(self.rates)
+        low, high = np.where(possible, self.rates, np.inf), np.where(possible, self.rates, 0.0)
+        most, least = high.max(axis=(0, 1, 2, 3, 4)), low.min(axis=(0, 1, 2, 3, 4))
+        first = self.first_phase[:-1]
+        shortest = np.add.reduceat(self.share / most, first)
+        return shortest, np.add.reduceat(self.share / least, first)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    share: Floats
+    rates: Floats
+    watts: Floats
+    stretched: NDArray[np.bool_]
+
+
+def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float) -> _Part:
+    made = profiles.attrs.get("schema") == PHASES
+    place = place_of(profiles)
+    table = (
+        validate_phases(profiles, source=place)
+        if made
+        else phase_table(profiles, resolution=resolution)
+    )
+    grid = table_grid(table)
+    clock = _check_resources(grid, kind, place)
+    order = ("phase", WAYS, BANDWIDTH, clock)
+    if MISSES not in table:
+        raise ProfileError(
+            f"{place}: kind '{kind}' has no counter '{MISSES}', which the energy of misses needs; "
+            f"profiles with it are wanted."
+        )
+    pace = 1.0 / table["speed"].transpose(*order).values.astype(float)
+    misses = table[MISSES].transpose(*order).values.astype(float) * pace
+    levels = {name: np.array(grid.resource(name).levels) for name in (WAYS, BANDWIDTH, clock)}
+    inverse = 1.0 / levels[clock]
+    centred = inverse - inverse.mean()
+    slope = np.maximum((pace * centred).sum(axis=-1) / (centred**2).sum(), 0.0)
+    n_cores, most = device.n_cores, max(c.cores for c in device.clusters)
+    n_levels = max(len(c.clocks) for c in device.clusters)
+    n_settings = len(device.cache_ways) * len(device.bandwidth)
+    shape = (n_settings, len(device.clusters), n_levels, n_cores, most, len(pace))
+    rates, watts = np.full(shape, np.nan), np.full(shape, np.nan)
+    outside = np.zeros((len(device.clusters), n_levels), dtype=bool)
+    by_device = device.shared_by == "device"
+    counts = np.arange(1, n_cores + 1)
+    for g, (ways, bandwidth) in enumerate(product(device.cache_ways, device.bandwidth)):
+        sharers = n_cores if by_device else most
+        of_ways = _weights(levels[WAYS], ways / counts[:sharers], WAYS, kind, place)
+        of_flow = _weights(levels[BANDWIDTH], bandwidth / counts, BANDWIDTH, kind, place)
+        # (phase, ways, bandwidth[, clock]) -> (sharers, running, phase[, clock])
+        paces, missed = (
+            np.einsum("iw,jb,pwbf->ijpf", of_ways, of_flow, x, optimize=True)
+            for x in (pace, misses)
+        )
+        slopes = np.einsum("iw,jb,pwb->ijp", of_ways, of_flow, slope, optimize=True)
+        for c, cluster in enumerate(device.clusters):
+            for level, own in enumerate(cluster.clocks):
+                f = own * cluster.speed
+                here, outside[c, level] = _at_clock(levels[clock], f, paces, slopes)
+                lost = _at_clock(levels[clock], f, missed, np.zeros_like(slopes))[0]
+                active = np.minimum(slopes / f / here, 1.0)
+                power = cluster.power * float(cluster.activity(own))
+                drawn = power * (_STALLED + (1.0 - _STALLED) * active)
+                drawn = drawn + 1e-9 * device.miss_energy * lost / here
+                for k in range(1, cluster.cores + 1):
+                    for m in range(k, n_cores + 1):
+                        i = (m if by_device else k) - 1
+                        rates[g, c, level, m - 1, k - 1] = 1.0 / here[i, m - 1]
+                        watts[g, c, level, m - 1, k - 1] = drawn[i, m - 1]
+    return _Part(np.diff(table["end"].values.astype(float), prepend=0.0), rates, watts, outside)
+
+
+def _check_resources(grid: Grid, kind: str, place: str) -> str:
+    """Name of the clock, where the resources are those of a device."""
+    clock = grid.clock
+    wanted = f"'{WAYS}', '{BANDWIDTH}' and a clock in GHz are wanted"
+    for name in (WAYS, BANDWIDTH):
+        if name not in grid.names:
+            raise ProfileError(f"{place}: profiles of kind '{kind}' have no '{name}'; {wanted}.")
+    if clock is None or grid.resource(clock).units != "GHz":
+        raise ProfileError(f"{place}: profiles of kind '{kind}' have no clock in GHz; {wanted}.")
+    for name in grid.names:
+        if name not in (WAYS, BANDWIDTH, clock):
+            raise ProfileError(
+                f"{place}: profiles of kind '{kind}' have a resource '{name}' that no sheet has; "
+                f"{wanted}."
+            )
+    if len(grid.resource(clock).levels) < 2:
+        raise ProfileError(
+            f"{place}: profiles of kind '{kind}' are of one clock; two or more are wanted."
+        )
+    return clock
+
+
+def _weights(levels: Floats, shares: Floats, name: str, kind: str, place: str) -> Floats:
+    """Weights of the levels for each share, (shares, levels)."""
+    if shares.min() < levels[0] * (1.0 - _ROUNDING):
+        raise ProfileError(
+            f"{place}: profiles of kind '{kind}' begin at {levels[0]:g} of '{name}', a share of "
+            f"the device may be {shares.min():g}; profiles with as little are wanted."
+        )
+    # ways count as they are, bandwidth by what a byte takes
+    turn = (lambda x: -1.0 / x) if name == BANDWIDTH else (lambda x: x)
+    at, known = turn(np.clip(shares, levels[0], levels[-1])), turn(levels)
+    found = np.zeros((len(shares), len(levels)))
+    for row, x in zip(found, at):
+        j = int(np.clip(np.searchsorted(known, x), 1, max(len(known) - 1, 1)))
+        if len(known) == 1:
+            row[0] = 1.0
+            continue
+        row[j] = (x - known[j - 1]) / (known[j] - known[j - 1])
+        row[j - 1] = 1.0 - row[j]
+    return found
+
+
+def _at_clock(levels: Floats, f: float, values: Floats, slope: Floats) -> tuple[Floats, bool]:
+    """Values at a clock, (..., clock) to (...), and whether it is beyond the levels."""
+    below, above = f < levels[0] * (1.0 - _ROUNDING), f > levels[-1] * (1.0 + _ROUNDING)
+    end = 0 if below else -1 if above else None
+    if end is not None:
+        # neither against the clock nor more than it: what is faster is at most as much faster
+        gone = values[..., end] + slope * (1.0 / f - 1.0 / levels[end])
+        low, high = sorted((1.0, levels[end] / f))
+        return np.clip(gone, low * values[..., end], high * values[..., end]), True
+    j = int(np.clip(np.searchsorted(levels, f), 1, len(levels) - 1))
+    share = (1.0 / levels[j - 1] - 1.0 / f) / (1.0 / levels[j - 1] - 1.0 / levels[j])
+    return values[..., j - 1] * (1.0 - share) + values[..., j] * share, False

@@ -1,0 +1,477 @@
+"""How long a parallel program takes on a small computer, what it draws, how hot it gets.
+
+The tasks of a graph are started by a list scheduler: whenever a core waits and a task is ready,
+the first in the queue goes to the fastest core that waits.  Starting costs time on that core.  A
+task then runs at the rate that its profile gives for its share of ways, bandwidth and clock; the
+shares are renewed whenever a task starts or ends.  Power is that of the device, of clusters in use
+and of cores by what they do; the temperature follows it through one resistance and one capacity,
+
+    dT/dt = (ambient + resistance · power − T) / time_constant,
+
+exactly, as power is constant between events.  Where it reaches the cap, all clocks are stepped
+down by a level, again and again until it stays or no level is left; where it has fallen by the
+hysteresis, up by one.
+
+Not modelled: what handing over data costs, migration, preemption, caches that are warm or cold,
+leakage that grows with the temperature, several spots of heat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+import msbgen.graphs.simulator._kernels as _kernels
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.machine import OnProgress, physical_memory
+from msbgen.graphs.dataset import graph_name, lacking_kind, other_time_unit
+from msbgen.graphs.devices import Device, check_contexts
+from msbgen.graphs.runs import make_graph_runs
+from msbgen.graphs.simulator.programs import Program
+from msbgen.graphs.simulator.rates import RESOLUTION, Rates
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Order = str | ArrayLike
+
+# Names of orders; an array of keys, the least first, is one of its own.
+ORDERS = ("arrival", "heft")
+# Longer programs are a mistake of units, and take long to play [s].
+_LONGEST = 2.6e6
+# Contexts that are played between two calls of a progress, and factors of tasks that are drawn for
+# them: as many contexts as make no more, or one.
+_AT_ONCE, _DRAWN_AT_ONCE = 256, 2_000_000
+# Bytes of a factor while it is drawn, and of a labelled run beside its columns.
+_OF_FACTOR, _OF_RUN = 24.0, 400.0
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What became of runs, (contexts, runs) each.
+
+    Attributes
+    ----------
+    makespan : ndarray
+        [s]
+    energy : ndarray
+        [J]
+    peak, last : ndarray
+        Temperature at most and at the end [°C].
+    throttled : ndarray
+        Time with clocks stepped down [s].
+    """
+
+    makespan: Floats
+    energy: Floats
+    peak: Floats
+    last: Floats
+    throttled: Floats
+
+
+class Simulator:
+    """A device and the kinds of tasks that run on it, ready to play graphs.
+
+    Parameters
+    ----------
+    device : Device
+    profiles : mapping of str to xarray.Dataset
+        Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.simulator.rates.Rates`.
+    resolution : float
+        Of phases that are made of profiles.
+
+    Notes
+    -----
+    A graph of 100 tasks takes some tens of microseconds a run.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        profiles: Mapping[str, xr.Dataset],
+        *,
+        resolution: float = RESOLUTION,
+    ):
+        self.device = device
+        self.rates = Rates.of(device, profiles, resolution=resolution)
+
+    def run(
+        self,
+        graph: xr.Dataset | Program,
+        contexts: ArrayLike,
+        *,
+        order: Order = "arrival",
+        runs: int = 1,
+        temperature: ArrayLike | None = None,
+        noise: bool = True,
+        rng: np.random.Generator | int = 0,
+    ) -> Outcome:
+        """Play a graph in contexts, several times each.
+
+        Parameters
+        ----------
+        graph : xarray.Dataset or Program
+            Valid; who plays one often makes its program once.
+        contexts : array_like, (n_contexts, n_columns)
+            As ``device.columns``.
+        order : {"arrival", "heft"} or array_like, (n_tasks,)
+            Which ready task starts first: as they get ready; by the longest path that hangs on
+            it; or by keys of one's own, the least first, in the order of the graph's tasks.
+        runs : int
+        temperature : array_like, () or (n_contexts,)
+            At the start [°C]; ambient where not given.
+        noise : bool
+            Whether times vary as the sheet says.
+        rng : numpy.random.Generator or int
+
+        Raises
+        ------
+        ArgumentError
+            A context that the device does not have, or another argument out of range.
+        ProfileError
+            A kind without profile.
+        """
+        program, arrays, queue = self._prepare(
+            graph, contexts, order, runs, temperature, noise, rng
+        )
+        results = np.empty((len(arrays[0]), runs, _kernels.N_RESULTS))
+        self._play(program, arrays, queue, (results, np.empty((0, 0, 0, 0)), np.empty((0, 0))))
+        return Outcome(*(np.ascontiguousarray(x) for x in np.moveaxis(results, -1, 0)))
+
+    def tasks(self, graph: xr.Dataset, context: ArrayLike, **given: Any) -> xr.Dataset:
+        """When and where each task ran, in one run in one context.
+
+        Parameters
+        ----------
+        graph, context, **given
+            As of :meth:`run`, less `runs`.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over ``task``: ``start``, ``end`` [s], ``core`` (clusters one after another).
+        """
+        table, _, _ = self._one(graph, context, given)
+        labels = {"start": ("s", "start"), "end": ("s", "end"), "core": ("1", "core that ran it")}
+        variables: dict[str, Any] = {
+            name: ("task", table[:, i], {"units": units, "long_name": text})
+            for i, (name, (units, text)) in enumerate(labels.items())
+        }
+        variables["core"] = "task", table[:, 2].astype(np.int64), variables["core"][2]
+        return xr.Dataset(variables, {"task": graph["task"].values})
+
+    def timeline(self, graph: xr.Dataset, context: ArrayLike, **given: Any) -> xr.Dataset:
+        """Power and temperature between events, in one run in one context.
+
+        Parameters
+        ----------
+        graph, context, **given
+            As of :meth:`run`, less `runs`.
+
+        Returns
+        -------
+        xarray.Dataset
+            Over ``event``, the last one at the end: ``temperature`` [degC] then; until the next
+            event: ``base_power`` [W], ``steps_down`` of the clocks, and over ``cluster`` ``power``
+            [W] and ``running`` tasks.  Coordinate ``time`` [s].
+        """
+        _, log, _ = self._one(graph, context, given)
+        names = [cluster.name for cluster in self.device.clusters]
+        first = _kernels.BASE + 1
+
+        def labelled(values: Floats, units: str, text: str) -> Any:
+            dims = ("event", "cluster")[: values.ndim]
+            return dims, values, {"units": units, "long_name": text}
+
+        variables = {
+            "temperature": labelled(log[:, _kernels.HEAT], "degC", "temperature"),
+            "steps_down": labelled(log[:, _kernels.DOWN], "1", "levels that clocks are lowered"),
+            "base_power": labelled(log[:, _kernels.BASE], "W", "power of all but the clusters"),
+            "power": labelled(log[:, first : first + len(names)], "W", "power of the cluster"),
+            "running": labelled(log[:, first + len(names) :], "1", "tasks that run"),
+        }
+        time = labelled(log[:, _kernels.TIME], "s", "time of the event")
+        return xr.Dataset(variables, {"time": time, "cluster": names})
+
+    def stretched(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+        """Whether profiles are stretched beyond their clocks in a context, (n_contexts,)."""
+        _, cores, level = self._places(check_contexts(self.device, contexts))
+        beyond = self.rates.stretched[np.arange(cores.shape[1]), level]
+        return np.any(beyond & (cores > 0), axis=1)
+
+    def _one(
+        self, graph: xr.Dataset, context: ArrayLike, given: Mapping[str, Any]
+    ) -> tuple[Floats, Floats, Floats]:
+        settings: dict[str, Any] = {
+            "order": "arrival",
+            "temperature": None,
+            "noise": True,
+            "rng": 0,
+        }
+        for name in given:
+            if name not in settings:
+                raise ArgumentError(f"'{name}' is no argument; {', '.join(settings)} are.")
+        rows = np.atleast_2d(np.asarray(context, dtype=float))
+        if len(rows) != 1:
+            raise ArgumentError(f"contexts are {len(rows)}; one is wanted.")
+        if isinstance(given.get("rng"), np.random.Generator):
+            given = {**given, "rng": int(given["rng"].integers(2**63))}
+        program, arrays, queue = self._prepare(graph, rows, runs=1, **{**settings, **given})
+        n, clusters = len(program.work), len(self.device.clusters)
+        results, table = np.empty((1, 1, _kernels.N_RESULTS)), np.empty((1, 1, n, 3))
+        log = np.empty((0, 4 + 2 * clusters))
+        needed = self._play(program, arrays, queue, (results, table, log))
+        log = np.empty((needed, 4 + 2 * clusters))
+        self._play(program, arrays, queue, (results, table, log))
+        found = np.empty((n, 3))
+        found[program.order] = table[0, 0]
+        return found, log, results[0, 0]
+
+    def _prepare(
+        self,
+        graph: xr.Dataset | Program,
+        contexts: ArrayLike,
+        order: Order,
+        runs: int,
+        temperature: ArrayLike | None,
+        noise: bool,
+        rng: np.random.Generator | int,
+    ) -> tuple[Program, tuple[Any, ...], tuple[Any, ...]]:
+        """Program, contexts and queue as the kernel takes them."""
+        program = graph if isinstance(graph, Program) else self.program(graph)
+        table = check_contexts(self.device, contexts)
+        if runs < 1 or runs != int(runs):
+            raise ArgumentError(f"runs are {runs}; a whole number ≥ 1 is wanted.")
+        start = self.device.ambient if temperature is None else temperature
+        heat = np.asarray(start, dtype=float)
+        if heat.shape not in ((), (len(table),)) or not np.all((heat > -273.15) & (heat < 1000)):
+            raise ArgumentError(f"temperature is {temperature}; one, or one a context, is wanted.")
+        setting, cores, level = self._places(table)
+        n = len(program.work)
+        _check_size(len(table), runs, _OF_FACTOR * (n + 1))
+        factors = np.ones((len(table), runs, n))
+        if noise and (self.device.run_noise > 0 or self.device.task_noise > 0):
+            drawn = np.random.default_rng(rng).standard_normal((len(table), runs, n + 1))
+            logs = self.device.task_noise * drawn[..., 1:]
+            logs += self.device.run_noise * drawn[..., :1]
+            np.exp(logs, out=factors)
+        arrays = setting, cores, level, np.array(np.broadcast_to(heat, len(table)))
+        return program, arrays, (*self._keys(program, order, setting, cores, level), factors)
+
+    def program(self, graph: xr.Dataset) -> Program:
+        """A graph taken apart, where every kind has a profile and times are in seconds.
+
+        Raises
+        ------
+        ProfileError
+            A kind without profile, or times that are in another unit.
+        """
+        program = Program.of(graph)
+        for kind in program.kinds:
+            if kind not in self.rates.kinds:
+                raise ProfileError(lacking_kind(graph, kind, self.rates.kinds))
+        least, most = self.rates.extremes()
+        of = np.array([self.rates.kinds.index(kind) for kind in program.kinds])
+        work = np.empty(len(program.work))
+        work[program.order] = program.work
+        kind = np.empty(len(program.work), dtype=np.int64)
+        kind[program.order] = of[program.kind]
+        problems = list(other_time_unit(graph, work * least[kind], work * most[kind]))
+        total = float((work * most[kind]).sum())
+        if total > _LONGEST:
+            problems.append(
+                f"{graph_name(graph)}: its tasks take up to {total:.3g} s on {self.device.name}; "
+                f"at most {_LONGEST:g} s, a month, is wanted: 'work' 1 is a whole run of a kind."
+            )
+        if problems:
+            raise ProfileError(*problems)
+        return program
+
+    def _places(self, table: Floats) -> tuple[Indices, Indices, Indices]:
+        """Setting, cores and levels of checked contexts."""
+        device = self.device
+        n = len(device.clusters)
+        cores = table[:, 0 : 2 * n : 2].astype(np.int64)
+        level = np.stack(
+            [np.searchsorted(c.clocks, table[:, 2 * i + 1]) for i, c in enumerate(device.clusters)],
+            axis=1,
+        ).astype(np.int64)
+        ways = np.searchsorted(device.cache_ways, table[:, 2 * n])
+        flow = np.searchsorted(device.bandwidth, table[:, 2 * n + 1])
+        return (ways * len(device.bandwidth) + flow).astype(np.int64), cores, level
+
+    def _graph(self, program: Program) -> tuple[Any, ...]:
+        of = np.array([self.rates.kinds.index(kind) for kind in program.kinds], dtype=np.int64)
+        return program.waits, program.first_after, program.after, of[program.kind], program.work
+
+    def _keys(
+        self, program: Program, order: Order, setting: Indices, cores: Indices, level: Indices
+    ) -> tuple[bool, Floats]:
+        """Whether tasks go in the order in which they get ready, and else their keys."""
+        n = len(program.work)
+        if isinstance(order, str):
+            if order not in ORDERS:
+                raise ArgumentError(f"order is '{order}'; {', '.join(ORDERS)} or keys are wanted.")
+            if order == "arrival":
+                return True, np.zeros((1, n))
+            ranks = np.empty((len(setting), n))
+            phases = self.rates.first_phase, self.rates.share
+            _kernels.upward_ranks(
+                self._graph(program), phases, self.rates.rates, setting, cores, level, ranks
+            )
+            return False, ranks
+        keys = np.asarray(order, dtype=float)
+        if keys.shape != (n,) or not np.all(np.isfinite(keys)):
+            raise ArgumentError(
+                f"order has shape {keys.shape}; a number for each of {n} is wanted."
+            )
+        return False, np.ascontiguousarray(keys[program.order][None])
+
+    def _play(
+        self,
+        program: Program,
+        contexts: tuple[Any, ...],
+        queue: tuple[Any, ...],
+        outputs: tuple[Floats, Floats, Floats],
+    ) -> int:
+        device, rates = self.device, self.rates
+        cooling = (
+            *(device.base_power, device.ambient, device.resistance, device.time_constant),
+            *(device.cap, device.hysteresis),
+        )
+        return _kernels.simulate(
+            self._graph(program),
+            (rates.first_phase, rates.share),
+            (rates.rates, rates.watts),
+            _cluster_arrays(device),
+            tuple(map(float, cooling)),
+            contexts,
+            queue,
+            outputs,
+        )
+
+
+def _cluster_arrays(device: Device) -> tuple[Any, ...]:
+    """What the kernel knows of clusters, (clusters, levels) each, and their first cores."""
+    most = max(len(cluster.clocks) for cluster in device.clusters)
+    found = np.full((5, len(device.clusters), most), np.nan)
+    for i, c in enumerate(device.clusters):
+        clocks = np.array(c.clocks)
+        active = c.activity(clocks)
+        found[0, i, : len(clocks)] = c.speed * clocks
+        found[1, i, : len(clocks)] = c.dispatch * clocks[-1] / clocks
+        for row, watts in zip((2, 3, 4), (c.power, c.on_power, c.idle_power)):
+            found[row, i, : len(clocks)] = watts * active
+    first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
+    return (*(np.ascontiguousarray(x) for x in found), first.astype(np.int64))
+
+
+def simulate_graph(
+    graph: xr.Dataset,
+    device: Device,
+    profiles: Mapping[str, xr.Dataset],
+    contexts: ArrayLike,
+    *,
+    order: Order = "arrival",
+    runs: int = 1,
+    temperature: ArrayLike | None = None,
+    noise: bool = True,
+    rng: np.random.Generator | int = 0,
+) -> xr.Dataset:
+    """Play a graph in contexts of a device, with labels.
+
+    Parameters
+    ----------
+    graph : xarray.Dataset
+    device : Device
+    profiles : mapping of str to xarray.Dataset
+        Profiles, or phase tables, of every kind of the graph.
+    contexts, order, runs, temperature, noise, rng
+        As of :meth:`Simulator.run`.
+
+    Returns
+    -------
+    xarray.Dataset
+        Schema ``msbgen-graph-runs/1``: the runs of the first context, then of the next...
+
+    Raises
+    ------
+    ArgumentError, ProfileError
+        As :class:`Simulator` and its :meth:`~Simulator.run`.
+    """
+    return label_runs(
+        graph,
+        Simulator(device, profiles),
+        contexts,
+        order=order,
+        runs=runs,
+        temperature=temperature,
+        noise=noise,
+        rng=rng,
+    )
+
+
+def label_runs(
+    graph: xr.Dataset,
+    simulator: Simulator,
+    contexts: ArrayLike,
+    *,
+    order: Order = "arrival",
+    runs: int = 1,
+    temperature: ArrayLike | None = None,
+    rng: np.random.Generator | int = 0,
+    progress: OnProgress | None = None,
+    **given: Any,
+) -> xr.Dataset:
+    """As :func:`simulate_graph`, with a simulator that is there already.
+
+    `progress` is called with (done, total) contexts.
+    """
+    device = simulator.device
+    table, program = check_contexts(device, contexts), simulator.program(graph)
+    start = np.asarray(device.ambient if temperature is None else temperature, dtype=float)
+    apart, noise = start.shape == (len(table),), np.random.default_rng(rng)
+    _check_size(len(table), runs, _OF_RUN + 8.0 * table.shape[1])
+    of_context = max(runs, 1) * (len(program.work) + 1)
+    at_once = min(_AT_ONCE, max(1, _DRAWN_AT_ONCE // of_context))
+    steps, parts = progress or (lambda done, total: None), []
+    for first in range(0, len(table), at_once):
+        some = slice(first, first + at_once)
+        heat = start[some] if apart else start
+        parts.append(
+            simulator.run(
+                program, table[some], order=order, runs=runs, temperature=heat, rng=noise, **given
+            )
+        )
+        steps(min(first + at_once, len(table)), len(table))
+    names = [field.name for field in fields(Outcome)]
+    outcome = Outcome(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    n = len(table) * runs
+    return make_graph_runs(
+        device,
+        np.repeat(table, runs, axis=0),
+        graph=[graph_name(graph)] * n,
+        family=[str(graph.attrs.get("family", ""))] * n,
+        makespan=outcome.makespan.ravel(),
+        energy=outcome.energy.ravel(),
+        start_temperature=np.repeat(np.broadcast_to(start, len(table)), runs),
+        peak_temperature=outcome.peak.ravel(),
+        last_temperature=outcome.last.ravel(),
+        throttled=outcome.throttled.ravel(),
+        stretched=np.repeat(simulator.stretched(table), runs),
+        attrs={"order": order if isinstance(order, str) else "keys"},
+    )
+
+
+def _check_size(contexts: int, runs: int, each: float) -> None:
+    """Refuse runs that no memory holds, `each` of so many bytes."""
+    size = each * contexts * runs
+    if size > 0.5 * (memory := physical_memory()):
+        raise ArgumentError(
+            f"{runs} runs in {contexts} contexts take about {size / 1e9:.3g} GB where this machine "
+            f"has {memory / 1e9:.3g} GB of memory; fewer runs or contexts are wanted."
+        )

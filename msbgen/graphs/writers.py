@@ -1,0 +1,79 @@
+"""Where task graphs go: netCDF, JSON, DOT."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from msbgen.core.errors import ArgumentError
+from msbgen.data.files import replace_file
+from msbgen.graphs.dataset import (
+    GRAPH_SCHEMA,
+    TASK_NUMBERS,
+    edges_of,
+    validate_graph,
+    write_graph_file,
+)
+from msbgen.graphs.dot import dot_lines
+
+# How files that can be written end.
+ENDINGS = (".nc", ".json", ".dot", ".gv")
+
+
+def write_graph(
+    graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a graph, whole or not at all, as the name of the file ends: .nc, .json, .dot, .gv.
+
+    What is read back from any of them is the same graph.
+
+    Raises
+    ------
+    ArgumentError
+        The name ends otherwise.
+    ProfileError
+        The dataset is no graph; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in ENDINGS:
+        raise ArgumentError(
+            f"path is {path.name}; a name that ends with {', '.join(ENDINGS)} is it."
+        )
+    validate_graph(graph, source=path.name)
+    if ending == ".nc":
+        write_graph_file(graph, path, overwrite=overwrite)
+        return
+    text = graph_json(graph) if ending == ".json" else "\n".join(dot_lines(graph)) + "\n"
+    with replace_file(path, overwrite=overwrite) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def graph_json(graph: xr.Dataset) -> str:
+    """A valid graph as JSON."""
+    names = graph["task"].values.astype(str).tolist()
+    kept = ["kind", "work", *(key for key in TASK_NUMBERS if key in graph)]
+    columns = {"name": names, **{key: graph[key].values.tolist() for key in kept}}
+    tasks = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    types = graph["type"].values.tolist()
+    edges: list[dict[str, Any]] = [
+        {"source": names[source], "target": names[target], "type": kind}
+        for (source, target), kind in zip(edges_of(graph).tolist(), types)
+    ]
+    if "edge_bytes" in graph:
+        for edge, amount in zip(edges, graph["edge_bytes"].values.tolist()):
+            edge["bytes"] = amount
+    document = {
+        "schema": GRAPH_SCHEMA,
+        "name": str(graph.attrs.get("name", "")),
+        "family": str(graph.attrs.get("family", "")),
+        "tasks": tasks,
+        "edges": edges,
+    }
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"

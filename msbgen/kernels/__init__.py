@@ -1,0 +1,29 @@
+"""Kernels and networks over clocks: datasets, runtime and power, the choice of a clock."""
+
+from msbgen.core.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "choice.configurations": ("ConfigurationModel",),
+        "choice.costs": ("Costs", "costs_of"),
+        "dataset": ("join_kernels", "make_kernels", "read_kernels", "write_kernels"),
+        "energy": ("EnergyMender",),
+        "predictor.evaluation": ("evaluate_kernels",),
+        "predictor.networks": ("predict_network",),
+        "predictor.predictor": ("KernelPredictor",),
+        "predictor.storage": ("load_kernels", "save_kernels"),
+        "readers": (
+            "ColumnMap",
+            "kernels_from_profiles",
+            "read_column_map",
+            "read_jetson",
+            "read_kernels_table",
+            "read_nv_dvfs",
+            "read_zeus",
+        ),
+        "variability": ("Variability", "compare_groups", "variability_rows"),
+        "workloads": ("make_workload", "read_workload", "write_workload"),
+    },
+    ("choice",),
+)

@@ -1,0 +1,29 @@
+"""The public names of ``msbgen.kernels`` for type checkers."""
+
+from msbgen.kernels import choice as choice
+from msbgen.kernels.choice.configurations import ConfigurationModel as ConfigurationModel
+from msbgen.kernels.choice.costs import Costs as Costs
+from msbgen.kernels.choice.costs import costs_of as costs_of
+from msbgen.kernels.dataset import join_kernels as join_kernels
+from msbgen.kernels.dataset import make_kernels as make_kernels
+from msbgen.kernels.dataset import read_kernels as read_kernels
+from msbgen.kernels.dataset import write_kernels as write_kernels
+from msbgen.kernels.energy import EnergyMender as EnergyMender
+from msbgen.kernels.predictor.evaluation import evaluate_kernels as evaluate_kernels
+from msbgen.kernels.predictor.networks import predict_network as predict_network
+from msbgen.kernels.predictor.predictor import KernelPredictor as KernelPredictor
+from msbgen.kernels.predictor.storage import load_kernels as load_kernels
+from msbgen.kernels.predictor.storage import save_kernels as save_kernels
+from msbgen.kernels.readers import ColumnMap as ColumnMap
+from msbgen.kernels.readers import kernels_from_profiles as kernels_from_profiles
+from msbgen.kernels.readers import read_column_map as read_column_map
+from msbgen.kernels.readers import read_jetson as read_jetson
+from msbgen.kernels.readers import read_kernels_table as read_kernels_table
+from msbgen.kernels.readers import read_nv_dvfs as read_nv_dvfs
+from msbgen.kernels.readers import read_zeus as read_zeus
+from msbgen.kernels.variability import Variability as Variability
+from msbgen.kernels.variability import compare_groups as compare_groups
+from msbgen.kernels.variability import variability_rows as variability_rows
+from msbgen.kernels.workloads import make_workload as make_workload
+from msbgen.kernels.workloads import read_workload as read_workload
+from msbgen.kernels.workloads import write_workload as write_workload

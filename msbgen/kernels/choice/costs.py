@@ -1,0 +1,201 @@
+"""What programs cost: time and energy of each in every context, as arrays, from any dataset.
+
+Who decides between contexts need not know whether a table of kernels, measured profiles or
+generated ones stand behind the numbers.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError
+from msbgen.data.schema import resource_names
+from msbgen.kernels.dataset import (
+    KERNELS_SCHEMA,
+    configurations_of,
+    family_of,
+    kernels_of,
+    measured_table,
+    parameter_names,
+    powers_of,
+    runtimes_of,
+)
+from msbgen.kernels.readers import kernels_from_profiles
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Costs:
+    """Time and energy of programs in contexts.
+
+    Attributes
+    ----------
+    programs : tuple of str
+        Different names.
+    families : tuple of str
+        What programs are left out together with: variants of one network, say.
+    resources, units : tuple of str
+    contexts : ndarray, (n, m)
+        Different rows, in the order of `resources`.
+    time, energy : ndarray, (p, n)
+        Of one run [s], [J]; NaN where it was not measured.  A time without an energy counts as not
+        measured.
+    """
+
+    programs: tuple[str, ...]
+    families: tuple[str, ...]
+    resources: tuple[str, ...]
+    units: tuple[str, ...]
+    contexts: Floats
+    time: Floats
+    energy: Floats
+
+    def __post_init__(self) -> None:
+        p, (n, m) = len(self.programs), self.contexts.shape
+        shapes = (len(self.families), len(self.resources), len(self.units))
+        if shapes != (p, m, m) or self.time.shape != (p, n) or self.energy.shape != (p, n):
+            raise ArgumentError(
+                f"time has shape {self.time.shape}, energy {self.energy.shape}, contexts "
+                f"{self.contexts.shape}; a family and a row a program, here {p}, a column a "
+                f"context, and a unit a resource are wanted."
+            )
+        if len(set(self.programs)) < p or len(np.unique(self.contexts, axis=0)) < n:
+            raise ArgumentError("programs or contexts come twice; one row and column each wanted.")
+        for name, values in (("time", self.time), ("energy", self.energy)):
+            with np.errstate(invalid="ignore"):
+                bad = ~np.isnan(values) & ~((values > 0) & (values < np.inf))
+            if bad.any():
+                row, column = np.argwhere(bad)[0]
+                raise ArgumentError(
+                    f"{name} of '{self.programs[row]}' is {values[row, column]:g} in "
+                    f"{self.describe(column)}; a positive number is wanted, or NaN where it was "
+                    f"not measured."
+                )
+
+    @property
+    def measured(self) -> NDArray[np.bool_]:
+        """Where time and energy are known, (p, n)."""
+        return np.isfinite(self.time) & np.isfinite(self.energy)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Resources with their units, as tables head them."""
+        units = zip(self.resources, self.units)
+        return tuple(name if unit == "1" else f"{name} [{unit}]" for name, unit in units)
+
+    @property
+    def power(self) -> Floats:
+        """Mean power [W], (p, n)."""
+        return self.energy / self.time
+
+    def take(self, rows: ArrayLike) -> Costs:
+        """Some of the programs, by their numbers."""
+        at = np.atleast_1d(np.asarray(rows, dtype=np.int64))
+        names, families = ([words[i] for i in at] for words in (self.programs, self.families))
+        return replace(
+            self,
+            programs=tuple(names),
+            families=tuple(families),
+            time=self.time[at],
+            energy=self.energy[at],
+        )
+
+    def without(self, families: Sequence[str]) -> Costs:
+        """The programs of other families."""
+        return self.take([i for i, family in enumerate(self.families) if family not in families])
+
+    def only(self, contexts: ArrayLike) -> Costs:
+        """The same, as if it had been measured in some contexts, by their numbers, alone."""
+        kept = np.zeros(len(self.contexts), dtype=bool)
+        kept[np.asarray(contexts, dtype=np.int64)] = True
+        return replace(
+            self,
+            time=np.where(kept, self.time, np.nan),
+            energy=np.where(kept, self.energy, np.nan),
+        )
+
+    def told(self, context: int, time: float, energy: float) -> Costs:
+        """The same, had every program taken so much in a context [s], [J]."""
+        times, joules = self.time.copy(), self.energy.copy()
+        times[:, context], joules[:, context] = time, energy
+        return replace(self, time=times, energy=joules)
+
+    def number(self, program: str) -> int:
+        """Row of a program.
+
+        Raises
+        ------
+        ArgumentError
+            There is none; the message names the nearest.
+        """
+        if program not in self.programs:
+            near = difflib.get_close_matches(program, self.programs, 1)
+            some = ", ".join(self.programs[:8]) + (", …" if len(self.programs) > 8 else "")
+            hint = f"did you mean '{near[0]}'?" if near else f"one of {some} is wanted."
+            raise ArgumentError(f"program is {program!r}; {hint}")
+        return self.programs.index(program)
+
+    def describe(self, context: int) -> str:
+        """Return a context in words: ``power_limit=150 W``."""
+        parts = []
+        for name, units, level in zip(self.resources, self.units, self.contexts[context]):
+            parts.append(f"{name}={level:g}{'' if units in ('', '1') else f' {units}'}")
+        return ", ".join(parts)
+
+
+def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
+    """What the programs of a dataset cost.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset, or a sequence of them
+        Measurements of kernels with a power (:mod:`msbgen.kernels.dataset`): each kernel is a
+        program, named by its kind, with its parameters where kinds have several.  Or profiles, of
+        one task or several over the same resources, with a counter in joules, measured or
+        generated: each task is a program.  Of several runs, sessions or nodes the median is taken.
+
+    Raises
+    ------
+    ArgumentError
+        Nothing in it has a power; profiles without a task, or of other resources.
+    """
+    if not isinstance(dataset, xr.Dataset):
+        return costs_of(kernels_from_profiles(list(dataset)))
+    if str(dataset.attrs.get("schema")) != KERNELS_SCHEMA:
+        return costs_of([dataset])
+    kernels = kernels_of(dataset)
+    contexts, _ = configurations_of(dataset)
+    time = measured_table(dataset, runtimes_of(dataset))
+    power = measured_table(dataset, powers_of(dataset))
+    resources = tuple(resource_names(dataset))
+    return Costs(
+        programs=_names(kernels.kind, kernels.parameters, parameter_names(dataset)),
+        families=tuple(family_of(str(kind)) for kind in kernels.kind),
+        resources=resources,
+        units=tuple(str(dataset[name].attrs["units"]) for name in resources),
+        contexts=contexts,
+        time=time,
+        energy=time * power,
+    )
+
+
+def _names(kind: NDArray[np.str_], parameters: Floats, columns: Sequence[str]) -> tuple[str, ...]:
+    """Kinds, with what parameters tell those of one kind apart."""
+    words = [str(word) for word in kind]
+    names = []
+    for word, row in zip(words, parameters):
+        told = [
+            f"{name}={value:g}"
+            for name, value, column in zip(columns, row, parameters.T)
+            if np.isfinite(value) and len(np.unique(column[kind == word])) > 1
+        ]
+        names.append(f"{word} {','.join(told)}" if told else word)
+    return tuple(names)

@@ -1,0 +1,232 @@
+"""What to measure of kernels and networks: a TOML file whose keys all have defaults.
+
+::
+
+    networks = ["resnet18", "squeezenet", "mine:build"]  # all that ship, if left out
+    images = [[1, 224], [4, 112]]                        # batch and side
+    random = 1.0       # kernels drawn at random, for each one that a network launches
+    threads = [1, 2]
+    quotas = [50, 100] # percent of a core; without it, there is none
+    sessions = 5       # processes for each configuration, in random order (seed = 0)
+
+See :class:`Campaign` for the others.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.toml import amount, check_keys, read_toml
+from msbgen.kernels.measure.architectures import ARCHITECTURES
+from msbgen.kernels.measure.timing import Effort
+from msbgen.measure.sweep.spec import Reader, Resource, Spec
+
+# Networks have five halvings of their images; sides beyond this are no images [pixels].
+_LEAST_SIDE, _MOST_SIDE, _MOST_BATCH = 32, 4096, 4096
+_MOST_THREADS = 4096
+# Period of a quota [s], and periods that a timing lasts under one.
+_PERIOD, _PERIODS = 0.002, 5
+# Memory that the allocator got once, it keeps: a network's own passes fault no pages either, after
+# the first ones.
+_ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**34),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to measure.
+
+    Attributes
+    ----------
+    networks : tuple of str
+        Names of networks that ship, or ``module:function``: what the function returns is called
+        with images.
+    images : tuple of (int, int)
+        Batch and side of the images that each network is traced and timed with.
+    random : float
+        Kernels drawn at random for each kernel of a network.
+    threads : tuple of int
+    quotas : tuple of float
+        Percent of one core; empty for none.
+    sessions : int
+        Processes for each configuration.
+    repetitions, warmups, patience
+        Of each kernel in a session, see :class:`msbgen.kernels.measure.timing.Effort`.
+    passes : int
+        Timed passes of each network in a session.
+    node : str
+        What this machine is called in the dataset.
+    folder : str
+        Where modules of networks are looked for.
+    seed : int
+        Of kernels drawn, and of every order.
+    cores : tuple of int
+        That sessions are pinned to; the last ones of ours, where none is given.
+    cooldown, timeout : float
+        Pause before each session, and its longest duration [s].
+    retries : int
+        How often a session that failed is tried again.
+    """
+
+    networks: tuple[str, ...] = tuple(ARCHITECTURES)
+    images: tuple[tuple[int, int], ...] = ((1, 224), (4, 112))
+    random: float = 1.0
+    threads: tuple[int, ...] = (1,)
+    quotas: tuple[float, ...] = ()
+    sessions: int = 5
+    repetitions: int = 15
+    warmups: int = 2
+    patience: float = 2.0
+    passes: int = 9
+    node: str = ""
+    folder: str = "."
+    seed: int = 0
+    cores: tuple[int, ...] = ()
+    cooldown: float = 0.0
+    timeout: float = 3600.0
+    retries: int = 1
+
+    def effort(self, burst: float) -> Effort:
+        """How thoroughly kernels are timed."""
+        return Effort(self.repetitions, self.warmups, self.patience, burst)
+
+    def burst(self, threads: int, quota: float | None) -> float:
+        """How long a timing lasts at least, under a quota that stops these threads [s]."""
+        return 0.0 if quota is None or quota >= 100 * threads else _PERIODS * _PERIOD
+
+    def to_json(self) -> str:
+        """Everything, as a line."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Campaign:
+        """What :meth:`to_json` said."""
+        read: dict[str, Any] = json.loads(text)
+        given = {k: tuple(v) if isinstance(v, list) else v for k, v in read.items()}
+        given["images"] = tuple((batch, side) for batch, side in read["images"])
+        return replace(cls(), **given)
+
+    def spec(self) -> Spec:
+        """The sweep that makes its sessions: each is a run of this program."""
+        resources = [Resource("threads", "threads", tuple(map(float, sorted(self.threads))))]
+        if self.quotas:
+            resources.append(Resource("cpu_quota", "quota", tuple(sorted(self.quotas)), _PERIOD))
+        ours = sorted(os.sched_getaffinity(0))
+        return Spec(
+            command=(sys.executable, "-m", "msbgen.kernels.measure.session", self.to_json()),
+            resources=tuple(resources),
+            task="kernels",
+            folder=self.folder,
+            environment={**_ALLOCATOR, **_path()},
+            interval=_PERIOD,
+            runs=self.sessions,
+            warmups=0,
+            retries=self.retries,
+            seed=self.seed,
+            cores=self.cores or tuple(ours[-max(self.threads) :]),
+            cooldown=self.cooldown,
+            timeout=self.timeout,
+        )
+
+
+def _path() -> dict[str, str]:
+    """Where sessions find this package, wherever they run."""
+    package = str(Path(__file__).resolve().parents[3])
+    return {"PYTHONPATH": os.pathsep.join([package, *filter(None, [os.getenv("PYTHONPATH")])])}
+
+
+def read_campaign(path: str | os.PathLike[str]) -> Campaign:
+    """Read what to measure.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, a key unknown, a value that makes no sense.
+    """
+    path, content = read_toml(path)
+    at = path.name
+    check_keys(content, [k for k in Campaign.__dataclass_fields__ if k != "folder"], (), at)
+    read, default = Reader(content, at), Campaign()
+    return Campaign(
+        networks=_networks(read.names("networks", default.networks), at),
+        images=_images(content.get("images", default.images), at),
+        random=_least(content, "random", default.random, 0.0, at),
+        threads=tuple(_distinct(content, "threads", default.threads, 1, _MOST_THREADS, at)),
+        quotas=tuple(_distinct(content, "quotas", default.quotas, 0.1, 1e6, at)),
+        sessions=read.whole("sessions", default.sessions, least=1),
+        repetitions=read.whole("repetitions", default.repetitions, least=1),
+        warmups=read.whole("warmups", default.warmups),
+        patience=read.seconds("patience", default.patience, least=1e-3),
+        passes=read.whole("passes", default.passes, least=1),
+        node=read.text("node", "x") if "node" in content else "",
+        folder=str(path.resolve().parent),
+        seed=read.whole("seed", default.seed),
+        cores=read.cores("cores"),
+        cooldown=read.seconds("cooldown", default.cooldown),
+        timeout=read.seconds("timeout", default.timeout, least=0.01),
+        retries=read.whole("retries", default.retries),
+    )
+
+
+def _networks(names: Sequence[str], at: str) -> tuple[str, ...]:
+    for name in names:
+        module, colon, function = name.partition(":")
+        if colon and module and function:
+            continue
+        if name not in ARCHITECTURES:
+            near = difflib.get_close_matches(name, ARCHITECTURES, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(ARCHITECTURES)} are."
+            raise ProfileError(
+                f"{at}: network '{name}' is not known, nor 'module:function'; {hint}"
+            )
+    return tuple(names)
+
+
+def _images(value: Any, at: str) -> tuple[tuple[int, int], ...]:
+    wanted = (
+        f"pairs of batch (1 to {_MOST_BATCH}) and side ({_LEAST_SIDE} to {_MOST_SIDE}), each once"
+    )
+    pairs = list(value) if isinstance(value, (list, tuple)) else []
+    good = bool(pairs) and all(
+        isinstance(pair, (list, tuple))
+        and len(pair) == 2
+        and all(type(number) is int for number in pair)
+        and 1 <= pair[0] <= _MOST_BATCH
+        and _LEAST_SIDE <= pair[1] <= _MOST_SIDE
+        for pair in pairs
+    )
+    if not good or len({tuple(pair) for pair in pairs}) < len(pairs):
+        raise ProfileError(f"{at}: 'images' is {value!r}; {wanted}, are wanted.")
+    return tuple((batch, side) for batch, side in pairs)
+
+
+def _least(content: dict[str, Any], key: str, default: float, least: float, at: str) -> float:
+    value = amount(content.get(key, default), key, at)
+    if not least <= value < 1e6:
+        raise ProfileError(f"{at}: '{key}' is {value:g}; a number ≥ {least:g} is wanted.")
+    return value
+
+
+def _distinct(
+    content: dict[str, Any], key: str, default: Sequence[Any], least: float, most: float, at: str
+) -> list[Any]:
+    value = content.get(key, list(default))
+    kinds = (int,) if isinstance(least, int) else (int, float)
+    good = isinstance(value, list) and all(
+        type(number) in kinds and least <= number <= most for number in value
+    )
+    if not good or len(set(value)) < len(value) or (key in content and not value):
+        what = "whole numbers" if kinds == (int,) else "numbers"
+        raise ProfileError(f"{at}: '{key}' is {value!r}; distinct {what} ≥ {least:g} are wanted.")
+    return sorted(value)

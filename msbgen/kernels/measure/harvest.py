@@ -1,0 +1,119 @@
+"""Datasets of what sessions measured: kernels and networks, and what each network launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.kinds import PARAMETERS, Point
+from msbgen.kernels.measure.campaign import Campaign
+from msbgen.kernels.measure.plan import Plan
+from msbgen.kernels.measure.session import Session, read_session
+from msbgen.kernels.workloads import make_workload
+from msbgen.measure.actuators.actuator import Actuator
+from msbgen.measure.sweep.harvest import IncompleteError, kept_runs, left_out
+from msbgen.measure.sweep.journal import Record
+from msbgen.measure.sweep.spec import Spec
+
+# What kinds of whole networks begin with.
+NETWORK = "network/"
+_GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+
+
+def harvest(
+    campaign: Campaign,
+    plan: Plan,
+    spec: Spec,
+    records: Sequence[Record],
+    recordings: Path,
+    actuators: Sequence[Actuator],
+    about: Mapping[str, Any],
+) -> xr.Dataset:
+    """Measurements of the sessions that were kept.
+
+    A kernel has a row for each session, the median of its repetitions; a network one for each
+    pass.  Kinds of networks begin with ``network/``; `run` numbers the sessions of a configuration.
+
+    Raises
+    ------
+    IncompleteError
+        Not one session was kept.
+    ProfileError
+        A recording that is of no such plan.
+    """
+    kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
+    if not kept:
+        raise IncompleteError(
+            *left_out(spec, records), "no session succeeded: there is nothing to write."
+        )
+    sessions = [read_session(recordings / record["recording"], plan) for record in kept]
+    rows: list[tuple[str, Mapping[str, int], float, Record]] = []
+    for i, point in sorted(enumerate(plan.points), key=lambda pair: _order(pair[1])):
+        for session, record in zip(sessions, kept):
+            rows.append((point.kind, point.parameters, session.kernels[i], record))
+    for i, one in enumerate(plan.passes):
+        shape = {"batch": one.batch, "channels": 3, "height": one.side, "width": one.side}
+        for session, record in zip(sessions, kept):
+            rows += [(NETWORK + one.name, shape, time, record) for time in session.passes[i]]
+    names = [resource.name for resource in spec.resources]
+    return make_kernels(
+        [kind for kind, *_ in rows],
+        # seven digits are more than any clock has, and half the file
+        np.array([time for _, _, time, _ in rows], dtype=np.float32),
+        parameters={
+            name: [float(given.get(name, np.nan)) for _, given, *_ in rows] for name in PARAMETERS
+        },
+        resources={
+            name: [record["context"][k] for *_, record in rows] for k, name in enumerate(names)
+        },
+        node=[campaign.node] * len(rows),
+        run=[record["run"] for *_, record in rows],
+        units={a.name: a.units for a in actuators},
+        levels={resource.name: resource.levels for resource in spec.resources},
+        attrs=provenance(spec, about, sessions[0]),
+    )
+
+
+def _order(point: Point) -> tuple[str, tuple[int, ...]]:
+    """Rows of one kernel, and of those like it, beside each other: a file is smaller by half."""
+    return point.kind, point.values
+
+
+def provenance(spec: Spec, about: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    """Where measurements come from, without a name of the machine or of a folder."""
+    governor = _GOVERNOR.read_text().strip() if _GOVERNOR.exists() else "none to be seen"
+    return {
+        "source": "msbgen kernels measure",
+        "platform": about["machine"],
+        "cores": len(spec.cores),
+        "governor": governor,
+        "torch": session.torch,
+        "precision": "float32",
+        "date": session.date,
+    }
+
+
+def workloads_of(plan: Plan) -> xr.Dataset:
+    """What each network launches; kernels of other kinds by torch's name, without parameters."""
+    names: list[str] = []
+    kinds: list[str] = []
+    counts: list[int] = []
+    given: list[Mapping[str, int]] = []
+    for one, launched in zip(plan.passes, plan.traces):
+        own = [(point.kind, point.parameters, n) for point, n in launched.launches.items()]
+        for kind, parameters, count in [*own, *((k, {}, n) for k, n in launched.others.items())]:
+            names.append(one.name)
+            kinds.append(kind)
+            counts.append(count)
+            given.append(parameters)
+    return make_workload(
+        kinds,
+        counts,
+        parameters={name: [float(p.get(name, np.nan)) for p in given] for name in PARAMETERS},
+        workload=names,
+    )

@@ -1,0 +1,32 @@
+"""torch, imported when it is first needed, with sums done as kernels are measured."""
+
+from __future__ import annotations
+
+from importlib import import_module, metadata
+from typing import Any
+
+from msbgen.core.errors import ArgumentError
+
+REMEDY = "'pip install msbgen[kernels]' is wanted to trace and time networks"
+
+
+def load_torch() -> Any:
+    """Import torch.
+
+    Raises
+    ------
+    ArgumentError
+        It is not installed.
+    """
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError:
+        raise ArgumentError(f"torch is not installed; {REMEDY}.") from None
+
+
+def torch_version() -> str | None:
+    """Version of the torch that is installed, without importing it; None where there is none."""
+    try:
+        return metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return None

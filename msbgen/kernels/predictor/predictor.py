@@ -1,0 +1,497 @@
+"""Runtime and power of kernels: a model for each kind, and intervals by kernels left out.
+
+``fit → calibrate → predict, predict_interval``.  Of every kind there is a model of its runtime
+(:mod:`~msbgen.kernels.predictor.runtime`) and, where a meter was read, of its power
+(:mod:`~msbgen.kernels.predictor.power`); energy is their product.
+
+Source: Abdelhafez et al., *MIRAGE: machine learning-based modeling of identical replicas of the
+Jetson AGX embedded platform*, SEC 2021, whose boosting of raw parameters is a peer in the
+benchmarks.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.contexts import Hull
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.machine import OnProgress
+from msbgen.data.schema import counter_names, resource_names
+from msbgen.kernels.dataset import (
+    check_same_units,
+    has_power,
+    kernels_of,
+    parameter_names,
+    parameter_table,
+    powers_of,
+    runtimes_of,
+    units_of,
+    validate_kernels,
+)
+from msbgen.kernels.predictor.intervals import Scores, half_width
+from msbgen.kernels.predictor.power import PowerModel, fit_power
+from msbgen.kernels.predictor.runtime import RuntimeModel, fit_runtime
+from msbgen.kernels.predictor.shapes import Shapes, distinct_columns, shapes_of
+from msbgen.kernels.predictor.structured import RestSettings
+from msbgen.learn.parameters import Parameters
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
+
+# Fewer measurements than this of one kind are no ground for a model of it.
+FEWEST = 4
+# Beyond so many columns a hull is the box of the ranges: facets grow with the power of them.
+_MOST_HULL = 3
+
+
+@dataclass(frozen=True, eq=False)
+class KindModel:
+    """What is known of one kind.
+
+    Attributes
+    ----------
+    runtime : RuntimeModel
+    powers : tuple of PowerModel
+        One, or none where no meter was read.
+    known : ndarray, (n, d)
+        Logarithms of the kernels measured, without repetition: outside of them is extrapolated.
+    columns : ndarray of int, (d,)
+        Those of the logarithms of shapes.
+    given : ndarray, (n_parameters,)
+        Share of the measurements that have each parameter: 1 for what every one has.
+    """
+
+    runtime: RuntimeModel
+    powers: tuple[PowerModel, ...]
+    known: Floats
+    columns: Indices
+    given: Floats
+
+    def outside(self, shapes: Shapes) -> Bools:
+        """Which kernels lie outside the hull of those measured, (n,)."""
+        asked = shapes.logs()[:, self.columns]
+        if len(self.columns) == 0:
+            return np.zeros(len(asked), dtype=bool)
+        if len(self.columns) <= _MOST_HULL and len(self.known) > len(self.columns):
+            return Hull.of(self.known).outside(asked)
+        low, high = self.known.min(axis=0), self.known.max(axis=0)
+        slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
+        return np.asarray(((asked < low - slack) | (asked > high + slack)).any(axis=1))
+
+
+class KernelPredictor(Parameters):
+    """Predicts runtime and power of kernels in configurations where nobody measured them.
+
+    Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
+    ``_``.
+
+    Parameters
+    ----------
+    rest : RestSettings or None
+        What stands beside the law; None for all of it.
+    random_state : int
+        Seed of everything random; equal ones give equal results to the bit.
+
+    Attributes
+    ----------
+    kinds_ : dict of str to KindModel
+    resources_, parameters_ : tuple of str
+    units_ : dict of str to str
+    levels_ : dict of str to list of float
+        What was measured of every resource.
+    scores_ : Scores
+        Once calibrated; of no kernels before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from msbgen.kernels.dataset import make_kernels
+    >>> rows = np.repeat([64.0, 128, 256, 384, 512, 1024], 3)
+    >>> clock = np.tile([400.0, 700, 1000], 6)  # [MHz]
+    >>> runs = make_kernels(
+    ...     ["gemm"] * 18, 1e-5 + rows**3 / clock / 1e8, resources={"clock": clock},
+    ...     parameters={"rows": rows, "columns": rows}, units={"clock": "MHz"},
+    ... )
+    >>> predictor = KernelPredictor().fit(runs)
+    >>> new = runs.isel(measurement=[3]).assign_coords(clock=("measurement", [850.0]))
+    >>> new["clock"].attrs.update(runs["clock"].attrs)
+    >>> seconds = predictor.predict(new)
+    >>> bool(abs(seconds[0] / (1e-5 + 128**3 / 850 / 1e8) - 1) < 0.01)
+    True
+    """
+
+    def __init__(self, *, rest: RestSettings | None = None, random_state: int = 0) -> None:
+        self.rest = rest
+        self.random_state = random_state
+
+    # --------------------------------------------------------------- fitting
+
+    def fit(self, runs: xr.Dataset, *, progress: OnProgress | None = None) -> Self:
+        """Learn from measurements of kernels.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            ``msbgen-kernels/1`` (:mod:`msbgen.kernels.dataset`).
+        progress : callable
+            Called with (done, total) kinds.
+
+        Raises
+        ------
+        ProfileError
+            The dataset breaks the contract.
+        ArgumentError
+            A kernel that cannot be, as a matrix without rows.
+        MeasurementError
+            No kind has measurements enough; a resource that is not positive.
+        """
+        validate_kernels(runs)
+        self.resources_ = tuple(resource_names(runs))
+        self.parameters_ = tuple(parameter_names(runs))
+        self.units_ = {n: u for n, u in units_of(runs).items() if n not in counter_names(runs)}
+        self.levels_ = {
+            n: np.unique(runs[n].values.astype(float)).tolist() for n in self.resources_
+        }
+        words, table = runs["kind"].values.astype(str), parameter_table(runs)
+        shapes, configurations = shapes_of(runs), self._configurations(runs)
+        kernel, power = kernels_of(runs).of, _power(runs)
+        self.kinds_: dict[str, KindModel] = {}
+        kinds = list(dict.fromkeys(words.tolist()))
+        settings = self.rest or RestSettings()
+        for done, kind in enumerate(kinds):
+            rows = np.flatnonzero(words == kind)
+            if progress:
+                progress(done, len(kinds))
+            if len(rows) < FEWEST:
+                continue
+            own, of = shapes.some(rows), np.unique(kernel[rows], return_inverse=True)[1]
+            asked, seconds = configurations[rows], runtimes_of(runs)[rows]
+            seed = self.random_state
+            runtime = fit_runtime(own, asked, seconds, of.reshape(-1), settings, seed)
+            powers: tuple[PowerModel, ...] = ()
+            read = np.flatnonzero(np.isfinite(power[rows]))
+            if len(read) >= FEWEST:
+                of = np.unique(of.reshape(-1)[read], return_inverse=True)[1].reshape(-1)
+                told = (own.some(read), asked[read], seconds[read], power[rows][read])
+                powers = (fit_power(*told, of, settings, seed),)
+            logs = own.logs()
+            columns = distinct_columns(logs)
+            known = np.unique(logs[:, columns], axis=0)
+            given = np.isfinite(table[rows]).mean(axis=0)
+            self.kinds_[kind] = KindModel(runtime, powers, known, columns, given)
+        if not self.kinds_:
+            raise MeasurementError(
+                f"no kind has {FEWEST} measurements or more; measure one of {', '.join(kinds[:5])} "
+                f"more often, or whole programs with ConfigurationModel."
+            )
+        self.scores_ = Scores.none()
+        if progress:
+            progress(len(kinds), len(kinds))
+        return self
+
+    def calibrate(
+        self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
+    ) -> Self:
+        """Learn how far predictions of kernels never measured fall from the truth.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            Those of :meth:`fit`.
+        folds : int
+            Parts in which whole kernels are left out.
+        progress : callable
+            Called with (done, total) folds.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; fewer than two folds.
+        MeasurementError
+            Fewer kernels than folds.
+        """
+        self._check_fitted()
+        seconds, watts = cross_predict(runs, self, folds=folds, progress=progress)
+        self.scores_ = Scores.of(runs, seconds, watts)
+        return self
+
+    # --------------------------------------------------------------- answers
+
+    def predict(self, wanted: xr.Dataset) -> Floats:
+        """Runtime of every measurement or launch [s], (n,).
+
+        Parameters
+        ----------
+        wanted : xarray.Dataset
+            ``msbgen-kernels/1``; its runtimes are not looked at.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; kinds that are not known, with their share; parameters that are missing or
+            that no kernel of the kind had; other units.
+        """
+        self._check_wanted(wanted)
+        return self._each(wanted)[0]
+
+    def predict_power(self, wanted: xr.Dataset) -> Floats:
+        """Power of every measurement [W], (n,); errors as :meth:`predict`, and without a meter."""
+        self._check_power(wanted)
+        return self._each(wanted)[1]
+
+    def predict_energy(self, wanted: xr.Dataset) -> Floats:
+        """Energy of every measurement [J], (n,); errors as :meth:`predict_power`."""
+        self._check_power(wanted)
+        seconds, watts = self._each(wanted)
+        return seconds * watts
+
+    def predict_interval(
+        self, wanted: xr.Dataset, miscoverage: float = 0.1
+    ) -> tuple[Floats, Floats]:
+        """Interval of the runtime of every measurement [s], (n,) each.
+
+        The runtime of a kernel that was never measured, drawn like those of the fit, lies in it
+        with probability at least 1 − `miscoverage`, kind by kind.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`predict`; not calibrated; a rate that needs more kernels.
+        """
+        seconds = self.predict(wanted)
+        if not len(self.scores_.kind):
+            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
+        words = wanted["kind"].values.astype(str)
+        half = np.empty(len(words))
+        for kind in np.unique(words):
+            half[words == kind] = half_width(self.scores_, str(kind), miscoverage)
+        return seconds * np.exp(-half), seconds * np.exp(half)
+
+    def predict_product(
+        self, launches: xr.Dataset, configurations: ArrayLike
+    ) -> tuple[Floats, Floats]:
+        """Runtime [s] and power [W] of launches in configurations, (n, m) each.
+
+        Powers are NaN where no meter was read.
+
+        Parameters
+        ----------
+        launches : xarray.Dataset
+            ``msbgen-workload/1``, or measurements.
+        configurations : array_like, (m, n_resources)
+            Columns in the order of :attr:`resources_`.
+        """
+        table = self._checked(launches, configurations)
+        shapes = shapes_of(launches, self.parameters_)
+        words = launches["kind"].values.astype(str)
+        seconds = np.empty((len(words), len(table)))
+        watts = np.full_like(seconds, np.nan)
+        for kind in np.unique(words):
+            rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
+            own = shapes.some(rows)
+            seconds[rows] = model.runtime.predict_product(own, table)
+            for power in model.powers:
+                watts[rows] = power.predict_product(own, table, seconds[rows])
+        return seconds, watts
+
+    def extrapolates(self, wanted: xr.Dataset) -> Bools:
+        """Which measurements or launches lie outside the hull of what was measured, (n,)."""
+        self._check_wanted(wanted)
+        shapes = shapes_of(wanted, self.parameters_)
+        words = wanted["kind"].values.astype(str)
+        outside = np.zeros(len(words), dtype=bool)
+        for kind in np.unique(words):
+            rows = np.flatnonzero(words == kind)
+            outside[rows] = self.kinds_[str(kind)].outside(shapes.some(rows))
+        return outside
+
+    def beyond(self, configurations: ArrayLike) -> Bools:
+        """Which configurations lie outside the ranges that were measured, (m,).
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            Not fitted, other columns than the resources; a resource that is not positive.
+        """
+        self._check_fitted()
+        table = self._configured(configurations)
+        low, high = (
+            np.array([end(levels) for levels in self.levels_.values()]) for end in (min, max)
+        )
+        slack = 1e-9 * np.abs(high)
+        return np.asarray(((table < low - slack) | (table > high + slack)).any(axis=1))
+
+    # --------------------------------------------------------------- parts
+
+    def _each(self, wanted: xr.Dataset) -> tuple[Floats, Floats]:
+        """Runtime [s] and power [W] of every measurement, NaN where no meter was read."""
+        self._check_kinds(wanted)
+        configurations = self._configurations(wanted)
+        shapes = shapes_of(wanted, self.parameters_)
+        words = wanted["kind"].values.astype(str)
+        seconds, watts = np.empty(len(words)), np.full(len(words), np.nan)
+        for kind in np.unique(words):
+            rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
+            own, asked = shapes.some(rows), configurations[rows]
+            seconds[rows] = model.runtime.predict(own, asked)
+            for power in model.powers:
+                watts[rows] = power.predict(own, asked, seconds[rows])
+        return seconds, watts
+
+    def _configurations(self, runs: xr.Dataset) -> Floats:
+        """Configurations of every measurement, in the order of the resources."""
+        lacking = [name for name in self.resources_ if name not in resource_names(runs)]
+        if lacking:
+            raise ArgumentError(
+                f"resources are {', '.join(resource_names(runs))}; {', '.join(self.resources_)} "
+                f"are wanted."
+            )
+        check_same_units(runs, self.units_)
+        table = np.stack([runs[n].values.astype(float) for n in self.resources_], axis=1)
+        return self._positive(table)
+
+    def _positive(self, table: Floats) -> Floats:
+        bad = ~((table > 0) & (table < np.inf))
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise MeasurementError(
+                f"resource '{self.resources_[column]}' is {table[row, column]:g} in row {row}; a "
+                f"positive number is wanted."
+            )
+        return table
+
+    def _checked(self, launches: xr.Dataset, configurations: ArrayLike) -> Floats:
+        self._check_wanted(launches)
+        check_same_units_of_parameters(launches, self.units_)
+        return self._configured(configurations)
+
+    def _configured(self, configurations: ArrayLike) -> Floats:
+        table = np.asarray(configurations, dtype=float)
+        if table.ndim != 2 or table.shape[1] != len(self.resources_):
+            raise ArgumentError(
+                f"configurations have shape {table.shape}; rows × {len(self.resources_)} columns "
+                f"({', '.join(self.resources_)}) are wanted."
+            )
+        return self._positive(table)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "kinds_"):
+            raise ArgumentError("the predictor is not fitted; call fit first.")
+
+    def _check_kinds(self, wanted: xr.Dataset) -> None:
+        self._check_fitted()
+        words = wanted["kind"].values.astype(str)
+        count = wanted["count"].values if "count" in wanted else np.ones(len(words))
+        unknown = ~np.isin(words, list(self.kinds_))
+        if not unknown.any():
+            return
+        names = list(dict.fromkeys(words[unknown].tolist()))
+        near = difflib.get_close_matches(names[0], list(self.kinds_), 1)
+        hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(self.kinds_)} are."
+        share = count[unknown].sum() / count.sum()
+        raise ArgumentError(
+            f"kernels of kind {', '.join(map(repr, names))} are not known, {share:.1%} of the "
+            f"launches; {hint}"
+        )
+
+    def _check_wanted(self, wanted: xr.Dataset) -> None:
+        self._check_kinds(wanted)
+        words, known = wanted["kind"].values.astype(str), list(self.parameters_)
+        names, table = parameter_names(wanted), np.isfinite(parameter_table(wanted))
+        for kind in np.unique(words):
+            rows, given = np.flatnonzero(words == kind), self.kinds_[str(kind)].given
+            share = dict(zip(known, given.tolist()))
+            has = dict(zip(names, table[rows].T))
+            listed = ", ".join(name for name in known if share[name] > 0) or "none"
+            for name in names:
+                if has[name].any() and not share.get(name, 0.0):
+                    raise ArgumentError(
+                        f"kernel {rows[has[name]][0]}, a {kind}, has the parameter '{name}', which "
+                        f"no measured one has; of {listed} it is known what they do."
+                    )
+            for name in known:
+                lacks = ~has.get(name, np.zeros(len(rows), dtype=bool))
+                if share[name] == 1 and lacks.any():
+                    raise ArgumentError(
+                        f"kernel {rows[lacks][0]}, a {kind}, has no parameter '{name}', which "
+                        f"every measured one has; give {listed}."
+                    )
+
+    def _check_power(self, wanted: xr.Dataset) -> None:
+        self._check_wanted(wanted)
+        bare = [k for k in np.unique(wanted["kind"].values) if not self.kinds_[str(k)].powers]
+        if bare:
+            raise ArgumentError(
+                f"kind {str(bare[0])!r} was measured without power, so that nothing is known of "
+                f"its energy; measure it with a meter, or ask for runtimes alone."
+            )
+
+
+def cross_predict(
+    runs: xr.Dataset,
+    predictor: KernelPredictor,
+    *,
+    folds: int = 5,
+    progress: OnProgress | None = None,
+) -> tuple[Floats, Floats]:
+    """Runtime [s] and power [W] of every measurement by a fit that never saw its kernel, (n,) each.
+
+    Powers are NaN where no meter was read.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        ``msbgen-kernels/1``.
+    predictor : KernelPredictor
+        Gives the parameters.
+    folds : int
+        Parts in which whole kernels are left out.
+    progress : callable
+        Called with (done, total) folds.
+
+    Raises
+    ------
+    ArgumentError
+        Fewer than two folds.
+    MeasurementError
+        Fewer kernels than folds.
+    """
+    if folds < 2:
+        raise ArgumentError(f"folds is {folds}; a whole number ≥ 2 is wanted.")
+    kernel = kernels_of(runs).of
+    n = int(kernel.max()) + 1
+    if n < folds:
+        raise MeasurementError(f"there are {n} kernels; {folds}, one a fold, are wanted.")
+    part = np.random.default_rng([7, predictor.random_state]).permutation(n)[kernel] % folds
+    seconds, watts = (np.full(len(kernel), np.nan) for _ in range(2))
+    for k in range(folds):
+        other = type(predictor)(**predictor.get_params())
+        other.fit(runs.isel(measurement=np.flatnonzero(part != k)))
+        known = np.isin(runs["kind"].values.astype(str), list(other.kinds_))
+        asked = np.flatnonzero((part == k) & known)
+        if len(asked):
+            seconds[asked], watts[asked] = other._each(runs.isel(measurement=asked))
+        if progress:
+            progress(k + 1, folds)
+    return seconds, watts
+
+
+def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) -> None:
+    """Raise :class:`ArgumentError` where a parameter of launches is in another unit."""
+    for name in parameter_names(launches):
+        unit = str(launches[name].attrs["units"])
+        if units.get(name, unit) != unit:
+            raise ArgumentError(f"'{name}' is in {unit}; {units[name]} is wanted, as elsewhere.")
+
+
+def _power(runs: xr.Dataset) -> Floats:
+    if has_power(runs):
+        return powers_of(runs)
+    return np.full(runs.sizes["measurement"], np.nan)

@@ -1,0 +1,170 @@
+"""What kernels do, as arrays: operations, bytes, and the matrix product that they amount to.
+
+A convolution is a product of (positions × filters) over a window (im2col); a kernel of no known
+kind does as much as the product of its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError
+from msbgen.kernels.dataset import parameter_names, parameter_table
+from msbgen.kernels.kinds import KINDS, Point, out_sides, works_of
+
+Floats = NDArray[np.float64]
+
+_FLOAT = 4.0  # bytes
+# Sides of the blocks that libraries cut products into: on GPUs to 128, on CPUs the registers' 16.
+TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
+# Blocks that run at once, one or two on each of eight processors, as AGX Xavier has: the last wave
+# takes as long as all.  Where a chip has others, coefficients of these terms are 0.
+UNITS = (1, 8, 16)
+# Columns that are one up to a factor tell the same.
+_SAME = 0.9999
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """What n kernels do; arrays of n.
+
+    Attributes
+    ----------
+    flops, touched : ndarray
+        Operations [1], bytes read and written [B]; positive.
+    m, n, k : ndarray
+        The matrix product; ones where it is none.
+    product : ndarray of bool
+        Whether it is one.
+    raw : ndarray, (n, n_parameters)
+        Parameters, 0 where there is none.
+    """
+
+    flops: Floats
+    touched: Floats
+    m: Floats
+    n: Floats
+    k: Floats
+    product: NDArray[np.bool_]
+    raw: Floats
+
+    def some(self, rows: NDArray[np.int64]) -> Shapes:
+        """Some of the kernels."""
+        sides = self.m[rows], self.n[rows], self.k[rows]
+        done = self.flops[rows], self.touched[rows]
+        return Shapes(*done, *sides, self.product[rows], self.raw[rows])
+
+    def works(self) -> Floats:
+        """What may take time, (n, d): a launch, operations, those of whole tiles, bytes, depth."""
+        columns = [np.ones_like(self.flops), self.flops, self.touched]
+        if self.product.any():
+            columns += [self.k, self.m * self.n]
+            columns += [self._padded(a, b, units) for a, b in TILES for units in UNITS]
+        return np.stack(columns, axis=1)
+
+    def logs(self) -> Floats:
+        """Logarithms that a residual may depend on, (n, d)."""
+        columns = [self.flops, self.touched, self.flops / self.touched]
+        if self.product.any():
+            columns += [self.flops / self._padded(128, 128, 1), self.m / self.n, self.k]
+        return np.log(np.stack(columns, axis=1))
+
+    def _padded(self, a: int, b: int, units: int) -> Floats:
+        """Operations where blocks of a × b are computed whole, so many at once."""
+        blocks = np.ceil(self.m / a) * np.ceil(self.n / b)
+        each = np.where(self.product, self.flops / (self.m * self.n), 0.0)
+        return np.ceil(blocks / units) * units * a * b * each + np.where(each > 0, 0.0, self.flops)
+
+
+def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
+    """What every measurement, or launch, does.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        ``msbgen-kernels/1`` or ``msbgen-workload/1``.
+    columns : tuple of str
+        Parameters of :attr:`Shapes.raw`; those of the dataset where not given.
+
+    Raises
+    ------
+    ArgumentError
+        A kernel that does nothing, or that lacks parameters that others of its kind have.
+    """
+    names = parameter_names(dataset)
+    table = parameter_table(dataset)
+    flops, touched = works_of(dataset)
+    n = len(flops)
+    m, wide, deep = np.ones(n), np.ones(n), np.ones(n)
+    product = np.zeros(n, dtype=bool)
+    kinds = dataset["kind"].values.astype(str)
+    seen: dict[tuple[object, ...], tuple[float, float, float]] = {}
+    for i, (word, row) in enumerate(zip(kinds, table)):
+        given = dict(zip(names, row.tolist()))
+        if (
+            word == "gemm"
+            and not np.isnan([given.get(s, np.nan) for s in ("rows", "columns")]).any()
+        ):
+            product[i] = True
+            m[i], wide[i], deep[i] = given["rows"], given["rows"], given["columns"]
+            flops[i] = 2.0 * m[i] * wide[i] * deep[i]
+            touched[i] = _FLOAT * (2.0 * m[i] * deep[i] + m[i] * wide[i])
+        elif np.isfinite(flops[i]) and word in ("matmul", "conv2d"):
+            key = (word, *row.tolist())
+            if key not in seen:
+                seen[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
+            m[i], wide[i], deep[i] = seen[key]
+            product[i] = True
+        elif not np.isfinite(flops[i]):
+            flops[i] = touched[i] = np.nanprod(np.where(row > 0, row, np.nan))
+    order = [names.index(name) if name in names else -1 for name in columns or names]
+    filled = np.column_stack([np.nan_to_num(table), np.zeros(n)])
+    # an operation for each byte at least is how comparisons and copies count
+    flops = np.where(flops > 0, flops, touched)
+    _check_work(kinds, product, flops > 0)
+    raw = filled[:, order] if order else np.empty((n, 0))
+    return Shapes(flops, touched, m, wide, deep, product, raw)
+
+
+def _check_work(
+    kinds: NDArray[np.str_], product: NDArray[np.bool_], does: NDArray[np.bool_]
+) -> None:
+    if not does.all():
+        at = int(np.argmin(does))
+        raise ArgumentError(f"kernel {at}, a {kinds[at]}, has a size of 0; 1 or more is wanted.")
+    for kind in np.unique(kinds[product]):
+        bare = (kinds == kind) & ~product
+        if bare.any():
+            raise ArgumentError(
+                f"kernel {int(np.argmax(bare))}, a {kind}, lacks a parameter that others of its "
+                f"kind have; give each all of them."
+            )
+
+
+def _product(point: Point) -> tuple[float, float, float]:
+    """Rows, columns and depth of the product that a kernel amounts to."""
+    p = point.parameters
+    if point.kind == "matmul":
+        return float(p["m"]), float(p["n"]), float(p["k"])
+    high, wide = out_sides(point)
+    window = p["channels"] // p["groups"] * p["kernel_height"] * p["kernel_width"]
+    each = max(p["filters"] // p["groups"], 1)
+    return float(p["batch"] * high * wide * p["groups"]), float(each), float(window)
+
+
+def distinct_columns(table: Floats) -> NDArray[np.int64]:
+    """Columns that vary, and are not one that came before up to a line."""
+    kept: list[int] = []
+    centred = table - table.mean(axis=0)
+    size = np.sqrt((centred**2).sum(axis=0))
+    for j in range(table.shape[1]):
+        if size[j] <= 1e-9 * max(1.0, float(np.abs(table[:, j]).max())) * np.sqrt(len(table)):
+            continue
+        if any(abs(centred[:, j] @ centred[:, i]) > _SAME * size[i] * size[j] for i in kept):
+            continue
+        kept.append(j)
+    return np.array(kept, dtype=np.int64)

@@ -1,0 +1,245 @@
+"""What a workload is: the kernels that a network launches, each with how often.
+
+A dataset of workloads (``msbgen-workload/1``) is a plain :class:`xarray.Dataset` of one dimension:
+
+=======================  =======  ==================================================================
+name                     dims     meaning
+=======================  =======  ==================================================================
+``workload``             launch   whose launch it is: the name of the network
+``kind``                 launch   as in measurements of kernels (:mod:`msbgen.kernels.dataset`)
+one variable a           launch   ``role="parameter"``, ``units``; NaN where the kind has none of it
+parameter
+``count``                launch   how often it is launched with these parameters [1]
+=======================  =======  ==================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.store import load_netcdf, packing, save_netcdf
+from msbgen.data.tables import read_lines, shown
+from msbgen.kernels.dataset import RESERVED, parameter_names
+
+WORKLOAD_SCHEMA = "msbgen-workload/1"
+# Launches of one kernel in one workload that nobody makes: a mistake.
+_MOST_LAUNCHES = 1_000_000_000
+
+
+def make_workload(
+    kind: Sequence[str],
+    count: ArrayLike,
+    *,
+    parameters: Mapping[str, ArrayLike] | None = None,
+    workload: Sequence[str] | str = "",
+    units: Mapping[str, str] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+) -> xr.Dataset:
+    """Put labels on arrays.
+
+    Parameters
+    ----------
+    kind : sequence of str, (n,)
+    count : array_like of int, (n,)
+    parameters : mapping of name to array_like, (n,) each
+        NaN where the kind has none of it.
+    workload : sequence of str, (n,), or one for all
+    units : mapping of name to str
+        Of the parameters; ``"1"`` where not given.
+    attrs : mapping
+        Global attributes beyond ``schema``.
+
+    Returns
+    -------
+    xarray.Dataset
+        Not validated: see :func:`validate_workload`.
+    """
+    names = [workload] * len(kind) if isinstance(workload, str) else list(workload)
+    variables: dict[str, Any] = {
+        "workload": ("launch", np.array([*map(str, names)], dtype=str)),
+        "kind": ("launch", np.array([*map(str, kind)], dtype=str)),
+        "count": ("launch", np.asarray(count, dtype=np.int64), {"units": "1"}),
+    }
+    for name, given in (parameters or {}).items():
+        if name in RESERVED:
+            raise ArgumentError(f"name is {name!r}, which has a meaning of its own; rename it.")
+        said = {"role": "parameter", "units": (units or {}).get(name, "1")}
+        variables[name] = ("launch", np.asarray(given, dtype=float), said)
+    return xr.Dataset(variables, attrs={"schema": WORKLOAD_SCHEMA, **(attrs or {})})
+
+
+def validate_workload(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+    """Return the dataset if it obeys the contract.
+
+    Raises
+    ------
+    ProfileError
+        With one sentence for every problem.
+    """
+    problems = list(_problems(dataset))
+    if problems:
+        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
+    return dataset
+
+
+def describe_workload(dataset: xr.Dataset) -> str:
+    """What a valid dataset holds, in a line for each workload."""
+    lines = []
+    for name in workload_names(dataset):
+        own = one_workload(dataset, name)
+        kinds = sorted({str(word) for word in own["kind"].values})
+        lines.append(
+            f"{name or '(not named)'}: {counts_of(own).sum()} launches of {own.sizes['launch']} "
+            f"kernels ({', '.join(kinds)})"
+        )
+    return "\n".join(lines)
+
+
+def workload_names(dataset: xr.Dataset) -> list[str]:
+    """Names of the workloads, in the order of their first launches."""
+    return list(dict.fromkeys(str(word) for word in dataset["workload"].values))
+
+
+def one_workload(dataset: xr.Dataset, name: str) -> xr.Dataset:
+    """The launches of one workload.
+
+    Raises
+    ------
+    ArgumentError
+        No such workload; the message names the nearest.
+    """
+    rows = dataset["workload"].values.astype(str) == name
+    if not rows.any():
+        names = workload_names(dataset)
+        near = difflib.get_close_matches(name, names, 1)
+        some = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        hint = f"did you mean '{near[0]}'?" if near else f"one of {some} is wanted."
+        raise ArgumentError(f"workload is {name!r}; {hint}")
+    return dataset.isel(launch=np.flatnonzero(rows))
+
+
+def counts_of(dataset: xr.Dataset) -> NDArray[np.int64]:
+    """How often each launch is made, (n,)."""
+    return dataset["count"].values.astype(np.int64)
+
+
+def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read workloads from a file of ours (``.nc``), or from a CSV table.
+
+    Columns of a table: ``kind`` and ``count``, ``workload`` where there are several; every other
+    one is a parameter with its unit in brackets, ``"1"`` without; an empty cell where the kind
+    has none of it.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read, or what it holds breaks the contract; with the line.
+    """
+    path = Path(path)
+    if path.suffix == ".nc":
+        return validate_workload(load_netcdf(path), source=path.name)
+    (first, header), *rest = read_lines(path) or [(1, [])]
+    if not {"kind", "count"} <= set(header) or len(set(header)) < len(header):
+        raise ProfileError(
+            f"{path.name}: line {first} is {shown(header)}; the columns kind and count, and the "
+            f"parameters once each, are wanted."
+        )
+    if not rest:
+        raise ProfileError(f"{path.name}: there is no launch below the header; list some.")
+    words: dict[str, list[str]] = {name: [] for name in header}
+    for line, cells in rest:
+        if len(cells) != len(header):
+            raise ProfileError(
+                f"{path.name}: line {line} has {len(cells)} cells; {len(header)} are wanted."
+            )
+        for name, cell in zip(header, cells):
+            words[name].append(cell)
+    lines = [line for line, _ in rest]
+
+    def numbers(name: str) -> NDArray[np.float64]:
+        return np.array([_number(cell, path, at, name) for at, cell in zip(lines, words[name])])
+
+    count = numbers("count")
+    bad = ~((count >= 1) & (count == np.floor(count)) & (count <= _MOST_LAUNCHES))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ProfileError(
+            f"{path.name}: line {lines[at]} has the count {shown([words['count'][at]])}; a whole "
+            f"number from 1 on is wanted."
+        )
+    columns = [name for name in header if name not in ("kind", "count", "workload")]
+    bare = {name: name.partition("[")[0].strip() for name in columns}
+    reserved = RESERVED & set(bare.values())
+    if reserved:
+        raise ProfileError(f"{path.name}: column '{min(reserved)}' is no parameter; rename it.")
+    dataset = make_workload(
+        words["kind"],
+        count,
+        parameters={bare[name]: numbers(name) for name in columns},
+        workload=words.get("workload", path.stem),
+        units={bare[n]: n.partition("[")[2].rstrip("] ").strip() or "1" for n in columns},
+    )
+    return validate_workload(dataset, source=path.name)
+
+
+def write_workload(
+    dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Validate and write a file of workloads, whole or not at all.
+
+    Raises
+    ------
+    ProfileError
+        The dataset breaks the contract; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    validate_workload(dataset, source=Path(path).name)
+    save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
+
+
+def _number(cell: str, path: Path, line: int, name: str) -> float:
+    if not cell:
+        return np.nan
+    try:
+        return float(cell)
+    except ValueError:
+        raise ProfileError(
+            f"{path.name}: line {line} has the {name} {shown([cell])}; a number is wanted."
+        ) from None
+
+
+def _problems(ds: xr.Dataset) -> Iterator[str]:
+    schema = ds.attrs.get("schema")
+    if not isinstance(schema, str) or schema != WORKLOAD_SCHEMA:
+        yield f"attribute 'schema' is {schema!r}; workloads say '{WORKLOAD_SCHEMA}'."
+        return
+    if ds.sizes.get("launch", 0) == 0:
+        yield "dimension 'launch' is missing or empty; at least one launch is wanted."
+        return
+    wanted = {"workload": "OUT", "kind": "OUT", "count": "iu"}
+    for name, kinds in {**wanted, **dict.fromkeys(parameter_names(ds), "fiu")}.items():
+        if name not in ds.data_vars:
+            yield f"variable '{name}' is missing."
+        elif ds[name].dims != ("launch",):
+            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['launch'] is wanted."
+        elif ds[name].dtype.kind not in kinds:
+            what = "words" if kinds == "OUT" else "numbers"
+            yield f"variable '{name}' holds {ds[name].dtype}; {what} are wanted."
+        elif name == "count" and (ds["count"].values < 1).any():
+            row = int(np.argmax(ds["count"].values < 1))
+            yield f"variable 'count' is {int(ds['count'].values[row])} at launch {row}; 1 is least."
+        elif kinds == "fiu" and (np.isinf(ds[name].values) | (ds[name].values < 0)).any():
+            yield f"parameter '{name}' holds what is no number from 0 on; NaN stands for none."
+    for name in parameter_names(ds):
+        if not isinstance(ds[name].attrs.get("units"), str):
+            yield f"parameter '{name}' has no units; give it some, '1' for a number."

@@ -1,0 +1,13 @@
+"""Libraries of the extras ``[ml]`` and ``[graph]``, imported when they are first needed."""
+
+from __future__ import annotations
+
+from msbgen.core.machine import load_library
+
+__all__ = ["check_libraries", "load_library"]
+
+
+def check_libraries() -> None:
+    """Raise what :func:`load_library` would raise for what fitting needs, before the work."""
+    for name in ("xgboost", "sklearn.tree"):
+        load_library(name)

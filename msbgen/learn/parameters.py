@@ -1,0 +1,33 @@
+"""Parameters of predictors, after the conventions of scikit-learn: stored by ``__init__`` alone."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+from msbgen.core.errors import ArgumentError
+
+
+class Parameters:
+    """What predictors inherit: the arguments of their ``__init__``, read and changed by name."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; `deep` is scikit-learn's, and changes nothing."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: getattr(self, name) for name in names}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters.
+
+        Raises
+        ------
+        ArgumentError
+            An unknown name; nothing is changed then.
+        """
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise ArgumentError(f"parameter is {name!r}; one of {', '.join(known)} is wanted.")
+        for name, value in parameters.items():
+            setattr(self, name, value)
+        return self

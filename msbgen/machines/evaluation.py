@@ -1,0 +1,164 @@
+"""Score predictions of relative performance on runs that were held back.
+
+The error is the paper's: the mean over a run's relative times, its own 1 on the source among
+them, of how far they are from the truth.  Same order is the share of rows whose machines are
+predicted in their true order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import MeasurementError
+from msbgen.core.machine import OnProgress
+from msbgen.machines.dataset import machines_of, runtimes_of
+from msbgen.machines.predictor import RelativePredictor, cross_predict
+from msbgen.machines.splits import held_rows
+
+Floats = NDArray[np.float64]
+
+# What a row of scores says, each a number.
+MEASURES = ("error", "error_elsewhere", "same_order", "factor", "best_found", "time_lost")
+
+
+def complete_runs(runs: xr.Dataset) -> xr.Dataset:
+    """The runs that ran on every machine: those whose order is known.
+
+    Raises
+    ------
+    MeasurementError
+        There is none.
+    """
+    whole = np.isfinite(runtimes_of(runs)).all(axis=1)
+    if not whole.any():
+        raise MeasurementError("no run ran on every machine; some are wanted: leave machines out.")
+    return runs.isel(run=np.flatnonzero(whole))
+
+
+def scores(predicted: Floats, truth: Floats, source: int) -> dict[str, float]:
+    """How good times predicted from one machine are.
+
+    Parameters
+    ----------
+    predicted, truth : ndarray, (n, n_machines)
+        [s]; on the source both are the time measured.
+    source : int
+
+    Returns
+    -------
+    dict
+        ``error``, mean |t̂_m/t_s − t_m/t_s| over all machines, and ``error_elsewhere`` over the
+        others; ``same_order``, share of rows; ``factor``, exp of the mean |log t̂_m/t_m| elsewhere;
+        ``best_found``, share of rows whose fastest machine is named; ``time_lost``, mean of
+        t_named/t_fastest − 1.
+    """
+    base = truth[:, [source]]
+    others = np.arange(truth.shape[1]) != source
+    off = np.abs(predicted - truth) / base
+    named, fastest = predicted.argmin(axis=1), truth.argmin(axis=1)
+    rows = np.arange(len(truth))
+    order = np.argsort(predicted, axis=1, kind="stable") == np.argsort(truth, axis=1, kind="stable")
+    return {
+        "error": float(off.mean()),
+        "error_elsewhere": float(off[:, others].mean()),
+        "same_order": float(order.all(axis=1).mean()),
+        "factor": float(np.exp(np.abs(np.log(predicted / truth))[:, others].mean())),
+        "best_found": float((named == fastest).mean()),
+        "time_lost": float((truth[rows, named] / truth[rows, fastest]).mean() - 1.0),
+    }
+
+
+def score_rows(predicted: Floats, truth: Floats, machines: Sequence[str]) -> list[dict[str, Any]]:
+    """A row of :func:`scores` for each source, and the mean over them, ``source`` "all".
+
+    Parameters
+    ----------
+    predicted : ndarray, (n, n_sources, n_machines)
+        [s]
+    truth : ndarray, (n, n_machines)
+    machines : sequence of str
+    """
+    each = [scores(predicted[:, s], truth, s) for s in range(len(machines))]
+    rows: list[dict[str, Any]] = [
+        {"source": name, "rows": len(truth), **one} for name, one in zip(machines, each)
+    ]
+    mean = {measure: float(np.mean([one[measure] for one in each])) for measure in MEASURES}
+    return [*rows, {"source": "all", "rows": len(truth) * len(machines), **mean}]
+
+
+def constant_times(known: Floats, truth: Floats, *, each_source: bool) -> Floats:
+    """Times by constant relative times [s], (n, n_sources, n_machines): what counters must beat.
+
+    Parameters
+    ----------
+    known, truth : ndarray, (·, n_machines)
+        Times of the runs to learn from, and of those to predict [s].
+    each_source : bool
+        The median relative time for each source; otherwise the mean over all sources, as in the
+        paper, which does not even know that the source is as fast as itself.
+    """
+    ratio = known[:, None, :] / known[:, :, None]
+    if each_source:
+        constant = np.median(ratio, axis=0)
+    else:
+        constant = np.broadcast_to(ratio.mean(axis=(0, 1)), ratio.shape[1:])
+    return truth[:, :, None] * constant
+
+
+def evaluate_relative(
+    runs: xr.Dataset,
+    *,
+    split: str = "programs",
+    folds: int = 10,
+    predictor: RelativePredictor | None = None,
+    progress: OnProgress | None = None,
+) -> list[dict[str, Any]]:
+    """Score a predictor beside constants on runs that it was not shown.
+
+    Only runs that ran on every machine take part.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        ``msbgen-relative/1``.
+    split : {"programs", "runs", "scales", "rows"}
+        What is held back as a whole; by rows, which is leaky, the run as seen from the other
+        machines is known.
+    folds : int
+    predictor : RelativePredictor or None
+        Gives the parameters; None for the default's.
+    progress : callable
+        Called with (done, total) folds.
+
+    Returns
+    -------
+    list of dict
+        A row for each method (default, median per source, mean) and source, the mean over the
+        sources last: ``method``, ``split``, ``source``, ``rows`` and :data:`MEASURES`.
+
+    Raises
+    ------
+    ArgumentError, MeasurementError
+        As :func:`msbgen.machines.predictor.cross_predict`; no run on every machine.
+    """
+    runs, predictor = complete_runs(runs), predictor or RelativePredictor()
+    said = cross_predict(runs, predictor, split=split, folds=folds, progress=progress)
+    truth, machines = runtimes_of(runs), machines_of(runs)
+    asked = np.isfinite(said).all(axis=(1, 2))
+    constants = [np.full_like(said, np.nan) for _ in range(2)]
+    for held in held_rows(runs, split, folds, predictor.random_state):
+        known = truth[~held.all(axis=1)]
+        for each_source, times in enumerate(constants):
+            told = constant_times(known, truth, each_source=bool(each_source))
+            times[held] = told[held]
+    methods = {"default": said, "median per source": constants[1], "mean": constants[0]}
+    return [
+        {"method": method, "split": split, **row}
+        for method, times in methods.items()
+        for row in score_rows(times[asked], truth[asked], machines)
+    ]

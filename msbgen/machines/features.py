@@ -1,0 +1,253 @@
+"""What predictors of relative performance see of a run: its counters and how it was run.
+
+After Table III of the paper: shares of the instructions by kind (branches, loads, …), other
+counters per instruction, nodes, the configuration and the machine counted on, one column each.
+Beyond it: logarithms, and the time that the run took there, as such and per instruction.
+Trees take all columns alike; for kriging they are kept apart by kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import MeasurementError
+from msbgen.machines.dataset import (
+    counter_names_of,
+    counter_units_of,
+    counters_of,
+    machines_of,
+    runtimes_of,
+    words_of,
+)
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What is known of runs from one machine, kept apart by kind.
+
+    Attributes
+    ----------
+    counters : ndarray, (n, d)
+        Shares, counters and nodes.
+    work, time : ndarray, (n,)
+        Log work, and log time per unit of it on the source; 0 where it is not looked at.
+    configuration : ndarray of int, (n,)
+        -1 for one that was never seen.
+    """
+
+    counters: NDArray[np.floating[Any]]
+    work: Floats
+    time: Floats
+    configuration: NDArray[np.int64]
+
+    def some(self, rows: NDArray[np.int64] | slice) -> Seen:
+        """Those of some runs."""
+        return Seen(self.counters[rows], self.work[rows], self.time[rows], self.configuration[rows])
+
+
+# Counters are told per so many units of work: rare events count from one in a million on.
+_PER = 1e6
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """From runs to features, as learned: which counters there are, and what fills gaps.
+
+    Attributes
+    ----------
+    machines : tuple of str
+        The machines, of which one counted.
+    counters, units, groups : tuple of str
+        Names of the counters, their units, and names of the groups summed.
+    group_of : tuple of str
+        Group of each counter.
+    work : str
+        The counter that says how much a run does; empty where none does.
+    configurations : tuple of str
+    per_machine : bool
+        Whether machines count differently.
+    fill : ndarray, (n_machines, n_counters + n_groups)
+        Medians, which stand where a counter is missing.
+    kept : ndarray of bool
+        Columns of :meth:`program` that vary.
+    """
+
+    machines: tuple[str, ...]
+    counters: tuple[str, ...]
+    units: tuple[str, ...]
+    groups: tuple[str, ...]
+    group_of: tuple[str, ...]
+    work: str
+    configurations: tuple[str, ...]
+    per_machine: bool
+    fill: Floats
+    kept: NDArray[np.bool_]
+
+    def check_units(self, runs: xr.Dataset) -> None:
+        """Refuse counters in other units than those learned from: all would be off by a factor.
+
+        Raises
+        ------
+        MeasurementError
+        """
+        given = counter_units_of(runs)
+        for name, unit in zip(self.counters, self.units):
+            if given.get(name, unit) != unit:
+                raise MeasurementError(
+                    f"counter '{name}' is in '{given[name]}', and was learned in '{unit}'; give it "
+                    f"in that."
+                )
+
+    def program(self, runs: xr.Dataset, source: str) -> Floats:
+        """What is known of a run but for its time, (n, d): counted on `source`."""
+        return self._all(runs, source)[:, self.kept]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns of :meth:`program`."""
+        names = [f"share of {group}" for group in self.groups] + [*self.counters]
+        names += [f"configuration {name}" for name in self.configurations] + ["nodes"]
+        return [name for name, kept in zip(names, self.kept) if kept]
+
+    @property
+    def timed_names(self) -> list[str]:
+        """Names of the columns of :meth:`timed`."""
+        per_work = [f"time per {self.work}"] if self.work else []
+        return [*self.names, "time", *per_work]
+
+    def timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
+        """The same with the log time on `source`, as such and per unit of work, (n, d')."""
+        time = log[:, None]
+        per_work = [time - self.log_work(runs, source)[:, None]] if self.work else []
+        return np.hstack([self.program(runs, source), time, *per_work])
+
+    def seen(self, runs: xr.Dataset, source: str, log: Floats | None) -> Seen:
+        """The same kept apart by kind, with the log time on `source` where it is given."""
+        first = len(self.groups) + len(self.counters)
+        word = np.zeros(len(self.kept), dtype=bool)
+        word[first : first + len(self.configurations)] = True
+        words, work = self.words(runs), self.log_work(runs, source)
+        found = np.where(words.any(axis=1), words.argmax(axis=1), -1)
+        return Seen(
+            counters=self.program(runs, source)[:, ~word[self.kept]],
+            work=work,
+            time=np.zeros(len(work)) if log is None else log - work,
+            configuration=found,
+        )
+
+    def words(self, runs: xr.Dataset) -> Floats:
+        """One column for each configuration, 1 where it is the run's, (n, n_configurations)."""
+        words = words_of(runs, "configuration")
+        return (words[:, None] == np.array(self.configurations, dtype=str)[None]).astype(float)
+
+    def where(self, source: str, runs: xr.Dataset) -> Floats:
+        """One column for each machine, 1 where it is the source, (n, n_machines)."""
+        own = np.array(self.machines) == source
+        return np.repeat(own[None].astype(float), runs.sizes["run"], axis=0)
+
+    def log_work(self, runs: xr.Dataset, source: str) -> Floats:
+        """Logarithm of the work of every run, 0 where none is counted, (n,)."""
+        if not self.work:
+            return np.zeros(runs.sizes["run"])
+        work = self._counters(runs, source)[:, self.counters.index(self.work)]
+        bad = ~(work > 0)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise MeasurementError(
+                f"run {row}, of program '{words_of(runs, 'program')[row]}', has {work[row]:g} "
+                f"{self.work} on machine '{source}'; a positive number is wanted: count it again "
+                f"or drop the run."
+            )
+        return np.log(work)
+
+    def _counters(self, runs: xr.Dataset, source: str) -> Floats:
+        """Counters in the order learned, NaN for those that the runs lack, (n, n_counters)."""
+        there, table = counter_names_of(runs), counters_of(runs, source)
+        missing = np.full(runs.sizes["run"], np.nan)
+        columns = [table[:, there.index(c)] if c in there else missing for c in self.counters]
+        return np.stack(columns, axis=1) if columns else np.empty((runs.sizes["run"], 0))
+
+    def _rates(self, runs: xr.Dataset, source: str) -> Floats:
+        """Shares of the groups, and logarithms of the counters per unit of work."""
+        counts = self._counters(runs, source)
+        work = np.exp(self.log_work(runs, source))[:, None]
+        with np.errstate(over="ignore"):  # what is infinite is filled in as what is not counted
+            per = np.log1p((_PER if self.work else 1.0) * counts / work)
+        if self.work:
+            per[:, self.counters.index(self.work)] = np.log(work[:, 0])
+        members = [np.array(self.group_of) == group for group in self.groups]
+        sums = [np.nansum(counts[:, own], axis=1) for own in members]
+        lacking = [np.isnan(counts[:, own]).all(axis=1) for own in members]
+        shape = len(counts), len(members)
+        with np.errstate(over="ignore"):
+            shares = np.reshape(np.transpose(sums), shape) / work
+        shares[np.reshape(np.transpose(lacking), shape).astype(bool)] = np.nan
+        return np.hstack([shares, per])
+
+    def _all(self, runs: xr.Dataset, source: str) -> Floats:
+        rates = self._rates(runs, source)
+        if self.fill.size:
+            own = self.fill[self.machines.index(source) if self.per_machine else 0]
+            rates = np.where(np.isfinite(rates), rates, own)
+        nodes = np.log(runs["nodes"].values.astype(float))[:, None]
+        return np.hstack([rates, self.words(runs), nodes])
+
+
+def learn_features(runs: xr.Dataset) -> FeatureMap:
+    """Take note of the counters, groups and configurations of runs to learn from.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        ``msbgen-relative/1``.
+    """
+    names, machines = counter_names_of(runs), machines_of(runs)
+    group_of = [str(g) for g in runs["group"].values] if names else []
+    work = str(runs.attrs.get("work", ""))
+    # without work there are no shares of it, and a group of one says what its counter says
+    many = {group for group in group_of if group_of.count(group) > 1} if work else set()
+    per_machine = bool(names) and "machine" in runs["counters"].dims
+    shape = {
+        "machines": tuple(machines),
+        "counters": tuple(names),
+        "units": tuple(counter_units_of(runs).values()),
+        "groups": tuple(sorted(many)),
+        "group_of": tuple(group_of),
+        "work": work,
+        "configurations": tuple(np.unique(words_of(runs, "configuration")).tolist()),
+        "per_machine": per_machine,
+    }
+    columns = len(many) + len(names)
+    plain = _map(shape, np.empty((0, 0)), columns)
+    fills, tables = [], []
+    for source in machines if per_machine else machines[:1]:
+        ran = np.isfinite(runtimes_of(runs)[:, machines.index(source)]) | (not per_machine)
+        rates = plain._rates(runs.isel(run=np.flatnonzero(ran)), source)
+        known = np.isfinite(rates)
+        middle = np.array([np.median(c[k]) if k.any() else 0.0 for c, k in zip(rates.T, known.T)])
+        fills.append(middle)
+        tables.append(np.where(known, rates, middle))
+    fill = np.array(fills).reshape(len(fills), columns)
+    words = np.unique(words_of(runs, "configuration"))
+    varies = np.concatenate(
+        [
+            np.ptp(np.vstack(tables), axis=0) > 0,
+            np.full(len(words), len(words) > 1),
+            [np.ptp(runs["nodes"].values) > 0],
+        ]
+    )
+    varies[-1] |= not varies.any()  # one column at least
+    return FeatureMap(**shape, fill=fill, kept=varies)
+
+
+def _map(shape: dict[str, Any], fill: Floats, columns: int) -> FeatureMap:
+    """A map that keeps every column."""
+    width = columns + len(shape["configurations"]) + 1
+    return FeatureMap(**shape, fill=fill, kept=np.ones(width, dtype=bool))

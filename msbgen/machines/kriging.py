@@ -1,0 +1,369 @@
+"""Kriging of log ratios: a Gaussian process over counters, configurations and the source's time.
+
+Standardised, the log ratio of the times on two machines is taken for a Gaussian process whose
+covariance between two runs is
+
+    v_0 + κ(z) { v_c c + ρ(w) exp(−r/ℓ_1) (v_1 + v_2 c) + exp(−r/ℓ_2 − |w|/ℓ_3) (v_3 + v_4 c) },
+
+r the root mean square difference of their standardised counters, w of their log work, z of log
+time per unit of work on the source, κ and ρ rational quadratic kernels: what runs of all kinds
+share, what those of like programs do, and what those of almost the same program.  c is how alike
+their configurations are, exp(−‖a − b‖²) between places a and b that are learned for them.
+
+Lengths ℓ, variances v, places and the noise are those of the greatest marginal likelihood over
+whole programs, with weak priors; the covariance among the machines is maximised out
+(Rasmussen and Williams 2006, chapter 5).  The machines share all but that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import check_whole
+from msbgen.machines.features import Seen
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Logarithms of the parameters: lengths of r (far, near), z, w (far, near), then v_0, v_c, v_1 to
+# v_4, then the noise.  Where the search begins, and the middle of their prior.
+_START = np.log([5.0, 0.15, 1.5, 5.0, 0.3, 0.2, 0.06, 0.8, 0.5, 0.01, 0.03, 0.002])
+_LENGTHS, PARAMETERS = 5, len(_START)
+# Deviation of the prior, and how far the search goes.
+_PRIOR, _FAR = 3.0, 6.0
+# What is added to the covariance among machines, whose log ratios are standardised.
+_RIDGE = 1e-6
+# Runs whose covariances with those known are held at a time.
+_AT_A_TIME = 2048
+
+
+@dataclass(frozen=True)
+class KrigingSettings:
+    """How much is spent on kriging.
+
+    Attributes
+    ----------
+    tuned : int
+        Runs, of whole programs, on which parameters are learned.
+    most : int
+        Runs that are kriged from at most; of more, as many drawn at random.
+    places : int
+        Dimensions in which configurations have their places.
+    steps : int
+        Of the search for parameters, at most.
+    """
+
+    tuned: int = 500
+    most: int = 3000
+    places: int = 3
+    steps: int = 60
+
+    def __post_init__(self) -> None:
+        check_whole(self, "places", "steps")
+        check_whole(self, "tuned", "most", least=2)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """Outputs that are kriged from the same runs.
+
+    Attributes
+    ----------
+    outputs : ndarray of int, (m,)
+        Which they are.
+    seen : Seen
+        The runs, counters standardised.
+    middle, spread : ndarray, (d,)
+        Means and deviations of the counters.
+    parameters : ndarray, (12,)
+        Their logarithms.
+    places : ndarray, (n_configurations, q)
+    weights : ndarray, (n, m)
+    level, scale : ndarray, (m,)
+        Mean and deviation of each output.
+    """
+
+    outputs: Indices
+    seen: Seen
+    middle: Floats
+    spread: Floats
+    parameters: Floats
+    places: Floats
+    weights: Floats
+    level: Floats
+    scale: Floats
+
+    def predict(self, seen: Seen) -> Floats:
+        """Outputs of runs, (n, m)."""
+        seen = _standardised(seen, self.middle, self.spread)
+        found = np.empty((len(seen.work), len(self.outputs)))
+        for first in range(0, len(found), _AT_A_TIME):
+            rows = slice(first, first + _AT_A_TIME)
+            near = _covariance(_Pairs.of(seen.some(rows), self.seen), self.parameters, self.places)
+            found[rows] = self.level + near @ self.weights * self.scale
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Kriging:
+    """Everything that is kriged from the time on a machine.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        One for all outputs, or several where outputs are known of different runs.
+    """
+
+    fields: tuple[Field, ...]
+
+    def predict(self, seen: Seen) -> Floats:
+        """Outputs of every run, (n, n_outputs)."""
+        found = np.empty((len(seen.work), self._outputs))
+        for field in self.fields:
+            found[:, field.outputs] = field.predict(seen)
+        return found
+
+    def beyond(self, seen: Seen) -> NDArray[np.bool_]:
+        """Where runs do more, or less, work than any that was learned from, (n, n_outputs).
+
+        A smooth process goes on along its slopes there, and overshoots.
+        """
+        found = np.empty((len(seen.work), self._outputs), dtype=bool)
+        for field in self.fields:
+            known = field.seen.work
+            outside = (seen.work < known.min()) | (seen.work > known.max())
+            found[:, field.outputs] = outside[:, None]
+        return found
+
+    @property
+    def _outputs(self) -> int:
+        return sum(len(field.outputs) for field in self.fields)
+
+
+def fit_kriging(
+    seen: Seen,
+    outputs: Floats,
+    program: Indices,
+    configurations: int,
+    settings: KrigingSettings,
+    seed: int,
+) -> Kriging:
+    """Learn outputs from what is seen of runs.
+
+    Parameters
+    ----------
+    seen : Seen
+        Of n runs.
+    outputs : ndarray, (n, n_outputs)
+        A run that is NaN in an output is not learned from for it.
+    program : ndarray of int, (n,)
+        Counted from 0.
+    configurations : int
+        How many there are.
+    settings : KrigingSettings
+    seed : int
+    """
+    rng = np.random.default_rng([3, seed])
+    known, of = np.unique(np.isfinite(outputs), axis=1, return_inverse=True)
+    fields = []
+    for k, there in enumerate(known.T):
+        which = np.flatnonzero(of.reshape(-1) == k)
+        rows = np.flatnonzero(there)
+        if len(rows) > settings.most:
+            rows = np.sort(rng.choice(rows, settings.most, replace=False))
+        fields.append(
+            _fit_field(
+                seen.some(rows), outputs[np.ix_(rows, which)], which, program[rows],
+                configurations, settings, rng,
+            )
+        )  # fmt: skip
+    return Kriging(tuple(fields))
+
+
+def _fit_field(
+    seen: Seen,
+    outputs: Floats,
+    which: Indices,
+    program: Indices,
+    configurations: int,
+    settings: KrigingSettings,
+    rng: np.random.Generator,
+) -> Field:
+    middle, spread = seen.counters.mean(axis=0), _or_one(seen.counters.std(axis=0))
+    seen = _standardised(seen, middle, spread)
+    level, scale = outputs.mean(axis=0), _or_one(outputs.std(axis=0))
+    wanted = (outputs - level) / scale
+    some = _some_programs(program, settings.tuned, rng)
+    places = rng.normal(0.0, 0.5, (configurations, settings.places))
+    parameters, places = _tuned(seen.some(some), wanted[some], places, settings.steps)
+    from scipy.linalg import cho_factor, cho_solve
+
+    covariance = _covariance(_Pairs.of(seen, seen), parameters, places)
+    covariance[np.diag_indices_from(covariance)] += np.exp(parameters[-1])
+    factor = cho_factor(covariance, lower=True, overwrite_a=True, check_finite=False)
+    weights = cho_solve(factor, wanted, check_finite=False)
+    return Field(which, seen, middle, spread, parameters, places, weights, level, scale)
+
+
+def _standardised(seen: Seen, middle: Floats, spread: Floats) -> Seen:
+    return replace(seen, counters=((seen.counters - middle) / spread).astype(np.float32))
+
+
+def _or_one(spread: Floats) -> Floats:
+    """Deviations, 1 instead of what is but rounding."""
+    return np.where(spread > 1e-9, spread, 1.0)
+
+
+def _some_programs(program: Indices, most: int, rng: np.random.Generator) -> Indices:
+    """Runs of whole programs drawn at random, as many as asked for at most, of one at least."""
+    names = rng.permutation(np.unique(program))
+    counts = np.cumsum([np.count_nonzero(program == name) for name in names])
+    whole = names[: max(1, int(np.searchsorted(counts, most, side="right")))]
+    rows = np.flatnonzero(np.isin(program, whole))
+    return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+# ------------------------------------------------------------------------------ covariance
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """How far runs lie from other runs, (n, n') each, and their configurations, (n,), (n',)."""
+
+    counters: Floats
+    work: Floats
+    time: Floats
+    one: Indices
+    other: Indices
+
+    @classmethod
+    def of(cls, one: Seen, other: Seen) -> _Pairs:
+        a, b = one.counters.astype(float), other.counters.astype(float)
+        squares = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * a @ b.T
+        return cls(
+            counters=np.sqrt(np.maximum(squares, 0.0) / max(a.shape[1], 1)),
+            work=np.abs(one.work[:, None] - other.work),
+            time=np.abs(one.time[:, None] - other.time),
+            one=one.configuration,
+            other=other.configuration,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """What the covariance is made of, (n, n') each; see the formula of this module."""
+
+    alike: Floats
+    time: Floats
+    far: Floats
+    near: Floats
+
+
+def _terms(pairs: _Pairs, parameters: Floats, places: Floats) -> _Terms:
+    far, near, time, work, near_work = np.exp(parameters[:_LENGTHS])
+    likeness = np.zeros((len(places) + 1, len(places) + 1))  # the last is of no known one
+    likeness[:-1, :-1] = _likeness(places)
+    kappa = 1.0 / (1.0 + pairs.time**2 / (2.0 * time**2))
+    rho = 1.0 / (1.0 + pairs.work**2 / (2.0 * work**2))
+    return _Terms(
+        alike=likeness[pairs.one][:, pairs.other],
+        time=kappa,
+        far=kappa * rho * np.exp(-pairs.counters / far),
+        near=kappa * np.exp(-pairs.counters / near - pairs.work / near_work),
+    )
+
+
+def _likeness(places: Floats) -> Floats:
+    """How alike configurations are, 1 to themselves."""
+    return np.exp(-((places[:, None] - places) ** 2).sum(axis=-1))
+
+
+def _covariance(pairs: _Pairs, parameters: Floats, places: Floats) -> Floats:
+    """Covariance without the noise, (n, n')."""
+    terms = _terms(pairs, parameters, places)
+    c = terms.alike
+    v0, vc, v1, v2, v3, v4 = np.exp(parameters[_LENGTHS:-1])
+    return v0 + vc * c * terms.time + (v1 + v2 * c) * terms.far + (v3 + v4 * c) * terms.near
+
+
+# ------------------------------------------------------------------------------ likelihood
+
+
+def _tuned(seen: Seen, outputs: Floats, places: Floats, steps: int) -> tuple[Floats, Floats]:
+    """Parameters and places of the greatest marginal likelihood, near the start."""
+    from scipy.optimize import minimize
+
+    pairs, shape = _Pairs.of(seen, seen), places.shape
+
+    def cost(x: Floats) -> tuple[float, Floats]:
+        value, slope, slopes = _misfit(
+            pairs, outputs, x[: len(_START)], x[len(_START) :].reshape(shape)
+        )
+        return value, np.concatenate([slope, slopes.ravel()])
+
+    start = np.concatenate([_START, places.ravel()])
+    reach = np.concatenate([np.full(len(_START), _FAR), np.full(places.size, np.inf)])
+    found = minimize(
+        cost, start, jac=True, method="L-BFGS-B",
+        bounds=np.stack([start - reach, start + reach], axis=1), options={"maxiter": steps},
+    )  # fmt: skip
+    return found.x[: len(_START)], found.x[len(_START) :].reshape(shape)
+
+
+def _misfit(
+    pairs: _Pairs, outputs: Floats, parameters: Floats, places: Floats
+) -> tuple[float, Floats, Floats]:
+    """Negative log posterior a number observed, with slopes of parameters and of places."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    n, m = outputs.shape
+    terms = _terms(pairs, parameters, places)
+    slopes = _slopes(pairs, terms, parameters)
+    noise = np.exp(parameters[-1])
+    covariance = _covariance(pairs, parameters, places) + noise * np.eye(n)
+    factor = cho_factor(covariance, lower=True, check_finite=False)
+    inverse = cho_solve(factor, np.eye(n), check_finite=False)
+    weights = inverse @ outputs
+    among = outputs.T @ weights / n + _RIDGE * np.eye(m)
+    size = m * np.log(np.diag(factor[0])).sum() + n / 2.0 * np.linalg.slogdet(among)[1]
+    size += (((parameters - _START) / _PRIOR) ** 2).sum() / 2.0 + (places**2).sum() / 2.0
+    # what a small change of the covariance of each pair costs
+    cost = (m * inverse - weights @ np.linalg.solve(among, weights.T)) / 2.0
+    slope = [*((cost * each).sum() for each in slopes), noise * np.trace(cost)]
+    slope += (parameters - _START) / _PRIOR**2
+    own = np.eye(len(places))[pairs.one]
+    v = np.exp(parameters[_LENGTHS:-1])
+    by_likeness = cost * (v[1] * terms.time + v[3] * terms.far + v[5] * terms.near)
+    pull = own.T @ by_likeness @ own * _likeness(places)
+    pull += pull.T
+    moves = -2.0 * (pull.sum(axis=1)[:, None] * places - pull @ places) + places
+    return float(size) / n / m, np.asarray(slope) / n / m, moves / n / m
+
+
+def _slopes(pairs: _Pairs, terms: _Terms, parameters: Floats) -> Sequence[NDArray[Any]]:
+    """Derivatives of the covariance by the logarithms of all parameters but the noise."""
+    far, near, time, work, near_work = np.exp(parameters[:_LENGTHS])
+    v0, vc, v1, v2, v3, v4 = np.exp(parameters[_LENGTHS:-1])
+    c = terms.alike
+    by_configuration, by_far = vc * c * terms.time, (v1 + v2 * c) * terms.far
+    by_near = (v3 + v4 * c) * terms.near
+    timed = by_configuration + by_far + by_near
+    return (
+        by_far * pairs.counters / far,
+        by_near * pairs.counters / near,
+        # of κ = 1 / (1 + z²/2ℓ²) the derivative by log ℓ is κ² z²/ℓ²
+        timed * terms.time * pairs.time**2 / time**2,
+        by_far * pairs.work**2 / (work**2 + pairs.work**2 / 2.0),
+        by_near * pairs.work / near_work,
+        np.full_like(c, v0),
+        by_configuration,
+        v1 * terms.far,
+        v2 * c * terms.far,
+        v3 * terms.near,
+        v4 * c * terms.near,
+    )

@@ -1,0 +1,552 @@
+"""Which machine runs this best: times on every machine from one run on one of them.
+
+Log times are the weighted mean of three parts that err differently, kriging counting most:
+
+- *boosting* (:mod:`~msbgen.learn.boosting`) of the log ratio of the times on two
+  machines, for each pair of them, which also sees the time on the source, as such and per
+  instruction;
+- *kriging* (:mod:`~msbgen.machines.kriging`) of the same ratios, which learns what runs of
+  like programs in like configurations share; of runs with more or less work than any that it
+  learned from it says what boosting says;
+- *randomised trees* (:mod:`~msbgen.learn.randomised`) of log time per instruction on all
+  machines from the counters alone; what they leave on all machines is jointly Gaussian
+  (:mod:`~msbgen.learn.gaussian`) and conditioned on the machines measured, one or
+  several.
+
+Intervals are conformal, per pair of machines: whole programs are left out, and how far they fall
+from what is predicted of them, in units of a width, says how far new ones will.
+
+Source: Nichols et al., *Predicting cross-architecture performance of parallel programs*, IPDPS
+2024, whose boosting of plain ratios is a peer in ``benchmarks/relative_peers.py``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Literal, Self
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.core.machine import OnProgress
+from msbgen.learn.boosting import Boosting, BoostingSettings, fit_boosting
+from msbgen.learn.gaussian import residual_covariance
+from msbgen.learn.parameters import Parameters
+from msbgen.learn.randomised import Trees, TreesSettings, fit_trees
+from msbgen.machines.dataset import (
+    machines_of,
+    runtimes_of,
+    validate_relative,
+    words_of,
+)
+from msbgen.machines.features import Seen, learn_features
+from msbgen.machines.intervals import Calibration, calibrate_answers
+from msbgen.machines.kriging import Kriging, KrigingSettings, fit_kriging
+from msbgen.machines.predictions import Answers, joined
+from msbgen.machines.splits import folds_of, held_rows
+from msbgen.machines.widths import fit_widths
+
+Floats = NDArray[np.float64]
+Parts = Literal["all", "boosting", "kriging", "trees"]
+PARTS: tuple[str, ...] = ("boosting", "kriging", "trees")
+
+
+class RelativePredictor(Parameters):
+    """Predicts times on every machine from runs on one.
+
+    ``fit → calibrate → predict, predict_interval``.
+
+    Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
+    ``_``.  Needs the extra ``[ml]``.
+
+    Parameters
+    ----------
+    parts : {"all", "boosting", "kriging", "trees"}
+        What the prediction is the weighted mean of.
+    boosting : BoostingSettings
+    kriging : KrigingSettings
+    trees : TreesSettings
+    source_time : bool
+        Whether predictions look at the source's time; without, at its counters alone.
+    random_state : int
+        Seed of everything random; equal ones give equal results to the bit.
+
+    Attributes
+    ----------
+    machines_ : tuple of str
+    features_ : FeatureMap
+    boosting_, kriging_, trees_, covariance_
+        Parts of the fitted model.
+    calibration_ : list of Calibration
+        One once calibrated, none before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from msbgen.machines.dataset import make_relative
+    >>> from msbgen.machines.predictor import RelativePredictor
+    >>> rng = np.random.default_rng(0)
+    >>> work, loads = np.exp(rng.normal(10, 2, 60)), rng.random(60)
+    >>> time = np.stack([1e-6 * work, 1e-6 * work * (0.3 + loads)], axis=1)  # [s]
+    >>> runs = make_relative(
+    ...     time, ["old", "new"], program=[f"p{i}" for i in range(60)],
+    ...     counters={"instructions": work, "loads": loads * work}, work="instructions",
+    ... )
+    >>> predictor = RelativePredictor().fit(runs.isel(run=slice(50)))
+    >>> seconds = predictor.predict(runs.isel(run=slice(50, 60)), "old")
+    >>> bool(np.abs(np.log(seconds / time[50:])).mean() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        parts: Parts = "all",
+        boosting: BoostingSettings | None = None,
+        kriging: KrigingSettings | None = None,
+        trees: TreesSettings | None = None,
+        source_time: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.parts = parts
+        self.boosting = boosting
+        self.kriging = kriging
+        self.trees = trees
+        self.source_time = source_time
+        self.random_state = random_state
+
+    # --------------------------------------------------------------- fitting
+
+    def fit(
+        self,
+        runs: xr.Dataset,
+        *,
+        rows: NDArray[np.bool_] | None = None,
+        progress: OnProgress | None = None,
+    ) -> Self:
+        """Learn from runs on several machines.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            ``msbgen-relative/1`` (:mod:`msbgen.machines.dataset`).
+        rows : ndarray of bool, (n, n_machines), or None
+            As seen from which machines each run is learned from; None for all that it ran on.
+        progress : callable
+            Called with (done, total) parts.
+
+        Raises
+        ------
+        ArgumentError
+            Parameters out of range; the extra ``[ml]`` is not installed.
+        ProfileError
+            The dataset breaks the contract.
+        MeasurementError
+            Fewer than two machines or programs; machines that share no run.
+        """
+        if self.parts not in ("all", *PARTS):
+            raise ArgumentError(
+                f"parts is {self.parts!r}; all, boosting, kriging or trees is wanted."
+            )
+        validate_relative(runs)
+        _check_shared(runs)
+        self.machines_ = tuple(machines_of(runs))
+        self.features_ = learn_features(runs)
+        ran = np.isfinite(runtimes_of(runs))
+        rows = ran if rows is None else ran & rows
+        steps = progress or (lambda done, total: None)
+        steps(0, 3)
+        self.boosting_ = self._fit_boosting(runs, rows)
+        steps(1, 3)
+        self.kriging_ = self._fit_kriging(runs, rows)
+        steps(2, 3)
+        self.trees_, self.covariance_ = self._fit_trees(runs, rows)
+        steps(3, 3)
+        self.calibration_: list[Calibration] = []
+        return self
+
+    def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
+        """For each source, boosters of the ratios to the other machines."""
+        if not self._has("boosting"):
+            return []
+        log, found = np.log(runtimes_of(runs)), []
+        for s, source in enumerate(self.machines_):
+            own = np.flatnonzero(rows[:, s])
+            table = self._timed(runs.isel(run=own), source, log[own, s])
+            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
+            settings = self.boosting or BoostingSettings()
+            found.append(fit_boosting(table, ratio, settings, self.random_state))
+        return found
+
+    def _fit_kriging(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Kriging]:
+        """For each source, the ratios to the other machines."""
+        if not self._has("kriging"):
+            return []
+        log, found = np.log(runtimes_of(runs)), []
+        settings, words = self.kriging or KrigingSettings(), len(self.features_.configurations)
+        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
+        for s, source in enumerate(self.machines_):
+            own = np.flatnonzero(rows[:, s])
+            seen = self._seen(runs.isel(run=own), source, log[own, s])
+            ratio = np.delete(log[own] - log[own, s][:, None], s, axis=1)
+            found.append(fit_kriging(seen, ratio, program[own], words, settings, self.random_state))
+        return found
+
+    def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
+        n_machines = len(self.machines_)
+        if not self._has("trees"):
+            none = np.empty(0, dtype=np.int32)
+            value = np.empty((0, n_machines), dtype=np.float32)
+            return Trees(none, value[:, 0], none, none, value, none), np.eye(n_machines)
+        log = np.log(runtimes_of(runs))
+        tables, outputs, where = [], [], []
+        for s, source in enumerate(self._counted()):
+            seen = rows[:, s] if self.features_.per_machine else rows.any(axis=1)
+            own = np.flatnonzero(seen)
+            part = runs.isel(run=own)
+            tables.append(self._counts(part, source))
+            outputs.append(log[own] - self.features_.log_work(part, source)[:, None])
+            where.append(own)
+        row, output = np.concatenate(where), np.vstack(outputs)
+        program = np.unique(words_of(runs, "program")[row], return_inverse=True)[1].reshape(-1)
+        features, settings = np.vstack(tables), self.trees or TreesSettings()
+        filled = _filled(output)
+        trees, seen = fit_trees(features, filled, program, settings, self.random_state)
+        left = np.where(np.isfinite(output), output - trees.predict_without(features, seen), np.nan)
+        # each program counts as one, however many runs it has
+        weight = 1.0 / np.bincount(program)[program]
+        told = np.isfinite(left).any(axis=1)
+        return trees, residual_covariance(left[told], weight[told])
+
+    # --------------------------------------------------------------- calibration
+
+    def calibrate(
+        self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
+    ) -> Self:
+        """Learn how far predictions of unseen programs fall from the truth.
+
+        For each of `folds` parts of the programs a predictor of the same parameters is fitted to
+        the others; what it says of them is kept beside their times.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            Those of :meth:`fit`.
+        folds : int
+            Parts that whole programs are left out in.
+        progress : callable
+            Called with (done, total) folds.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted, or fewer than two folds.
+        MeasurementError
+            Fewer programs than folds; machines that share no run when one is left out.
+        """
+        self._check_fitted()
+        parts, answers = folds_of(runs, "programs", folds, self.random_state), []
+        for k, held in enumerate(parts):
+            _check_shared(runs, ~held)
+            other = type(self)(**self.get_params()).fit(runs.isel(run=np.flatnonzero(~held)))
+            answers.append(other.answers(runs.isel(run=np.flatnonzero(held))))
+            if progress:
+                progress(k + 1, len(parts))
+        order = np.argsort(np.concatenate([np.flatnonzero(held) for held in parts]))
+        program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
+        told = joined(answers).some(order)
+        self.calibration_ = [calibrate_answers(told, program, self.random_state)]
+        return self
+
+    # --------------------------------------------------------------- answers
+
+    def predict(self, runs: xr.Dataset, source: str | Sequence[str]) -> Floats:
+        """Time of each run on every machine [s], (n, n_machines); as measured on the source.
+
+        Parameters
+        ----------
+        runs : xarray.Dataset
+            ``msbgen-relative/1`` with times on the source at least.
+        source : str or sequence of str
+            The machine measured, or several.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; a machine that is not known.
+        MeasurementError
+            A run without a time on the source, or without the count of its work.
+        """
+        sources, answers = self._asked(runs, source)
+        return answers.times(sources)
+
+    def predict_interval(
+        self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1
+    ) -> tuple[Floats, Floats]:
+        """Interval of the time of each run on every machine [s], (n, n_machines) each.
+
+        The time of a run of an unseen program on a machine lies in it with probability at least
+        1 − `miscoverage`, for each pair of source and machine.
+
+        Raises
+        ------
+        ArgumentError, MeasurementError
+            As :meth:`predict`; not calibrated; a rate that needs more programs.
+        """
+        sources, answers = self._asked(runs, source)
+        if not self.calibration_:
+            raise ArgumentError("the predictor is not calibrated; call calibrate first.")
+        middle = answers.times(sources)
+        half = self.calibration_[0].half_widths(answers, sources, miscoverage, self.machines_)
+        return middle * np.exp(-half), middle * np.exp(half)
+
+    def check_source(self, source: str | Sequence[str]) -> list[str]:
+        """Names of the machines measured.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted; a machine that is not known, or is named twice; none.
+        """
+        self._check_fitted()
+        names = [source] if isinstance(source, str) else list(source)
+        if not names:
+            raise ArgumentError("source names no machine; one at least is wanted.")
+        for name in names:
+            _check_machine(name, self.machines_, "source")
+        if len(set(names)) < len(names):
+            raise ArgumentError(f"source is {','.join(names)}; each machine once is wanted.")
+        return names
+
+    def answers(self, runs: xr.Dataset, source: Sequence[str] | None = None) -> Answers:
+        """What the parts say of runs from the times on each machine, or on some."""
+        self._check_fitted()
+        runs = self._aligned(runs)
+        seconds = runtimes_of(runs)
+        log = np.log(seconds)
+        shape = (*log.shape, log.shape[1])
+        ratio, kriged, prior, spread = (np.full(shape, np.nan) for _ in range(4))
+        for s, name in enumerate(self.machines_):
+            own = np.flatnonzero(np.isfinite(log[:, s]))
+            if not len(own) or (source is not None and name not in source):
+                continue
+            part = runs.isel(run=own)
+            if self._has("boosting"):
+                others = self.boosting_[s].predict(self._timed(part, name, log[own, s]))
+                ratio[own, s] = np.insert(others, s, 0.0, axis=1)
+            if self._has("kriging"):
+                seen, kriging = self._seen(part, name, log[own, s]), self.kriging_[s]
+                others = kriging.predict(seen)
+                if self._has("boosting"):
+                    boosted = np.delete(ratio[own, s], s, axis=1)
+                    others = np.where(kriging.beyond(seen), boosted, others)
+                kriged[own, s] = np.insert(others, s, 0.0, axis=1)
+            if self._has("trees"):
+                mean, deviation = self.trees_.predict(self._counts(part, name))
+                prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
+                spread[own, s] = deviation
+        return Answers(
+            seconds=seconds,
+            ratio=ratio,
+            kriged=kriged,
+            prior=prior,
+            spread=spread,
+            context=self.features_.words(runs),
+            covariance=self.covariance_[None],
+            fit=np.zeros(len(log), dtype=np.int64),
+            parts=PARTS if self.parts == "all" else (self.parts,),
+            source_time=self.source_time,
+        )
+
+    # --------------------------------------------------------------- parts
+
+    def _asked(self, runs: xr.Dataset, source: str | Sequence[str]) -> tuple[list[int], Answers]:
+        """Indices of the sources, and what the parts say from there."""
+        names = self.check_source(source)
+        answers = self.answers(runs, names)
+        sources = [self.machines_.index(name) for name in names]
+        missing = ~np.isfinite(answers.log[:, sources])
+        if missing.any():
+            row, s = map(int, np.argwhere(missing)[0])
+            raise MeasurementError(
+                f"run {row}, of program '{words_of(runs, 'program')[row]}', has no time on machine "
+                f"'{names[s]}'; run it there or name another source."
+            )
+        return sources, answers
+
+    def _aligned(self, runs: xr.Dataset) -> xr.Dataset:
+        """The runs with the machines in the order learned."""
+        validate_relative(runs)
+        for name in machines_of(runs):
+            _check_machine(name, self.machines_, "a machine of the runs")
+        self.features_.check_units(runs)
+        return runs.reindex(machine=list(self.machines_))
+
+    def _timed(self, runs: xr.Dataset, source: str, log: Floats) -> Floats:
+        """Features of boosting."""
+        if self.source_time:
+            return self.features_.timed(runs, source, log)
+        return self.features_.program(runs, source)
+
+    def _seen(self, runs: xr.Dataset, source: str, log: Floats) -> Seen:
+        """What kriging sees."""
+        return self.features_.seen(runs, source, log if self.source_time else None)
+
+    def _has(self, part: str) -> bool:
+        return self.parts in ("all", part)
+
+    def _counts(self, runs: xr.Dataset, source: str) -> Floats:
+        """Features of the trees: where counters differ, with the machine that counted."""
+        table = self.features_.program(runs, source)
+        if not self.features_.per_machine:
+            return table
+        return np.hstack([table, self.features_.where(source, runs)])
+
+    def _counted(self) -> tuple[str, ...]:
+        """Machines whose counters the trees learn from: one where all count the same."""
+        return self.machines_ if self.features_.per_machine else self.machines_[:1]
+
+    def importances(self) -> dict[str, float]:
+        """Mean gain of splits at each feature of boosting, over all pairs; they sum to 1.
+
+        Raises
+        ------
+        ArgumentError
+            Not fitted, or without boosting.
+        """
+        self._check_fitted()
+        if not self._has("boosting"):
+            raise ArgumentError(f"parts is '{self.parts}'; importances are of boosting.")
+        names = self.features_.timed_names if self.source_time else self.features_.names
+        gains = np.mean([b.importances(len(names)) for b in self.boosting_], axis=0)
+        return dict(zip(names, gains.tolist()))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "machines_"):
+            raise ArgumentError("the predictor is not fitted; call fit first.")
+
+
+def cross_predict(
+    runs: xr.Dataset,
+    predictor: RelativePredictor,
+    *,
+    split: str = "programs",
+    folds: int = 10,
+    caution: float = 0.0,
+    progress: OnProgress | None = None,
+) -> Floats:
+    """Times predicted of every run by a fit that it was held back from [s].
+
+    What a scheduler's simulation should be fed.
+
+    Parameters
+    ----------
+    runs : xarray.Dataset
+        ``msbgen-relative/1``.
+    predictor : RelativePredictor
+        Gives the parameters; is not changed.
+    split : {"programs", "runs", "scales", "rows"}
+        What is held back as a whole (:mod:`msbgen.machines.splits`); by programs, nothing
+        of a run's program is learned from.
+    folds : int
+    caution : float
+        How many times a run's typical distance is added to its log time elsewhere, the distance
+        learned from other programs (or whatever is held back): 2 is near the upper end of an
+        interval that misses a tenth.  Jobs that take many times longer than thought are dearer to
+        a scheduler than those that take less.
+    progress : callable
+        Called with (done, total) folds.
+
+    Returns
+    -------
+    ndarray, (n, n_sources, n_machines)
+        From the time on each source; NaN where the run has none there, or is never held back.
+
+    Raises
+    ------
+    ArgumentError, MeasurementError
+        As :meth:`RelativePredictor.fit` and
+        :func:`msbgen.machines.splits.folds_of`; caution that is negative, or by rows.
+    """
+    if not 0.0 <= caution < np.inf:
+        raise ArgumentError(f"caution is {caution}; a number from 0 on is wanted.")
+    if caution and split == "rows":
+        raise ArgumentError("caution is of programs, runs or scales; rows hold nothing back whole.")
+    machines, said = machines_of(runs), []
+    parts = held_rows(runs, split, folds, predictor.random_state)
+    found = np.full((runs.sizes["run"], len(machines), len(machines)), np.nan)
+    for k, held in enumerate(parts):
+        _check_shared(runs, np.asarray(~held.all(axis=1)))
+        kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
+        other = type(predictor)(**predictor.get_params())
+        other.fit(runs.isel(run=kept), rows=~held[kept])
+        answers = other.answers(runs.isel(run=asked))
+        for s in range(len(machines)):
+            found[held[:, s], s] = answers.times([s])[held[asked, s]]
+        said.append((asked, answers))
+        if progress:
+            progress(k + 1, len(parts))
+    if not caution:
+        return found
+    asked = np.concatenate([rows for rows, _ in said])
+    names = {"runs": np.arange(runs.sizes["run"]), "programs": words_of(runs, "program")}
+    unit = names.get(split, words_of(runs, "scale"))[asked]
+    number = np.unique(unit, return_inverse=True)[1].reshape(-1)
+    _, log_width = fit_widths(
+        joined([answers for _, answers in said]), number, predictor.random_state
+    )
+    found[asked] *= np.exp(caution * np.nan_to_num(np.exp(log_width)))
+    return found
+
+
+def _check_machine(name: str, known: Sequence[str], what: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        raise ArgumentError(
+            f"{what} is '{name}', of which nothing was learned; the nearest name is '{near[0]}'."
+        )
+
+
+def _check_shared(runs: xr.Dataset, kept: NDArray[np.bool_] | slice = slice(None)) -> None:
+    """Refuse runs that say nothing of a pair of machines, or those kept of which do not."""
+    machines, ran = machines_of(runs), np.isfinite(runtimes_of(runs))
+    if len(machines) < 2:
+        raise MeasurementError(f"there is one machine, '{machines[0]}'; at least two are wanted.")
+    program = words_of(runs, "program")
+    if len(np.unique(program)) < 2:
+        raise MeasurementError("there is 1 program; at least two are wanted.")
+    if len(np.unique(program[kept])) < 2:
+        raise MeasurementError(
+            "there is 1 program beside those held back; at least two are wanted: run more, or ask "
+            "for more folds."
+        )
+    for a, b in combinations(range(len(machines)), 2):
+        both = ran[:, a] & ran[:, b]
+        if not both.any():
+            raise MeasurementError(
+                f"machines '{machines[a]}' and '{machines[b]}' share no run; run some program on "
+                f"both, or drop one of them."
+            )
+        if not both[kept].any():
+            raise MeasurementError(
+                f"machines '{machines[a]}' and '{machines[b]}' share {both.sum()} runs, all held "
+                f"back at once; run other programs on both, ask for more folds, or drop one of "
+                f"the machines."
+            )
+
+
+def _filled(log: Floats) -> Floats:
+    """Log times with what is missing as a run's length + a machine's slowness have it."""
+    known = np.isfinite(log)
+    if known.all():
+        return log
+    speed = np.zeros(log.shape[1])
+    length = np.zeros(len(log))
+    for _ in range(50):
+        length = np.nanmean(log - speed, axis=1)
+        speed = np.nanmean(log - length[:, None], axis=0)
+    return np.where(known, log, length[:, None] + speed)

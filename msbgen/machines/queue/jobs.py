@@ -1,0 +1,204 @@
+"""Jobs that wait for machines: when they come, how wide they are, how long they take where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# More nodes than any cluster has: a mistake; and in sums of all jobs they stay whole numbers.
+MOST_NODES = 10_000_000
+# No queue lasts longer [s], 30,000 years: a mistake; up to here seconds stay what they are.
+LONGEST = 1e12
+
+
+@dataclass(frozen=True, eq=False)
+class Jobs:
+    """Jobs, in any order; :func:`make_jobs` makes them of less.
+
+    Attributes
+    ----------
+    submission : ndarray, (jobs,)
+        [s]
+    nodes : ndarray of int, (jobs,)
+        How many nodes of one machine each takes, all at once.
+    runtime : ndarray, (jobs, machines)
+        Time that each takes there [s]; NaN where it does not run.
+    estimate : ndarray, (jobs, machines)
+        What is thought of it beforehand [s]; not NaN where `runtime` is not.
+    suits : ndarray of bool, (jobs, machines)
+        Machines among which its user would choose, for placement ``user``.
+    """
+
+    submission: Floats
+    nodes: Indices
+    runtime: Floats
+    estimate: Floats
+    suits: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        n = len(self.submission)
+        for name in ("nodes", "runtime", "estimate", "suits"):
+            if len(getattr(self, name)) != n:
+                raise ArgumentError(
+                    f"{name} is of {len(getattr(self, name))} jobs; the {n} of submission are "
+                    f"wanted."
+                )
+        for name in ("estimate", "suits"):
+            if getattr(self, name).shape != self.runtime.shape:
+                raise ArgumentError(
+                    f"{name} is of shape {getattr(self, name).shape}; that of runtime, "
+                    f"{self.runtime.shape}, is wanted."
+                )
+        if n == 0:
+            raise ArgumentError("jobs are none; one or more is wanted.")
+        odd = ~(np.abs(self.submission) <= LONGEST)
+        wanted = f"a number of seconds, {LONGEST:g} at most,"
+        _refuse(odd, self.submission, "submission", wanted)
+        odd = (self.nodes < 1) | (self.nodes > MOST_NODES)
+        _refuse(odd, self.nodes, "nodes", f"a whole number from 1 to {MOST_NODES}")
+        wanted = f"a positive number of seconds, {LONGEST:g} at most, NaN where it does not run,"
+        for name in ("runtime", "estimate"):
+            times = getattr(self, name)
+            with np.errstate(invalid="ignore"):
+                odd = ~np.isnan(times) & ~((times > 0) & (times <= LONGEST))
+            _refuse(odd, times, name, wanted)
+        runs = ~np.isnan(self.runtime)
+        _refuse(~runs.any(axis=1), None, "runtime", "a number for one machine or more")
+        _refuse(runs & np.isnan(self.estimate), self.estimate, "estimate", "a number where it runs")
+        _refuse(~(runs & self.suits).any(axis=1), None, "suits",
+                "a machine on which it runs, one or more,")  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.submission)
+
+    def with_true_times(self) -> Jobs:
+        """The same jobs with estimates that are right."""
+        return replace(self, estimate=self.runtime)
+
+    def submitted(self, submission: ArrayLike) -> Jobs:
+        """The same jobs at other times [s]."""
+        return replace(self, submission=_numbers(submission, "submission", 1))
+
+
+def make_jobs(
+    submission: ArrayLike,
+    nodes: ArrayLike,
+    runtime: ArrayLike,
+    *,
+    estimate: ArrayLike | None = None,
+    suits: ArrayLike | None = None,
+) -> Jobs:
+    """Put arrays together.
+
+    Parameters
+    ----------
+    submission, nodes, runtime, estimate, suits
+        As of :class:`Jobs`.  Estimates are right, and all machines suit, where nothing is said.
+
+    Raises
+    ------
+    ArgumentError
+        Shapes that do not fit, a submission that is no number, no whole number of nodes, a time
+        that is not positive, a job that runs nowhere.
+    """
+    times = _numbers(runtime, "runtime", 2)
+    width = _numbers(nodes, "nodes", 1)
+    whole = np.isfinite(width) & (np.abs(width) <= MOST_NODES) & (width == np.round(width))
+    _refuse(~whole, width, "nodes", f"a whole number from 1 to {MOST_NODES}")
+    return Jobs(
+        _numbers(submission, "submission", 1),
+        width.astype(np.int64),
+        times,
+        times if estimate is None else _numbers(estimate, "estimate", 2),
+        np.ones(times.shape, bool) if suits is None else np.asarray(suits, dtype=bool),
+    )
+
+
+def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
+    """Nodes of each machine, in the order of the jobs' columns.
+
+    Raises
+    ------
+    ArgumentError
+        As many machines as the jobs know are not given, or one without nodes.
+    """
+    if len(machines) != jobs.runtime.shape[1]:
+        raise ArgumentError(
+            f"machines are {len(machines)}; the {jobs.runtime.shape[1]} that the jobs have times "
+            f"of are wanted."
+        )
+    return check_nodes(machines)
+
+
+def check_nodes(machines: Mapping[str, int]) -> Indices:
+    """Nodes of each machine.
+
+    Raises
+    ------
+    ArgumentError
+        A machine has none.
+    """
+    for name, nodes in machines.items():
+        if not 1 <= nodes <= MOST_NODES or nodes != int(nodes):
+            raise ArgumentError(
+                f"nodes of machine '{name}' are {nodes}; a whole number from 1 to {MOST_NODES} is "
+                f"wanted."
+            )
+    return np.array([int(nodes) for nodes in machines.values()], dtype=np.int64)
+
+
+def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, int]]:
+    """Jobs that have room nowhere, and the nodes of the largest machine on which each runs.
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`check_machines`.
+    """
+    sizes = check_machines(jobs, machines)
+    most = np.where(np.isnan(jobs.runtime), 0, sizes).max(axis=1)
+    for job in np.flatnonzero(jobs.nodes > most):
+        yield int(job), int(most[job])
+
+
+def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]:
+    """Whether each job runs on each machine and has room there, (jobs, machines).
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`check_machines`, or a job is larger than every machine on which it runs.
+    """
+    for job, most in too_large(jobs, machines):
+        raise ArgumentError(
+            f"nodes of job {job} are {jobs.nodes[job]}, and no machine on which it runs has more "
+            f"than {most}; at most so many are wanted, or a larger machine."
+        )
+    return ~np.isnan(jobs.runtime) & (jobs.nodes[:, None] <= check_machines(jobs, machines))
+
+
+def _numbers(values: ArrayLike, name: str, dimensions: int) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != dimensions:
+        wanted = "a row a job and a column a machine" if dimensions == 2 else "a number a job"
+        raise ArgumentError(f"{name} is of shape {array.shape}; {wanted} is wanted.")
+    return array
+
+
+def _refuse(odd: Any, values: NDArray[Any] | None, name: str, wanted: str) -> None:
+    """Raise for the first job that is odd, and the first of its machines."""
+    if not odd.any():
+        return
+    place = tuple(int(i) for i in np.argwhere(odd)[0])
+    where = f"job {place[0]}" + (f" on machine {place[1]}" if len(place) == 2 else "")
+    got = "empty" if values is None else f"{values[place]:g}"
+    raise ArgumentError(f"{name} of {where} is {got}; {wanted} is wanted.")

@@ -1,0 +1,62 @@
+"""How good a schedule is: to those who run the machines, and to those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from msbgen.core.errors import ArgumentError
+from msbgen.machines.queue.jobs import Floats, Jobs, where_jobs_fit
+from msbgen.machines.queue.simulate import Schedule
+
+# Runs shorter than this count as long as this [s].
+TAU = 10.0
+
+
+def makespan(jobs: Jobs, schedule: Schedule) -> float:
+    """From the first submission to the last end [s]."""
+    return float(schedule.end.max() - jobs.submission.min())
+
+
+def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Floats:
+    """How many times as long as without waiting each job took, short runs counted as `tau` long.
+
+    max(1, (wait + t) / max(t, τ)), t the time on the machine where it ran.  A job that goes to a
+    slow machine at once counts as well served: see :func:`slowdown_against_fastest`.
+
+    Returns
+    -------
+    ndarray, (jobs,)
+
+    Raises
+    ------
+    ArgumentError
+        `tau` is no positive number.
+    """
+    took = schedule.end - schedule.start
+    return _bounded(schedule.end - jobs.submission, took, tau)
+
+
+def slowdown_against_fastest(
+    jobs: Jobs, schedule: Schedule, machines: Mapping[str, int], *, tau: float = TAU
+) -> Floats:
+    """The same, t in the denominator being the time on the fastest machine that has room for it.
+
+    Returns
+    -------
+    ndarray, (jobs,)
+
+    Raises
+    ------
+    ArgumentError
+        As :func:`bounded_slowdown` and :func:`~msbgen.machines.queue.simulate.simulate_queue`.
+    """
+    times = np.where(where_jobs_fit(jobs, machines), jobs.runtime, np.inf)
+    return _bounded(schedule.end - jobs.submission, times.min(axis=1), tau)
+
+
+def _bounded(response: Floats, alone: Floats, tau: float) -> Floats:
+    if not 0 < tau < np.inf:
+        raise ArgumentError(f"tau is {tau}; a positive number of seconds is wanted.")
+    return np.maximum(response / np.maximum(alone, tau), 1.0)

@@ -1,0 +1,218 @@
+"""The standard workload format: what clusters log of their jobs, in and out.
+
+A line a job, 18 numbers, −1 for what is not known; lines that begin with a semicolon are comments.
+Here it is a plain dataset over ``job`` with a variable a field, NaN for what is not known.
+
+Source: Chapin et al., *Benchmarks and standards for the evaluation of parallel job schedulers*,
+JSSPP 1999, as the Parallel Workloads Archive keeps it (version 2.2).
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.files import check_input, replace_file
+from msbgen.machines.queue.jobs import LONGEST, MOST_NODES, Floats, Indices, Jobs, make_jobs
+from msbgen.machines.queue.simulate import Schedule
+
+WORKLOAD_SCHEMA = "msbgen-workload/1"
+# The fields in order: name, unit.
+FIELDS = {
+    "number": "1",
+    "submission": "s",
+    "wait": "s",
+    "runtime": "s",
+    "processors": "1",
+    "cpu_time": "s",
+    "memory": "KiB",
+    "requested_processors": "1",
+    "requested_time": "s",
+    "requested_memory": "KiB",
+    "status": "1",
+    "user": "1",
+    "group": "1",
+    "application": "1",
+    "queue": "1",
+    "partition": "1",
+    "preceding_job": "1",
+    "think_time": "s",
+}
+_SHOWN = 60  # characters of a line that a sentence shows
+
+
+def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read a log of jobs; compressed where the name ends in ``.gz``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``msbgen-workload/1``: `FIELDS` over ``job``, NaN where the file says −1; the comments as
+        attribute ``comments``.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no text, no jobs, or a line that is not 18 numbers, by its number.
+    """
+    path = check_input(path)
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise ProfileError(f"{path.name}: cannot be read as a workload ({error}).") from None
+    lines = [line.strip() for line in text.splitlines()]
+    comments = [line[1:].strip() for line in lines if line.startswith(";")]
+    numbered = [(i, s) for i, s in enumerate(lines, start=1) if s and not s.startswith(";")]
+    if not numbered:
+        raise ProfileError(f"{path.name}: there are no jobs; a line of 18 numbers each is wanted.")
+    table = np.empty((len(numbered), len(FIELDS)))
+    for row, (number, line) in zip(table, numbered):
+        row[:] = _fields(line, f"{path.name}: line {number}")
+    table[table == -1] = np.nan
+    for name in ("submission", "wait", "runtime", "processors"):
+        odd = np.flatnonzero(table[:, list(FIELDS).index(name)] < 0)
+        if len(odd):
+            number, line = numbered[odd[0]]
+            raise ProfileError(
+                f"{path.name}: line {number} has a negative {name} ({_short(line)}); a number from "
+                f"0 on, or -1 for none, is wanted."
+            )
+    return _dataset(dict(zip(FIELDS, table.T)), comments)
+
+
+def write_workload(
+    workload: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Write a log of jobs, whole or not at all.
+
+    Raises
+    ------
+    FileExistsError, OSError
+        As :func:`msbgen.data.files.replace_file`.
+    """
+    table = np.stack([np.asarray(workload[name].values, dtype=float) for name in FIELDS], axis=1)
+    comments = workload.attrs.get("comments", [])
+    comments = [comments] if isinstance(comments, str) else list(comments)
+    lines = [f"; {line}" for line in comments]
+    lines += [" ".join(map(_written, row)) for row in np.where(np.isnan(table), -1, table).tolist()]
+    with replace_file(path, overwrite=overwrite) as partial:
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def workload_of(jobs: Jobs, schedule: Schedule, machines: Mapping[str, int]) -> xr.Dataset:
+    """What became of jobs as a log: partitions are the machines, numbered from 1.
+
+    Requested times are the estimates where they ran.
+    """
+    rows = np.arange(len(jobs))
+    order = np.argsort(jobs.submission, kind="stable")
+    first = jobs.submission.min()
+    fields = {name: np.full(len(jobs), np.nan) for name in FIELDS}
+    fields["number"] = rows[order] + 1.0
+    fields["submission"] = (jobs.submission - first)[order]
+    fields["wait"] = (schedule.start - jobs.submission)[order]
+    fields["runtime"] = jobs.runtime[rows, schedule.machine][order]
+    fields["requested_time"] = jobs.estimate[rows, schedule.machine][order]
+    fields["processors"] = fields["requested_processors"] = jobs.nodes[order].astype(float)
+    fields["status"] = np.ones(len(jobs))
+    fields["partition"] = schedule.machine[order] + 1.0
+    comments = ["Version: 2.2", f"MaxJobs: {len(jobs)}", f"MaxNodes: {sum(machines.values())}"]
+    comments += [f"Partition: {k} {name}" for k, name in enumerate(machines, start=1)]
+    return _dataset(fields, comments)
+
+
+def jobs_of(
+    workload: xr.Dataset, times: Floats, estimates: Floats | None = None
+) -> tuple[Jobs, Indices]:
+    """Jobs of a log on machines that take so many times as long as the one that was logged.
+
+    Parameters
+    ----------
+    workload : xarray.Dataset
+        As :func:`read_workload` gives it.
+    times : ndarray, (all jobs, machines)
+        Time there, relative to the logged one; NaN where a job does not run.
+    estimates : ndarray, (all jobs, machines) or None
+        The same, as it is thought beforehand; for None, times are known.
+
+    Returns
+    -------
+    jobs : Jobs
+    rows : ndarray of int
+        Those of the log that they are: jobs without a runtime or processors are left out.
+
+    Raises
+    ------
+    ArgumentError
+        No job has a runtime; a job, by its number, that is no whole number of processors wide, or
+        takes or comes later than any does; or as :func:`~msbgen.machines.queue.jobs.make_jobs`.
+    """
+    logged = np.asarray(workload["runtime"].values, dtype=float)
+    allocated, asked = (
+        np.asarray(workload[name].values, dtype=float)
+        for name in ("processors", "requested_processors")
+    )
+    nodes = np.where(np.isnan(allocated) | (allocated == 0), asked, allocated)
+    submission = np.asarray(workload["submission"].values, dtype=float)
+    rows = np.flatnonzero((logged > 0) & (nodes > 0) & np.isfinite(submission))
+    if len(rows) == 0:
+        raise ArgumentError("jobs with a runtime and processors are none; one or more is wanted.")
+    seconds = logged[rows, None]
+    thought = times if estimates is None else estimates
+    number = np.asarray(workload["number"].values, dtype=float)[rows]
+    runtime, estimate = seconds * times[rows], seconds * thought[rows]
+    for what, values in (("runtime", runtime), ("estimate", estimate)):
+        longest = np.where(np.isnan(values), 0.0, values).max(axis=1)
+        _refuse(longest > LONGEST, number, longest, what, f"{LONGEST:g} s at most")
+    _refuse(submission[rows] > LONGEST, number, submission[rows], "submission",
+            f"{LONGEST:g} s at most")  # fmt: skip
+    wide = nodes[rows]
+    _refuse((wide % 1 > 0) | (wide > MOST_NODES), number, wide, "processors",
+            f"a whole number from 1 to {MOST_NODES}")  # fmt: skip
+    return make_jobs(submission[rows], wide, runtime, estimate=estimate), rows
+
+
+def _refuse(odd: NDArray[np.bool_], number: Floats, values: Floats, what: str, wanted: str) -> None:
+    """Raise for the first job that is odd, by the number that the log gives it."""
+    if odd.any():
+        job = int(np.argmax(odd))
+        raise ArgumentError(
+            f"job number {number[job]:g} has the {what} {values[job]:g}; {wanted} is wanted: drop "
+            f"or mend its line."
+        )
+
+
+def _dataset(fields: Mapping[str, Floats], comments: list[str]) -> xr.Dataset:
+    variables = {name: ("job", fields[name], {"units": units}) for name, units in FIELDS.items()}
+    return xr.Dataset(variables, attrs={"schema": WORKLOAD_SCHEMA, "comments": comments})
+
+
+def _fields(line: str, where: str) -> list[float]:
+    cells = line.split()
+    try:
+        numbers = [float(cell) for cell in cells]
+    except ValueError:
+        numbers = []
+    if len(numbers) != len(FIELDS) or not all(map(math.isfinite, numbers)):
+        raise ProfileError(
+            f"{where} is {_short(line)}; {len(FIELDS)} finite numbers are wanted, -1 for what is "
+            f"not known."
+        )
+    return numbers
+
+
+def _short(line: str) -> str:
+    return repr(line if len(line) <= _SHOWN else f"{line[: _SHOWN - 4]} ...")
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)

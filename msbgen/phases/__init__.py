@@ -1,0 +1,11 @@
+"""Phases of a task: stretches of progress in which it behaves alike, in every context."""
+
+from msbgen.core.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "grid": ("Grid", "Resource"),
+        "phases": ("phase_table", "read_phases", "write_phases"),
+    },
+)

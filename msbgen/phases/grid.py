@@ -1,0 +1,163 @@
+"""The contexts of a platform as a dense grid: every level of a resource with all of the others'."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.schema import context_table, resource_names, same_level
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# More cores than share a cache anywhere: a mistake.
+MOST_CORES = 4096
+
+
+def place_of(dataset: xr.Dataset) -> str:
+    """What messages call a dataset: its file, if it was read from one, else its task."""
+    source = dataset.encoding.get("source")
+    return Path(source).name if source else str(dataset.attrs.get("task", "dataset"))
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is one real number: no text, no truth value, not several."""
+    if isinstance(value, (int, float)):
+        return not isinstance(value, bool)
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "iuf"
+
+
+def check_cores(cores: Any) -> None:
+    """Raise :class:`ArgumentError` where a number of cores is none."""
+    if not is_number(cores) or cores % 1 != 0 or not 1 <= cores <= MOST_CORES:
+        raise ArgumentError(
+            f"cores are {cores}; a whole number ≥ 1, up to {MOST_CORES}, is wanted."
+        )
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One resource of a platform.
+
+    Attributes
+    ----------
+    name, units, long_name : str
+    levels : tuple of float
+        What a core can be given, ascending [units].
+    """
+
+    name: str
+    units: str
+    long_name: str
+    levels: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of the resources' levels, the last resource changing fastest.
+
+    Attributes
+    ----------
+    resources : tuple of Resource
+    """
+
+    resources: tuple[Resource, ...]
+
+    @classmethod
+    def of(cls, profiles: xr.Dataset) -> Grid:
+        """Grid of the contexts of a profile dataset.
+
+        Raises
+        ------
+        ProfileError
+            Its contexts are no grid: some combination of their levels is missing.
+        """
+        resources = []
+        for name in resource_names(profiles):
+            attrs = profiles[name].attrs
+            levels = tuple(np.unique(np.asarray(profiles[name].values, dtype=float)).tolist())
+            label = str(attrs.get("long_name", name))
+            resources.append(Resource(name, str(attrs.get("units", "1")), label, levels))
+        grid = cls(tuple(resources))
+        here = profiles.sizes["context"]
+        if here != len(grid.contexts):
+            known = set(map(tuple, context_table(profiles).tolist()))
+            missing = next(c for c in map(tuple, grid.contexts.tolist()) if c not in known)
+            raise ProfileError(
+                f"{place_of(profiles)}: {len(grid.contexts) - here} of {len(grid.contexts)} "
+                f"contexts are missing, first {grid.describe(missing)}; profiles of every context "
+                f"are wanted: generate them with --contexts all."
+            )
+        return grid
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the resources."""
+        return tuple(resource.name for resource in self.resources)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Numbers of levels."""
+        return tuple(len(resource.levels) for resource in self.resources)
+
+    @cached_property
+    def contexts(self) -> Floats:
+        """All contexts, (n_contexts, n_resources)."""
+        return np.array(list(product(*(r.levels for r in self.resources))), dtype=float)
+
+    def resource(self, name: str) -> Resource:
+        """Look one up by its name."""
+        return self.resources[self.names.index(name)]
+
+    def rows(self, profiles: xr.Dataset) -> Indices:
+        """Row of the dataset that holds each context of the grid, (n_contexts,)."""
+        table = context_table(profiles)
+        at = [np.searchsorted(r.levels, column) for r, column in zip(self.resources, table.T)]
+        rows = np.empty(len(self.contexts), dtype=np.int64)
+        rows[np.ravel_multi_index(at, self.shape)] = np.arange(len(table))
+        return rows
+
+    @property
+    def clock(self) -> str | None:
+        """The resource that is a core's clock: the one in hertz; None where there is none."""
+        return next((r.name for r in self.resources if r.units.endswith("Hz")), None)
+
+    def describe(self, context: Sequence[float]) -> str:
+        """Return a context in words: ``cache_ways=2, bandwidth=70 MB s-1``."""
+        parts = []
+        for resource, level in zip(self.resources, context):
+            units = "" if resource.units in ("", "1") else f" {resource.units}"
+            parts.append(f"{resource.name}={level:g}{units}")
+        return ", ".join(parts)
+
+    def check_same(self, other: Grid, here: str, there: str) -> None:
+        """Raise :class:`ProfileError` where another grid has other resources, units or levels."""
+        if self.names != other.names:
+            raise ProfileError(
+                f"{there}: its resources are {', '.join(other.names)}, those of {here} "
+                f"{', '.join(self.names)}; one platform is wanted."
+            )
+        for mine, theirs in zip(self.resources, other.resources):
+            if mine.units != theirs.units:
+                raise ProfileError(
+                    f"{there}: '{mine.name}' is in {theirs.units!r}, in {here} in {mine.units!r}; "
+                    f"one unit is wanted."
+                )
+            if len(mine.levels) != len(theirs.levels) or not np.all(
+                same_level(mine.levels, theirs.levels)
+            ):
+                raise ProfileError(
+                    f"{there}: '{mine.name}' has {len(theirs.levels)} levels from "
+                    f"{theirs.levels[0]:g} to {theirs.levels[-1]:g}, in {here} {len(mine.levels)} "
+                    f"from {mine.levels[0]:g} to {mine.levels[-1]:g}; make both of the same "
+                    f"contexts (--contexts all)."
+                )

@@ -1,0 +1,234 @@
+"""Phases of a task: stretches of progress in which it behaves alike, in every context.
+
+Which pieces of a task's progress can be treated as one, and how fast is it in each of them with
+every allocation?  With x(p) the logarithms of all counters' rates in all contexts at progress p,
+averaged over the runs and cut into fine bins, the phases minimise
+
+    Σ_phases [Σ_{p in phase} |x(p) − mean of x over the phase|² + penalty]
+
+over all segmentations (optimal partitioning, Jackson et al. 2005), |·|² being the mean over
+contexts and counters, on its leading components.  One segmentation serves all contexts, so that a
+decision needs the same row of every table.  Inside a phase the rate in a context is what the
+phase counts there, divided by how long it takes: durations are kept exactly.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import msbgen.phases._kernels as _kernels
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.check import validate_profiles
+from msbgen.data.schema import counter_names, inherited_attrs
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.phases.grid import Grid, Resource, is_number, place_of
+from msbgen.phases.stretches import cut_runs, progress_counter
+
+Floats = NDArray[np.float64]
+
+SCHEMA = "msbgen-phases/1"
+
+# Bins of progress that phases are made of: about a millisecond of a program of a second.
+_BINS = 256
+# Components of the log rates that are looked at.
+_COMPONENTS = 8
+# What fewer events than this share of a counter's mean rate differ in is no change of phase.
+_FLOOR = 0.1
+# Departures of logarithms beyond this are those of no rates.
+_COARSEST = 1000.0
+# Noise that is taken for structure is what a cut gains by chance: this many times σ² log(bins).
+_CHANCE = 4.0
+
+
+def phase_table(profiles: xr.Dataset, *, resolution: float = 0.01) -> xr.Dataset:
+    """Cut a task into phases, with its rates in each of them in every context.
+
+    Parameters
+    ----------
+    profiles : xarray.Dataset
+        Profiles of every context of a platform: measured, generated or interpolated; with runs,
+        samples, or one profile a context.
+    resolution : float
+        What a further phase has to explain: a departure of the log rates, all contexts and
+        counters alike, by this much over the whole of the task, or by more over less of it
+        (departure² × share of progress ≥ resolution²).
+
+    Returns
+    -------
+    xarray.Dataset
+        Schema ``msbgen-phases/1``: dims ``phase`` and one for each resource.  ``end``: progress
+        at which a phase ends; ``speed``: progress per second [s-1]; one variable a counter, its
+        rate [s-1].  Attribute ``work``: what the progress counter counts in the whole task.
+
+    Raises
+    ------
+    ProfileError
+        The dataset breaks the contract, or contexts of its grid are missing.
+    MeasurementError
+        The progress counter counted nothing in a context.
+
+    Notes
+    -----
+    A second for 4,560 contexts with ten runs of half a second each.
+    """
+    if not is_number(resolution) or not 0 < resolution <= _COARSEST:
+        raise ArgumentError(
+            f"resolution is {resolution}; a positive number, up to {_COARSEST:g}, is wanted."
+        )
+    validate_profiles(profiles, source=place_of(profiles), part=True)
+    grid = Grid.of(profiles)
+    clock = progress_counter(profiles)
+    names = counter_names(profiles)
+    amounts, total = cut_runs(profiles, grid, _BINS, ("time", *names))
+    seconds, *counts = (a.mean(axis=1, dtype=float) for a in amounts)
+    del amounts
+    ends = _segment(seconds, counts, resolution)
+    first = np.concatenate([[0], ends[:-1]])
+    lasting = np.add.reduceat(seconds, first, axis=1)  # (contexts, phases)
+    if not np.all(lasting > 0):
+        place = grid.describe(grid.contexts[int(np.argmin((lasting > 0).all(axis=1)))])
+        raise ProfileError(
+            f"{place_of(profiles)}: a phase takes no time in {place}; counts that come with time "
+            f"are wanted."
+        )
+    dims = ("phase", *grid.names)
+
+    def rate(amount: Floats, long_name: str, **attrs: str) -> Any:
+        per_second = (amount / lasting).T.reshape(len(ends), *grid.shape)
+        label = {"units": "s-1", "long_name": long_name, **attrs}
+        return dims, per_second.astype(np.float32), label
+
+    progress = np.diff(ends, prepend=0) / _BINS
+    variables = {"speed": rate(progress, "progress per second")}
+    for name, amount in zip(names, counts):
+        label = f"rate of {profiles[name].attrs.get('long_name', name)}"
+        variables[name] = rate(np.add.reduceat(amount, first, axis=1), label, role="counter")
+    coords: dict[str, Any] = {
+        "end": ("phase", ends / _BINS, {"units": "1", "long_name": "progress at the phase's end"})
+    }
+    for r in grid.resources:
+        label = {"units": r.units, "long_name": r.long_name, "role": "resource"}
+        coords[r.name] = (r.name, np.array(r.levels), label)
+    work = float(total[total > 0].mean()) if clock != "time" else 1.0
+    attrs = {"schema": SCHEMA, **inherited_attrs(profiles), "progress": clock, "work": work}
+    return xr.Dataset(variables, coords=coords, attrs=attrs)
+
+
+def _segment(seconds: Floats, counts: list[Floats], resolution: float) -> NDArray[np.int64]:
+    """Ends of the phases, in bins; from (contexts, bins) of time and of each counter."""
+    small = 1e-9 * seconds.mean()
+    pace = np.log(seconds + small)
+    logs = [
+        np.log(amount + _FLOOR * amount.mean() + np.finfo(float).tiny) - pace for amount in counts
+    ]
+    x = np.concatenate(logs or [-pace]).T  # (bins, features)
+    x = (x - x.mean(axis=0)) / np.sqrt(x.shape[1])
+    # leading components: with x = U S V', the scores U S, from the products of bins alone
+    variance, vectors = np.linalg.eigh(x @ x.T)
+    leading = slice(-_COMPONENTS, None)
+    scores = vectors[:, leading] * np.sqrt(np.maximum(variance[leading], 0.0))
+    jumps = np.diff(scores, axis=0) ** 2
+    # half the median squared difference is 0.227 σ² of Gaussian noise, whatever the jumps
+    noise = np.median(jumps, axis=0).sum() / (2 * 0.455)
+    bins = len(scores)
+    penalty = bins * resolution**2 + _CHANCE * noise * np.log(bins)
+    cost, start = np.empty(bins + 1), np.zeros(bins + 1, dtype=np.int64)
+    _kernels.change_points(np.ascontiguousarray(scores), penalty, cost, start)
+    ends = [bins]
+    while start[ends[-1]] > 0:
+        ends.append(int(start[ends[-1]]))
+    return np.array(ends[::-1], dtype=np.int64)
+
+
+def validate_phases(table: xr.Dataset, *, source: str = "table") -> xr.Dataset:
+    """Return the dataset if it is a phase table.
+
+    Raises
+    ------
+    ProfileError
+        It is not; the message says why.
+    """
+    schema = table.attrs.get("schema")
+    if not isinstance(schema, str) or schema != SCHEMA:
+        raise ProfileError(
+            f"{source}: attribute 'schema' is {schema!r}; '{SCHEMA}' is wanted: make a table of "
+            f"profiles first (msbgen realtime phases)."
+        )
+    roles = {str(name): c.attrs.get("role") for name, c in table.coords.items()}
+    names = [n for n, role in roles.items() if isinstance(role, str) and role == "resource"]
+    if not names or "speed" not in table or "end" not in table.coords:
+        raise ProfileError(
+            f"{source}: the table is not whole; make it again (msbgen realtime phases)."
+        )
+    for name in (*names, "speed", "end"):
+        if table[name].dtype.kind not in "iuf":
+            raise ProfileError(f"{source}: '{name}' holds no numbers; make the table again.")
+    for name in names:
+        levels = np.asarray(table[name].values, dtype=float)
+        ascend = np.all(np.isfinite(levels)) and np.all(np.diff(levels) > 0)
+        if table[name].dims != (name,) or not ascend:
+            raise ProfileError(f"{source}: levels of '{name}' do not ascend; make the table again.")
+    speed, end = table["speed"], np.asarray(table["end"].values, dtype=float)
+    if set(speed.dims) != {"phase", *names} or speed.size == 0:
+        raise ProfileError(f"{source}: 'speed' has dimensions {list(speed.dims)}; make it again.")
+    if not np.all((speed.values > 0) & np.isfinite(speed.values)):
+        raise ProfileError(f"{source}: 'speed' is not positive everywhere; make the table again.")
+    if table["end"].dims != ("phase",):
+        dims = list(table["end"].dims)
+        raise ProfileError(f"{source}: 'end' has dimensions {dims}; make the table again.")
+    if not np.all(np.diff(end, prepend=0.0) > 0) or abs(end[-1] - 1.0) > 1e-9:
+        raise ProfileError(f"{source}: 'end' does not ascend to 1; make the table again.")
+    work = table.attrs.get("work")
+    if not isinstance(work, (int, float, np.number)) or not 0 < work < np.inf:
+        raise ProfileError(f"{source}: attribute 'work' is {work!r}; a positive number is wanted.")
+    return table
+
+
+def table_grid(table: xr.Dataset) -> Grid:
+    """Grid of a phase table."""
+    names = [str(d) for d in table["speed"].dims if d != "phase"]
+    return Grid(
+        tuple(
+            Resource(
+                name,
+                str(table[name].attrs.get("units", "1")),
+                str(table[name].attrs.get("long_name", name)),
+                tuple(np.asarray(table[name].values, dtype=float).tolist()),
+            )
+            for name in names
+        )
+    )
+
+
+def read_phases(path: str | os.PathLike[str]) -> xr.Dataset:
+    """Read and validate a phase table.
+
+    Raises
+    ------
+    ProfileError
+        The file cannot be read whole, or is no phase table.
+    """
+    return validate_phases(load_netcdf(path), source=Path(path).name)
+
+
+def write_phases(
+    table: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> None:
+    """Validate and write a phase table, whole or not at all.
+
+    Raises
+    ------
+    ProfileError
+        The dataset is no phase table; nothing is written.
+    FileExistsError
+        `path` exists and `overwrite` is False.
+    """
+    validate_phases(table, source=Path(path).name)
+    encoding = {str(name): {"zlib": True, "complevel": 4, "shuffle": True} for name in table}
+    save_netcdf(table, path, overwrite=overwrite, encoding=encoding)

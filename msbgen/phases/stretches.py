@@ -1,0 +1,146 @@
+"""Runs cut into equal stretches of progress: what each stretch takes, in every context.
+
+Progress of a run is the share of its own total that a counter has reached: ``instructions``, or
+what the file's attribute ``progress`` names, or else wall time.  A run is linear within each of
+its sampling intervals, so the amounts of its stretches add up to its duration and totals.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+import msbgen.phases._kernels as _kernels
+from msbgen.core.errors import MeasurementError
+from msbgen.core.machine import available_cores
+from msbgen.data.schema import (
+    counter_names,
+    duration_array,
+    replicate_dim,
+    sampling_interval,
+)
+from msbgen.phases.grid import Grid, place_of
+
+Singles = NDArray[np.float32]
+
+_log = logging.getLogger("msbgen")
+
+# A run whose total departs from the median of its context's by this much lost counts.
+_LOST = 0.1
+
+
+def progress_counter(profiles: xr.Dataset) -> str:
+    """Name of the counter that tells progress, or ``"time"``."""
+    names = counter_names(profiles)
+    named = str(profiles.attrs.get("progress", ""))
+    return named or ("instructions" if "instructions" in names else "time")
+
+
+def cut_runs(
+    profiles: xr.Dataset, grid: Grid, bins: int, quantities: tuple[str, ...]
+) -> tuple[list[Singles], NDArray[np.float64]]:
+    """Amounts of each quantity in each of `bins` equal stretches of progress.
+
+    Parameters
+    ----------
+    profiles : xarray.Dataset
+        Valid profiles, with or without runs.
+    grid : Grid
+        Their grid.
+    bins : int
+    quantities : tuple of str
+        Names of counters, or ``"time"`` [s].
+
+    Returns
+    -------
+    amounts : list of ndarray, (n_contexts, runs, bins)
+        One a quantity, contexts in the order of the grid.  Where a context has fewer runs than
+        another, or a run lost counts, the context's other runs stand in, in turn.
+    total : ndarray, (n_contexts, runs)
+        What the progress counter counted in each of them; [s] for wall time.
+
+    Raises
+    ------
+    MeasurementError
+        A context has no run whose progress counter counted.
+    """
+    dim = replicate_dim(profiles)
+    rows = grid.rows(profiles)
+    interval = sampling_interval(profiles)
+    duration = duration_array(profiles)[rows]
+    n_times = profiles.sizes["time"]
+
+    def counts(name: str) -> Singles:
+        if name == "time":
+            return np.empty((0, 0, 0), dtype=np.float32)
+        values = profiles[name].transpose("context", *([dim] if dim else []), "time").values
+        values = values.reshape(len(rows), -1, n_times)
+        if not np.array_equal(rows, np.arange(len(rows))):
+            values = values[rows]
+        return np.ascontiguousarray(values, dtype=np.float32)
+
+    clock = counts(progress_counter(profiles))
+    first = clock if clock.size else counts(counter_names(profiles)[0])
+    length, total = np.empty(duration.shape, dtype=np.int64), np.empty(duration.shape)
+    _kernels.run_totals(first, clock, duration, interval, length, total)
+    order = _whole_runs(profiles, grid, total)
+    amounts = []
+    for name in quantities:
+        of = clock if name == progress_counter(profiles) else counts(name)
+        out = np.empty((*duration.shape, bins), dtype=np.float32)
+        _in_blocks(
+            len(rows),
+            lambda some, of=of, out=out: _kernels.cut_runs(
+                clock[some] if clock.size else clock,
+                of[some] if of.size else of,
+                (duration[some], length[some], total[some]),
+                interval,
+                out[some],
+            ),
+        )
+        amounts.append(out if order is None else np.take_along_axis(out, order[..., None], axis=1))
+    return amounts, total if order is None else np.take_along_axis(total, order, axis=1)
+
+
+def _in_blocks(n_contexts: int, work: Callable[[slice], Any]) -> None:
+    """Do the work for every context, in a few threads."""
+    step = -(-n_contexts // (4 * available_cores()))
+    with ThreadPoolExecutor(available_cores()) as pool:
+        for job in [pool.submit(work, slice(i, i + step)) for i in range(0, n_contexts, step)]:
+            job.result()
+
+
+def _whole_runs(
+    profiles: xr.Dataset, grid: Grid, total: NDArray[np.float64]
+) -> NDArray[np.int64] | None:
+    """Which runs stand for those of each context, (n_contexts, runs); None for all as they are."""
+    present = total > 0
+    empty = ~present.any(axis=1)
+    if empty.any():
+        raise MeasurementError(
+            f"{place_of(profiles)}: '{progress_counter(profiles)}' counted nothing in "
+            f"{grid.describe(grid.contexts[int(np.argmax(empty))])}; a counter that moves in every "
+            f"context is wanted (attribute 'progress')."
+        )
+    middle = np.nanmedian(np.where(present, total, np.nan), axis=1, keepdims=True)
+    lost = present & (np.abs(total - middle) > _LOST * middle)
+    if lost.any():
+        _log.warning(
+            "%s: runs whose totals depart from their context's lost counts and are left out: %d.",
+            place_of(profiles),
+            int(lost.sum()),
+        )
+    good = present & ~lost
+    good[~good.any(axis=1)] = present[~good.any(axis=1)]
+    if good.all():
+        return None
+    # the good runs first, in order, and then once more from their start
+    ranked = np.argsort(~good, axis=1, kind="stable")
+    turn = np.arange(total.shape[1]) % good.sum(axis=1)[:, None]
+    return np.take_along_axis(ranked, turn, axis=1)

@@ -1,0 +1,14 @@
+"""The public names of ``msbgen.platform`` for type checkers."""
+
+from msbgen.platform.config import RESOURCES as RESOURCES
+from msbgen.platform.config import PlatformConfig as PlatformConfig
+from msbgen.platform.config import platform_contexts as platform_contexts
+from msbgen.platform.record import RecordError as RecordError
+from msbgen.platform.record import check_recording_needs as check_recording_needs
+from msbgen.platform.record import record_trace as record_trace
+from msbgen.platform.replay import replay_trace as replay_trace
+from msbgen.platform.trace import TraceError as TraceError
+from msbgen.platform.trace import make_trace as make_trace
+from msbgen.platform.trace import read_trace as read_trace
+from msbgen.platform.trace import validate_trace as validate_trace
+from msbgen.platform.trace import write_trace as write_trace

@@ -1,1 +1,0 @@
-"""Predictors of numbers, not of profiles: runtimes that were never measured."""

@@ -1,1 +1,0 @@
-"""Times on every machine from one run on one of them."""

@@ -1,1 +1,0 @@
-"""Runtimes that were never measured, of workloads on platforms, beside others."""

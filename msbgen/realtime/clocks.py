@@ -1,0 +1,92 @@
+"""How much slower clocks may make a task set: two rules for the slack of an allocator.
+
+With slack δ a core's clock is the lowest that keeps (1 − δ) of the rate at the highest, for the
+phase and allocation of its task.  :func:`reference_slack` is the paper's: δ as large as the test
+for global EDF on m cores of Goossens, Funk and Baruah (2003) allows,
+
+    U/(1 − δ) ≤ m − (m − 1)·u_max/(1 − δ),
+
+with reference utilisations, and 0 where the set fails it as it is.  :func:`simulated_slack` plays
+the set on profiles, and takes the largest δ with which every response stays below a share of its
+deadline.  Neither is a guarantee: what truly happens judges both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from msbgen.core.errors import ArgumentError
+from msbgen.realtime.allocate import Allocator
+from msbgen.realtime.edf import TIMER, play
+from msbgen.realtime.tasksets import TaskSet
+from msbgen.realtime.truth import Truth
+
+# Slacks that are tried: 0, a fiftieth, two fiftieths...
+STEP = 0.02
+_MOST = 0.6
+
+
+def reference_slack(task_set: TaskSet) -> float:
+    """Largest δ for which the set passes the test on its reference utilisations, or 0.
+
+    Raises
+    ------
+    ArgumentError
+        A task's ``wcet`` is not known.
+
+    Examples
+    --------
+    >>> from msbgen.realtime.tasksets import Task, TaskSet
+    >>> tasks = [Task(f"t{i}", "zstd", period=2.0, wcet=0.5) for i in range(4)]
+    >>> reference_slack(TaskSet(4, {"cache_ways": 20}, tuple(tasks)))  # 1 - (1 + 3/4) / 4
+    0.5625
+    """
+    cores = task_set.cores
+    most = max(task.utilisation for task in task_set.tasks)
+    return max(0.0, 1.0 - (task_set.utilisation + (cores - 1) * most) / cores)
+
+
+def simulated_slack(
+    task_set: TaskSet,
+    allocator: Callable[[float], Allocator],
+    profiles: Truth,
+    *,
+    share: float = 0.9,
+    horizon: float = 60.0,
+    timer: float = TIMER,
+    rng: np.random.Generator | int = 0,
+) -> float:
+    """Largest δ, in steps of 0.02, for which simulated responses stay below `share` of deadlines.
+
+    Parameters
+    ----------
+    task_set : TaskSet
+    allocator : callable
+        Makes the allocator with a given slack.
+    profiles : Truth
+        The profiles that decisions are made from, as a truth of their own.
+    share : float
+        Of the deadline that the longest response may reach.
+    horizon, timer, rng
+        As of :func:`~msbgen.realtime.edf.play`.
+
+    Returns
+    -------
+    float
+        0 where nothing larger will do.  Found by bisection: responses grow with δ but for small
+        departures, and the one returned was played.
+    """
+    if not 0 < share <= 1:
+        raise ArgumentError(f"share is {share}; a number above 0, up to 1, is wanted.")
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    good, bad = 0, round(_MOST / STEP) + 1
+    while bad - good > 1:
+        # invariant: `good` is 0 or was played and is good enough; `bad` is not, or out of range
+        middle = (good + bad) // 2
+        outcome = play(
+            task_set, allocator(STEP * middle), profiles, horizon=horizon, timer=timer, rng=seed
+        )
+        good, bad = (middle, bad) if outcome.ratio.max() <= share else (good, middle)
+    return STEP * good

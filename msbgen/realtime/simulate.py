@@ -1,0 +1,172 @@
+"""Would a set of tasks meet its deadlines?  Global EDF on profile truth, with labels.
+
+Of the released jobs those with the earliest deadlines run, one a core; they may be preempted and
+moved at no cost.  Whenever another set of jobs runs, and at a timer's tick when a task has
+entered a new phase of its table, the allocator decides anew from the tables, and the jobs go on
+at the speed that their run had in their new context.
+
+Assumed: deadlines are the ends of periods; all tasks are released together at first; a task's
+jobs run in sequence, late ones too, until they are done; of equal deadlines the first task's goes
+first; a job finds its caches as if it had run in its context all along; changing an allocation
+costs nothing.  Not modelled: co-runners beyond what a context says of them, cache refill, costs
+of switching.  That no deadline was missed is an observation, not a guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from msbgen.realtime.allocate import Allocator, Method, Objective
+from msbgen.realtime.edf import TIMER, Outcome, play, play_decisions
+from msbgen.realtime.tasksets import TaskSet
+from msbgen.realtime.truth import Truth
+
+SCHEMA = "msbgen-schedule/1"
+
+
+def simulate_task_set(
+    task_set: TaskSet,
+    tables: Mapping[str, xr.Dataset],
+    truth: Truth,
+    *,
+    allocator: Method = "optimum",
+    objective: Objective = "instructions",
+    slack: float | None = None,
+    horizon: float = 60.0,
+    timer: float = TIMER,
+    rng: np.random.Generator | int = 0,
+) -> xr.Dataset:
+    """Play a task set under global EDF, allocations decided from phase tables.
+
+    Parameters
+    ----------
+    task_set : TaskSet
+    tables : mapping of str to xarray.Dataset
+        Phase table of each profile that a task names: what decisions see.
+    truth : Truth
+        What jobs do.
+    allocator, objective, slack
+        As `method`, `objective` and `slack` of :class:`~msbgen.realtime.allocate.Allocator`.
+    horizon : float
+        Jobs are released before this time [s], and all run to completion.
+    timer : float
+        How often phases are looked at [s].
+    rng : numpy.random.Generator or int
+        Draws the run of each job; equal ones draw the same for every allocator and table.
+
+    Returns
+    -------
+    xarray.Dataset
+        Schema ``msbgen-schedule/1``.  Over ``job``, in order of tasks and releases:
+        ``task_number``, ``run`` (that it drew), ``release``, ``deadline``, ``completion``,
+        ``response_time`` [s] and ``late`` (1 where it ended after its deadline).  Over ``task``
+        (names): ``period`` [s], ``misses``, ``energy``.  Attribute ``decisions``: how often the
+        allocator was asked.
+
+    Raises
+    ------
+    ArgumentError
+        A profile without table or truth, a horizon or timer that is not positive, or what
+        :class:`~msbgen.realtime.allocate.Allocator` refuses.
+    ProfileError
+        Tables and truth are of different platforms.
+
+    Notes
+    -----
+    About 0.05 s for a minute of a loaded machine of four cores.
+    """
+    prepared = _allocator(task_set, tables, allocator, objective, slack)
+    outcome = play(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
+    return _labelled(task_set, outcome)
+
+
+def timeline(
+    task_set: TaskSet,
+    tables: Mapping[str, xr.Dataset],
+    truth: Truth,
+    *,
+    allocator: Method = "optimum",
+    objective: Objective = "instructions",
+    slack: float | None = None,
+    horizon: float = 60.0,
+    timer: float = TIMER,
+    rng: np.random.Generator | int = 0,
+) -> xr.Dataset:
+    """Every decision of the simulation that :func:`simulate` plays with the same arguments.
+
+    Returns
+    -------
+    xarray.Dataset
+        Over ``decision`` and ``core``: ``job``, as numbered by :func:`simulate` (NaN where the
+        core is idle), and a variable a resource, what the core is given.  Coordinate ``time``:
+        when it was decided [s].
+
+    Raises
+    ------
+    ArgumentError, ProfileError
+        As :func:`simulate`.
+    """
+    prepared = _allocator(task_set, tables, allocator, objective, slack)
+    _, kept = play_decisions(task_set, prepared, truth, horizon=horizon, timer=timer, rng=rng)
+    given = prepared.grid.contexts[kept.context]
+    dims = ("decision", "core")
+    variables: dict[str, Any] = {
+        r.name: (dims, given[..., i], {"units": r.units, "long_name": r.long_name})
+        for i, r in enumerate(prepared.grid.resources)
+    }
+    job = np.where(kept.job < 0, np.nan, kept.job)
+    variables["job"] = dims, job, {"units": "1", "long_name": "job that runs"}
+    time = ("decision", kept.time, {"units": "s", "long_name": "time of the decision"})
+    return xr.Dataset(variables, coords={"time": time}, attrs={"schema": SCHEMA})
+
+
+def _allocator(
+    task_set: TaskSet,
+    tables: Mapping[str, xr.Dataset],
+    method: Method,
+    objective: Objective,
+    slack: float | None,
+) -> Allocator:
+    used = {t.profile: tables[t.profile] for t in task_set.tasks if t.profile in tables}
+    return Allocator(
+        used or tables,
+        task_set.capacity,
+        task_set.cores,
+        method=method,
+        objective=objective,
+        minima=task_set.minima,
+        slack=slack,
+    )
+
+
+def _labelled(task_set: TaskSet, outcome: Outcome) -> xr.Dataset:
+    jobs = outcome.jobs
+
+    def of_job(values: Any, long_name: str, units: str = "s") -> Any:
+        return "job", values, {"units": units, "long_name": long_name}
+
+    misses = np.bincount(jobs.task[outcome.late], minlength=len(task_set.tasks))
+    periods = [task.period for task in task_set.tasks]
+    variables = {
+        "task_number": of_job(jobs.task, "task of the job, from 0", "1"),
+        "run": of_job(jobs.run, "run of the profile that the job drew", "1"),
+        "release": of_job(jobs.release, "release"),
+        "deadline": of_job(jobs.deadline, "deadline"),
+        "completion": of_job(outcome.completion, "completion"),
+        "response_time": of_job(outcome.completion - jobs.release, "response time"),
+        "late": of_job(outcome.late.astype(np.int8), "ended after its deadline", "1"),
+        "period": ("task", periods, {"units": "s", "long_name": "period"}),
+        "misses": ("task", misses, {"units": "1", "long_name": "late jobs"}),
+        "energy": (
+            "task",
+            outcome.energy,
+            {"units": "s", "long_name": "energy, in seconds of a busy core at the highest clock"},
+        ),
+    }
+    names = [task.name for task in task_set.tasks]
+    attrs = {"schema": SCHEMA, "cores": task_set.cores, "decisions": outcome.decisions}
+    return xr.Dataset(variables, coords={"task": names}, attrs=attrs)

@@ -1,0 +1,271 @@
+"""Sets of periodic tasks that share a platform: drawn at random, and as TOML files.
+
+A task runs the work of one profile once a period, and has to be done when the next period
+begins (implicit deadlines).  Its reference utilisation is its longest observed execution time in
+the largest context, its ``wcet``, divided by its period.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.files import replace_file
+from msbgen.data.schema import context_table, duration_array, resource_names, same_level
+from msbgen.data.toml import amount, check_keys, name, read_toml, tables, whole
+from msbgen.phases.grid import check_cores, is_number, place_of
+
+# Utilisations of single tasks are drawn from this range.
+_UTILISATION = (0.1, 0.4)
+# What is left of a utilisation below this is rounding.
+_LEAST = 1e-9
+_KEYS = ("cores", "capacity", "minima", "task")
+_TASK_KEYS = ("name", "profile", "period", "wcet")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A periodic task with implicit deadline.
+
+    Attributes
+    ----------
+    name : str
+    profile : str
+        Whose phase table and runs are its own.
+    period : float
+        [s]
+    wcet : float or None
+        Longest observed execution time in the largest context [s], where it is known.
+    """
+
+    name: str
+    profile: str
+    period: float
+    wcet: float | None = None
+
+    def __post_init__(self) -> None:
+        for what, value in (("period", self.period), ("wcet", self.wcet)):
+            if what == "wcet" and value is None:
+                continue
+            if not is_number(value) or not 0 < value < float("inf"):
+                raise ArgumentError(
+                    f"{what} of task '{self.name}' is {value}; a positive number of seconds is "
+                    f"wanted."
+                )
+
+    @property
+    def utilisation(self) -> float:
+        """Reference utilisation.
+
+        Raises
+        ------
+        ArgumentError
+            The task's ``wcet`` is not known.
+        """
+        if self.wcet is None:
+            raise ArgumentError(
+                f"wcet of task '{self.name}' is not given; its longest execution time in the "
+                f"largest context is wanted."
+            )
+        return self.wcet / self.period
+
+
+@dataclass(frozen=True)
+class TaskSet:
+    """Tasks, and the cores and shared resources that they have.
+
+    Attributes
+    ----------
+    cores : int
+    capacity : dict of str to float
+        How much there is of each shared resource [its units].
+    tasks : tuple of Task
+    minima : dict of str to float
+        What every core holds at least; the lowest level where nothing is said.
+    """
+
+    cores: int
+    capacity: dict[str, float]
+    tasks: tuple[Task, ...]
+    minima: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_cores(self.cores)
+        for what, amounts in (("capacity", self.capacity), ("minimum", self.minima)):
+            for resource, held in amounts.items():
+                if not is_number(held) or not 0 <= held < float("inf"):
+                    raise ArgumentError(
+                        f"{what} of '{resource}' is {held}; a finite number from 0 on is wanted."
+                    )
+        if not self.tasks:
+            raise ArgumentError("tasks are none; one task or more is wanted.")
+        names = [task.name for task in self.tasks]
+        again = next((name for name in names if names.count(name) > 1), None)
+        if again is not None:
+            raise ArgumentError(f"name '{again}' is given to two tasks; one name each is wanted.")
+
+    @property
+    def utilisation(self) -> float:
+        """Sum of the reference utilisations."""
+        return sum(task.utilisation for task in self.tasks)
+
+    def scaled(self, utilisation: float) -> TaskSet:
+        """The same set with all periods scaled to another reference utilisation."""
+        if not 0 < utilisation < float("inf"):
+            raise ArgumentError(f"utilisation is {utilisation}; a positive number is wanted.")
+        factor = self.utilisation / utilisation
+        tasks = tuple(replace(task, period=task.period * factor) for task in self.tasks)
+        return replace(self, tasks=tasks)
+
+    def write(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write a TOML file, whole or not at all.
+
+        Raises
+        ------
+        FileExistsError
+            `path` exists and `overwrite` is False.
+        """
+        lines = [f"cores = {self.cores}", "", "[capacity]"]
+        lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.capacity.items()]
+        if self.minima:
+            lines += ["", "[minima]"]
+            lines += [f"{_key(name)} = {_number(amount)}" for name, amount in self.minima.items()]
+        for task in self.tasks:
+            lines += ["", "[[task]]", f"name = {_text(task.name)}"]
+            lines += [f"profile = {_text(task.profile)}", f"period = {_number(task.period)}"]
+            lines += [] if task.wcet is None else [f"wcet = {_number(task.wcet)}"]
+        with replace_file(path, overwrite=overwrite) as partial:
+            partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _text(text: str) -> str:
+    """A TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() and name.replace("_", "").isalnum() else _text(name)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def read_task_set(path: str | os.PathLike[str]) -> TaskSet:
+    """Read a task set from a TOML file.
+
+    Keys are ``cores``, tables ``capacity`` and ``minima`` (amount of each shared resource), and
+    an array of tables ``task`` with ``profile``, ``period`` [s], and if wanted ``name`` and
+    ``wcet`` [s].
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+    """
+    path, content = read_toml(path)
+    check_keys(content, _KEYS, ("cores", "capacity", "task"), path.name)
+    try:
+        read = []
+        for number, task in enumerate(tables(content, "task", path.name)):
+            where = f"{path.name}, task {task.get('name') or number}"
+            check_keys(task, _TASK_KEYS, ("profile", "period"), where)
+            profile = name(task, "profile", where)
+            own = name(task, "name", where) if "name" in task else f"{profile}-{number}"
+            wcet = amount(task["wcet"], "wcet", where) if "wcet" in task else None
+            read.append(Task(own, profile, amount(task["period"], "period", where), wcet))
+        return TaskSet(
+            whole(content["cores"], "cores", path.name),
+            _amounts(content["capacity"], "capacity", path.name),
+            tuple(read),
+            _amounts(content.get("minima", {}), "minima", path.name),
+        )
+    except ArgumentError as error:
+        raise ProfileError(f"{path.name}: {error}") from None
+
+
+def _amounts(table: Any, key: str, where: str) -> dict[str, float]:
+    if not isinstance(table, dict):
+        raise ProfileError(f"{where}: '{key}' is {table!r}; a table of amounts is wanted.")
+    return {str(n): amount(v, f"{key}.{n}", where) for n, v in table.items()}
+
+
+def reference_wcet(profiles: xr.Dataset) -> float:
+    """Longest observed execution time in the largest context [s].
+
+    Raises
+    ------
+    ProfileError
+        No context has the highest level of every resource.
+    """
+    names = resource_names(profiles)
+    levels = [profiles[n].attrs.get("levels", profiles[n].values) for n in names]
+    highest = [float(np.max(values)) for values in levels]
+    rows = np.flatnonzero(same_level(context_table(profiles), highest).all(axis=1))
+    if not len(rows):
+        raise ProfileError(
+            f"{place_of(profiles)}: no context has the highest level of every resource; its "
+            f"execution time is the reference and wanted."
+        )
+    return float(np.nanmax(duration_array(profiles)[rows[0]]))
+
+
+def draw_task_set(
+    wcet: Mapping[str, float],
+    utilisation: float,
+    *,
+    cores: int,
+    capacity: Mapping[str, float],
+    minima: Mapping[str, float] | None = None,
+    rng: np.random.Generator | int = 0,
+) -> TaskSet:
+    """Draw tasks until their reference utilisations add up.
+
+    Each runs one of the profiles, drawn evenly, at a utilisation drawn evenly from 0.1 to 0.4;
+    the last one gets what is left.
+
+    Parameters
+    ----------
+    wcet : mapping of str to float
+        Longest execution time of each profile in the largest context [s].
+    utilisation : float
+        Wanted sum, at most the number of cores.
+    cores, capacity, minima
+        As of :class:`TaskSet`.
+    rng : numpy.random.Generator or int
+
+    Raises
+    ------
+    ArgumentError
+        No profile; a utilisation that no schedule reaches, or none at all.
+    """
+    if not wcet:
+        raise ArgumentError("profiles are none; one or more is wanted.")
+    check_cores(cores)
+    if not is_number(utilisation) or not 0 < utilisation <= cores:
+        raise ArgumentError(
+            f"utilisation is {utilisation}; a number above 0, up to the {cores} cores, is wanted."
+        )
+    for profile, seconds in wcet.items():
+        if not is_number(seconds) or not 0 < seconds < float("inf"):
+            raise ArgumentError(
+                f"wcet of '{profile}' is {seconds}; a positive number of seconds is wanted."
+            )
+    drawn = np.random.default_rng(rng)
+    names = list(wcet)
+    tasks: list[Task] = []
+    left = float(utilisation)
+    while not tasks or left > _LEAST:
+        share = min(float(drawn.uniform(*_UTILISATION)), left)
+        profile = names[int(drawn.integers(len(names)))]
+        name = f"{profile}-{len(tasks)}"
+        tasks.append(Task(name, profile, wcet[profile] / share, wcet[profile]))
+        left -= share
+    return TaskSet(cores, dict(capacity), tuple(tasks), dict(minima or {}))

@@ -1,0 +1,14 @@
+"""Runtimes never measured: any workload on any platform, alone or beside others."""
+
+from msbgen.core.lazy import public_names
+
+__getattr__, __dir__, __all__ = public_names(
+    __name__,
+    {
+        "dataset": ("make_runtimes", "read_runtimes", "run_table", "write_runtimes"),
+        "evaluation": ("evaluate_runtimes", "fit_runtimes"),
+        "predictor": ("RuntimePredictor",),
+        "storage": ("load_predictor", "save_predictor"),
+        "towers": ("TowerSettings",),
+    },
+)

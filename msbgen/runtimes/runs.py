@@ -1,0 +1,144 @@
+"""Runs by index: which workload, on which platform, beside which; checked where they enter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Runs, by index.
+
+    Attributes
+    ----------
+    workload, platform : ndarray of int, (n,)
+    beside : ndarray of int, (n, slots)
+        Workloads that ran at the same time, −1 where there is none.
+    shape : (n_workloads, n_platforms)
+    """
+
+    workload: Indices
+    platform: Indices
+    beside: Indices
+    shape: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.workload)
+
+    def some(self, rows: NDArray[Any] | slice) -> Observations:
+        """Some of them."""
+        return Observations(self.workload[rows], self.platform[rows], self.beside[rows], self.shape)
+
+    @cached_property
+    def cell(self) -> Indices:
+        """Place of each in a flattened (workload, platform) matrix."""
+        return self.workload * self.shape[1] + self.platform
+
+    @cached_property
+    def degree(self) -> Indices:
+        """Neighbours of each."""
+        return (self.beside >= 0).sum(axis=1)
+
+    @cached_property
+    def felt(self) -> Indices:
+        """Those that have neighbours, (m,)."""
+        return np.flatnonzero(self.degree)
+
+    @cached_property
+    def neighbour(self) -> tuple[Indices, Indices]:
+        """Of every neighbour: whose it is, as a place in `felt`, and the workload it is."""
+        near = self.beside[self.felt]
+        row, slot = np.nonzero(near >= 0)
+        return row, near[row, slot]
+
+    @cached_property
+    def neighbour_cell(self) -> Indices:
+        """Place of every neighbour in a flattened (workload, platform) matrix."""
+        row, workload = self.neighbour
+        return workload * self.shape[1] + self.platform[self.felt[row]]
+
+
+def run_indices(runs: ArrayLike) -> Indices:
+    """Rows of workload, platform and neighbours, (n, 2 + slots).
+
+    Raises
+    ------
+    ArgumentError
+        Another shape, or no whole numbers.
+    """
+    try:
+        table = np.asarray(runs)
+        table = table if table.dtype.kind in "iu" else np.asarray(table, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "runs is no table of numbers; rows of workload, platform and neighbours, all of one "
+            "length, are wanted."
+        ) from None
+    if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
+        raise ArgumentError(
+            f"runs has shape {table.shape}; rows of workload, platform and neighbours are wanted."
+        )
+    # what is larger is no index, and may be no integer of the machine
+    if (
+        table.dtype.kind == "f"
+        and not ((table == np.floor(table)) & (np.abs(table) < 2.0**53)).all()
+    ):
+        raise ArgumentError("runs holds what is no index; whole numbers are wanted.")
+    return table.astype(np.int64, copy=False)
+
+
+def observations(table: Indices, shape: tuple[int, int]) -> Observations:
+    """Runs of so many workloads and platforms.
+
+    Raises
+    ------
+    ArgumentError
+        An index out of range.
+    """
+    limits = [(0, shape[0]), (0, shape[1])] + [(-1, shape[0])] * (table.shape[1] - 2)
+    ends = zip(table.min(axis=0).tolist(), table.max(axis=0).tolist(), limits)
+    for column, (low, high, (least, stop)) in enumerate(ends):
+        if low < least or high >= stop:
+            off = (table[:, column] < least) | (table[:, column] >= stop)
+            row = int(np.argmax(off))
+            raise ArgumentError(
+                f"runs has {table[row, column]} in row {row}, column {column}; an index from "
+                f"{least} to {stop - 1} is wanted."
+            )
+    return Observations(table[:, 0], table[:, 1], table[:, 2:], shape)
+
+
+def log_runtimes(runtime: ArrayLike, n: int) -> Floats:
+    """Logs of n runtimes [s], (n,).
+
+    Raises
+    ------
+    ArgumentError
+        Another number of them.
+    MeasurementError
+        One that is not positive.
+    """
+    try:
+        values = np.asarray(runtime, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError("runtime holds what is no number; seconds are wanted.") from None
+    if values.shape != (n,):
+        raise ArgumentError(f"runtime has shape {values.shape}; ({n},) is wanted.")
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise MeasurementError(
+            f"runtime is {values[row]} s in row {row}; a positive number is wanted: measure it "
+            f"again or drop it."
+        )
+    return np.log(values)

@@ -1,0 +1,110 @@
+"""Linear scaling: every workload has a length, every platform a speed, and nothing else matters.
+
+Find w (n_workloads,) and p (n_platforms,) that minimise
+
+    Σ (log C_ij − w_i − p_j)²   over the runs observed alone,
+
+Equation 2 of Huang et al., *Interference-aware edge runtime prediction with conformal matrix
+completion* (the paper of this wing).  The solution is unique but for a constant moved from w to p
+where the observations connect all workloads and platforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import lsmr
+
+from msbgen.core.errors import MeasurementError
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Fitted lengths and speeds.
+
+    Attributes
+    ----------
+    workload : ndarray, (n_workloads,)
+        Log of the length of each workload [log s]; NaN where it was never observed.
+    platform : ndarray, (n_platforms,)
+        Log of the slowness of each platform, zero in the mean of those observed.
+    """
+
+    workload: Floats
+    platform: Floats
+
+    def log_runtime(self, workload: Indices, platform: Indices) -> Floats:
+        """Log of the runtime [log s] of each pair, (n,)."""
+        return self.workload[workload] + self.platform[platform]
+
+
+def check_connected(
+    workload: Indices,
+    platform: Indices,
+    shape: tuple[int, int],
+    platforms: Sequence[str] | None = None,
+) -> None:
+    """Refuse runs alone whose platforms share no workload, not even by way of others.
+
+    `platforms` are their names, for the message; None for their indices.
+
+    Raises
+    ------
+    MeasurementError
+        With two of them, neither of which tells how fast the other is.
+    """
+    pairs = (np.ones(len(workload)), (workload, shape[0] + platform))
+    table = coo_array(pairs, shape=(sum(shape), sum(shape)))
+    group = connected_components(table, directed=False)[1][shape[0] :]
+    apart = platform[group[platform] != group[platform[0]]]
+    if len(apart):
+        one, other = (
+            p if platforms is None else f"'{platforms[p]}'" for p in (apart[0], platform[0])
+        )
+        raise MeasurementError(
+            f"platform {one} shares no workload with platform {other}, not even by way of others; "
+            f"runs of one workload on both, without neighbours, are wanted."
+        )
+
+
+def fit_scaling(
+    workload: Indices, platform: Indices, log_runtime: Floats, shape: tuple[int, int]
+) -> Scaling:
+    """Least squares over runs alone.
+
+    Parameters
+    ----------
+    workload, platform : ndarray of int, (n,)
+    log_runtime : ndarray, (n,)
+        [log s]
+    shape : (n_workloads, n_platforms)
+
+    Raises
+    ------
+    MeasurementError
+        Platforms that share no workload, not even by way of others: how fast one is beside the
+        other is not determined.
+    """
+    check_connected(workload, platform, shape)
+    n, rows = len(log_runtime), np.arange(len(log_runtime))
+    seen = np.unique(np.concatenate([workload, shape[0] + platform]))
+    design = coo_array(
+        (np.ones(2 * n), (np.tile(rows, 2), np.concatenate([workload, shape[0] + platform]))),
+        shape=(n, sum(shape)),
+    ).tocsr()
+    mean = log_runtime.mean()
+    found = lsmr(design, log_runtime - mean, atol=1e-13, btol=1e-13, maxiter=20 * sum(shape))[0]
+    unseen = np.ones(sum(shape), dtype=bool)
+    unseen[seen] = False
+    found[unseen] = np.nan
+    lengths, speeds = found[: shape[0]], found[shape[0] :]
+    level = np.nanmean(speeds)
+    return Scaling(lengths + level + mean, speeds - level)

@@ -1,0 +1,336 @@
+"""Two towers: networks whose outputs are the embeddings of workloads and platforms.
+
+A network maps the features x of each workload, and a few features φ of its own that are learned
+with the weights, to its embedding; another does so for platforms
+(:mod:`~msbgen.runtimes.embeddings`).  All products of embeddings are small dense matrices,
+so that a step over all runs costs little more than one over a batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, check_positive, check_whole
+from msbgen.core.machine import OnProgress
+from msbgen.runtimes.embeddings import (
+    LEAK,
+    Embeddings,
+    Observations,
+    onto,
+    scattered,
+)
+
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TowerSettings:
+    """How the towers are built and trained.
+
+    Attributes
+    ----------
+    rank, hidden, learned, types : int
+        Length of the embeddings, units of each of two hidden layers, features learned a workload
+        and a platform, and types of interference.
+    steps : int
+        Steps of the optimiser.
+    rate : float
+        Learning rate of the first steps; it falls as a cosine to zero where `batch` is None.
+    width : float
+        Errors of the logarithm below it count squared, above it absolutely (√(e² + width²)); None
+        for squared errors throughout.
+    decay : float
+        Observations that the pull of the weights towards zero is worth: per step and unit of the
+        learning rate it is decay / (decay + observations), as a prior does not grow with the data.
+    quantiles : tuple of float
+        Further outputs that are trained to be exceeded with probability 1 − quantile.
+    batch : int
+        Observations a step, half of them alone; None for all.
+    beside : float
+        Weight of the loss beside others in one of batches; that alone weighs 1.
+    infinity_norm : bool
+        AdaMax in place of Adam.
+    """
+
+    rank: int = 32
+    hidden: int = 128
+    learned: int = 4
+    types: int = 2
+    steps: int = 800
+    rate: float = 0.01
+    width: float | None = 0.03
+    decay: float = 4500.0
+    quantiles: tuple[float, ...] = ()
+    batch: int | None = None
+    beside: float = 1.0
+    infinity_norm: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole(self, "rank", "hidden", "steps")
+        check_whole(self, "learned", "types", least=0)
+        check_positive(self, "rate", "beside")
+        if self.width is not None:
+            check_positive(self, "width")
+        if self.batch is not None:
+            check_whole(self, "batch", least=2)
+        if not 0 <= self.decay < float("inf"):
+            raise ArgumentError(f"decay is {self.decay}; a number ≥ 0 is wanted.")
+        if not all(0 < quantile < 1 for quantile in self.quantiles):
+            raise ArgumentError(
+                f"quantiles is {self.quantiles}; numbers between 0 and 1 are wanted."
+            )
+
+
+class _Tower:
+    """A network of two hidden layers over features and learned features, with its gradient."""
+
+    def __init__(self, features: Singles, outputs: int, settings: TowerSettings, rng) -> None:
+        n, d = features.shape
+        hidden, learned = settings.hidden, settings.learned
+
+        def weights(rows: int, columns: int) -> Singles:
+            drawn = rng.standard_normal((rows, columns)) / np.sqrt(max(rows, 1))
+            return drawn.astype(np.float32)
+
+        self._features, self._learned = features, learned
+        self.parameters: list[Singles] = [
+            rng.standard_normal((n, learned)).astype(np.float32),
+            weights(d + learned, hidden), np.zeros(hidden, np.float32),
+            weights(hidden, hidden), np.zeros(hidden, np.float32),
+            weights(hidden, outputs), np.zeros(outputs, np.float32),
+        ]  # fmt: skip
+
+    def forward(self) -> Singles:
+        """Outputs (n, outputs); what :meth:`backward` needs is kept."""
+        own, first, b1, second, b2, last, b3 = self.parameters
+        self._x = np.concatenate([self._features, own], axis=1)
+        self._h1, self._slope1 = _gated(self._x @ first + b1)
+        self._h2, self._slope2 = _gated(self._h1 @ second + b2)
+        return self._h2 @ last + b3
+
+    def backward(self, gradient: Singles) -> list[Singles]:
+        """Gradients of the parameters from that of the outputs."""
+        _, first, _, second, _, last, _ = self.parameters
+        g2 = (gradient @ last.T) * self._slope2
+        g1 = (g2 @ second.T) * self._slope1
+        own = (g1 @ first.T)[:, self._x.shape[1] - self._learned :]
+        return [
+            own,
+            self._x.T @ g1, g1.sum(axis=0),
+            self._h1.T @ g2, g2.sum(axis=0),
+            self._h2.T @ gradient, gradient.sum(axis=0),
+        ]  # fmt: skip
+
+
+def _gated(x: Singles) -> tuple[Singles, Singles]:
+    """x·sigmoid(x), close to the paper's GELU, and its derivative."""
+    gate = np.reciprocal(1.0 + np.exp(-x), dtype=np.float32)
+    slope = gate * (1.0 + x * (1.0 - gate))
+    return x * gate, slope.astype(np.float32, copy=False)
+
+
+@dataclass(eq=False)
+class Model:
+    """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
+
+    Features are (n, d), standardised here; constant ones say nothing and are left out.
+    """
+
+    workload_features: Floats
+    platform_features: Floats
+    settings: TowerSettings
+    rng: np.random.Generator
+    _workloads: _Tower = field(init=False)
+    _platforms: _Tower = field(init=False)
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        heads = 1 + len(s.quantiles)
+        self._workloads = _Tower(standardised(self.workload_features), heads * s.rank, s, self.rng)
+        outputs = (1 + 2 * s.types) * s.rank
+        self._platforms = _Tower(standardised(self.platform_features), outputs, s, self.rng)
+
+    @property
+    def parameters(self) -> list[Singles]:
+        """Of both towers; changed in place by training."""
+        return [*self._workloads.parameters, *self._platforms.parameters]
+
+    def embeddings(self) -> Embeddings:
+        """At the current parameters."""
+        rank = self.settings.rank
+        w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
+        p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
+        scale = np.float32(rank**-0.5)
+        return Embeddings(np.ascontiguousarray(w.swapaxes(0, 1)), scale * p.swapaxes(0, 1))
+
+    def gradient(self, runs: Observations, residual: Singles, weight: Singles) -> list[Singles]:
+        """Gradient of the weighted loss of many runs in all parameters.
+
+        Residual and weight are (n,).  The cost grows with the tables of the products.
+        """
+        at, shape = self.embeddings(), runs.shape
+        w, p, types, products = at.workload, at.platform, at.types, at.products()
+        felt, rectified = products.entries(runs)
+        slope = weight * self._slopes(products.summed(runs, felt, rectified) - residual)
+        alone = scattered(slope, runs.cell, shape)
+        gw = alone @ p[0]
+        gp = np.zeros_like(p)
+        gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
+        if len(runs.felt) and types:
+            near = slope.take(runs.felt, axis=1)
+            mine = scattered(near[:, None] * rectified, runs.cell[runs.felt], shape)
+            leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
+            through = np.einsum("hn,htn->tn", near, felt)
+            back = (through * leak).take(runs.neighbour[0], axis=1)
+            theirs = scattered(back, runs.neighbour_cell, shape)
+            for t in range(types):
+                gw += mine[:, t] @ p[1 + t]
+                gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], w, optimize=True)
+                gw[0] += theirs[t] @ p[1 + types + t]
+                gp[1 + types + t] = theirs[t].T @ w[0]
+        return self._backward(gw.swapaxes(0, 1), gp.swapaxes(0, 1))
+
+    def batch_gradient(
+        self, runs: Observations, residual: Singles, weight: Singles
+    ) -> list[Singles]:
+        """What :meth:`gradient` returns, at a cost that grows with the runs."""
+        at = self.embeddings()
+        got, types, w0 = at.gather(runs), at.types, at.workload[0]
+        felt, (row, near) = runs.felt, runs.neighbour
+        place = runs.platform[felt]
+        n_workloads, n_platforms = runs.shape
+        slope = weight * self._slopes(got.residual() - residual)
+        each = (slope.T[:, :, None] * got.moved[:, None]).reshape(len(runs), -1)
+        gw = onto(runs.workload, n_workloads, each).reshape(n_workloads, *at.workload.shape[::2])
+        back = np.einsum("hn,hnr->nr", slope, got.mine)
+        gp = np.empty((n_platforms, *at.platform.shape[::2]), np.float32)
+        gp[:, 0] = onto(runs.platform, n_platforms, back)
+        through = np.einsum("mr,tmr->tm", back[felt], got.pushed) * got.slope
+        for t in range(types):
+            gp[:, 1 + t] = onto(place, n_platforms, got.rectified[t, :, None] * back[felt])
+            pull = through[t, row, None]
+            gp[:, 1 + types + t] = onto(place[row], n_platforms, pull * w0[near])
+            gw[:, 0] += onto(near, n_workloads, pull * got.pulls[t])
+        return self._backward(gw, gp)
+
+    def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
+        """Gradients of the parameters from those of the embeddings."""
+        scale = np.float32(self.settings.rank**-0.5)
+        return [
+            *self._workloads.backward(workloads.reshape(len(workloads), -1)),
+            *self._platforms.backward(platforms.reshape(len(platforms), -1) * scale),
+        ]
+
+    def _slopes(self, error: Singles) -> Singles:
+        """Derivative of the loss in the prediction, (heads, n): one loss a head."""
+        width = self.settings.width
+        slopes = np.empty_like(error)
+        slopes[0] = 2.0 * error[0] if width is None else error[0] / np.hypot(error[0], width)
+        for head, quantile in enumerate(self.settings.quantiles, start=1):
+            slopes[head] = np.where(error[head] < 0, -quantile, 1.0 - quantile)
+        return slopes
+
+
+def train_towers(
+    runs: Observations,
+    residual: Floats,
+    features: tuple[Floats, Floats],
+    settings: TowerSettings,
+    *,
+    rng: np.random.Generator | int = 0,
+    check: tuple[Observations, Floats] | None = None,
+    progress: OnProgress | None = None,
+) -> Embeddings:
+    """Train the towers on the residuals of some runs.
+
+    Parameters
+    ----------
+    runs : Observations
+    residual : ndarray, (n,)
+        Log runtime over that of linear scaling.
+    features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
+    settings : TowerSettings
+    rng : numpy.random.Generator or int
+        Where the first parameters, and batches, come from.
+    check : pair of Observations and ndarray
+        Other runs: every 200 steps the mean squared error of their residuals is taken, and the
+        parameters that had the least are kept (Appendix B.3 of the paper).
+    progress : callable
+        Called with (done, total) steps.
+
+    Returns
+    -------
+    Embeddings
+
+    Notes
+    -----
+    A step over all n runs costs O(n + n_workloads·n_platforms·rank).
+    """
+    rng = np.random.default_rng(rng)
+    model = Model(*features, settings, rng)
+    target = residual.astype(np.float32)
+    moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
+    rate, best, kept = settings.rate, np.inf, model.embeddings()
+    alone = runs.degree == 0
+    sides = np.flatnonzero(alone), np.flatnonzero(~alone)
+    even = np.full(len(runs), 1.0 / len(runs), dtype=np.float32)
+    for step in range(settings.steps):
+        if settings.batch is None:
+            rate = _annealed(settings.rate, step, settings.steps)
+            gradient = model.gradient(runs, target, even)
+        else:
+            rows, weight = draw_batch(sides, settings.batch, settings.beside, rng)
+            gradient = model.batch_gradient(runs.some(rows), target[rows], weight)
+        pull = rate * settings.decay / (settings.decay + len(runs))
+        for p, g, (mean, size) in zip(model.parameters, gradient, moments):
+            mean *= 0.9
+            mean += 0.1 * g
+            if settings.infinity_norm:
+                np.maximum(0.999 * size, np.abs(g), out=size)
+                scaled = mean / (1 - 0.9 ** (step + 1)) / (size + 1e-8)
+            else:
+                size *= 0.99
+                size += 0.01 * g * g
+                scaled = mean / (1 - 0.9 ** (step + 1))
+                scaled /= np.sqrt(size / (1 - 0.99 ** (step + 1))) + 1e-8
+            p -= np.float32(rate) * scaled + np.float32(pull) * p
+        if check is not None and ((step + 1) % 200 == 0 or step + 1 == settings.steps):
+            now = model.embeddings()
+            error = float(np.mean((now.residual(check[0])[0] - check[1]) ** 2))
+            if error < best:
+                best, kept = error, now
+        if progress and (step + 1) % 50 == 0:
+            progress(step + 1, settings.steps)
+    return kept if check is not None else model.embeddings()
+
+
+def _annealed(rate: float, step: int, steps: int) -> float:
+    """A short rise, then half a cosine."""
+    return rate * min(1.0, (step + 1) / 20) * 0.5 * (1 + np.cos(np.pi * step / steps))
+
+
+def draw_batch(
+    sides: tuple[Indices, Indices], batch: int, beside: float, rng: np.random.Generator
+) -> tuple[Indices, Singles]:
+    """As many runs alone as beside others, and their weights, which sum to one.
+
+    Either side may be empty; `beside` is what the loss of the second weighs, that of the first 1.
+    """
+    some = [(side, w) for side, w in zip(sides, (1.0, beside)) if len(side)]
+    each = batch // len(some)
+    rows = np.concatenate([side[rng.integers(len(side), size=each)] for side, _ in some])
+    weight = np.repeat([w for _, w in some], each)
+    return rows, (weight / weight.sum()).astype(np.float32)
+
+
+def standardised(features: Floats) -> Singles:
+    """Features of mean zero and variance one; those that are constant are left out."""
+    deviation = features.std(axis=0)
+    varies = deviation > 0
+    centred = (features - features.mean(axis=0))[:, varies] / deviation[varies]
+    return centred.astype(np.float32)

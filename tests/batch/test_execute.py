@@ -1,0 +1,114 @@
+"""Units: they answer whatever happens, and know in a worker how often they were begun."""
+
+import os
+
+import pytest
+
+import batching
+from batching import SETTINGS, contexts_of, make_tasks
+from forks import forked, status_of
+from msbgen.batch.execute import (
+    Found,
+    Orders,
+    Step,
+    Unit,
+    attempts,
+    carry_out,
+    forget_attempts,
+    was_late,
+)
+from msbgen.batch.job import Job
+from msbgen.batch.tasks import Task
+from msbgen.core.errors import MeasurementError, ProfileError
+from msbgen.core.machine import limit_cores
+
+
+@pytest.fixture
+def job(tmp_path):
+    source = make_tasks(tmp_path / "in", 1)
+    return Job(Task("t0", source / "t0.nc", settings=SETTINGS), tmp_path / "out")
+
+
+@pytest.fixture(autouse=True)
+def all_cores():
+    yield
+    limit_cores(None)
+
+
+def raising(error):
+    def step(job):
+        raise error
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MeasurementError("too few runs."), "too few runs."),
+        (ProfileError("a: is b.", "c: is d."), "a: is b. c: is d."),
+        (OSError(28, "No space left on device", "x.nc"), "x.nc: no space left on device."),
+        (OSError("x.nc: cannot be written."), "x.nc: cannot be written."),
+        (MemoryError(), "took more memory than there is."),
+        (KeyError("x"), "internal error, KeyError: 'x'"),
+        (ValueError("y" * 10_000), "internal error, ValueError: " + "y" * 572),
+    ],
+)
+def test_what_went_wrong_is_said_in_a_sentence(job, error, said):
+    answer = carry_out(Unit(job, "step"), Orders(contexts_of, {"step": Step(raising(error))}))
+    assert (answer["outcome"], answer["error"]) == ("failed", said)
+    traced = said.startswith("internal")
+    assert ("trace" in answer.get("facts", {})) == traced
+
+
+def test_figures_that_are_none_are_left_out(job):
+    step = Step(lambda job: Found([], {"good": 1, "bad": float("inf")}))
+    answer = carry_out(Unit(job, "step"), Orders(contexts_of, {"step": step}))
+    assert answer["facts"] == {"figures": {"good": 1.0}}
+    assert answer["bytes"] == 0
+
+
+def test_units_of_a_task_in_their_order(job):
+    orders = Orders(contexts_of, {"note": Step(batching.note)})
+    fitted = carry_out(Unit(job, "fit"), orders)
+    assert fitted["outcome"] == "done", fitted
+    facts = fitted["facts"]
+    assert facts["model_bytes"] == job.model_file.stat().st_size
+    block = carry_out(Unit(job, "generate/mean/0", 12, facts), orders)
+    assert block["facts"]["part_bytes"] == job.part("mean", 0).stat().st_size
+    joined = carry_out(Unit(job, "join/mean", 0, facts, block["facts"]["rows"]), orders)
+    assert joined["files"] == {"mean.nc": job.product("mean").stat().st_size}
+    assert carry_out(Unit(job, "note"), orders)["files"] == {"note.txt": 2}
+
+
+def test_a_worker_that_dies_is_counted_until_it_was_too_often(job):
+    """Each in a process of its own, as workers are."""
+    orders = Orders(contexts_of, {"die": Step(batching.die)}, retries=1, worker=True)
+    unit = Unit(job, "die")
+    job.out.mkdir()
+    for nth in (1, 2):
+        assert status_of(forked(lambda: carry_out(unit, orders) and 7)) == -9
+        assert attempts(unit) == nth
+    answer = carry_out(unit, orders)
+    assert (answer["outcome"], answer["attempt"]) == ("lost", 2)
+    assert "lost in attempt 2 of 2" in answer["error"]
+    assert (job.out / "deaths").read_text() == ".."
+    assert attempts(unit) == 0
+    (job.out / "go on").touch()
+    assert carry_out(unit, orders)["outcome"] == "done"
+
+
+def test_a_worker_that_takes_too_long_ends_and_the_next_one_says_so(job):
+    orders = Orders(contexts_of, {"hang": Step(batching.hang)}, timeout=0.3, worker=True)
+    unit = Unit(job, "hang")
+    assert status_of(forked(lambda: carry_out(unit, orders) and 7)) == 1
+    assert was_late(unit)
+    answer = carry_out(unit, orders)
+    assert answer["error"] == "took longer than 0.3 s (--timeout)."
+    assert not was_late(unit)
+    job.scratch.mkdir(parents=True, exist_ok=True)
+    unit.mark("late").touch()
+    forget_attempts(unit)
+    (job.out / "go on").touch()
+    assert carry_out(unit, orders)["outcome"] == "done"
+    assert os.listdir(job.scratch) == []

@@ -1,0 +1,162 @@
+"""``msbgen kernels choose``."""
+
+import csv
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from choosing import CLOCKS, programs
+from msbgen.data.energy import add_energy, total_energy
+from msbgen.data.schema import duration_array
+from msbgen.data.store import read_profiles, write_profiles
+
+HEADER = "kind,clock [GHz],runtime [ms],power [W]\n"
+
+
+@pytest.fixture
+def table(folder):
+    """Ten programs at six clocks, and one that was measured at the highest alone."""
+    drawn = programs(11, seed=3)
+    lines = [
+        f"{name},{clock},{1e3 * drawn.time[p, c]},{drawn.power[p, c]}\n"
+        for p, name in enumerate(drawn.programs)
+        for c, clock in enumerate(CLOCKS)
+        if p < 10 or clock == 2.0
+    ]
+    (folder / "t.csv").write_text(HEADER + "".join(lines))
+    return drawn.take([10])
+
+
+def rows(text):
+    return list(csv.DictReader(text.splitlines()))
+
+
+CHOOSE = [
+    "kernels",
+    "choose",
+    "t.csv",
+    "--resources",
+    "clock",
+    "--program",
+    "p10",
+    "--miscoverage",
+    "0.1",
+]
+
+
+def test_a_program_is_decided_for_by_what_others_did(folder, msbgen, table):
+    done = msbgen(*CHOOSE)
+    assert done.returncode == 0, done.stderr
+    (row,) = rows(done.stdout)
+    at = int(np.argmin(np.abs(CLOCKS - float(row["clock [GHz]"]))))
+    assert float(row["energy [J]"]) == pytest.approx(table.energy[0, at], rel=0.15)
+    assert table.energy[0, at] < 1.1 * table.energy[0].min() < table.energy[0, -1]
+    assert float(row["saving"]) > 0.1
+    assert float(row["time bound [s]"]) >= float(row["time [s]"])
+    assert row["measured"] == "0"
+    limit = 1.1 * table.time[0, -1]
+    (row,) = rows(msbgen(*CHOOSE, "--latency", f"{1e3 * limit:.6f}ms").stdout)
+    assert float(row["time bound [s]"]) <= limit
+    (row,) = rows(msbgen(*CHOOSE, "--objective", "time").stdout)
+    assert (row["clock [GHz]"], row["measured"], row["saving"]) == ("2", "1", "0.0000")
+    done = msbgen(*CHOOSE, "-o", "c.csv")
+    assert (done.returncode, done.stdout) == (0, "c.csv: 1 rows\n")
+
+
+def test_every_program_gets_a_row_and_a_front_several(folder, msbgen, table):
+    done = msbgen("kernels", "choose", "t.csv", "--resources", "clock", "--miscoverage", "0.1")
+    assert [row["program"] for row in rows(done.stdout)] == [f"p{i}" for i in range(11)]
+    front = rows(msbgen(*CHOOSE, "--objective", "front").stdout)
+    times = [float(row["time [s]"]) for row in front]
+    energies = [float(row["energy [J]"]) for row in front]
+    assert times == sorted(times)
+    assert energies == sorted(energies, reverse=True)
+    assert len(front) > 1
+
+
+def test_what_to_measure_next_is_a_list_of_contexts(folder, msbgen, table):
+    done = msbgen(*CHOOSE, "--probes", "2")
+    assert done.returncode == 0, done.stderr
+    found = rows(done.stdout)
+    assert list(found[0]) == ["clock", "runs", "seconds"]
+    assert len({row["clock"] for row in found} - {"2"}) == 2
+    limited = rows(msbgen(*CHOOSE, "--probes", "1", "--latency", "100s").stdout)
+    assert len(limited) == 1
+
+
+ERRORS = [
+    (["--program", "q10"], 2, "program is 'q10'; did you mean 'p10'?"),
+    (["--miscoverage", "0.01"], 3, "at least 99 runs of as many different families"),
+    (["--latency", "1us"], 3, "what the fastest (clock=2 GHz) takes at most"),
+    (["--work", "batch"], 2, "work is 'batch'; one of the resources clock is wanted"),
+    (["--resources", "volts"], 3, "a column 'volts' is wanted"),
+    (["--probes", "2", "--objective", "front"], 2, "--probes want an objective"),
+    (["--probes", "2", "--program", "p1"], 2, "--probes are for one program"),
+    (["--probes", "2", "--bounds", "t.csv"], 2, "--bounds want every context known"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "sentence"), ERRORS)
+def test_what_cannot_be_chosen_is_told(refused, table, given, code, sentence):
+    refused(code, sentence, *CHOOSE, *given)
+
+
+def test_a_table_without_its_resources_or_power_is_refused(folder, refused, table):
+    refused(
+        2,
+        "t.csv: is a table; name its columns of resources with --resources",
+        "kernels",
+        "choose",
+        "t.csv",
+    )
+    refused(3, "measured.nc: no measurement has a power", "kernels", "choose", "measured.nc")
+
+
+@pytest.fixture
+def metered(folder):
+    """The measured profiles with a meter, in m.nc."""
+    dataset = read_profiles(folder / "measured.nc")
+    watts = (1.0 + dataset["frequency"] ** 3) * np.isfinite(dataset["instructions"])
+    watts = watts.where(watts > 0).transpose("context", "run", "time").assign_attrs(units="W")
+    write_profiles(add_energy(dataset.assign(power=watts), "power"), folder / "m.nc")
+
+
+def test_profiles_are_chosen_from_within_bounds_on_their_runs(folder, msbgen, refused, metered):
+    (folder / "c.csv").write_text("cache_ways,frequency\n2,1\n4,1\n8,1\n2,2\n4,2\n8,2\n")
+    done = msbgen("bound", "m.nc", "--contexts", "c.csv", "--miscoverage", "0.2", "-o", "b.nc")
+    assert done.returncode == 0, done.stderr
+    with xr.open_dataset(folder / "b.nc") as bounds:
+        fastest = 1.01 * float(bounds["duration_bound"].values.min())
+        assert (bounds["energy_bound"] > 0).all()
+    (row,) = rows(msbgen("kernels", "choose", "m.nc", "--bounds", "b.nc").stdout)
+    assert (row["program"], row["frequency [GHz]"], row["cache_ways"]) == ("synthetic", "1", "8")
+    limit = ["--latency", f"{fastest}s"]
+    (row,) = rows(msbgen("kernels", "choose", "m.nc", "--bounds", "b.nc", *limit).stdout)
+    assert row["frequency [GHz]"] == "2"
+    assert float(row["time bound [s]"]) > float(row["time [s]"])
+    refused(3, "m.nc: holds instructions", "kernels", "choose", "m.nc", "--bounds", "m.nc")
+
+
+def test_energy_is_generated_and_mended_by_other_programs(folder, msbgen, refused, metered):
+    whole = read_profiles(folder / "m.nc")
+    for i in range(3):
+        scaled = whole.assign(
+            energy=(whole["energy"] * (1 + i)).assign_attrs(whole["energy"].attrs)
+        )
+        write_profiles(scaled.assign_attrs(task=f"other{i}"), folder / f"o{i}.nc")
+    arguments = ["generate", "m.nc", "-o", "g.nc", "--contexts", "m.nc", "--kind", "mean"]
+    done = msbgen(*arguments, "--power-of", "o0.nc", "o1.nc", "o2.nc")
+    assert done.returncode == 0, done.stderr
+    made = read_profiles(folder / "g.nc")
+    power = total_energy(made)[:, 0] / duration_array(made)[:, 0]
+    np.testing.assert_allclose(power, 1.0 + made["frequency"].values ** 3, rtol=0.01)
+    refused(3, "o0.nc: there are 1 other programs", *arguments, "--force", "--power-of", "o0.nc")
+
+
+def test_a_schema_of_several_words_is_refused(folder, msbgen):
+    dataset = xr.Dataset(attrs={"schema": [1.0, 2.0]})
+    dataset.to_netcdf(folder / "odd.nc")
+    done = msbgen("kernels", "choose", "odd.nc")
+    assert done.returncode == 3
+    assert "odd.nc: attribute 'schema' is" in done.stderr

@@ -1,0 +1,63 @@
+"""``msbgen realtime taskset``: a set as asked for, or a sentence."""
+
+import pytest
+
+from msbgen.realtime.tasksets import read_task_set
+
+ASKED = [
+    "realtime",
+    "taskset",
+    "truth/synthetic.nc",
+    "-o",
+    "new.toml",
+    "--capacity",
+    "cache_ways=20",
+]
+
+
+def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
+    done = msbgen(*ASKED, "--utilisation", "2.5", "--seed", "3")
+    assert done.returncode == 0, done.stderr
+    drawn = read_task_set(decisions / "new.toml")
+    assert drawn.utilisation == pytest.approx(2.5)
+    assert drawn.cores == 4
+    assert drawn.capacity == {"cache_ways": 20.0}
+    assert {task.profile for task in drawn.tasks} == {"synthetic"}
+    assert "utilisation 2.5" in done.stdout
+    assert msbgen(*ASKED, "--utilisation", "2.5", "--seed", "3", "--force").returncode == 0
+    assert read_task_set(decisions / "new.toml") == drawn
+
+
+@pytest.mark.parametrize(
+    ("said", "arguments"),
+    [
+        ("utilisation is 4.5; a number above 0, up to the 4 cores", ["--utilisation", "4.5"]),
+        ("not a positive number", ["--utilisation", "0"]),
+        ("not a positive number", ["--utilisation", "nan"]),
+        ("not a whole number", ["--utilisation", "1", "--cores", "0"]),
+        (
+            "cores are 99999",
+            ["--utilisation", "1", "--cores", "99999", "--capacity", "cache_ways=1e9"],
+        ),
+        (
+            "cache_ways=7 is too little; at least 8, the lowest level 2 in truth/synthetic.nc",
+            ["--utilisation", "1", "--capacity", "cache_ways=7"],
+        ),
+        (
+            "'ways', which is no resource of truth/synthetic.nc; cache_ways, frequency are",
+            ["--utilisation", "1", "--capacity", "ways=20"],
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(refused, decisions, said, arguments):
+    refused(2, said, *ASKED, *arguments)
+
+
+def test_two_profiles_of_one_name_are_refused(refused, decisions):
+    twice = ["truth/synthetic.nc", *ASKED[2:], "--utilisation", "1"]
+    refused(2, "two profile files have one name", "realtime", "taskset", *twice)
+
+
+def test_profiles_without_a_largest_context_are_refused(refused, folder):
+    refused(3, "truth.nc: no context has the highest level", "realtime", "taskset", "truth.nc",
+            "-o", "new.toml", "--capacity", "cache_ways=8", "--utilisation", "1")  # fmt: skip

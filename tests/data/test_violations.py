@@ -1,0 +1,28 @@
+"""Sentences with their places."""
+
+import numpy as np
+
+from msbgen.data.violations import Breaches
+
+
+def test_a_sentence_is_said_once_with_its_first_place_and_how_many_more(measured):
+    breaches = Breaches(measured)
+    mask = np.zeros((2, 3), dtype=bool)
+    breaches.of(0)("nothing PLACE.", mask)
+    mask[1, 2] = True
+    breaches.of(2)("wrong PLACE: mend it.", mask)
+    breaches.of(4)("wrong PLACE: mend it.", mask | True)
+    breaches.of(0)("odd PLACE.", np.arange(6) == 5)
+    assert list(breaches.sentences()) == [
+        "wrong in context 3 (cache_ways=4, frequency=2 GHz), run 2 and 6 more places: mend it.",
+        "odd in context 5 (cache_ways=8, frequency=2 GHz).",
+    ]
+
+
+def test_intervals_are_told_with_their_times(measured):
+    breaches = Breaches(measured)
+    mask = np.zeros((6, 3, measured.sizes["time"]), dtype=bool)
+    mask[0, 1, [3, 4]] = True
+    breaches.of(0)("wrong PLACE.", mask)
+    (said,) = breaches.sentences()
+    assert said.endswith("GHz), run 1, interval 3 (0.04 s) and 1 more place.")

@@ -1,0 +1,199 @@
+"""Where counts lie within their sampling intervals, by all runs together."""
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from msbgen.generate.clock import to_wall_time, uniform_knots
+from msbgen.generate.deconvolution import interval_windows, neighbours, placed_counts, placed_trend
+from msbgen.generate.partial import fill_means
+from msbgen.generate.runs import Runs
+from msbgen.trend.fit import fit_trend
+from msbgen.trend.joint import Windows
+from tasks import INSTRUCTIONS, task
+
+CONTEXTS = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
+BINS, LONG = 40, 0.03
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """Runs of which an interval holds two to five bins, with misses in one bin above all."""
+    counts, duration = task(CONTEXTS, 3, rare=True, interval=LONG)
+    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS)
+
+
+def in_proportion(position, amounts, prior):
+    """Amounts of one run's intervals shared out over the bins by a prior, one cell at a time."""
+    out = np.zeros(len(prior))
+    for i, amount in enumerate(amounts):
+        begin, end = len(prior) * position[i : i + 2]
+        overlap = [max(0.0, min(end, j + 1) - max(begin, j)) for j in range(len(prior))]
+        share = np.array(overlap) * prior
+        if share.sum() > 0:
+            out += amount * share / share.sum()
+    return out
+
+
+def corrected(runs, prior, near, steps):
+    """The plain iteration of one counter, (n, bins), run by run."""
+    position, amounts = runs.intervals
+    prior = prior.copy()
+    for step in range(steps + 1):
+        placed = np.array(
+            [in_proportion(p, a[:, 1], prior[c])
+             for p, a, c in zip(position, amounts, runs.context)]
+        )  # fmt: skip
+        if step < steps:
+            held = np.array([placed[runs.context == c].sum(axis=0) for c in range(len(prior))])
+            had = near @ (runs.n_runs[:, None] * prior)
+            prior *= np.divide(near @ held, had, out=np.ones_like(had), where=had > 0)
+    return placed
+
+
+def test_a_step_is_richardson_and_lucy_s_over_neighbouring_contexts(runs):
+    prior = runs.means(runs.state)[..., 1:]
+    near = np.random.default_rng(0).random((1, len(CONTEXTS), len(CONTEXTS)))
+    found = placed_counts(runs, prior, near, 1)
+    np.testing.assert_allclose(found[..., 0], corrected(runs, prior[..., 0], near[0], 1), rtol=1e-6)
+
+
+def test_steps_along_the_one_before_need_fewer(runs):
+    prior, near = runs.means(runs.state)[..., 1:], np.ones((1, len(CONTEXTS), len(CONTEXTS)))
+    found = placed_counts(runs, prior, near, 10)[..., 0]
+    plain = corrected(runs, prior[..., 0], near[0], 10)
+    burst = 30 * BINS // 50  # the bin that holds nearly all
+    shares = [(p[:, burst] / p.sum(axis=1)).mean() for p in (runs.state[..., 1], plain, found)]
+    assert shares[0] < shares[1] < shares[2]
+    # every interval keeps what was counted in it
+    np.testing.assert_allclose(found.sum(axis=1), runs.intervals[1][..., 1].sum(axis=1), rtol=1e-9)
+
+
+def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
+    trend, _ = placed_trend(runs, 8, 0, lambda: None)
+    near = neighbours(trend)
+    assert near.shape == (1, len(CONTEXTS), len(CONTEXTS))
+    np.testing.assert_array_equal(near[0].diagonal(), 1.0)
+    np.testing.assert_allclose(near[0], near[0].T)
+    assert np.all((near >= 0) & (near <= 1))
+    assert near.min() < 0.1 < np.median(near[0].max(axis=1, where=near[0] < 1, initial=0))
+
+
+def test_windows_take_a_run_s_speed_out(runs):
+    windows = interval_windows(runs)
+    mean = np.bincount(runs.context, runs.duration) / runs.n_runs
+    spent = np.bincount(windows.context, windows.time) / runs.n_runs
+    np.testing.assert_allclose(spent, mean)
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
+    errors = iter([2.0, 1.0] if better else [1.0, 2.0])
+    with patch.object(Windows, "error", lambda *_: next(errors)):
+        trend, state = placed_trend(runs, 8, 1, lambda: None)
+    assert len(trend.joint) == better
+    assert state.shape == runs.state.shape
+
+
+@pytest.mark.parametrize(
+    ("counters", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
+)
+def test_counters_decide_where_they_are_asked_and_time_is_no_worse(runs, counters, time, used):
+    # time [s], then time and misses, of which the trend is off by more
+    errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
+    with patch.object(Windows, "error", lambda *_: next(errors)):
+        trend, _ = placed_trend(runs, 8, 1, lambda: None, counters=counters)
+    assert len(trend.joint) == used
+
+
+def test_windows_of_a_counter_are_of_the_runs_that_hold_it(spoilt):
+    windows = interval_windows(spoilt, 1)
+    held = np.isfinite(spoilt.state[:, 0, 1])
+    total = spoilt.intervals[1][..., 1].sum(axis=1)
+    counted = np.bincount(spoilt.context, np.where(held, total, 0.0))
+    np.testing.assert_allclose(np.bincount(windows.context, windows.time), counted)
+
+
+def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
+    trend, state = placed_trend(runs, 8, 3, lambda: None)
+    assert trend.joint
+    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    truth = fine.means(fine.state)
+    for k in range(2):
+        off = [
+            (np.abs(s - truth).sum(axis=1) / truth.sum(axis=1))[:, k].mean()
+            for s in (runs.means(runs.state), runs.means(state), trend.predict(CONTEXTS))
+        ]
+        assert off[1] < 0.5 * off[0]
+        assert off[2] < 0.75 * off[0]
+    # runs of the trend last as long as those measured
+    made = trend.predict(CONTEXTS)
+    _, duration = to_wall_time(made, 1e7, LONG, knots=uniform_knots(BINS))
+    mean = np.bincount(runs.context, runs.duration) / runs.n_runs
+    np.testing.assert_allclose(duration, mean, rtol=0.03)
+
+
+@pytest.fixture(scope="module")
+def spoilt():
+    """Six runs of which every other one lacks the misses, and one of each context was cut."""
+    counts, duration = task(CONTEXTS, 6, rare=True, interval=LONG)
+    counts[:, 1::2, :, 1] = np.nan
+    complete = np.ones(duration.shape, dtype=bool)
+    for c in range(len(CONTEXTS)):
+        kept = int(0.7 * duration[c, 2] / LONG)
+        counts[c, 2, kept:], duration[c, 2], complete[c, 2] = np.nan, kept * LONG, False
+    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+
+
+def test_what_runs_do_not_hold_is_placed_nowhere(spoilt):
+    prior = np.nan_to_num(spoilt.means(spoilt.state)[..., 1:])
+    near = np.ones((1, len(CONTEXTS), len(CONTEXTS)))
+    placed = placed_counts(spoilt, prior, near, 2)
+    np.testing.assert_array_equal(np.isnan(placed), np.isnan(spoilt.state[..., 1:]))
+    whole = np.isnan(spoilt.expected) & np.isfinite(placed[:, 0, 0])
+    counted = spoilt.intervals[1][whole][..., 1].sum(axis=1)
+    np.testing.assert_allclose(placed[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
+
+
+def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(spoilt):
+    windows, cut = interval_windows(spoilt), np.isfinite(spoilt.expected)
+    many = np.bincount(spoilt.context, ~cut)
+    mean = np.bincount(spoilt.context, np.where(cut, 0.0, spoilt.duration)) / many
+    own = (windows.end - windows.begin)[:, None] * (windows.context[:, None] == range(len(mean)))
+    assert np.all(own.sum(axis=0) < BINS * spoilt.n_runs)
+    spent = np.bincount(windows.context, windows.time) - many * mean
+    share = (own.sum(axis=0) / BINS - many) * mean
+    np.testing.assert_allclose(spent, share, rtol=0.1)
+
+
+def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
+    counts, duration = task(CONTEXTS, 2, interval=LONG)
+    complete = np.ones(duration.shape, dtype=bool)
+    kept = int(0.6 * duration[0].min() / LONG)
+    counts[0, :, kept:], duration[0], complete[0] = np.nan, kept * LONG, False
+    runs = Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+    seen = int(np.isfinite(runs.amounts(runs.state)).all(axis=(0, 2)).sum())
+    assert 0 < seen < BINS
+    with patch("msbgen.generate.deconvolution.fit_trend", wraps=fit_trend) as fitted:
+        trend, _ = placed_trend(runs, 8, 0, lambda: None)
+    assert fitted.call_args.args[1].shape[1] == seen
+    made = trend.predict(CONTEXTS)
+    assert made.shape[1] == BINS
+    # and the trend meets what is filled in from it
+    again = trend.refit(fill_means(runs.amounts(runs.state), trend), weights=runs.weight)
+    np.testing.assert_allclose(again.predict(CONTEXTS), made, rtol=1e-3, atol=1e-3 * made.max())
+
+
+def test_one_law_of_all_intervals_serves_partial_runs_too(spoilt):
+    trend, state = placed_trend(spoilt, 8, 3, lambda: None)
+    assert trend.joint
+    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    truth = fine.means(fine.state)
+    for k in range(2):
+        off = [
+            (np.abs(s - truth).sum(axis=1) / truth.sum(axis=1))[:, k].mean()
+            for s in (spoilt.means(spoilt.state), spoilt.means(state), trend.predict(CONTEXTS))
+        ]
+        assert off[1] < 0.5 * off[0]
+        assert off[2] < 0.75 * off[0]

@@ -1,0 +1,188 @@
+"""Who lends a run what it was not seen to do: clouds coupled through what all runs share."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import oracles
+import partials
+from msbgen.bridge.paths import Chain
+from msbgen.bridge.solve import SolverConfig, solve_bridge
+from msbgen.data.schema import count_array
+from msbgen.generate.imputation import find_lenders, lend
+from msbgen.generate.model import fit_profiles
+from msbgen.generate.progress_law import ProgressSettings
+
+SETTINGS = {"epsilon": 0.1, "tol": 1e-9}
+# runs of a context in which the two groups alternate, and of three of them
+RUNS, SEGMENTS = 40, 6
+CONTEXT = np.repeat(np.arange(3), RUNS)
+PLACE = 3.0 * CONTEXT[:, None]
+
+
+@pytest.fixture
+def residuals():
+    """Time, and two counters that follow it: whole (n, segments, 3), and in groups."""
+    rng = np.random.default_rng(3)
+    pace = rng.standard_normal((3 * RUNS, 1, 1)) * np.ones((1, SEGMENTS, 1))
+    own = 0.3 * rng.standard_normal((3 * RUNS, SEGMENTS, 3))
+    coarse = pace * [1.0, 1.0, -1.0] + own
+    grouped = coarse.copy()
+    grouped[0::2, :, 1] = np.nan
+    grouped[1::2, :, 2] = np.nan
+    return coarse, grouped
+
+
+def lenders(coarse, lag=None, **settings):
+    lag = coarse.cumsum(axis=1) if lag is None else lag
+    return find_lenders(coarse, lag, PLACE, CONTEXT, **(SETTINGS | settings))
+
+
+def test_runs_lend_themselves_what_they_hold(residuals):
+    whole, grouped = residuals
+    lender = lenders(grouped)
+    filled = lend(grouped, lender)
+    held = np.isfinite(grouped)
+    np.testing.assert_array_equal(filled[held], whole[held])
+    assert np.isfinite(filled).all()
+    assert (CONTEXT[lender] == CONTEXT[:, None, None]).all()  # three bandwidths apart
+    assert (lenders(grouped) == lender).all()  # equal data, equal lenders
+
+
+def test_counters_that_were_never_together_depend_as_they_do_through_time(residuals):
+    whole, grouped = residuals
+    filled = lend(grouped, lenders(grouped))
+    wanted, got = (np.corrcoef(a[:, 2, 1], a[:, 2, 2])[0, 1] for a in (whole, filled))
+    assert wanted == pytest.approx(-0.9, abs=0.05)
+    assert got == pytest.approx(wanted, abs=0.25)
+    shuffled = lend(grouped, lenders(grouped, epsilon=1e6))
+    assert abs(np.corrcoef(shuffled[:, 2, 1], shuffled[:, 2, 2])[0, 1]) < 0.7
+
+
+def test_every_run_is_asked_alike_often(residuals):
+    _, grouped = residuals
+    lender = lenders(grouped)[0::2, 0, 1]
+    mean = np.array([grouped[lender, 0, 1].mean(), grouped[1::2, 0, 1].mean()])
+    assert np.ptp(mean) < 0.2
+    assert grouped[lender, 0, 1].std() == pytest.approx(grouped[1::2, 0, 1].std(), rel=0.15)
+
+
+def test_lenders_change_less_often_than_independent_draws_would(residuals):
+    _, grouped = residuals
+    own = lenders(grouped)[0::2, :, 1]
+    assert 0 < np.mean(np.diff(own, axis=1) != 0) < 0.4  # of twenty in a context
+
+
+def test_a_context_without_a_group_borrows_from_its_neighbours(residuals):
+    _, grouped = residuals
+    grouped[CONTEXT == 1, :, 2] = np.nan
+    filled = lend(grouped, lenders(grouped))
+    assert np.isfinite(filled).all()
+    assert set(CONTEXT[lenders(grouped)[CONTEXT == 1, 0, 2]]) <= {0, 2}
+
+
+def test_groups_of_which_no_context_has_both_are_joined(residuals):
+    whole, _ = residuals
+    whole[CONTEXT == 0, :, 1] = np.nan
+    whole[CONTEXT > 0, :, 2] = np.nan
+    assert np.isfinite(lend(whole, lenders(whole))).all()
+
+
+def test_a_cut_run_goes_on_as_one_that_was_like_it(residuals):
+    whole, _ = residuals
+    cut = whole.copy()
+    cut[::4, 3:] = np.nan
+    lender = lenders(cut)
+    filled = lend(cut, lender)
+    assert (lender[::4, 3:] == lender[::4, 3:4, :1]).all()  # one run for all that comes after
+    np.testing.assert_array_equal(filled[:, :3], whole[:, :3])
+    assert np.corrcoef(filled[::4, 4, 0], whole[::4, 4, 0])[0, 1] > 0.8
+
+
+def test_a_run_cut_at_once_and_groups_that_were_cut_get_everything(residuals):
+    _, grouped = residuals
+    grouped[0] = np.nan
+    grouped[1::6, 2:] = np.nan
+    assert np.isfinite(lend(grouped, lenders(grouped))).all()
+
+
+def test_whole_runs_are_left_alone(residuals):
+    whole, _ = residuals
+    np.testing.assert_array_equal(lend(whole, lenders(whole)), whole)
+
+
+def test_memory_grows_no_faster_than_the_segments():
+    """Of the lenders and of the bridge: no array is over pairs of runs and segments."""
+    rng, peaks = np.random.default_rng(0), []
+    for segments in (5, 20):
+        coarse = rng.standard_normal((len(CONTEXT), segments, 2))
+        coarse[::2, :, 1] = np.nan
+        tracemalloc.start()
+        lender = lenders(coarse)
+        Chain.fit(lend(coarse, lender).transpose(1, 0, 2).copy(), epsilon=0.1, tol=1e-6)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 4.2 * peaks[0]
+
+
+# ------------------------------------------------- the forms of the bridge, on such clouds
+
+
+@pytest.fixture(scope="module")
+def clouds():
+    """What groups share in three neighbouring segments: (group, segment) -> points."""
+    law = fit_profiles(partials.in_groups(partials.whole()), ProgressSettings(bins=50, segments=10))
+    held = np.isfinite(count_array(partials.in_groups(partials.whole()))).any(axis=2)
+    first = held[..., 1].ravel()
+    points = law.law.chain.points
+    shared = points[..., [0, 3, 6, 7]]  # time and its lag, and the context
+    return {
+        (group, j): shared[j, first if group == 0 else ~first]
+        for group in (0, 1)
+        for j in (3, 4, 5)
+    }
+
+
+CONFIG = SolverConfig(tol=1e-10, max_iter=20_000)
+
+
+def test_an_unconstrained_snapshot_is_the_pair_of_what_it_joins(clouds):
+    """Where no run is, mass passes: its neighbours are coupled at −ε log Σ exp(−(C₁ + C₂)/ε)."""
+    epsilon = 0.5
+    path = [clouds[0, 3], clouds[1, 4], clouds[0, 5]]
+    even = [np.full(len(path[0]), 1.0), None, np.full(len(path[2]), 1.0)]
+    whole = solve_bridge(path, even, epsilon=epsilon, method="multimarginal", config=CONFIG)
+    steps = [oracles.squared_distances(path[j], path[j + 1]) for j in (0, 1)]
+    joint = -epsilon * np.log(
+        np.exp(-(steps[0][:, :, None] + steps[1][None]) / epsilon).sum(axis=1)
+    )
+    pair = solve_bridge([path[0], path[2]], epsilon=epsilon, costs=[joint], config=CONFIG)
+    free = whole.weights[1]
+    through = whole.coupling(0) / free @ whole.coupling(1)
+    np.testing.assert_allclose(through, pair.coupling(0), atol=1e-8)
+    # and of the two-step coupling all points of the middle take their share
+    assert free.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_the_forms_agree_where_every_snapshot_has_runs(clouds, epsilon):
+    path = [clouds[0, 3], clouds[1, 3], clouds[1, 4], clouds[0, 4]]
+    forms = [
+        solve_bridge(path, epsilon=epsilon, method=method, config=CONFIG)
+        for method in ("pairwise", "multimarginal")
+    ]
+    for pair in range(3):
+        np.testing.assert_allclose(*(f.coupling(pair) for f in forms), atol=1e-8)
+
+
+def test_an_unconstrained_end_takes_what_the_kernel_gives(clouds):
+    """Runs of a context without the group: each draws by the kernel alone."""
+    epsilon = 0.5
+    path = [clouds[0, 3], clouds[1, 3]]
+    half = solve_bridge(
+        path, [np.ones(len(path[0])), None], epsilon=epsilon, method="multimarginal", config=CONFIG
+    )
+    kernel = np.exp(-oracles.squared_distances(*path) / epsilon)
+    wanted = kernel / kernel.sum(axis=1, keepdims=True) / len(kernel)
+    np.testing.assert_allclose(half.coupling(0), wanted, atol=1e-8)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.graphs.predictor.evaluation import (
+    compare_over_graphs,
+    coverage,
+    holm,
+    log_errors,
+    order_within,
+    split_families,
+)
+
+
+def test_errors_are_of_logarithms():
+    truth = np.array([[1.0, 10.0], [100.0, 1.0]])
+    assert log_errors(truth * np.e, truth) == pytest.approx([1.0, 1.0])
+    assert log_errors(truth * [[1.0, 1.1], [1.0, 1 / 1.1]], truth) == pytest.approx(
+        [0.0, np.log(1.1)]
+    )
+
+
+def test_order_is_that_within_graphs():
+    graph = np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    truth = np.array([1.0, 2.0, 3.0, 10.0, 20.0, 30.0, 5.0, 6.0])
+    assert order_within(truth**3, truth, graph) == pytest.approx(1.0)
+    turned = np.array([9.0, 8.0, 7.0, 1.0, 2.0, 3.0, 0.0, 0.0])
+    assert order_within(turned, truth, graph) == pytest.approx(0.0)
+    assert order_within(np.ones(8), truth, graph) == 0.0
+    with pytest.raises(MeasurementError, match="three runs"):
+        order_within(truth[6:], truth[6:], graph[6:])
+
+
+def test_coverage_counts_runs_and_measures_widths():
+    truth = np.array([[1.0], [2.0], [4.0]])
+    inside, width = coverage(truth, truth / 2, np.array([[2.0], [2.0], [3.0]]))
+    assert inside == pytest.approx([2 / 3])
+    assert width == pytest.approx([np.log([4, 2, 1.5]).mean()])
+
+
+def test_a_method_better_on_every_graph_has_effect_one_and_a_small_p():
+    rng = np.random.default_rng(0)
+    graph = np.repeat([f"g{i}" for i in range(20)], 4)
+    ours = rng.random(80)
+    p, effect = compare_over_graphs(ours, ours + 0.5, graph)
+    assert effect == 1.0
+    assert p < 1e-4
+    assert compare_over_graphs(ours + 0.5, ours, graph) == (p, -1.0)
+    assert compare_over_graphs(ours, ours, graph) == (1.0, 0.0)
+    noise_p, noise_effect = compare_over_graphs(ours, rng.permutation(ours), graph)
+    assert noise_p > 0.01
+    assert abs(noise_effect) < 0.7
+    with pytest.raises(MeasurementError, match="there are 5 graphs"):
+        compare_over_graphs(ours[:20], ours[:20], graph[:20])
+
+
+def test_holms_correction_by_hand():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "b": 0.06, "c": 0.06}
+    )
+    with pytest.raises(ArgumentError, match="p of 'a' is 1"):
+        holm({"a": 1.5})
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.floats(0, 1), max_size=6))
+def test_corrected_p_are_larger_and_in_the_same_order(p):
+    found = holm(p)
+    assert list(found) == list(p)
+    assert all(p[name] <= found[name] <= 1 for name in p)
+    ordered = [found[name] for name in sorted(p, key=lambda name: p[name])]
+    assert ordered == sorted(ordered)
+
+
+def test_splits_hold_whole_families_back_once_each():
+    family = np.repeat([f"f{i}" for i in range(10)], 3)
+    held = split_families(family, 4, 0)
+    assert np.array_equal(np.sum(held, axis=0), np.ones(30))
+    for part in held:
+        assert not set(family[part]) & set(family[~part])
+    assert max(h.sum() for h in held) - min(h.sum() for h in held) <= 3
+    with pytest.raises(MeasurementError, match="10 families for 11"):
+        split_families(family, 11)

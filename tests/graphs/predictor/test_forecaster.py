@@ -1,0 +1,74 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ArgumentError
+from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.forecast import end_temperature
+from msbgen.graphs.predictor.factors import Factors
+from msbgen.graphs.predictor.forecaster import GraphForecaster
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from toy_board import FEW, GRAPHS, runs_of
+
+
+@pytest.fixture(scope="module")
+def fitted(device, kinds, profiles):
+    predictor = GraphPredictor(boosting=FEW, folds=3)
+    runs = [runs_of(device, kinds)]
+    return predictor.fit(runs, devices=[device], graphs=GRAPHS, profiles=profiles).calibrate()
+
+
+def test_a_forecast_is_what_the_predictor_says(fitted, device):
+    contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values()))
+    start = device.ambient + 3.0
+    said = GraphForecaster(fitted, device, 0.2).forecast(graph, contexts, start)
+    expected = fitted.predict(graph, device, contexts, temperature=start)
+    _, upper = fitted.predict_interval(graph, device, contexts, 0.2, temperature=start)
+    np.testing.assert_allclose(np.stack([said.time, said.energy], axis=1), expected)
+    np.testing.assert_allclose(np.stack([said.time_bound, said.energy_bound], axis=1), upper)
+    # close to a run of constant power, and as much hotter as more energy makes it
+    constant = end_temperature(device, start, said.time, said.energy)
+    assert np.abs(said.temperature - constant).max() < 0.3 * np.abs(constant - start).max()
+    more = end_temperature(device, start, said.time, said.energy_bound) - constant
+    np.testing.assert_allclose(said.temperature_bound - said.temperature, more, rtol=1e-6)
+    assert (more > 0).all()
+    assert (said.peak_bound >= said.temperature_bound).all()
+
+
+def test_without_bounds_they_are_what_is_expected(fitted, device):
+    contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values()))
+    quick = GraphForecaster(fitted, device, None)
+    said = quick.forecast(graph, contexts, device.ambient)
+    np.testing.assert_array_equal(said.time, said.time_bound)
+    np.testing.assert_array_equal(said.temperature, said.temperature_bound)
+    part = quick.forecast(graph, contexts[:2], device.ambient)
+    np.testing.assert_array_equal(part.energy, said.energy[:2])
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        GraphForecaster(_uncalibrated(fitted), device)
+
+
+def test_what_is_changed_in_place_is_forecast_anew(fitted, device):
+    contexts, graph = device_contexts(device)[::7], next(iter(GRAPHS.values())).copy(deep=True)
+    forecaster = GraphForecaster(fitted, device, 0.2)
+    before = forecaster.forecast(graph, contexts, device.ambient)
+    graph["work"].values[:] *= 3.0
+    slower = forecaster.forecast(graph, contexts, device.ambient)
+    assert (slower.time > 2.0 * before.time).all()
+    contexts[:] = contexts[::-1].copy()
+    turned = forecaster.forecast(graph, contexts, device.ambient)
+    np.testing.assert_array_equal(turned.time, slower.time[::-1])
+    known = fitted.measured_[device.name]
+    fitted.measured_[device.name] = replace(known, factors=Factors(known.factors.values + 0.5))
+    adapted = forecaster.forecast(graph, contexts, device.ambient)
+    fitted.measured_[device.name] = known
+    assert (adapted.time > turned.time).all()
+
+
+def _uncalibrated(predictor):
+    """The same predictor as it was before it was calibrated."""
+    bare = GraphPredictor()
+    for name, value in vars(predictor).items():
+        setattr(bare, name, value)
+    bare.calibration_ = []
+    return bare

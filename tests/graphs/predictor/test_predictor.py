@@ -1,0 +1,279 @@
+from copy import copy
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.predictor.factors import Factors
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from toy_board import FEW, GRAPHS, TRUE, device_of, runs_of
+
+
+def cores_law(prepared, contexts):
+    """What no factor explains: time grows with the cores."""
+    return 0.06 * (contexts[:, 0] + contexts[:, 2])
+
+
+@pytest.fixture(scope="module")
+def two(device):
+    return [device, device_of("other", bandwidth=(400.0,))]
+
+
+@pytest.fixture(scope="module")
+def fitted(two, kinds, profiles):
+    runs = [runs_of(d, kinds, law=cores_law) for d in two]
+    predictor = GraphPredictor(boosting=FEW, folds=3)
+    return predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles).calibrate()
+
+
+def errors(predictor, runs, device, answer="predict"):
+    found = []
+    for i in range(runs.sizes["run"]):
+        one = runs.isel(run=i)
+        context = [float(one[c]) for c in device.columns]
+        question = predictor.on(GRAPHS[str(one["graph"].values)], device)
+        said = getattr(question, answer)(
+            question.rows([context]), temperature=float(one["start_temperature"])
+        )
+        truth = np.array([float(one["makespan"]), float(one["energy"])])
+        found.append(np.log(said[0, :2] / truth))
+    return np.array(found)
+
+
+def test_schedules_with_factors_and_residual_predict_new_runs(fitted, two, kinds):
+    new = runs_of(two[0], kinds, 60, seed=9, law=cores_law)
+    alone, both = (
+        np.sqrt((errors(fitted, new, two[0], how) ** 2).mean(axis=0))
+        for how in ("scheduled", "predict")
+    )
+    assert np.all(both < 0.05)
+    assert both[0] < alone[0]
+    assert fitted.residual_[0].weight[0] > 0.3
+
+
+def test_intervals_cover_new_runs_about_as_often_as_asked(fitted, two, kinds):
+    new = runs_of(two[0], kinds, 100, seed=9, law=cores_law)
+    inside = []
+    for i in range(100):
+        one = new.isel(run=i)
+        low, high = fitted.predict_interval(
+            GRAPHS[str(one["graph"].values)],
+            two[0],
+            [[float(one[c]) for c in two[0].columns]],
+            0.1,
+            temperature=float(one["start_temperature"]),
+        )
+        truth = np.array([float(one["makespan"]), float(one["energy"])])
+        inside.append((low[0] <= truth) & (truth <= high[0]))
+    assert np.all(np.mean(inside, axis=0) > 0.8)
+    wider = fitted.predict_interval(GRAPHS["family01"], two[0], [two[0].largest], 0.05)
+    narrow = fitted.predict_interval(GRAPHS["family01"], two[0], [two[0].largest], 0.2)
+    assert np.all(wider[0] <= narrow[0])
+    assert np.all(wider[1] >= narrow[1])
+
+
+def test_many_contexts_at_once_are_answered_as_one_by_one(fitted, two):
+    contexts = device_contexts(two[1])[::9]
+    graph = GRAPHS["family31"]
+    together = fitted.predict(graph, two[1], contexts, temperature=30.0)
+    alone = [fitted.predict(graph, two[1], [c], temperature=30.0)[0] for c in contexts]
+    assert np.allclose(together, alone, rtol=1e-6)
+
+
+def test_a_device_never_measured_is_predicted_but_not_bounded(fitted, kinds):
+    new = device_of("new", base_power=3.0)
+    said = fitted.predict(GRAPHS["family01"], new, [new.largest])
+    assert np.all(said > 0)
+    with pytest.raises(MeasurementError, match="no run is of the device 'new'"):
+        fitted.predict_interval(GRAPHS["family01"], new, [new.largest])
+
+
+def test_runs_of_a_new_device_make_it_known(two, kinds, profiles):
+    runs = [runs_of(d, kinds, 200) for d in two]
+    predictor = GraphPredictor(boosting=FEW, folds=3)
+    predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles).calibrate()
+    new = device_of("new", base_power=3.0)
+    unlike = Factors(-TRUE.values)
+    fresh = runs_of(new, kinds, 60, seed=5, factors=unlike)
+    before = np.sqrt((errors(predictor, fresh, new) ** 2).mean())
+    some = runs_of(new, kinds, 50, seed=6, factors=unlike)
+    predictor.adapt(some, device=new, graphs=GRAPHS)
+    after = np.sqrt((errors(predictor, fresh, new) ** 2).mean())
+    assert after < 0.05 < 0.15 < before
+    low, high = predictor.predict_interval(GRAPHS["family01"], new, [new.largest])
+    assert np.all(low < high)
+    assert predictor.measured_["new"].scores.shape == (50, 2)
+
+
+def test_scores_of_a_new_device_are_those_of_what_is_predicted_there(fitted, kinds):
+    """With the residual at the half that counts there, as predictions are."""
+    new = device_of("new", base_power=3.0)
+    some = runs_of(new, kinds, 40, seed=6, law=cores_law)
+    seen = {}
+
+    class Spy:
+        def __getattr__(self, name):
+            return getattr(fitted.calibration_[0], name)
+
+        def scores(self, features, error):
+            seen["error"], seen["features"] = error, features
+            return fitted.calibration_[0].scores(features, error)
+
+    predictor = copy(fitted)
+    predictor.measured_, predictor.calibration_ = dict(fitted.measured_), [Spy()]
+    predictor.adapt(some, device=new, graphs=GRAPHS)
+    bare = copy(predictor)
+    bare.residual_ = []
+    with_residual, features = seen["error"], seen["features"]
+    bare.adapt(some, device=new, graphs=GRAPHS)
+    added = predictor.residual_[0](features)
+    assert np.abs(added).max() > 0.05
+    np.testing.assert_allclose(seen["error"] - with_residual, 0.5 * added, atol=1e-9)
+
+
+def test_times_in_another_unit_are_refused_though_powers_fit(two, kinds, profiles):
+    runs = runs_of(two[0], kinds, 40)
+    for times, said in ((1e3, "1e[+]03"), (1 / 60, "0.02")):
+        other = runs.assign(makespan=times * runs["makespan"], energy=times * runs["energy"])
+        for name in ("makespan", "energy"):
+            other[name].attrs = runs[name].attrs
+        with pytest.raises(MeasurementError, match=f"'{two[0].name}' take {said} times what its"):
+            GraphPredictor(residual=False).fit(
+                [other], devices=two, graphs=GRAPHS, profiles=profiles
+            )
+
+
+def test_powers_unlike_those_of_the_sheet_are_warned_of(two, kinds, profiles, caplog):
+    runs = runs_of(two[0], kinds, 20)
+    given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
+    GraphPredictor(residual=False, factor_runs=1).fit([runs], **given)
+    assert not caplog.records
+    for times, said in ((4.0, "4.5"), (0.25, "0.28")):
+        other = runs.assign(energy=times * runs["energy"])
+        other["energy"].attrs = runs["energy"].attrs
+        caplog.clear()
+        GraphPredictor(residual=False, factor_runs=1).fit([other], **given)
+        assert f"'toy' draw {said} times the power" in caplog.text
+
+
+def test_families_of_runs_count_where_graphs_have_none(two, kinds, profiles):
+    runs = runs_of(two[0], kinds, 20)
+    bare = {name: graph.assign_attrs(family="") for name, graph in GRAPHS.items()}
+    given = {"devices": two, "profiles": profiles}
+    told = GraphPredictor(residual=False, factor_runs=1).fit([runs], graphs=bare, **given)
+    assert set(told.families_) == set(runs["family"].values.astype(str))
+    nameless = runs.assign(family=("run", [""] * 20))
+    alone = GraphPredictor(residual=False, factor_runs=1).fit([nameless], graphs=bare, **given)
+    assert set(alone.families_) == set(runs["graph"].values.astype(str))
+    other = runs.assign(family=("run", ["other"] * 20))
+    with pytest.raises(ProfileError, match=r"is 'other' in run 0 and 'family.*' in its graph"):
+        GraphPredictor(residual=False).fit([other], graphs=GRAPHS, **given)
+
+
+def test_runs_of_another_order_are_not_learned_from(two, kinds, profiles):
+    runs = runs_of(two[0], kinds, 20).assign_attrs(order="heft")
+    given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
+    with pytest.raises(ProfileError, match="'toy' started in the order heft, and the predictor's"):
+        GraphPredictor(residual=False).fit([runs], **given)
+    GraphPredictor(residual=False, order="heft", factor_runs=1).fit([runs], **given)
+
+
+def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
+    runs = [runs_of(d, kinds, 60) for d in two]
+    plain = GraphPredictor(residual=False)
+    plain.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
+    question = plain.on(GRAPHS["family01"], two[0])
+    rows = question.rows([two[0].largest])
+    assert np.array_equal(question.predict(rows), question.scheduled(rows)[:, :2])
+    with pytest.raises(ArgumentError, match="residual is False"):
+        plain.calibrate()
+    with pytest.raises(ArgumentError, match="a schedule alone, which left no family out"):
+        plain.predict_interval(GRAPHS["family01"], two[0], [two[0].largest])
+
+
+def test_equal_seeds_give_equal_predictors(two, kinds, profiles, fitted):
+    runs = [runs_of(d, kinds, law=cores_law) for d in two]
+    again = GraphPredictor(boosting=FEW, folds=3)
+    again.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles).calibrate()
+    asked = GRAPHS["family31"], two[0], device_contexts(two[0])[::5]
+    assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
+    for one, other in zip(again.predict_interval(*asked), fitted.predict_interval(*asked)):
+        assert np.array_equal(one, other)
+
+
+def test_ranks_change_the_schedule(two, kinds, profiles):
+    runs = [runs_of(two[0], kinds, 40)]
+    said = []
+    for order in ("arrival", "heft"):
+        predictor = GraphPredictor(residual=False, order=order)
+        predictor.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
+        said += [[predictor.predict(g, two[0], [two[0].largest])[0, 0] for g in GRAPHS.values()]]
+    assert np.mean(said[1]) < np.mean(said[0])
+
+
+def test_shares_beyond_the_profiles_are_told(fitted, two):
+    told = fitted.extrapolated(GRAPHS["family01"], two[0], [two[0].largest, [0, 2, 1, 0.5, 4, 800]])
+    assert told.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        ({"runs": []}, ArgumentError, "runs are none"),
+        ({"devices": []}, ProfileError, "'toy', whose sheet is not among none"),
+        ({"graphs": {}}, ProfileError, "runs of graph 'family.*', which is not given"),
+        ({"profiles": {}}, ProfileError, "no kind has profiles"),
+    ],
+)
+def test_what_is_missing_is_named(two, kinds, profiles, change, error, sentence):
+    given = {
+        "runs": [runs_of(two[0], kinds, 40)],
+        "devices": two,
+        "graphs": GRAPHS,
+        "profiles": profiles,
+        **change,
+    }
+    with pytest.raises(error, match=sentence):
+        GraphPredictor(residual=False).fit(given.pop("runs"), **given)
+
+
+def test_runs_of_one_device_in_two_parts_are_refused(two, kinds, profiles):
+    part = runs_of(two[0], kinds, 8)
+    with pytest.raises(ProfileError, match="in 2 parts; one is wanted: join them"):
+        GraphPredictor(residual=False).fit(
+            [part, part], devices=[two[0]] * 2, graphs=GRAPHS, profiles=profiles
+        )
+
+
+def test_a_graph_whose_name_is_mistyped_is_suggested(two, kinds, profiles):
+    runs = [runs_of(two[0], kinds, 5, names=("family01",))]
+    near = {"family_01": GRAPHS["family01"]}
+    with pytest.raises(ProfileError, match="did you mean 'family_01'"):
+        GraphPredictor(residual=False).fit(runs, devices=two, graphs=near, profiles=profiles)
+
+
+def test_fewer_families_than_folds_or_than_a_rate_wants_are_refused(two, kinds, profiles):
+    few = tuple(name for name in GRAPHS if name.startswith(("family1", "family2")))[:6]
+    runs = [runs_of(two[0], kinds, 80, names=few)]
+    given = {"devices": two, "graphs": GRAPHS, "profiles": profiles}
+    with pytest.raises(MeasurementError, match="3 families for 5 folds"):
+        GraphPredictor(boosting=FEW).fit(runs, **given)
+    small = GraphPredictor(boosting=FEW, folds=3).fit(runs, **given).calibrate()
+    with pytest.raises(MeasurementError, match=r"at least 19 .*families.* there are 80 runs of 3"):
+        small.predict_interval(GRAPHS["family11"], two[0], [two[0].largest], 0.05)
+
+
+def test_parameters_and_another_sheet_of_the_same_name_are_looked_at(fitted):
+    other = device_of("toy", base_power=9.0)
+    with pytest.raises(ArgumentError, match="is not that which was fitted"):
+        fitted.predict(GRAPHS["family01"], other, [other.largest])
+    for name, value in {"order": "random", "folds": 1, "factor_runs": 0}.items():
+        predictor = GraphPredictor(**{name: value})
+        with pytest.raises(ArgumentError, match=f"{name} is"):
+            predictor.fit([], devices=[], graphs={}, profiles={})
+    with pytest.raises(ArgumentError, match="not fitted"):
+        GraphPredictor().predict(GRAPHS["family01"], other, [other.largest])
+    assert GraphPredictor(folds=7).get_params()["folds"] == 7
+    with pytest.raises(ArgumentError, match="parameter is 'fold'"):
+        GraphPredictor().set_params(fold=3)

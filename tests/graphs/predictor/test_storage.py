@@ -1,0 +1,117 @@
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from msbgen.core.arrays import digest
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
+from toy_board import FEW, GRAPHS, device_of, runs_of
+
+TWO = [device_of(), device_of("other", bandwidth=(400.0,), shared_by="device")]
+
+
+@pytest.fixture(scope="module")
+def fitted(kinds, profiles):
+    runs = [runs_of(d, kinds, 150) for d in TWO]
+    predictor = GraphPredictor(boosting=FEW, folds=3)
+    return predictor.fit(runs, devices=TWO, graphs=GRAPHS, profiles=profiles).calibrate()
+
+
+def test_a_predictor_survives_a_file(fitted, tmp_path, kinds):
+    save_graph_model(fitted, tmp_path / "model.nc")
+    again = load_graph_model(tmp_path / "model.nc")
+    assert again.get_params() == fitted.get_params()
+    new = device_of("new", base_power=3.0)
+    for device in (*TWO, new):
+        asked = GRAPHS["family31"], device, device_contexts(device)[::7]
+        assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
+        assert np.array_equal(again.extrapolated(*asked), fitted.extrapolated(*asked))
+    asked = GRAPHS["family31"], TWO[1], device_contexts(TWO[1])[::7]
+    for one, other in zip(again.predict_interval(*asked), fitted.predict_interval(*asked)):
+        assert np.array_equal(one, other)
+    some = runs_of(new, kinds, 20)
+    for predictor in (fitted, again):
+        predictor.adapt(some, device=new, graphs=GRAPHS)
+    asked = GRAPHS["family31"], new, [new.largest]
+    assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
+    save_graph_model(again, tmp_path / "adapted.nc")
+    adapted = load_graph_model(tmp_path / "adapted.nc")
+    for one, other in zip(adapted.predict_interval(*asked), fitted.predict_interval(*asked)):
+        assert np.array_equal(one, other)
+
+
+def test_equal_predictors_give_equal_bytes(fitted, tmp_path):
+    for name in ("a.nc", "b.nc"):
+        save_graph_model(fitted, tmp_path / name)
+    assert (tmp_path / "a.nc").read_bytes() == (tmp_path / "b.nc").read_bytes()
+
+
+def test_one_without_residual_survives_too(tmp_path, kinds, profiles):
+    plain = GraphPredictor(residual=False)
+    plain.fit([runs_of(TWO[0], kinds, 40)], devices=TWO, graphs=GRAPHS, profiles=profiles)
+    save_graph_model(plain, tmp_path / "plain.nc")
+    again = load_graph_model(tmp_path / "plain.nc")
+    asked = GRAPHS["family31"], TWO[0], [TWO[0].largest]
+    assert np.array_equal(again.predict(*asked), plain.predict(*asked))
+    with pytest.raises(ArgumentError, match="schedule alone"):
+        again.predict_interval(*asked)
+
+
+def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
+    with pytest.raises(ArgumentError, match="not fitted"):
+        save_graph_model(GraphPredictor(), tmp_path / "model.nc")
+    save_graph_model(fitted, tmp_path / "model.nc")
+    with pytest.raises(FileExistsError):
+        save_graph_model(fitted, tmp_path / "model.nc")
+
+
+def spoilt(path, change):
+    """The file with a change and a digest that fits it."""
+    dataset = load_netcdf(path)
+    labels = json.loads(dataset.attrs["labels"])
+    dataset = change(dataset, labels) or dataset
+    text = json.dumps(labels)
+    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
+    attrs = {**dataset.attrs, "labels": text, "digest": digest(arrays, text)}
+    save_netcdf(dataset.assign_attrs(attrs), path, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d, s: d.drop_vars("kind0_seconds"), "'kind0_seconds' is missing"),
+        (lambda d, s: s.pop("devices") and None, "attribute 'labels'"),
+        (lambda d, s: s["devices"][0].update(cap=-300.0), "attribute 'labels'"),
+        (lambda d, s: s["parameters"]["boosting"].update(rounds=0), "'boosting'"),
+        (lambda d, s: d.assign(kind0_clock=-d["kind0_clock"]), "'kind0_clock' holds -0.5"),
+        (lambda d, s: d.assign(kind0_clock=d["kind0_clock"][::-1]), "'kind0_clock' is another"),
+        (lambda d, s: d.assign(residual_weight=d["residual_weight"] + 5), "holds 5"),
+        (lambda d, s: d.assign(calibration_family=d["calibration_family"] + 99), "calibration_fam"),
+        (lambda d, s: d.isel(device0_factors_0=slice(2)), "shape of variable 'device0_factors'"),
+    ],
+)
+def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
+    path = tmp_path / "model.nc"
+    save_graph_model(fitted, path)
+    spoilt(path, change)
+    with pytest.raises(ProfileError, match=sentence):
+        load_graph_model(path)
+
+
+def test_another_file_and_one_changed_since_are_refused(fitted, tmp_path):
+    path = tmp_path / "model.nc"
+    save_netcdf(xr.Dataset(attrs={"schema": "other/1"}), path)
+    with pytest.raises(ProfileError, match="a model of graphs says"):
+        load_graph_model(path)
+    save_graph_model(fitted, path, overwrite=True)
+    dataset = load_netcdf(path)
+    save_netcdf(
+        dataset.assign(device0_factors=dataset["device0_factors"] + 1), path, overwrite=True
+    )
+    with pytest.raises(ProfileError, match="was changed since it was saved"):
+        load_graph_model(path)

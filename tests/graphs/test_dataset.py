@@ -1,0 +1,173 @@
+"""Task graphs: what follows from their edges, and what is refused."""
+
+import itertools
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs import all_paths, longest_path, small_graphs
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs import dataset as graphs
+from msbgen.graphs.dataset import make_graph, times_are_shares, validate_graph
+
+
+def diamond(**given):
+    kinds = ["gzip", "zstd", "zstd", "gzip"]
+    return make_graph(
+        kinds, [0.1, 0.2, 0.3, 0.1], [(0, 1), (0, 2), (1, 3), (2, 3)], names="abcd", **given
+    )
+
+
+@given(small_graphs())
+def test_depths_distances_and_critical_edges_are_those_of_all_paths(drawn):
+    n, edges, works = drawn
+    graph = make_graph(["k"] * n, works, edges)
+    paths = all_paths(n, edges)
+    depth = [max(path.index(i) for path in paths if i in path) for i in range(n)]
+    sink = [max(len(path) - 1 - path.index(i) for path in paths if i in path) for i in range(n)]
+    assert graph["depth"].values.tolist() == depth
+    assert graph["distance_to_sink"].values.tolist() == sink
+    longest = longest_path(n, edges, works)
+    critical = {
+        pair
+        for path in paths
+        if sum(works[i] for i in path) == longest  # quarters add up exactly
+        for pair in itertools.pairwise(path)
+    }
+    assert {e for e, c in zip(edges, graph["critical"].values) if c} == critical
+    assert graph["hops"].values.tolist() == [depth[t] - depth[s] for s, t in edges]
+
+
+@given(small_graphs(), st.randoms())
+def test_a_cycle_is_found_and_its_tasks_are_named_in_order(drawn, random):
+    n, edges, works = drawn
+    path = random.choice(all_paths(n, edges))
+    closed = [*edges, (path[-1], path[0])]
+    cycle = graphs.find_cycle(n, np.array(closed).reshape(-1, 2))
+    assert {(a, b) for a, b in zip(cycle, [*cycle[1:], cycle[0]])} <= set(closed)
+    assert len(set(cycle)) == len(cycle) >= 1
+    names = [f"task{i}" for i in range(n)]
+    with pytest.raises(ArgumentError) as caught:
+        make_graph(["k"] * n, works, closed, names=names)
+    assert " → ".join(names[i] for i in [*cycle, cycle[0]]) in str(caught.value)
+
+
+def test_no_cycle_is_found_where_there_is_none():
+    assert graphs.find_cycle(3, np.array([(2, 1), (1, 0)])) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"edges": [(0, 4)]}, "leads to task number 4, which is not there"),
+        ({"edges": [(-1, 0)]}, "comes from task number -1"),
+        ({"names": ["a", "b", "a", "c"]}, "task 'a' is listed twice, as number 0 and 2"),
+        ({"work": [0.1, 0.0, 0.1, 0.1]}, "'work' of task 'b' is 0; a positive number"),
+        ({"work": [0.1, np.nan, 0.1, 0.1]}, "'work' of task 'b' is missing"),
+        ({"work": [0.1]}, "work has shape (1,)"),
+        ({"kind": ["gzip", " ", "gzip", "gzip"]}, "task 'b' has no kind"),
+        ({"time": [1, 1, 1, 0]}, "'time' of task 'd' is 0"),
+        ({"bcet": [1, 1, 3, 1], "wcet": [2, 2, 2, 2]}, "'bcet' of task 'c' is above its 'wcet'"),
+        ({"branch_entropy": [0, 2, 0, 0]}, "'branch_entropy' of task 'b' is 2; a number from 0 to"),
+        ({"types": ["data", "fork", "data", "data"]}, "edge 'a' → 'c' is of type 'fork'"),
+        ({"edges": [(0, 1), (0, 1)]}, "edge 'a' → 'b' is listed twice"),
+        ({"edges": [(1, 1)]}, "in a circle: b → b"),
+        ({"edge_bytes": [-1, 0, 0, 0]}, "'edge_bytes' is negative"),
+        ({"mips": [1, 1, 1, 1]}, "'mips' is no number of a task; time"),
+        ({"types": ["data"]}, "types are 1 for 4 edges"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence_with_its_place(change, said):
+    given = {
+        "kind": ["gzip"] * 4,
+        "work": [0.1, 0.2, 0.3, 0.1],
+        "edges": [(0, 1), (0, 2), (1, 3), (2, 3)],
+        "names": list("abcd"),
+    }
+    with pytest.raises(ArgumentError) as caught:
+        make_graph(**{**given, **change})
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda g: g.assign_attrs(schema="x"), "a task graph says 'msbgen-graph/1'"),
+        (lambda g: g.drop_vars("kind"), "variable 'kind' is missing"),
+        (lambda g: g.drop_vars("task"), "coordinate 'task' is missing"),
+        (lambda g: g.isel(task=slice(0)), "dimension 'task' is missing or empty"),
+        (lambda g: g.assign(work=("edge", np.ones(4))), "'work' has dimensions ['edge']"),
+        (lambda g: g.assign(kind=("task", np.ones(4))), "'kind' holds float64; words"),
+        (lambda g: g.assign(work=("task", np.ones(4), {"units": "s"})), "units 's'; units '1'"),
+        (lambda g: g.assign(time=("task", np.ones(4), {"units": "ms"})), "units 'ms'; units 's'"),
+        (lambda g: g.assign(source=("edge", [0, 0, 1, 9])), "task number 9"),
+        (lambda g: g.assign(depth=("task", [0, 1, 1, 1])), "'depth' is not what the edges say"),
+        (lambda g: g.assign(depth=g["depth"] * 1.0), "'depth' holds float64"),
+        (lambda g: g.assign_attrs(family=[1, 2]), "attribute 'family' is"),
+    ],
+)
+def test_files_that_break_the_contract_are_refused(spoil, said):
+    with pytest.raises(ProfileError) as caught:
+        validate_graph(spoil(diamond()), source="g.nc")
+    assert caught.value.problems[0].startswith("g.nc: ")
+    assert said in str(caught.value)
+
+
+def test_a_graph_survives_its_file(tmp_path):
+    graph = diamond(time=[1, 2, 3, 4], loops=[0, 1, 2, 3], edge_bytes=[1, 2, 3, 4], family="toy")
+    graphs.write_graph_file(graph, tmp_path / "g.nc")
+    xr.testing.assert_identical(graphs.read_graph_file(tmp_path / "g.nc"), graph)
+    with pytest.raises(FileExistsError):
+        graphs.write_graph_file(graph, tmp_path / "g.nc")
+
+
+def test_a_graph_of_one_task_without_edges_is_a_graph(tmp_path):
+    graph = make_graph(["gzip"], [0.5], [])
+    graphs.write_graph_file(graph, tmp_path / "g.nc")
+    assert graphs.read_graph_file(tmp_path / "g.nc").sizes == {"task": 1, "edge": 0}
+    assert graphs.describe_graph(graph).startswith("tasks      1 of 1 kinds: 1 gzip")
+
+
+def test_times_are_what_profiles_say_of_the_work(measured):
+    profiles = {"gzip": measured, "zstd": measured}
+    timed = graphs.with_times(diamond(), profiles)
+    duration = measured["duration"]
+    most = duration.isel(context=-1)
+    work = np.array([0.1, 0.2, 0.3, 0.1])
+    np.testing.assert_allclose(timed["time"], work * float(most.mean()))
+    np.testing.assert_allclose(timed["wcet"], work * float(duration.max()))
+    np.testing.assert_allclose(timed["bcet"], work * float(duration.min()))
+    with pytest.raises(ProfileError, match=r"task 'b' is of kind 'zstd'.*did you mean 'zstt'"):
+        graphs.with_times(diamond(), {"gzip": measured, "zstt": measured})
+
+
+def test_recorded_times_become_work(measured):
+    graph = diamond(time=[1.0, 2.0, 3.0, 4.0])
+    adopted = graphs.with_profiles(graph, {"p": measured}, {"gzip": "p", "zstd": "p"})
+    np.testing.assert_allclose(adopted["time"], graph["time"])
+    np.testing.assert_allclose(adopted["work"] / adopted["work"][0], [1, 2, 3, 4])
+    with pytest.raises(ArgumentError, match="has no 'time'"):
+        graphs.with_profiles(diamond(), {"p": measured})
+
+
+def test_milliseconds_are_told_from_seconds():
+    graph = diamond(time=[100.0, 200.0, 300.0, 100.0])
+    shortest, longest = np.array([0.1, 0.2, 0.3, 0.1]), np.array([0.3, 0.6, 0.9, 0.3])
+    (said,) = graphs.other_time_unit(graph, shortest, longest)
+    assert "'time' of task 'a' is 100 s" in said
+    assert not list(graphs.other_time_unit(diamond(time=shortest * 3), shortest, longest))
+
+
+def test_works_that_are_shares_of_times_are_known():
+    def graph(work, **given):
+        return make_graph(["a", "b", "a"], work, [], time=[1.0, 5.0, 3.0], **given)
+
+    assert times_are_shares(graph([0.5, 1.0, 1.5]))
+    assert not times_are_shares(graph([0.5, 2.0, 1.5]))
+    limits = {"bcet": [1.0, 5.0, 3.0], "wcet": [1.0, 5.0, 3.0]}  # as profiles say them
+    assert not times_are_shares(graph([0.5, 1.0, 1.5], **limits))
+    assert not times_are_shares(make_graph(["a"], [1.0], []))

@@ -1,0 +1,254 @@
+"""Files that task graphs come from, as their tools write them, and what they get wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ProfileError
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.readers import read_graph
+
+# as WfFormat 1.5 has it: https://github.com/wfcommons/WfFormat; written for this test
+WORKFLOW = {
+    "name": "toy",
+    "schemaVersion": "1.5",
+    "workflow": {
+        "specification": {
+            "tasks": [
+                {
+                    "name": "split",
+                    "id": "split_1",
+                    "parents": [],
+                    "children": ["map_1", "map_2"],
+                    "inputFiles": ["in"],
+                    "outputFiles": ["a", "b"],
+                },
+                {
+                    "name": "map",
+                    "id": "map_1",
+                    "parents": ["split_1"],
+                    "children": ["join_1"],
+                    "inputFiles": ["a"],
+                    "outputFiles": ["c"],
+                },
+                {
+                    "name": "map",
+                    "id": "map_2",
+                    "parents": ["split_1"],
+                    "children": [],
+                    "inputFiles": ["a", "b"],
+                    "outputFiles": ["d"],
+                },
+                {
+                    "name": "ALL:JOIN (x)",
+                    "id": "join_1",
+                    "parents": ["map_2"],
+                    "children": [],
+                    "inputFiles": ["c", "d"],
+                    "outputFiles": [],
+                },
+            ],
+            "files": [
+                {"id": name, "sizeInBytes": size} for name, size in zip("abcd", (10, 20, 30, 40))
+            ],
+        },
+        "execution": {
+            "makespanInSeconds": 9,
+            "tasks": [
+                {"id": "split_1", "runtimeInSeconds": 1.5, "command": {"program": "/bin/split"}},
+                {"id": "map_1", "runtimeInSeconds": 2, "command": {"program": "mapper"}},
+                {"id": "map_2", "runtimeInSeconds": 4, "command": {"program": "mapper"}},
+                {"id": "join_1", "runtimeInSeconds": 0.5, "command": {"program": "cat a\n  b"}},
+            ],
+        },
+    },
+}
+
+
+def written(path, content):
+    text = content if isinstance(content, str) else json.dumps(content)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def changed(document, *keys, value=None, drop=False):
+    """A copy in which one place is another value, or missing."""
+    copy = json.loads(json.dumps(document))
+    place = copy
+    for key in keys[:-1]:
+        place = place[key]
+    if drop:
+        del place[keys[-1]]
+    else:
+        place[keys[-1]] = value
+    return copy
+
+
+def test_a_workflow_has_the_programs_times_and_files_of_its_trace(tmp_path):
+    graph = read_graph(written(tmp_path / "w.json", WORKFLOW))
+    assert graph["kind"].values.tolist() == ["split", "mapper", "mapper", "JOIN"]
+    assert graph["time"].values.tolist() == [1.5, 2, 4, 0.5]
+    np.testing.assert_allclose(graph["work"], [1, 2 / 3, 4 / 3, 1])
+    amounts = {
+        tuple(map(int, pair)): amount
+        for pair, amount in zip(edges_of(graph), graph["edge_bytes"].values.tolist())
+    }
+    # edges that only one of their ends knows count, too
+    assert amounts == {(0, 1): 10, (0, 2): 30, (1, 3): 30, (2, 3): 40}
+    assert graph.attrs["name"] == "toy"
+
+
+FILES = ("workflow", "specification", "files")
+TASKS = ("workflow", "specification", "tasks")
+RUNS = ("workflow", "execution", "tasks")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("schemaVersion", {"value": "1.4"}), "'schemaVersion' is '1.4'; '1.5' is wanted"),
+        (("workflow", {"value": 3}), "'workflow' is 3; an object"),
+        (("workflow", "execution", {"drop": True}), "'workflow.execution' is missing"),
+        ((*RUNS, 1, {"drop": True}), "task 'map_1' was not executed"),
+        (
+            (*RUNS, 1, "runtimeInSeconds", {"drop": True}),
+            "'map_1': its runtimeInSeconds is missing",
+        ),
+        ((*RUNS, 1, "runtimeInSeconds", {"value": 0}), "'map_1': its runtimeInSeconds is 0"),
+        ((*RUNS, 1, "runtimeInSeconds", {"value": "2s"}), "'runtimeInSeconds' is '2s'; a number"),
+        ((*RUNS, 1, {"value": 7}), "execution of task 1 is 7; an object"),
+        ((*TASKS, 1, "id", {"value": "split_1"}), "task 'split_1' is there already"),
+        ((*RUNS, 1, "id", {"value": "split_1"}), "task 'split_1' was executed twice"),
+        ((*FILES, {"value": 7}), "'files' is 7; a list"),
+        ((*FILES, {"value": None}), "'files' is missing; a list"),
+        ((*FILES, 1, "id", {"value": "a"}), "file 1: 'a' is there already"),
+        ((*TASKS, 1, "parents", {"value": ["splt"]}), "'splt' → 'map_1' leads nowhere"),
+        ((*TASKS, 1, "parents", {"value": "split_1"}), "'parents' is 'split_1'; a list"),
+        ((*TASKS, 0, "parents", {"value": ["join_1"]}), "in a circle: split_1 → map_"),
+        ((*TASKS, {"value": []}), "there are no tasks"),
+        ((*TASKS, 0, "outputFiles", {"value": [3]}), "a file of task 'split_1' is 3; a text"),
+        ((*FILES, 0, {"value": {"id": "a"}}), "'sizeInBytes' is"),
+    ],
+)
+def test_what_is_wrong_with_a_workflow(change, said, tmp_path):
+    *keys, how = change
+    with pytest.raises(ProfileError) as caught:
+        read_graph(written(tmp_path / "w.json", changed(WORKFLOW, *keys, **how)))
+    assert str(caught.value).startswith("w.json: ")
+    assert said in str(caught.value)
+
+
+OWN = {
+    "schema": "msbgen-graph/1",
+    "name": "own",
+    "tasks": [{"name": "a", "kind": "gzip", "work": 0.5}, {"name": "b", "kind": "zstd", "work": 1}],
+    "edges": [{"source": "a", "target": "b", "type": "spawn", "bytes": 3}],
+}
+
+
+def test_json_of_ours(tmp_path):
+    graph = read_graph(written(tmp_path / "o.json", OWN))
+    assert graph["type"].values.tolist() == ["spawn"]
+    assert graph["edge_bytes"].values.tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("schema", {"value": "x"}), "'schema' is 'x'; a graph says"),
+        (("tasks", 1, "name", {"value": "a"}), "task 1: task 'a' is there already, task 0"),
+        (("tasks", 1, "wrk", {"value": 1}), "task 1: 'wrk' is no known key; did you mean 'work'?"),
+        (("tasks", 1, "work", {"value": [1]}), "task 1: 'work' is '[1]'; a number"),
+        (("tasks", 1, "work", {"drop": True}), "task 1: task 'b' has no 'work', though others"),
+        (("tasks", 1, "kind", {"drop": True}), "'kind' of task 1 is missing"),
+        (("tasks", {"value": None}), "'tasks' is missing; a list"),
+        (("edges", 0, "target", {"value": "c"}), "edge 0: the edge 'a' → 'c' leads nowhere"),
+        (("edges", 0, "type", {"value": []}), "edge 0: the edge's type is '[]'"),
+        (("edges", 0, {"value": "a"}), "edge 0 is 'a'; an object"),
+        (
+            ("edges", {"value": [{"source": "a", "target": "b", "bytes": n} for n in (1, 1, 2)]}),
+            "edge 2: the edge 'a' → 'b' is there already, edge 0, with another type or bytes",
+        ),
+    ],
+)
+def test_what_is_wrong_with_json_of_ours(change, said, tmp_path):
+    *keys, how = change
+    with pytest.raises(ProfileError) as caught:
+        read_graph(written(tmp_path / "o.json", changed(OWN, *keys, **how)))
+    assert said in str(caught.value)
+
+
+def test_a_list_of_parents_with_its_tasks_in_it(tmp_path):
+    text = "task,parents,kind,time [s]\na,,gzip,1\nb,a,gzip,3\nc,a b,zstd,2\n"
+    graph = read_graph(written(tmp_path / "p.csv", text))
+    assert edges_of(graph).tolist() == [[0, 1], [0, 2], [1, 2]]
+    np.testing.assert_allclose(graph["work"], [0.5, 1.5, 1.0])
+
+
+def test_a_bare_list_of_parents_and_a_table_of_tasks(tmp_path):
+    bare = written(tmp_path / "p.txt", "985,885\n986,885 985\n\n")
+    table = written(
+        tmp_path / "t.csv", "task,kind,work\n885,gzip,1\n986,zstd,2\n985,gzip,1\n9,x,1\n"
+    )
+    graph = read_graph(bare, tasks=table)
+    assert graph["task"].values.tolist() == ["985", "986", "885"]
+    assert graph["work"].values.tolist() == [1, 2, 1]
+    assert edges_of(graph).tolist() == [[2, 0], [2, 1], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "said"),
+    [
+        ("b,a\n", None, "says neither kinds nor times; a table of tasks"),
+        ("", None, "is empty"),
+        ("b,a\nb,c\n", "task,kind,work\na,x,1\n", "line 2: task 'b' is there already, line 1"),
+        ("b,a,c\n", "task,kind,work\na,x,1\n", "line 1 has 3 cells; 2 are wanted"),
+        ("b,a\n", "task,kind,work\na,x,1\n", "line 1: task 'b' is not in the table of tasks"),
+        ("b,a\n", "task,kind,work\nb,x,1\n", "parent 'a': task 'a' is not in the table"),
+        ("b,a\na,b\n", "task,kind,work\na,x,1\nb,x,1\n", "in a circle: b → a → b"),
+        ("b,a\n", "task,work\na,1\n", "t.csv: column 'kind' is missing"),
+        ("b,a\n", "task,kind,time [ms]\na,x,1\n", "column 'time [ms]' is no column of tasks"),
+        ("b,a\n", "task,kind,work\na,x\n", "t.csv: line 2 has 2 cells; 3 are wanted"),
+        ("b,a\n", "task,kind,work\na,x,1\na,x,1\n", "t.csv: line 3: task 'a' is there already"),
+        ("b,a\n", "", "t.csv: is empty"),
+        ("task,parents,kind,work\nb,a,x,1\n", None, "line 2: the edge 'a' → 'b' leads nowhere"),
+        ("task,parents,kind,work\nb,,x,fast\n", None, "line 2: 'work' is 'fast'; a number"),
+        ("task,parents,kind,work\nb,,x,1\n", "task,kind\n", "says kinds itself; drop the table"),
+        ("task,kind,work\nb,x,1\n", None, "column 'parents' is missing"),
+    ],
+)
+def test_what_is_wrong_with_lists(text, table, said, tmp_path):
+    path = written(tmp_path / "p.csv", text)
+    tasks = None if table is None else written(tmp_path / "t.csv", table)
+    with pytest.raises(ProfileError) as caught:
+        read_graph(path, tasks=tasks)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("g.yaml", "a: 1", "ends like no graph; one of .nc, .json"),
+        ("g.json", "{", "cannot be read as JSON"),
+        ("g.json", "[" * 100_000, "cannot be read as JSON"),
+        ("g.json", "[]", "is no JSON object"),
+        ("g.json", '{"name": "a", "name": "b"}', "g.json: 'name' is twice in one object; drop one"),
+        ("g.nc", "x", "not a netCDF file"),
+        ("g.dot", "digraph", "ends in the middle"),
+    ],
+)
+def test_files_that_are_something_else(name, content, said, tmp_path):
+    with pytest.raises(ProfileError) as caught:
+        read_graph(written(tmp_path / name, content))
+    assert said in str(caught.value)
+    with pytest.raises(ProfileError, match="no such file"):
+        read_graph(tmp_path / "none.json")
+
+
+def test_bytes_that_are_no_text_and_tables_nobody_asks_for(tmp_path):
+    (tmp_path / "g.dot").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ProfileError, match="cannot be read as text"):
+        read_graph(tmp_path / "g.dot")
+    with pytest.raises(ProfileError, match="has its tasks in it; drop the table"):
+        read_graph(written(tmp_path / "o.json", OWN), tasks=tmp_path / "t.csv")

@@ -1,0 +1,198 @@
+"""Choices for programs of which little was measured."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from choosing import Gaussian, programs
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.kernels.choice import Chooser, Limits
+from msbgen.kernels.choice.chooser import bounded_outlook, highest, work_of
+from msbgen.kernels.choice.costs import Costs
+
+TOP = 5
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return programs(40 + 25, seed=4)
+
+
+@pytest.fixture(scope="module")
+def chooser(drawn):
+    return Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1)
+
+
+def best(one, latency):
+    return one.energy[0, one.time[0] <= latency].min()
+
+
+def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
+    regret, late, highest_clock = [], [], []
+    for i in range(40, 65):
+        one = drawn.take([i])
+        latency = 1.4 * one.time[0, TOP]
+        limits = Limits(latency=latency)
+        known = one.only([TOP])
+        known = one.only([TOP, chooser.next_probe(known, limits=limits)])
+        choice = chooser.choose(known, limits=limits)
+        assert choice.time_bound <= latency
+        late.append(one.time[0, choice.context] > latency)
+        regret.append(one.energy[0, choice.context] / best(one, latency) - 1)
+        highest_clock.append(one.energy[0, TOP] / best(one, latency) - 1)
+    assert np.mean(late) <= 0.1
+    assert np.mean(regret) < 0.02
+    assert np.mean(highest_clock) > 0.1
+
+
+def test_what_was_measured_is_what_is_thought_of_it(drawn, chooser):
+    one = drawn.take([50])
+    view = chooser.outlook(one.only([1, TOP]))
+    for i in (1, TOP):
+        assert view.time[i] == view.time_bound[i] == one.time[0, i]
+        assert view.energy[i] == view.energy_bound[i] == one.energy[0, i]
+    whole = chooser.outlook(one)
+    np.testing.assert_array_equal(whole.time, one.time[0])
+    assert chooser.choose(one).context == int(one.energy[0].argmin())
+
+
+def test_a_program_is_judged_without_its_own_family(drawn):
+    """The same name among the others must not give the answer away."""
+    others = drawn.take(range(41))
+    known = drawn.take([40]).only([TOP])
+    with_own = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
+    without = Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.1).outlook(known)
+    np.testing.assert_allclose(with_own.time_bound, without.time_bound)
+
+
+def test_margins_are_kept_for_each_family_apart(drawn):
+    """Known in the same contexts, another family is judged by other left-out ones."""
+    others = drawn.take(range(25))
+    both = Chooser(others, Gaussian(), miscoverage=0.1)
+    for i in (3, 4):
+        known = drawn.take([i]).only([TOP])
+        alone = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
+        np.testing.assert_array_equal(both.outlook(known).time_bound, alone.time_bound)
+
+
+def test_units_of_time_and_energy_do_not_matter(drawn):
+    def choices(seconds, joules):
+        scaled = replace(drawn, time=drawn.time * seconds, energy=drawn.energy * joules)
+        chooser = Chooser(scaled.take(range(20)), Gaussian(), miscoverage=0.1)
+        for i in range(40, 46):
+            one = scaled.take([i])
+            limits = Limits(latency=1.5 * one.time[0, TOP])
+            yield chooser.choose(one.only([2, TOP]), limits=limits).context
+
+    assert list(choices(1.0, 1.0)) == list(choices(1e-3, 1e-3))
+
+
+def test_smaller_rates_choose_faster_or_equal_bounds(drawn):
+    one = drawn.take([44]).only([TOP])
+    bounds = [
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).outlook(one).time_bound
+        for a in (0.5, 0.2, 0.1, 0.05, 0.025)
+    ]
+    assert all((more >= less).all() for less, more in pairwise(bounds))
+
+
+def test_fits_and_margins_are_worked_out_once(drawn):
+    predictor = Gaussian()
+    chooser = Chooser(drawn.take(range(12)), predictor, miscoverage=0.1)
+    first = chooser.choose(drawn.take([30]).only([2, TOP]))
+    fits = predictor.fits
+    again = chooser.choose(drawn.take([30]).only([2, TOP]))
+    chooser.choose(drawn.take([31]).only([2, TOP]))
+    assert fits == predictor.fits == 13
+    assert first == again
+
+
+def test_probes_lead_to_the_cheapest_context_without_limits(drawn, chooser):
+    regret = {0: [], 2: []}
+    for i in range(40, 65):
+        one, known = drawn.take([i]), [TOP]
+        for step in range(3):
+            if step in regret:
+                choice = chooser.choose(one.only(known)).context
+                regret[step].append(one.energy[0, choice] / one.energy.min() - 1)
+            known.append(chooser.next_probe(one.only(known)))
+        assert len(set(known)) == 4
+    assert np.mean(regret[2]) < 0.5 * np.mean(regret[0])
+
+
+def test_work_is_a_resource_and_the_highest_clock_is_that_of_the_same_work():
+    contexts = np.array([[b, c] for b in (1.0, 4.0) for c in (1.0, 2.0)])
+    values = np.ones((1, 4))
+    costs = Costs(("a",), ("a",), ("batch", "clock"), ("1", "GHz"), contexts, values, values)
+    work = work_of(costs, "batch")
+    assert work.tolist() == [1.0, 1.0, 4.0, 4.0]
+    assert [highest(costs, work, i) for i in range(4)] == [1, 1, 3, 3]
+    assert highest(costs, work_of(costs, ""), 0) == 3
+    swapped = replace(costs, contexts=contexts[:, ::-1], resources=("clock", "batch"))
+    swapped = replace(swapped, units=("GHz", "1"))
+    assert highest(swapped, np.ones(4), 0) == 3
+    with pytest.raises(ArgumentError, match="work is 'batches'"):
+        work_of(costs, "batches")
+
+
+def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser, monkeypatch):
+    one = drawn.take([50])
+    with pytest.raises(MeasurementError, match="nothing was measured of 'p50'"):
+        chooser.choose(one.only([]))
+    with pytest.raises(ArgumentError, match="known are 2 programs"):
+        chooser.choose(drawn.take([50, 51]))
+    with pytest.raises(ArgumentError, match="other contexts"):
+        chooser.choose(replace(one, contexts=one.contexts + 1))
+    with pytest.raises(MeasurementError, match="measured in every context"):
+        chooser.next_probe(one)
+    with pytest.raises(ArgumentError, match="objective is 'power'"):
+        chooser.next_probe(one.only([TOP]), objective="power")
+    with pytest.raises(MeasurementError, match=r"fastest \(clock=2 GHz\)"):
+        chooser.choose(one.only([TOP]), limits=Limits(latency=1e-9))
+    with pytest.raises(MeasurementError, match="at least 99 runs of as many different families"):
+        Chooser(drawn.take(range(40)), Gaussian(), miscoverage=0.01).choose(one.only([TOP]))
+    monkeypatch.setattr("msbgen.kernels.choice.chooser._MOST_CONTEXTS", 5)
+    with pytest.raises(MeasurementError, match="6 contexts to predict a program in; at most 5"):
+        chooser.choose(one.only([TOP]))
+    assert chooser.choose(one).energy == one.energy.min()
+    with pytest.raises(ArgumentError, match="miscoverage is 0"):
+        Chooser(drawn, Gaussian(), miscoverage=0.0)
+
+
+def bounds_of(costs, time, energy=None):
+    made = {"duration_bound": ("context", time)}
+    if energy is not None:
+        made["energy_bound"] = ("context", energy)
+    return xr.Dataset(made, {"clock": ("context", costs.contexts[:, 0])})
+
+
+def test_bounds_on_runs_take_the_place_of_margins(drawn):
+    one = drawn.take([44])
+    late, dear = 1.5 * one.time[0], 2.0 * one.energy[0]
+    order = [3, 1, 0, 5, 4, 2]
+    view = bounded_outlook(one, bounds_of(one, late, dear).isel(context=order), np.ones(6))
+    np.testing.assert_array_equal(view.time_bound, late)
+    np.testing.assert_array_equal(view.energy_bound, dear)
+    np.testing.assert_array_equal(view.time, one.time[0])
+    below = bounded_outlook(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
+    np.testing.assert_array_equal(below.time_bound, one.time[0])  # no bound is below the mean
+    np.testing.assert_array_equal(below.energy_bound, one.energy[0])
+    with pytest.raises(ProfileError, match=r"b.nc: has none for clock=2 GHz"):
+        bounded_outlook(one, bounds_of(one, late).isel(context=range(5)), np.ones(6), source="b.nc")
+    with pytest.raises(ProfileError, match="duration_bound over the resources clock"):
+        bounded_outlook(one, xr.Dataset(), np.ones(6))
+    with pytest.raises(MeasurementError, match=r"nothing is known of 'p44' in clock=0.5 GHz"):
+        bounded_outlook(one.only([TOP]), bounds_of(one, late), np.ones(6))
+
+
+def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):
+    known = drawn.take([50]).only([TOP])
+    probes = chooser.next_probes(known, 3)
+    assert probes[0] == chooser.next_probe(known)
+    assert len({*probes, TOP}) == 4
+    assert len(chooser.next_probes(known, 99)) == 5
+    with pytest.raises(ArgumentError, match="count is 0"):
+        chooser.next_probes(known, 0)

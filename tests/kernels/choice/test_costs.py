@@ -1,0 +1,88 @@
+"""What programs cost, whatever the dataset: tables of kernels, profiles."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ArgumentError
+from msbgen.data.schema import make_profiles
+from msbgen.kernels.choice.costs import Costs, costs_of
+from msbgen.kernels.dataset import make_kernels
+
+
+@pytest.fixture
+def kernels():
+    """Two shapes of one kind and a program, at two clocks; the first was run twice at one."""
+    return make_kernels(
+        ["gemm", "gemm", "gemm", "gemm", "app/x", "app/x"],
+        [4.0, 2.0, 2.2, 8.0, 1.0, 0.5],
+        power=[10.0, 20.0, 20.0, 11.0, 5.0, np.nan],
+        parameters={"rows": [64, 64, 64, 128, np.nan, np.nan]},
+        resources={"clock": [1, 2, 2, 1, 1, 2]},
+        units={"clock": "GHz"},
+        run=[0, 0, 1, 0, 0, 0],
+    )
+
+
+def test_a_table_of_kernels_is_programs_in_contexts(kernels):
+    costs = costs_of(kernels)
+    assert costs.programs == ("gemm rows=64", "gemm rows=128", "app/x")
+    assert costs.families == ("gemm", "gemm", "app")
+    assert costs.contexts.tolist() == [[1.0], [2.0]]
+    np.testing.assert_allclose(costs.time, [[4.0, 2.1], [8.0, np.nan], [1.0, 0.5]])
+    np.testing.assert_allclose(costs.energy, [[40.0, 42.0], [88.0, np.nan], [5.0, np.nan]])
+    assert costs.measured.tolist() == [[True, True], [True, False], [True, False]]
+    assert costs.describe(1) == "clock=2 GHz"
+
+
+def test_profiles_with_joules_are_programs_too():
+    joules = np.array([[[1.0, 2.0], [1.0, 3.0]], [[4.0, np.nan], [5.0, np.nan]]])
+    profiles = make_profiles(
+        np.stack([joules, joules], axis=-1),
+        [[2.0, 2.0], [1.0, 1.0]],
+        [[1.0], [2.0]],
+        interval=1.0,
+        resources={"clock": {"units": "GHz"}},
+        counters={"instructions": {}, "energy": {"units": "J"}},
+        attrs={"task": "t"},
+    )
+    costs = costs_of(profiles)
+    assert costs.programs == ("t",)
+    np.testing.assert_allclose(costs.time, [[2.0, 1.0]])
+    np.testing.assert_allclose(costs.energy, [[3.5, 4.5]])
+
+
+def test_without_power_there_is_no_energy(kernels):
+    with pytest.raises(ArgumentError, match="no measurement has a power"):
+        costs_of(kernels.drop_vars("power"))
+
+
+def test_programs_are_taken_left_out_and_forgotten_in_part(kernels):
+    costs = costs_of(kernels)
+    assert costs.take([2, 0]).programs == ("app/x", "gemm rows=64")
+    assert costs.without(["gemm"]).programs == ("app/x",)
+    assert costs.only([1]).measured.tolist() == [[False, True], [False, False], [False, False]]
+    assert costs.number("app/x") == 2
+
+
+def test_an_unknown_program_is_answered_with_the_nearest(kernels):
+    with pytest.raises(ArgumentError, match="'gem rows=64'; did you mean 'gemm rows=64'"):
+        costs_of(kernels).number("gem rows=64")
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf])
+def test_costs_that_are_none_are_refused_with_their_place(kernels, wrong):
+    costs = costs_of(kernels)
+    time = costs.time.copy()
+    time[0, 1] = wrong
+    with pytest.raises(ArgumentError, match=r"time of 'gemm rows=64' is .* in clock=2 GHz"):
+        replace(costs, time=time)
+
+
+def test_rows_and_columns_must_fit_and_be_different():
+    one = np.ones((1, 2))
+    with pytest.raises(ArgumentError, match="time has shape"):
+        Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0]]), one, one)
+    with pytest.raises(ArgumentError, match="come twice"):
+        Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0], [1.0]]), one, one)

@@ -1,0 +1,97 @@
+"""Margins from left-out programs: they hold, and grow as the rate falls."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from choosing import CLOCKS, Gaussian, programs
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.kernels.choice.margins import leave_out
+
+KNOWN = np.isin(CLOCKS, [2.0, 1.1])
+
+
+def margins_of(others, ridge=1e-4, known=KNOWN):
+    def fitted(family):
+        return Gaussian(ridge).fit(others.without([family]))
+
+    return leave_out(others, fitted, known)
+
+
+def test_new_programs_keep_their_bounds_at_the_rate():
+    """Exchangeable programs: at most α of them exceed, at least α − 1/(n + 1), on average."""
+    late, alpha = [], 0.25
+    for seed in range(8):
+        drawn = programs(11 + 40, seed=seed)
+        others, new = drawn.take(range(11)), drawn.take(range(11, 51))
+        width = margins_of(others).widths(alpha, ~KNOWN)
+        fitted = Gaussian().fit(others)
+        for time, power in zip(new.time, new.power):
+            belief = fitted.believe(*(np.where(KNOWN, x, np.nan) for x in (time, power)))
+            upper = belief.logs + width * belief.deviations
+            truth = np.log([time, time * power, power])
+            late.append((truth > upper)[:, ~KNOWN])
+    assert 0.25 - 1 / 12 - 0.06 < np.mean(late) < 0.25 + 0.04
+
+
+def test_bounds_grow_as_the_rate_falls():
+    margins = margins_of(programs(30))
+    widths = [margins.widths(rate, ~KNOWN) for rate in (0.5, 0.2, 0.1, 0.05, 1 / 31)]
+    for less, more in pairwise(widths):
+        assert (more >= less).all()
+    assert all((width[:, KNOWN] == 0).all() for width in widths)
+
+
+def test_the_smallest_rate_is_the_largest_score():
+    margins = margins_of(programs(9))
+    width = margins.widths(0.1, ~KNOWN)
+    np.testing.assert_array_equal(width[:, ~KNOWN], margins.scores.max(axis=1)[:, ~KNOWN])
+    with pytest.raises(MeasurementError, match="at least 19 runs of as many different families"):
+        margins.widths(0.05, ~KNOWN)
+    with pytest.raises(ArgumentError, match="miscoverage is 1"):
+        margins.widths(1.0, ~KNOWN)
+    np.testing.assert_array_equal(margins.likely_widths(0.05, ~KNOWN), width)
+
+
+def test_the_new_family_is_one_of_all():
+    """Of nine left out and the new one 85 % are nine, where 85 % of the nine would be eight."""
+    margins = margins_of(programs(9))
+    ordered = np.sort(margins.scores[:, :, ~KNOWN], axis=1)
+    for rate, rank in ((0.15, 9), (0.25, 8), (0.35, 7), (0.55, 5)):
+        width = margins.widths(rate, ~KNOWN)[:, ~KNOWN]
+        np.testing.assert_array_equal(width, ordered[:, rank - 1])
+
+
+def test_programs_without_the_known_contexts_do_not_count():
+    others = programs(12)
+    others.time[3, KNOWN] = np.nan
+    others.time[4, 0] = np.nan
+    margins = margins_of(others)
+    assert "p3" not in margins.others.programs
+    count = np.isfinite(margins.scores[0]).sum(axis=0)
+    assert count.tolist() == [10, 11, 11, 11, 11, 11]
+    with pytest.raises(MeasurementError, match="no other program was measured in all"):
+        margins_of(others.only([0, 1]))
+
+
+def test_variants_of_one_family_count_as_much_as_one_program():
+    """Five copies of a program beside seven others: the quantile of eight families."""
+    drawn = programs(8)
+    at = [*range(8), 7, 7, 7, 7]
+    many = replace(
+        drawn,
+        programs=(*drawn.programs, "a", "b", "c", "d"),
+        families=(*drawn.families, *["p7"] * 4),
+        time=drawn.time[at],
+        energy=drawn.energy[at],
+    )
+    single, several = margins_of(drawn), margins_of(many)
+    # each family predicted by the same fit, so that scores are comparable
+    scores = np.hstack([single.scores, *[single.scores[:, 7:]] * 4])
+    several = replace(several, scores=scores)
+    for rate in (0.5, 0.3, 0.2, 1 / 9):
+        np.testing.assert_array_equal(several.widths(rate, ~KNOWN), single.widths(rate, ~KNOWN))
+    with pytest.raises(MeasurementError, match="there are 12 runs of 8 families of programs"):
+        several.widths(0.1, ~KNOWN)

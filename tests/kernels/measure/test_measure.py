@@ -1,0 +1,178 @@
+"""Sessions as processes: measured, interrupted, resumed; stand-ins that write without timing."""
+
+import json
+import os
+import signal
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from fake_kernel import FakeKernel
+from forks import forked, status_of
+from layering import needs_torch
+from msbgen.core.errors import ProfileError
+from msbgen.kernels.dataset import read_kernels
+from msbgen.kernels.measure.campaign import Campaign
+from msbgen.kernels.measure.measure import measure_kernels, rehearse_kernels, workloads_beside
+from msbgen.kernels.measure.plan import make_plan
+from msbgen.kernels.measure.session import RECORDING, Session
+from msbgen.kernels.workloads import read_workload
+from msbgen.measure.sweep.child import tagged
+from msbgen.measure.sweep.harvest import IncompleteError
+from msbgen.measure.sweep.journal import Journal, read_journal
+from sweeping import tree
+
+pytestmark = needs_torch
+NETS = """
+from torch import nn
+def build():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.Sigmoid())
+"""
+
+
+@pytest.fixture
+def campaign(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.path", [*__import__("sys").path])
+    (tmp_path / "nets_by_hand.py").write_text(NETS)
+    own = {"networks": ("nets_by_hand:build",), "images": ((1, 32),), "random": 0.0}
+    return Campaign(**own, sessions=3, retries=0, timeout=20.0, folder=str(tmp_path))
+
+
+@pytest.fixture
+def stand_in(campaign, monkeypatch):
+    """Sessions become a shell's command; by default one that writes what a session would."""
+    made = Campaign.spec
+    plan = make_plan(campaign)
+    session = Session(plan.digest, [1e-3] * len(plan.points), [[0.5] * 2], "2.13", "2026-11-22")
+
+    def put(command=f'printf %s "$SAID" > "${RECORDING}"'):
+        said = {"SAID": json.dumps(asdict(session))}
+        monkeypatch.setattr(
+            Campaign,
+            "spec",
+            lambda self: replace(
+                made(self),
+                command=("/bin/sh", "-c", command, self.to_json()),
+                environment={**made(self).environment, **said},
+            ),
+        )
+
+    return put
+
+
+def runs(out):
+    return [r for r in read_journal(out.with_suffix(".journal")) if r["event"] == "run"]
+
+
+def test_killed_and_resumed_it_loses_the_session_that_was_going_on(campaign, stand_in, tmp_path):
+    stand_in()
+    out = tmp_path / "k.nc"
+
+    def die():
+        append = Journal.append
+
+        def third(self, record):
+            if record["event"] == "run" and record["slot"] == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            append(self, record)
+
+        Journal.append = third
+        measure_kernels(campaign, out)
+
+    assert status_of(forked(die)) == -signal.SIGKILL
+    assert [r["slot"] for r in runs(out)] == [0, 1]
+    assert not out.exists()
+    other = replace(campaign, repetitions=4)
+    with pytest.raises(ProfileError, match="was begun with another spec"):
+        measure_kernels(other, out, resume=True)
+
+    seen = []
+    measured = measure_kernels(campaign, out, resume=True, progress=lambda *n: seen.append(n))
+    assert seen == [(3, 3)]
+    assert [r["slot"] for r in runs(out)] == [0, 1, 2]
+    assert not tagged(read_journal(out.with_suffix(".journal"))[0]["tag"])
+    assert measured.missing == []
+    found = read_kernels(out)
+    # two convolutions and a rectifier in three sessions; two passes in each
+    assert found.sizes["measurement"] == 3 * 3 + 3 * 2
+    assert sorted(np.unique(found["run"].values)) == [0, 1, 2]
+    launched = read_workload(workloads_beside(out))
+    assert sorted(launched["kind"].values) == ["conv2d", "conv2d", "relu", "sigmoid"]
+    with pytest.raises(FileExistsError):
+        measure_kernels(campaign, out)
+
+
+def test_a_recording_that_was_changed_is_made_again(campaign, stand_in, tmp_path):
+    stand_in()
+    out = tmp_path / "k.nc"
+    measure_kernels(campaign, out)
+    recording = tmp_path / "k.recordings" / runs(out)[1]["recording"]
+    whole = recording.read_bytes()
+    recording.write_bytes(whole[:-9])
+    out.unlink()
+    workloads_beside(out).unlink()
+    measure_kernels(campaign, out, resume=True)
+    assert [r["slot"] for r in runs(out)] == [0, 1, 2, 1]
+    assert recording.read_bytes() == whole
+
+
+def test_a_session_that_fails_says_its_last_words_and_nothing_is_written(
+    campaign, stand_in, tmp_path
+):
+    stand_in("echo spoilt >&2; exit 7")
+    with pytest.raises(IncompleteError) as caught:
+        measure_kernels(campaign, tmp_path / "k.nc")
+    assert "exited with 7; it said: spoilt" in str(caught.value)
+    assert "no session succeeded" in str(caught.value)
+    assert not (tmp_path / "k.nc").exists()
+
+
+def test_one_session_of_several_that_fails_is_missing(campaign, stand_in, tmp_path):
+    stand_in(f'case "${RECORDING}" in *00001*) exit 1;; esac; printf %s "$SAID" > "${RECORDING}"')
+    measured = measure_kernels(campaign, tmp_path / "k.nc")
+    assert len(measured.missing) == 1
+    with pytest.raises(IncompleteError, match="left out after 1 attempts"):
+        measured.complete()
+    assert read_kernels(tmp_path / "k.nc").sizes["measurement"] == 3 * 2 + 2 * 2
+
+
+def test_when_time_is_up_what_there_is_is_written_and_the_rest_made_later(
+    campaign, stand_in, tmp_path, monkeypatch
+):
+    stand_in()
+    seen = []
+
+    def late(done, total):
+        seen.append(done)
+        if done == 2:
+            monkeypatch.setattr("msbgen.measure.sweep.sweep.time.monotonic", lambda: 1e12)
+
+    measured = measure_kernels(campaign, tmp_path / "k.nc", within=1e9, progress=late)
+    monkeypatch.undo()
+    assert seen == [1, 2]
+    assert measured.missing == ["1 of 3 sessions were not begun; go on with --resume --force."]
+    assert sorted(np.unique(measured.kernels["run"].values))[-1] < 3
+    assert measured.kernels.sizes["measurement"] == 3 * 2 + 2 * 2
+
+
+def test_a_dry_run_tells_sessions_and_quotas_and_changes_nothing(campaign, tmp_path):
+    kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
+    before = tree(kernel)
+    said = "\n".join(rehearse_kernels(replace(campaign, quotas=(60.0,)), kernel))
+    assert "plan: 1 contexts, 3 runs in random order" in said
+    assert "each run is a session: 3 kernels of networks, 0 drawn at random, 1 networks" in said
+    assert "echo '1200' > " in said
+    assert tree(kernel) == before
+
+
+def test_sessions_run_under_their_quota_and_it_is_gone_afterwards(campaign, stand_in, tmp_path):
+    kernel = FakeKernel(tmp_path / "kernel").with_cgroup(1)
+    before = tree(kernel)
+    stand_in()
+    measured = measure_kernels(
+        replace(campaign, quotas=(60.0, 100.0), sessions=1), tmp_path / "k.nc", files=kernel
+    )
+    assert tree(kernel) == before
+    assert sorted(np.unique(measured.kernels["cpu_quota"].values)) == [60.0, 100.0]
+    assert measured.kernels["cpu_quota"].attrs["units"] == "percent"

@@ -1,0 +1,53 @@
+"""What a sweep is told of sessions."""
+
+import json
+
+import pytest
+
+from layering import needs_torch
+from msbgen.kernels.measure import recorder
+from msbgen.kernels.measure.campaign import Campaign
+from msbgen.kernels.measure.plan import Pass, Plan
+from msbgen.kernels.measure.recorder import SessionRecorder
+from msbgen.kernels.measure.session import CONTEXT, RECORDING, Session, write_session
+from msbgen.kernels.measure.trace import Trace
+from msbgen.measure.sweep.child import Ended
+
+PLAN = Plan((Pass("squeezenet", 1, 64),), (Trace({}, {}),), (), 0)
+
+
+@pytest.fixture
+def records():
+    return SessionRecorder(Campaign(threads=(1,), quotas=(50.0,)).spec(), PLAN)
+
+
+def test_a_session_is_told_its_context_and_where_to_write(records, tmp_path):
+    said = records.environment(tmp_path / "r.csv", (1.0, 50.0))
+    assert said[RECORDING] == str(tmp_path / "r.csv")
+    assert json.loads(said[CONTEXT]) == {"threads": 1.0, "cpu_quota": 50.0}
+
+
+def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
+    ended = Ended(0, 1.0, 1.0, True)
+    assert "make the session again" in records.refusal(tmp_path / "r.csv", ended)
+    write_session(Session(PLAN.digest, [], [[0.25]], "2", "2026-01-01"), tmp_path / "r.csv")
+    assert records.refusal(tmp_path / "r.csv", ended) is None
+
+
+def test_torch_is_what_is_lacking_or_nothing(records, tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "torch_version", lambda: None)
+    (lack,) = records.lacks(tmp_path, 3)
+    assert lack.startswith("torch is not installed; 'pip install msbgen[kernels]'")
+
+
+@needs_torch
+def test_with_torch_nothing_is_lacking(records, tmp_path):
+    assert list(records.lacks(tmp_path, 3)) == []
+    assert records.version()
+
+
+def test_a_dry_run_says_what_a_session_times(records):
+    assert list(records.plan([0], "apart", ())) == [
+        "each run is a session: 0 kernels of networks, 0 drawn at random, 1 networks with their "
+        "images"
+    ]

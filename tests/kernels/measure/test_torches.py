@@ -1,0 +1,39 @@
+"""torch is asked for when it is needed, with a sentence where it is missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from layering import needs_torch
+from msbgen.core.errors import ArgumentError
+from msbgen.kernels.measure import torches
+
+
+def test_without_torch_the_sentence_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        ArgumentError, match=r"torch is not installed; 'pip install msbgen\[kernels\]"
+    ):
+        torches.load_torch()
+
+
+def test_a_version_is_told_without_an_import(monkeypatch):
+    def missing(name):
+        raise torches.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(torches.metadata, "version", missing)
+    assert torches.torch_version() is None
+
+
+@needs_torch
+def test_the_version_is_that_of_the_library():
+    assert torches.load_torch().__version__.startswith(str(torches.torch_version()).split("+")[0])
+
+
+def test_reading_what_to_measure_does_not_import_it():
+    code = (
+        "import sys, msbgen.kernels.measure.measure, msbgen.kernels.measure.session;"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,165 @@
+"""Kernels, whole: predictions, intervals that hold, and what is refused."""
+
+import numpy as np
+import pytest
+
+from kernelling import CLOCKS, made_kernels
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.kernels.dataset import energies_of, join_kernels, make_kernels, powers_of, runtimes_of
+from msbgen.kernels.predictor.predictor import KernelPredictor, cross_predict
+from msbgen.kernels.workloads import make_workload
+
+RUNS = made_kernels(noise=0.005)
+NEW = made_kernels(sizes=(80, 160, 320), clocks=np.array([300.0, 700.0]))
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    return KernelPredictor().fit(RUNS)
+
+
+def with_clock(runs, values):
+    return runs.assign_coords(clock=("measurement", values, RUNS["clock"].attrs))
+
+
+def test_kernels_and_clocks_never_measured(predictor):
+    np.testing.assert_allclose(predictor.predict(NEW), runtimes_of(NEW), rtol=0.03)
+    np.testing.assert_allclose(predictor.predict_power(NEW), powers_of(NEW), rtol=0.05)
+    np.testing.assert_allclose(predictor.predict_energy(NEW), energies_of(NEW), rtol=0.06)
+    assert not predictor.extrapolates(NEW).any()
+    assert predictor.extrapolates(made_kernels(sizes=(32, 1024))).all()
+    assert predictor.beyond([[100.0], [200.0], [1000.0], [1001.0]]).tolist() == [1, 0, 0, 1]
+
+
+def test_runtimes_of_what_is_asked_are_not_looked_at(predictor):
+    blind = NEW.assign(runtime=NEW["runtime"] * 0 + 1.0, power=NEW["power"] * 0 + 1.0)
+    np.testing.assert_array_equal(predictor.predict(blind), predictor.predict(NEW))
+    np.testing.assert_array_equal(predictor.predict_power(blind), predictor.predict_power(NEW))
+
+
+def test_launches_in_configurations_are_the_measurements_one_by_one(predictor):
+    sizes = [80.0, 160, 320]
+    launches = make_workload(["matmul"] * 3, [1, 2, 3], parameters=dict.fromkeys("mkn", sizes))
+    seconds, watts = predictor.predict_product(launches, [[300.0], [700.0]])
+    np.testing.assert_allclose(seconds.ravel(), predictor.predict(NEW), rtol=1e-9)
+    np.testing.assert_allclose(watts.ravel(), predictor.predict_power(NEW), rtol=1e-9)
+
+
+def test_intervals_hold_for_kernels_that_were_left_out():
+    sizes = tuple(range(64, 704, 16))
+    runs = made_kernels(sizes, noise=0.05)
+    predictor = KernelPredictor().fit(runs)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        predictor.predict_interval(runs)
+    predictor.calibrate(runs)
+    new = made_kernels(tuple(range(72, 700, 16)), noise=0.05, seed=1)
+    low, high = predictor.predict_interval(new, 0.1)
+    inside = (low <= runtimes_of(new)) & (runtimes_of(new) <= high)
+    assert 0.8 < inside.mean() <= 1
+    with pytest.raises(MeasurementError, match="kernels of kind 'matmul'"):
+        predictor.predict_interval(new, 0.001)
+
+
+def test_equal_seeds_give_equal_answers(predictor):
+    again = KernelPredictor().fit(RUNS)
+    np.testing.assert_array_equal(again.predict(NEW), predictor.predict(NEW))
+
+
+def test_every_kernel_is_predicted_by_a_fit_that_never_saw_it():
+    seconds, watts = cross_predict(RUNS, KernelPredictor(), folds=7)
+    assert np.abs(np.log(seconds / runtimes_of(RUNS))).mean() < 0.15
+    changed = RUNS.copy(deep=True)
+    first = changed["m"].values == 64
+    changed["runtime"].values[first] *= 3  # of the one that is left out nothing is known
+    again, _ = cross_predict(changed, KernelPredictor(), folds=7)
+    np.testing.assert_array_equal(again[first], seconds[first])
+    assert np.isfinite(watts).all()
+
+
+def test_what_cannot_be_learned_or_answered_is_refused(predictor):
+    with pytest.raises(ArgumentError, match="the predictor is not fitted"):
+        KernelPredictor().predict(NEW)
+    with pytest.raises(MeasurementError, match="no kind has 4 measurements or more"):
+        KernelPredictor().fit(RUNS.isel(measurement=slice(3)))
+    zero = RUNS.copy(deep=True)
+    zero = with_clock(zero, np.where(np.arange(35) == 0, 0.0, zero["clock"].values))
+    with pytest.raises(MeasurementError, match="resource 'clock' is 0 in row 0; a positive"):
+        KernelPredictor().fit(zero)
+    sides = {name: [90, 90] for name in "mkn"}
+    strange = make_workload(["matmull", "matmul"], [1, 3], parameters=sides)
+    with pytest.raises(ArgumentError, match=r"'matmull' are not known, 25\.0% of"):
+        predictor.predict_product(strange, [[500.0]])
+    hertz = NEW.copy(deep=True)
+    hertz["clock"].attrs["units"] = "Hz"
+    with pytest.raises(ArgumentError, match="'clock' is in Hz; MHz is wanted"):
+        predictor.predict(hertz)
+    with pytest.raises(ArgumentError, match=r"configurations have shape \(1, 2\)"):
+        predictor.predict_product(strange.isel(launch=[1]), [[1.0, 2.0]])
+    with pytest.raises(ArgumentError, match="parameter is 'depth'"):
+        KernelPredictor().set_params(depth=3)
+    with pytest.raises(ArgumentError, match="folds is 1"):
+        cross_predict(RUNS, KernelPredictor(), folds=1)
+    with pytest.raises(MeasurementError, match="there are 7 kernels; 9, one a fold"):
+        cross_predict(RUNS, KernelPredictor(), folds=9)
+
+
+def test_energy_without_power_is_refused_kind_by_kind():
+    bare = make_kernels(
+        ["relu"] * 5,
+        1e-6 * np.arange(1, 6),
+        resources={"clock": CLOCKS},
+        parameters={"size": np.arange(1, 6)},
+        units={"clock": "MHz"},
+    )
+    predictor = KernelPredictor().fit(join_kernels([RUNS, bare]))
+    assert np.isfinite(predictor.predict(bare)).all()
+    with pytest.raises(ArgumentError, match="kind 'relu' was measured without power"):
+        predictor.predict_energy(bare)
+    with pytest.raises(ArgumentError, match="resources are threads; clock are wanted"):
+        predictor.predict(
+            make_kernels(["relu"], [1.0], resources={"threads": [1]}, parameters={"size": [1]})
+        )
+
+
+def gemms(rows, columns, **more):
+    """Square products and odd ones: time and power follow from their sizes alone."""
+    clock = np.tile([400.0, 700.0, 1000.0], len(rows))
+    rows, columns = (np.repeat(np.asarray(side, dtype=float), 3) for side in (rows, columns))
+    seconds = 1e-5 + np.nan_to_num(rows, nan=1.0) * 64.0 / clock / 1e4
+    named = {"rows": rows, "columns": columns}
+    return make_kernels(
+        ["gemm"] * rows.size, seconds, resources={"clock": clock}, parameters=named, **more
+    )
+
+
+def test_a_product_of_single_numbers_is_a_product():
+    sides = [1, 64, 96, 128, 256, 512]
+    runs = gemms(sides, sides)
+    predictor = KernelPredictor().fit(runs)
+    together = predictor.predict(runs)
+    alone = predictor.predict(runs.isel(measurement=slice(3)))
+    np.testing.assert_allclose(alone, together[:3], rtol=1e-12)
+
+
+def test_kernels_that_cannot_be_are_refused():
+    with pytest.raises(ArgumentError, match="kernel 0, a gemm, has a size of 0; 1 or more"):
+        KernelPredictor().fit(gemms([0, 64, 96, 128], [8] * 4))
+    with pytest.raises(ArgumentError, match="kernel 3, a gemm, lacks a parameter that others"):
+        KernelPredictor().fit(gemms([64, np.nan, 96, 128], [8] * 4))
+
+
+def test_launches_have_the_parameters_of_what_was_measured():
+    predictor = KernelPredictor().fit(gemms([64, 96, 128, 256], [8, 16, 8, 32]))
+
+    def asked(**given):
+        launches = make_workload(["gemm"], [3], parameters={k: [v] for k, v in given.items()})
+        return predictor.predict_product(launches, [[500.0]])[0]
+
+    assert asked(rows=96, columns=16, padding=np.nan).shape == (1, 1)
+    for given in ({"rows": 96}, {"rows": 96, "columns": np.nan}):
+        with pytest.raises(ArgumentError, match="has no parameter 'columns', which every measured"):
+            asked(**given)
+    with pytest.raises(ArgumentError, match="parameter 'depth', which no measured one has; of row"):
+        asked(rows=96, columns=16, depth=3)
+    with pytest.raises(ArgumentError, match="has a size of 0"):
+        asked(rows=0, columns=16)

@@ -1,0 +1,51 @@
+"""Models in files: what comes back, and files that were spoilt."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from kernelling import made_kernels
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.kernels.predictor import structured
+from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.storage import load_kernels, save_kernels
+from msbgen.kernels.predictor.structured import RestSettings
+
+
+@pytest.mark.parametrize("trees", [False, True])
+def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
+    if trees:
+        pytest.importorskip("sklearn")
+        monkeypatch.setattr(structured, "FEWEST_FOR_TREES", 5)
+        monkeypatch.setattr(structured, "_SHARES", (0.5,))
+    runs = made_kernels(noise=0.01)
+    predictor = KernelPredictor(random_state=3, rest=RestSettings(trees=trees)).fit(runs)
+    predictor.calibrate(runs, folds=3)
+    assert (predictor.kinds_["matmul"].runtime.structured.share > 0) == trees
+    save_kernels(predictor, tmp_path / "m.nc")
+    again = load_kernels(tmp_path / "m.nc")
+    new = made_kernels(sizes=(80, 300))
+    np.testing.assert_array_equal(again.predict(new), predictor.predict(new))
+    np.testing.assert_array_equal(again.predict_power(new), predictor.predict_power(new))
+    for side, same in zip(again.predict_interval(new, 0.3), predictor.predict_interval(new, 0.3)):
+        np.testing.assert_array_equal(side, same)
+    assert again.get_params() == predictor.get_params()
+    assert again.levels_ == predictor.levels_
+    np.testing.assert_array_equal(again.extrapolates(new), predictor.extrapolates(new))
+
+
+def test_spoilt_files_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="not fitted"):
+        save_kernels(KernelPredictor(), tmp_path / "m.nc")
+    save_kernels(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
+    good = load_netcdf(tmp_path / "m.nc")
+    first = next(iter(good.data_vars))
+    for said, bad in {
+        "attribute 'schema' is 'x'": good.assign_attrs(schema="x"),
+        "was changed since it was saved": good.assign({first: good[first] * 2}),
+        "attribute 'schema' is None": xr.Dataset({"a": 1.0}),
+    }.items():
+        save_netcdf(bad, tmp_path / "bad.nc", overwrite=True)
+        with pytest.raises(ProfileError, match=said):
+            load_kernels(tmp_path / "bad.nc")

@@ -1,0 +1,156 @@
+"""Measurements of kernels: the schema, and what it says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelling import CLOCKS, made_kernels
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.kernels.dataset import (
+    configurations_of,
+    describe_kernels,
+    energies_of,
+    family_of,
+    join_kernels,
+    kernels_of,
+    make_kernels,
+    measured_table,
+    parameter_names,
+    read_kernels,
+    runtimes_of,
+    validate_kernels,
+    write_kernels,
+)
+
+
+def test_a_file_holds_what_was_written(tmp_path):
+    runs = made_kernels(noise=0.01)
+    write_kernels(runs, tmp_path / "k.nc")
+    again = read_kernels(tmp_path / "k.nc")
+    np.testing.assert_array_equal(runtimes_of(again), runtimes_of(runs))
+    np.testing.assert_array_equal(energies_of(again), energies_of(runs))
+    assert list(again["clock"].attrs["levels"]) == CLOCKS.tolist()
+    assert parameter_names(again) == ["m", "k", "n"]
+    assert describe_kernels(again) == describe_kernels(runs)
+    assert "7: 7 of matmul" in describe_kernels(again)
+    assert "resource      clock [MHz]: 200 to 1000, 5 values of 5" in describe_kernels(again)
+
+
+@given(st.data())
+def test_a_table_has_the_median_of_every_kernel_in_every_configuration(data):
+    n = data.draw(st.integers(1, 30))
+    draw = lambda most: data.draw(st.lists(st.integers(0, most), min_size=n, max_size=n))  # noqa: E731
+    kind, size, clock = ([f"k{i}" for i in draw(2)], draw(2), draw(3))
+    times = 1.0 + np.array(draw(100), dtype=float)
+    given_size = np.where(np.array(size) == 2, np.nan, size)
+    runs = make_kernels(kind, times, parameters={"m": given_size}, resources={"clock": clock})
+    kernels, (configurations, _) = kernels_of(runs), configurations_of(runs)
+    table = measured_table(runs, times)
+    assert table.shape == (len(kernels.kind), len(configurations))
+    cells: dict[tuple, list[float]] = {}
+    for row in range(n):
+        key = kind[row], size[row], clock[row]
+        cells.setdefault(key, []).append(times[row])
+    assert np.isfinite(table).sum() == len(cells)
+    firsts = list(dict.fromkeys((kind[r], size[r]) for r in range(n)))
+    for (k, m, f), own in cells.items():
+        column = configurations[:, 0].tolist().index(f)
+        assert table[firsts.index((k, m)), column] == np.median(own)
+
+
+def test_datasets_are_joined_whatever_parameters_they_have():
+    one = made_kernels(sizes=(64,))
+    other = make_kernels(
+        ["relu"],
+        [1e-5],
+        parameters={"size": [10]},
+        resources={"clock": [300]},
+        units={"clock": "MHz"},
+    )
+    both = validate_kernels(join_kernels([one, other]))
+    assert parameter_names(both) == ["m", "k", "n", "size"]
+    assert np.isnan(both["m"].values[-1])
+    assert np.isnan(both["power"].values[-1])
+    assert both["size"].values[-1] == 10
+    assert both["clock"].attrs["levels"] == sorted([*CLOCKS, 300.0])
+    hertz = make_kernels(["relu"], [1e-5], resources={"clock": [3e8]}, units={"clock": "Hz"})
+    with pytest.raises(ArgumentError, match="'clock' is in Hz; MHz is wanted"):
+        join_kernels([one, hertz])
+    with pytest.raises(ArgumentError, match="resources are threads; clock, as"):
+        join_kernels([one, make_kernels(["relu"], [1.0], resources={"threads": [1]})])
+
+
+def test_energy_without_power_is_refused():
+    runs = made_kernels()
+    for bare in (runs.drop_vars("power"), runs.assign(power=runs["power"] * np.nan)):
+        with pytest.raises(ArgumentError, match="no measurement has a power, so that nothing"):
+            energies_of(bare)
+
+
+def test_families_and_reserved_names():
+    assert family_of("shufflenetv2/adam") == "shufflenetv2"
+    assert family_of("gemm") == "gemm"
+    with pytest.raises(ArgumentError, match="'power', which has a meaning of its own"):
+        make_kernels(["a"], [1.0], resources={"power": [1]})
+    with pytest.raises(ArgumentError, match="'m', which is given twice"):
+        make_kernels(["a"], [1.0], resources={"m": [1]}, parameters={"m": [1]})
+
+
+def put(name, at, value):
+    def change(runs):
+        runs[name][at] = value
+        return runs
+
+    return change
+
+
+BROKEN = {
+    "'runtime' is 0 s at measurement 2 (matmul); a positive": put("runtime", 2, 0.0),
+    "'runtime' is -1 s at measurement 2": put("runtime", 2, -1.0),
+    "'runtime' is nan s at measurement 0": put("runtime", 0, np.nan),
+    "'power' is 0 W at measurement 1": put("power", 1, 0.0),
+    "'power' is inf W at measurement 1": put("power", 1, np.inf),
+    "parameter 'm' is -3 at measurement 4": put("m", 4, -3),
+    "resource 'clock' is 1e+09 in measurement 0, about 1e+06 times": lambda r: r.assign_coords(
+        clock=r["clock"].copy(data=np.full(r.sizes["measurement"], 1e9))
+    ),
+    "variable 'kind' is missing": lambda r: r.drop_vars("kind"),
+    "'kind' is empty at measurement 3": put("kind", 3, ""),
+    "'runtime' has units 'ms'; 's' is wanted": lambda r: r.assign(
+        runtime=r["runtime"].assign_attrs(units="ms")
+    ),
+    "parameter 'm' has no units": lambda r: r.assign(m=r["m"].assign_attrs(units=None)),
+    "resource 'clock' has no attribute 'levels'": lambda r: r.assign_coords(
+        clock=r["clock"].assign_attrs(levels=[])
+    ),
+    "there is no coordinate with role 'resource'": lambda r: r.drop_vars("clock"),
+    "attribute 'schema' is None": lambda r: r.assign_attrs(schema=None),
+    "dimension 'measurement' is missing or empty": lambda r: r.isel(measurement=slice(0)),
+}
+
+
+@pytest.mark.parametrize("said", BROKEN)
+def test_a_broken_dataset_is_refused_with_one_sentence(said):
+    with pytest.raises(ProfileError) as refused:
+        validate_kernels(BROKEN[said](made_kernels()), source="k.nc")
+    assert said in str(refused.value)
+    assert len(refused.value.problems) == 1
+
+
+def test_words_and_numbers_are_packed_and_come_back(tmp_path):
+    kinds = ["conv2d", "network/größer-1x224", ""] * 2000
+    runs = make_kernels(
+        [kind or "relu" for kind in kinds],
+        np.linspace(1e-3, 1.0, len(kinds)),
+        resources={"threads": np.ones(len(kinds))},
+        parameters={"m": np.repeat([1.0, np.nan], len(kinds) // 2)},
+        node=["", *["b"] * (len(kinds) - 1)],
+    )
+    write_kernels(runs, tmp_path / "k.nc")
+    back = read_kernels(tmp_path / "k.nc")
+    for name in ("kind", "node", "runtime", "m", "threads", "run"):
+        np.testing.assert_array_equal(back[name].values, runs[name].values)
+    assert (tmp_path / "k.nc").stat().st_size < 100_000
+    write_kernels(back, tmp_path / "again.nc")
+    assert (tmp_path / "again.nc").read_bytes() == (tmp_path / "k.nc").read_bytes()

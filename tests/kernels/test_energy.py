@@ -1,0 +1,72 @@
+"""Energy that other programs mend: power bends where two clocks do not show it."""
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.data.energy import power_over_time, total_energy
+from msbgen.data.schema import make_profiles
+from msbgen.kernels.energy import EnergyMender
+
+CLOCKS = np.array([1.0, 1.4, 1.8])
+
+
+def task(name, busy, clocks=CLOCKS, units="GHz"):
+    """Runs of ten intervals: power grows faster than the clock, busier programs take more."""
+    watts = (0.2 + busy * clocks**2.5)[:, None, None] * np.linspace(0.8, 1.2, 10)
+    seconds = 10.0 / clocks
+    return make_profiles(
+        np.stack([np.ones((len(clocks), 1, 10)), watts * 0.1], axis=-1),
+        seconds[:, None] * 0 + 1.0,
+        clocks[:, None],
+        interval=0.1,
+        resources={"clock": {"units": units}},
+        counters={"instructions": {}, "energy": {"units": "J"}},
+        attrs={"task": name},
+    )
+
+
+@pytest.fixture
+def others():
+    return [task(f"t{i}", busy) for i, busy in enumerate(np.linspace(0.2, 0.5, 8))]
+
+
+def test_the_middle_clock_gets_the_power_of_others_and_keeps_its_course(others):
+    whole = task("new", 0.33)
+    measured, truth = whole.isel(context=[0, 2]), whole.isel(context=[1])
+    straight = 0.5 * (total_energy(measured)[0] + total_energy(measured)[1])
+    wrong = truth.assign(energy=truth["energy"] * np.float32(straight / total_energy(truth)[0]))
+    wrong["energy"].attrs = truth["energy"].attrs
+    assert total_energy(wrong)[0, 0] / total_energy(truth)[0, 0] > 1.05
+    mended = EnergyMender(measured, others).mend(wrong)
+    assert total_energy(mended)[0, 0] == pytest.approx(total_energy(truth)[0, 0], rel=0.01)
+    course = power_over_time(mended).values[0, 0]
+    np.testing.assert_allclose(course / course.mean(), np.linspace(0.8, 1.2, 10), rtol=1e-5)
+
+
+def test_where_it_was_measured_the_power_is_what_was_measured(others):
+    measured = task("new", 0.33).isel(context=[0, 2])
+    power = EnergyMender(measured, others).power(np.array([[1.8], [1.0]]))
+    np.testing.assert_allclose(power, 0.2 + 0.33 * np.array([1.8, 1.0]) ** 2.5, rtol=1e-4)
+
+
+def test_many_contexts_are_answered_as_few_are(others, monkeypatch):
+    mender = EnergyMender(task("new", 0.33).isel(context=[0, 2]), others)
+    wanted = np.linspace(1.0, 1.8, 7)[:, None]
+    whole = mender.power(wanted)
+    monkeypatch.setattr("msbgen.kernels.energy._BLOCK", 3)
+    np.testing.assert_allclose(mender.power(wanted), whole, rtol=1e-6)
+    assert (np.diff(whole) > 0).all()
+
+
+def test_what_cannot_be_mended_is_refused(others):
+    measured = task("new", 0.33)
+    with pytest.raises(MeasurementError, match="there are 1 other programs"):
+        EnergyMender(measured, [others[0], task("new", 0.4)])
+    with pytest.raises(ArgumentError, match="over 'clock' in MHz, this one over clock in GHz"):
+        EnergyMender(measured, [task("a", 0.3, units="MHz"), task("b", 0.4, units="MHz")])
+    with pytest.raises(ArgumentError, match="no counter is in joules"):
+        EnergyMender(measured.drop_vars("energy"), others)
+    other = measured.rename(clock="frequency")
+    with pytest.raises(ArgumentError, match="generated profiles have the resources frequency"):
+        EnergyMender(measured, others).mend(other)

@@ -1,0 +1,36 @@
+"""Parameters by name, as scikit-learn asks for them."""
+
+import pytest
+
+from msbgen.core.errors import ArgumentError
+from msbgen.learn.parameters import Parameters
+from msbgen.machines.predictor import RelativePredictor
+from msbgen.runtimes.predictor import RuntimePredictor
+
+
+class Made(Parameters):
+    def __init__(self, first, *, second=2):
+        self.first = first
+        self.second = second
+
+
+def test_parameters_are_those_of_init_by_name():
+    made = Made(1)
+    assert made.get_params() == made.get_params(deep=False) == {"first": 1, "second": 2}
+    assert made.set_params(second=5) is made
+    assert made.get_params() == {"first": 1, "second": 5}
+
+
+def test_an_unknown_name_is_refused_and_nothing_changed():
+    made = Made(1)
+    with pytest.raises(ArgumentError, match="parameter is 'third'; one of first, second is wanted"):
+        made.set_params(first=3, third=4)
+    assert made.first == 1
+
+
+@pytest.mark.parametrize("kind", [RelativePredictor, RuntimePredictor])
+def test_predictors_are_made_anew_from_their_parameters(kind):
+    made = kind(random_state=7)
+    again = kind(**made.get_params())
+    assert again.get_params() == made.get_params()
+    assert again.random_state == 7

@@ -1,0 +1,70 @@
+"""Placements side by side: rows are what simulations alone give."""
+
+import numpy as np
+import pytest
+
+import queues
+from msbgen.machines import queue
+from msbgen.machines.queue.compare import Choice
+
+
+@pytest.fixture
+def some():
+    submission, nodes, runtime, estimate, suits, sizes = queues.instance(0)
+    machines = {f"m{i}": int(n) for i, n in enumerate(sizes)}
+    return queue.make_jobs(submission, nodes, runtime, estimate=estimate, suits=suits), machines
+
+
+def test_every_choice_is_played_as_a_simulation_by_itself(some):
+    jobs, machines = some
+    steps = []
+    rows = queue.study(
+        jobs, machines, arrivals=["as submitted", "at once", 0.8], placements=["aware", "greedy"],
+        queues=["machine", "one"], progress=lambda done, total: steps.append((done, total)),
+    )  # fmt: skip
+    assert steps == [(k, 24) for k in range(1, 25)]
+    assert len({tuple(row[k] for k in ("arrivals", "placement", "queue", "times"))
+                for row in rows}) == 24  # fmt: skip
+    for row in rows:
+        come = {
+            "as submitted": jobs,
+            "at once": jobs.submitted(np.full(len(jobs), jobs.submission.min())),
+            0.8: queue.at_load(jobs, machines, 0.8),
+        }[row["arrivals"]]
+        come = come.with_true_times() if row["times"] == "true" else come
+        alone = queue.simulate_queue(
+            come, machines, placement=row["placement"], queue=row["queue"]
+        )  # fmt: skip
+        assert row["makespan"] == queue.makespan(come, alone)
+        assert row["slowdown"] == queue.bounded_slowdown(come, alone).mean()
+        hard = queue.slowdown_against_fastest(come, alone, machines)
+        assert row["slowdown_against_fastest"] == hard.mean()
+        assert row["makespan_over_bound"] == row["makespan"] / row["bound"] >= 1 - 1e-9
+        assert row["wait"] == (alone.start - come.submission).mean()
+        if row["arrivals"] != "as submitted":
+            assert row["load"] == pytest.approx({"at once": np.inf, 0.8: 0.8}[row["arrivals"]])
+
+
+def test_estimates_that_are_right_are_played_once(some):
+    jobs, machines = some
+    rows = queue.study(jobs.with_true_times(), machines)
+    assert [row["times"] for row in rows] == ["true"] * len(queue.PLACEMENTS)
+
+
+def test_random_placements_are_the_same_at_every_load_and_follow_the_seed(some):
+    jobs, machines = some
+    wanted = queue.choices(jobs, ["as submitted", "at once"], ["random"])
+    drawn = [
+        [played.schedule.machine.tolist() for played in queue.plays(jobs, machines, wanted, rng=r)]
+        for r in (0, 0, 1)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_names_are_those_of_files():
+    assert Choice("at once", "aware", "one", "true").name == "at-once-aware-one-true"
+    name = Choice(0.95, "round_robin", "machine", "estimated").name
+    assert name == "load-0.95-round_robin-machine-estimated"
+    near = [Choice(load, "aware", "one", "true").name for load in (1, 1.0, 0.9, 0.90000001)]
+    assert near[0] == near[1] == "load-1-aware-one-true"
+    assert len({*near}) == 3

@@ -1,0 +1,79 @@
+"""Scores of relative times."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from machines import QUICK, made_runs
+from msbgen.core.errors import MeasurementError
+from msbgen.machines.dataset import make_relative, runtimes_of
+from msbgen.machines.evaluation import (
+    complete_runs,
+    constant_times,
+    evaluate_relative,
+    score_rows,
+    scores,
+)
+from msbgen.machines.predictor import RelativePredictor
+
+
+def test_scores_of_a_case_worked_by_hand():
+    truth = np.array([[10.0, 8.0, 21.0], [4.0, 2.0, 1.0]])
+    said = np.array([[10.0, 12.0, 20.0], [4.0, 1.0, 2.0]])
+    got = scores(said, truth, 0)
+    assert got["error"] == pytest.approx((0.4 + 0.1 + 0.25 + 0.25) / 6)
+    assert got["error_elsewhere"] == pytest.approx((0.4 + 0.1 + 0.25 + 0.25) / 4)
+    assert got["same_order"] == 0.0
+    assert got["best_found"] == 0.0
+    assert got["time_lost"] == pytest.approx((10 / 8 - 1 + 2 / 1 - 1) / 2)
+    logs = np.log([12 / 8, 21 / 20, 2, 2])
+    assert got["factor"] == pytest.approx(np.exp(logs.mean()))
+
+
+@given(arrays(float, (5, 3), elements=st.floats(1e-3, 1e3)), st.integers(0, 2))
+def test_the_truth_scores_best(truth, source):
+    got = scores(truth, truth, source)
+    assert (got["error"], got["factor"], got["time_lost"]) == (0, 1, 0)
+    assert got["same_order"] == got["best_found"] == 1
+
+
+def test_scores_of_all_sources_are_the_mean_of_each():
+    truth = runtimes_of(made_runs(5))
+    said = np.random.default_rng(0).random((10, 3, 3))
+    *each, mean = score_rows(said, truth, ["a", "b", "c"])
+    assert mean["rows"] == 30
+    assert mean["error"] == pytest.approx(np.mean([row["error"] for row in each]))
+
+
+def test_constants_are_the_papers_mean_and_the_median_of_each_source():
+    known = np.array([[1.0, 2.0], [1.0, 8.0], [2.0, 6.0]])
+    truth = np.array([[3.0, 5.0]])
+    np.testing.assert_allclose(
+        constant_times(known, truth, each_source=True)[0], [[3, 9], [5 / 3, 5]]
+    )
+    means = [(3 + 1 / 2 + 1 / 8 + 1 / 3) / 6, (2 + 8 + 3 + 3) / 6]
+    np.testing.assert_allclose(
+        constant_times(known, truth, each_source=False)[0],
+        [np.multiply(3, means), np.multiply(5, means)],
+    )
+
+
+@pytest.mark.parametrize("split", ["programs", "runs", "scales", "rows"])
+def test_the_predictor_beats_the_constants_on_every_split(split):
+    rows = evaluate_relative(
+        made_runs(40), split=split, folds=4, predictor=RelativePredictor(**QUICK)
+    )
+    all_ = {row["method"]: row for row in rows if row["source"] == "all"}
+    assert all_["default"]["error"] < 0.6 * all_["median per source"]["error"]
+    assert all_["median per source"]["error"] < all_["mean"]["error"]
+    assert {row["split"] for row in rows} == {split}
+    assert {row["source"] for row in rows} == {"old", "new", "odd", "all"}
+
+
+def test_only_runs_on_every_machine_have_an_order():
+    runs = make_relative([[1.0, np.nan], [1.0, 2.0]], ["a", "b"], program=["p", "q"])
+    assert list(complete_runs(runs)["program"].values) == ["q"]
+    with pytest.raises(MeasurementError, match="no run ran on every machine"):
+        complete_runs(runs.isel(run=[0]))

@@ -1,0 +1,64 @@
+"""Conformal intervals per pair of machines."""
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import MeasurementError
+from msbgen.learn.randomised import Trees
+from msbgen.machines.intervals import Calibration
+from msbgen.machines.predictions import Answers
+from msbgen.machines.widths import Widths
+
+
+def calibration(n=99, each=1, seed=0, scale=1.0):
+    rng = np.random.default_rng(seed)
+    seconds = np.ones((n * each, 2))
+    ratio = scale * rng.normal(size=(n * each, 2, 2))
+    answers = Answers(
+        seconds=seconds,
+        ratio=ratio,
+        kriged=np.zeros_like(ratio),
+        prior=np.zeros_like(ratio),
+        spread=np.ones_like(ratio),
+        context=np.empty((n * each, 0)),
+        covariance=np.eye(2)[None],
+        fit=np.zeros(n * each, dtype=int),
+        parts=("boosting",),
+        source_time=True,
+    )
+    # trees of one leaf: all widths are one, of typical distances and of mean ones
+    leaf, told = np.zeros(1, dtype=np.int32), np.array([[0.0, 9.9]], dtype=np.float32)
+    trees = Trees(leaf, leaf.astype(np.float32), leaf, leaf, told, leaf)
+    return Calibration(answers, np.repeat(np.arange(n), each), Widths(trees), np.zeros_like(ratio))
+
+
+def test_of_99_programs_the_largest_miss_is_exceeded_by_one_in_a_hundred():
+    made = calibration()
+    got = made.half_widths(made.answers, [0], 0.01, ["a", "b"])
+    assert got[0, 1] == pytest.approx(np.abs(made.answers.ratio[:, 0, 1]).max(), rel=1e-6)
+    assert (got[:, 0] == 0).all()
+    nine = np.sort(np.abs(made.answers.ratio[:, 0, 1]))[89]
+    tenth = made.half_widths(made.answers, [0], 0.1, ["a", "b"])[0, 1]
+    assert tenth == pytest.approx(nine, rel=1e-6)
+
+
+def test_ten_runs_of_a_program_say_no_more_than_one_of_ten():
+    made = calibration(n=20, each=10)
+    with pytest.raises(MeasurementError, match="200 runs of 20 programs"):
+        made.half_widths(made.answers, [0], 0.01, ["a", "b"])
+
+
+def test_smaller_rates_give_wider_intervals():
+    made = calibration(n=40)
+    widths = [
+        made.half_widths(made.answers, [1], rate, ["a", "b"])[:, 0]
+        for rate in (0.5, 0.2, 0.1, 0.03)
+    ]
+    assert (np.diff(widths, axis=0) >= 0).all()
+
+
+def test_machines_that_were_never_measured_together_have_no_interval():
+    made = calibration()
+    made.answers.seconds[:, 1] = np.nan
+    with pytest.raises(MeasurementError, match="no run is on 'b'"):
+        made.half_widths(made.answers, [0], 0.1, ["a", "b"])

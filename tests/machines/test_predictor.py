@@ -1,0 +1,213 @@
+"""The predictor as a whole, on machines whose times are known."""
+
+import numpy as np
+import pytest
+
+from machines import MACHINES, QUICK, made_runs
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.machines.dataset import runtimes_of
+from msbgen.machines.predictor import RelativePredictor, cross_predict
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    runs = made_runs(40, noise=0.01)
+    return RelativePredictor(**QUICK).fit(runs).calibrate(runs, folds=4)
+
+
+NEW = made_runs(10, noise=0.01, seed=9)
+
+
+def off(seconds, truth):
+    return np.abs(np.log(seconds / truth)).mean()
+
+
+def test_unseen_programs_are_predicted_from_any_machine(fitted):
+    truth = runtimes_of(NEW)
+    for m, name in enumerate(MACHINES):
+        seconds = fitted.predict(NEW, name)
+        np.testing.assert_array_equal(seconds[:, m], truth[:, m])
+        constant = truth[:, [m]] * np.exp(np.log(truth / truth[:, [m]]).mean(axis=0))
+        assert off(seconds, truth) < 0.5 * off(constant, truth)
+
+
+def test_a_second_machine_measured_helps(fitted):
+    truth = runtimes_of(NEW)[:, 2]
+    old, new, two = (fitted.predict(NEW, of)[:, 2] for of in ("old", "new", ["old", "new"]))
+    assert off(two, truth) < (off(old, truth) + off(new, truth)) / 2
+    np.testing.assert_array_equal(fitted.predict(NEW, ["new", "old"])[:, 2], two)
+
+
+def test_predictions_need_the_source_alone(fitted):
+    seconds = fitted.predict(NEW, "new")
+    np.testing.assert_array_equal(fitted.predict(NEW.sel(machine=["new"]), "new"), seconds)
+    turned = NEW.isel(machine=[2, 0, 1])
+    np.testing.assert_array_equal(fitted.predict(turned, "new"), seconds)
+
+
+def test_intervals_hold_the_prediction_and_cover(fitted):
+    seconds = fitted.predict(NEW, "old")
+    low, high = fitted.predict_interval(NEW, "old", 0.1)
+    assert (low <= seconds).all()
+    assert (seconds <= high).all()
+    np.testing.assert_array_equal(low[:, 0], high[:, 0])
+    truth = runtimes_of(NEW)
+    assert ((low <= truth) & (truth <= high)).mean() > 0.8
+    wide = fitted.predict_interval(NEW, "old", 0.05)
+    assert (wide[0] <= low).all()
+    assert (high <= wide[1]).all()
+
+
+def test_equal_seeds_give_equal_bits():
+    runs = made_runs(10)
+    one, two, other = (
+        RelativePredictor(**QUICK, random_state=seed).fit(runs).predict(NEW, "old")
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_renaming_machines_renames_the_result():
+    runs = made_runs(10)
+    names = {"old": "x", "new": "y", "odd": "z"}
+    renamed = [d.assign_coords(machine=[names[str(m)] for m in d["machine"].values])
+               for d in (runs, NEW)]  # fmt: skip
+    np.testing.assert_array_equal(
+        RelativePredictor(**QUICK).fit(runs).predict(NEW, "old"),
+        RelativePredictor(**QUICK).fit(renamed[0]).predict(renamed[1], "x"),
+    )
+
+
+@pytest.mark.parametrize("per_machine", [False, True])
+def test_runs_that_were_not_run_everywhere_are_learned_from(per_machine):
+    runs = made_runs(30, per_machine=per_machine).copy(deep=True)
+    times = runs["runtime"].values
+    times[::3, 2] = np.nan
+    times[1::5, 0] = np.nan
+    if per_machine:
+        runs["counters"].values[np.isnan(times)] = np.nan
+    new = made_runs(10, seed=9, per_machine=per_machine)
+    truth = runtimes_of(new)
+    predictor = RelativePredictor(**QUICK).fit(runs)
+    for name in MACHINES:
+        assert off(predictor.predict(new, name), truth) < 0.4
+
+
+@pytest.mark.parametrize(
+    "ablated",
+    [{"parts": "boosting"}, {"parts": "kriging"}, {"parts": "trees"}, {"source_time": False}],
+)
+def test_each_part_predicts_alone(ablated):
+    predictor = RelativePredictor(**QUICK, **ablated).fit(made_runs(30))
+    assert off(predictor.predict(NEW, "new"), runtimes_of(NEW)) < 0.4
+    assert predictor.get_params()["random_state"] == 0
+
+
+def test_beyond_the_work_that_was_learned_from_kriging_says_what_boosting_says(fitted):
+    far = NEW.copy(deep=True)
+    far["counters"][{"counter": 0, "run": slice(4)}] *= 1e6
+    told = fitted.answers(far)
+    np.testing.assert_array_equal(told.kriged[:4], told.ratio[:4])
+    assert not np.allclose(told.kriged[4:], told.ratio[4:])
+    alone = RelativePredictor(**QUICK, parts="kriging").fit(made_runs(10))
+    assert np.isfinite(alone.predict(far, "old")).all()
+
+
+def test_times_alone_are_learned_from():
+    names = ["counters", "counter", "units", "group"]
+    runs, new = (of.drop_vars(names) for of in (made_runs(30), NEW))
+    del runs.attrs["work"], new.attrs["work"]
+    predictor = RelativePredictor(**QUICK).fit(runs)
+    assert off(predictor.predict(new, "old"), runtimes_of(NEW)) < 0.5
+
+
+def test_importances_are_shares_of_the_gain(fitted):
+    gains = fitted.importances()
+    assert set(gains) == {"instructions", "loads", "time", "time per instructions"}
+    assert sum(gains.values()) == pytest.approx(1.0)
+    # seconds an instruction are a function of the loads, and so is the ratio
+    assert gains["loads"] + gains["time per instructions"] > 0.8
+    with pytest.raises(ArgumentError, match="parts is 'trees'"):
+        RelativePredictor(**QUICK, parts="trees").fit(made_runs(4)).importances()
+
+
+def test_predictions_crosswise_know_nothing_of_the_program():
+    runs = made_runs(12)
+    predictor = RelativePredictor(**QUICK)
+    found = cross_predict(runs, predictor, folds=4)
+    assert found.shape == (24, 3, 3)
+    np.testing.assert_array_equal(found[:, [0, 1, 2], [0, 1, 2]], runtimes_of(runs))
+    # the times of a program that is held back on other machines do not matter to it
+    other = runs.copy(deep=True)
+    other["runtime"][:2, 1:] = 1.0
+    again = cross_predict(other, predictor, folds=4)
+    np.testing.assert_array_equal(again[:2, 0], found[:2, 0])
+
+
+def test_caution_adds_more_where_predictions_miss_more():
+    runs = made_runs(40, noise=0.02).copy(deep=True)
+    rng = np.random.default_rng(3)
+    runs["runtime"][:, 2] *= np.exp(0.5 * rng.standard_normal(80))  # nobody can tell
+    plain, careful, more = (
+        cross_predict(runs, RelativePredictor(**QUICK), folds=4, caution=c) for c in (0, 1, 2)
+    )
+    added = np.log(careful / plain)
+    np.testing.assert_array_equal(added[:, [0, 1, 2], [0, 1, 2]], 0.0)
+    assert added[:, 0, 2].mean() > 4 * added[:, 0, 1].mean() > 0
+    np.testing.assert_allclose(np.log(more / plain), 2 * added, atol=1e-12)
+    truth = runtimes_of(runs)
+    assert (truth[:, 2] > plain[:, 0, 2]).mean() - (truth[:, 2] > more[:, 0, 2]).mean() > 0.25
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"caution": -1.0}, "caution is -1"),
+        ({"caution": 1.0, "split": "rows"}, "by rows|rows hold"),
+    ],
+)
+def test_caution_out_of_range_is_refused(asked, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        cross_predict(made_runs(4), RelativePredictor(**QUICK), **asked)
+
+
+def test_what_does_not_support_predictions_is_refused(fitted):
+    runs = made_runs(6)
+    alone = runs.copy(deep=True)
+    alone["runtime"][:6, 0] = np.nan
+    alone["runtime"][6:, 1] = np.nan
+    with pytest.raises(MeasurementError, match="'old' and 'new' share no run"):
+        RelativePredictor(**QUICK).fit(alone)
+    with pytest.raises(MeasurementError, match="one machine, 'old'"):
+        RelativePredictor(**QUICK).fit(runs.isel(machine=[0]))
+    once = runs.copy(deep=True)
+    once["runtime"][2:, 2] = np.nan  # one program alone ran there
+    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
+        RelativePredictor(**QUICK).fit(once).calibrate(once, folds=3)
+    with pytest.raises(MeasurementError, match="'old' and 'odd' share 2 runs, all held back at"):
+        cross_predict(once, RelativePredictor(**QUICK), folds=3)
+    pair = runs.isel(run=slice(4))
+    with pytest.raises(MeasurementError, match="1 program beside those held back; at least two"):
+        RelativePredictor(**QUICK).fit(pair).calibrate(pair, folds=2)
+    other = NEW.assign_coords(units=("counter", ["1", "kB"]))
+    with pytest.raises(MeasurementError, match="'loads' is in 'kB', and was learned in '1'"):
+        fitted.predict(other, "old")
+    with pytest.raises(MeasurementError, match="1 program; at least two"):
+        RelativePredictor(**QUICK).fit(runs.isel(run=[0, 1]))
+    with pytest.raises(ArgumentError, match=r"source is 'oldd'.* the nearest name is 'old'"):
+        fitted.predict(NEW, "oldd")
+    with pytest.raises(
+        MeasurementError, match="run 0, of program 'p0', has no time on machine 'old'"
+    ):
+        fitted.predict(NEW.sel(machine=["new"]), "old")
+    with pytest.raises(ArgumentError, match="not fitted"):
+        RelativePredictor().predict(NEW, "old")
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        RelativePredictor(**QUICK).fit(runs).predict_interval(NEW, "old")
+    with pytest.raises(MeasurementError, match="at least 99 runs of as many different programs"):
+        fitted.predict_interval(NEW, "old", 0.01)
+    with pytest.raises(ArgumentError, match="parts is 'third'"):
+        RelativePredictor(parts="third").fit(runs)
+    with pytest.raises(ArgumentError, match="'rounds'"):
+        RelativePredictor().set_params(rounds=3)

@@ -1,0 +1,110 @@
+"""Runs on the progress axis: amounts are conserved and found where they happened."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import COUNTERS, RESOURCES, synthetic_task
+from msbgen.core.errors import MeasurementError
+from msbgen.data.schema import count_array, duration_array, make_profiles
+from msbgen.phases.grid import Grid
+from msbgen.phases.stretches import cut_runs, progress_counter
+from strategies import measured_runs
+
+FULL = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)])
+
+
+def one_run(counts, duration, interval) -> xr.Dataset:
+    names = {"instructions": {}, "cache_misses": {}}
+    return make_profiles(
+        np.array(counts)[None, None],
+        [[duration]],
+        [[2.0, 1.0]],
+        interval=interval,
+        resources=RESOURCES,
+        counters=names,
+    )
+
+
+def by_hand(counts, duration, interval, bins):
+    """Interpolate the cumulative curves at equal steps of the clock; plateaus count where met."""
+    rows = len(counts)
+    ends = np.append(interval * np.arange(1, rows), duration)
+    time = np.concatenate([[0.0], ends])
+    total = np.concatenate([[0.0], np.cumsum(counts[:, 0])])
+    misses = np.concatenate([[0.0], np.cumsum(counts[:, 1])])
+    edges = total[-1] * np.arange(1, bins) / bins
+    cut = []
+    for curve in (time, misses):
+        # where the clock stands still, what happens belongs to the stretch that begins there
+        first = [np.searchsorted(total, edge, side="left") for edge in edges]
+        at = [
+            curve[j - 1]
+            + (curve[j] - curve[j - 1]) * (e - total[j - 1]) / (total[j] - total[j - 1])
+            if total[j] > total[j - 1]
+            else curve[j]
+            for j, e in zip(first, edges)
+        ]
+        cut.append(np.diff([0.0, *at, curve[-1]]))
+    return cut
+
+
+@given(measured_runs(), st.integers(1, 9))
+def test_stretches_are_what_interpolation_of_the_curves_gives(run, bins):
+    counts, duration, interval = run
+    profiles = one_run(counts, duration, interval)
+    (seconds, misses), total = cut_runs(profiles, Grid.of(profiles), bins, ("time", "cache_misses"))
+    assert total[0, 0] == pytest.approx(counts[:, 0].sum())
+    assert seconds.sum() == pytest.approx(duration, rel=1e-5)
+    assert misses.sum() == pytest.approx(counts[:, 1].sum(), rel=1e-5)
+    if np.all(counts[:, 0] > 1):  # where it stands still, rounding decides on which side it is
+        wanted = by_hand(counts, duration, interval, bins)
+        np.testing.assert_allclose(seconds[0, 0], wanted[0], rtol=1e-3, atol=1e-6 * duration)
+        atol = 1e-5 * counts[:, 1].sum()
+        np.testing.assert_allclose(misses[0, 0], wanted[1], rtol=1e-3, atol=atol)
+
+
+def test_contexts_come_in_the_order_of_the_grid_and_profiles_need_no_runs():
+    shuffled = np.random.default_rng(0).permutation(FULL)
+    profiles = synthetic_task(shuffled)
+    grid = Grid.of(profiles)
+    (seconds,), _ = cut_runs(profiles, grid, 8, ("time",))
+    durations = duration_array(profiles)[grid.rows(profiles)]
+    np.testing.assert_allclose(seconds.sum(axis=2), durations, rtol=1e-6)
+    one = profiles.isel(run=0)
+    (alone,), _ = cut_runs(one, grid, 8, ("time",))
+    np.testing.assert_array_equal(alone[:, 0], seconds[:, 0])
+
+
+def test_other_runs_stand_in_for_missing_ones_and_for_those_that_lost_counts(caplog):
+    counts, duration = count_array(synthetic_task(FULL)), duration_array(synthetic_task(FULL))
+    counts[2, 1], duration[2, 1] = np.nan, np.nan
+    counts[3, 0] *= 0.5
+    profiles = make_profiles(
+        counts, duration, FULL, interval=0.01, resources=RESOURCES, counters=COUNTERS
+    )
+    (seconds,), total = cut_runs(profiles, Grid.of(profiles), 4, ("time",))
+    lasted = seconds.sum(axis=2)
+    np.testing.assert_allclose(lasted[2], duration[2, [0, 2, 0]], rtol=1e-6)
+    np.testing.assert_allclose(lasted[3], duration[3, [1, 2, 1]], rtol=1e-6)
+    assert total.min() > 0.9 * total.max()
+    assert "lost counts and are left out: 1" in caplog.text
+
+
+def test_without_instructions_progress_is_wall_time_or_what_the_file_says():
+    profiles = synthetic_task(FULL)
+    assert progress_counter(profiles) == "instructions"
+    assert progress_counter(profiles.assign_attrs(progress="cache_requests")) == "cache_requests"
+    timed = profiles.drop_vars("instructions")
+    assert progress_counter(timed) == "time"
+    (seconds,), total = cut_runs(timed, Grid.of(timed), 4, ("time",))
+    np.testing.assert_allclose(seconds, np.broadcast_to(total[..., None] / 4, seconds.shape), 1e-5)
+
+
+def test_a_clock_that_stands_still_in_a_context_is_refused():
+    profiles = synthetic_task(FULL)
+    profiles["instructions"].values[1] *= 0
+    with pytest.raises(MeasurementError, match="counted nothing in cache_ways=2, frequency=2 GHz"):
+        cut_runs(profiles, Grid.of(profiles), 4, ("time",))

@@ -1,0 +1,182 @@
+"""Task sets: drawn as the paper draws them, the same after their file, refused with a sentence."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import synthetic_task
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.realtime.tasksets import (
+    Task,
+    TaskSet,
+    draw_task_set,
+    read_task_set,
+    reference_wcet,
+)
+
+CAPACITY = {"cache_ways": 20.0, "bandwidth": 1400.0}
+WCET = {"gzip": 0.3, "zstd": 0.4, "python": 0.6}
+
+
+@given(st.floats(0.01, 4.0) | st.sampled_from([1e-10, 1e-300]), st.integers(0, 1000))
+def test_utilisations_add_up_and_lie_where_they_are_drawn(utilisation, seed):
+    drawn = draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY, rng=seed)
+    assert drawn.utilisation == pytest.approx(utilisation)
+    single = [task.utilisation for task in drawn.tasks]
+    assert all(0.1 <= u <= 0.4 for u in single[:-1])
+    assert 0 < single[-1] <= 0.4
+    assert all(task.wcet == WCET[task.profile] for task in drawn.tasks)
+    assert drawn == draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY, rng=seed)
+
+
+def test_draws_are_even():
+    many = [
+        t for i in range(200) for t in draw_task_set(WCET, 4.0, cores=4, capacity={}, rng=i).tasks
+    ]
+    share = [sum(t.profile == name for t in many) / len(many) for name in WCET]
+    assert np.abs(np.array(share) - 1 / 3).max() < 0.05
+    utilisations = np.array([t.utilisation for t in many])
+    assert abs(np.mean(utilisations[utilisations > 0.1]) - 0.25) < 0.01
+
+
+def test_scaling_keeps_the_shape():
+    drawn = draw_task_set(WCET, 3.0, cores=4, capacity=CAPACITY)
+    scaled = drawn.scaled(1.5)
+    assert scaled.utilisation == pytest.approx(1.5)
+    for before, after in zip(drawn.tasks, scaled.tasks):
+        assert after.period == pytest.approx(2 * before.period)
+
+
+names = st.text(min_size=1, max_size=8)
+sizes = st.floats(1e-6, 1e9)
+
+
+@given(
+    st.lists(st.tuples(names, names, sizes, st.none() | sizes), min_size=1, max_size=4),
+    st.dictionaries(names, sizes, max_size=3),
+    st.integers(1, 64),
+)
+def test_a_set_is_the_same_after_its_file(tmp_path_factory, rows, amounts, cores):
+    tasks = tuple(Task(f"{i}{n}", p, t, w) for i, (n, p, t, w) in enumerate(rows))
+    written = TaskSet(cores, amounts, tasks, dict(list(amounts.items())[:1]))
+    path = tmp_path_factory.mktemp("set") / "set.toml"
+    written.write(path)
+    assert read_task_set(path) == written
+
+
+GOOD = """cores = 4
+[capacity]
+cache_ways = 20
+[[task]]
+profile = "gzip"
+period = 0.5
+"""
+
+
+def test_what_a_file_need_not_say(tmp_path):
+    path = tmp_path / "set.toml"
+    path.write_text(GOOD)
+    assert read_task_set(path) == TaskSet(4, {"cache_ways": 20.0}, (Task("gzip-0", "gzip", 0.5),))
+    with pytest.raises(ArgumentError, match="wcet of task 'gzip-0' is not given"):
+        _ = read_task_set(path).utilisation
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("cores = 4", "core = 4", "'core' is no known key"),
+        ("cores = 4", "", "'cores' is missing"),
+        ("cores = 4", "cores = 0", "cores are 0"),
+        ("cores = 4", "cores = true", "'cores' is True"),
+        ("cores = 4", "cores = 2.5", "'cores' is 2.5"),
+        ("cores = 4", "cores = inf", "'cores' is inf"),
+        ("cores = 4", "cores = ", "cannot be read as TOML"),
+        ("cores = 4", "cores = 9999", "cores are 9999"),
+        ("cores = 4", f"cores = 1{'0' * 400}", "'cores' is far too large"),
+        ("cores = 4", f"cores = 1{'0' * 5000}", "cannot be read as TOML"),
+        ("cores = 4", f"cores = {'[' * 50_000}", "cannot be read as TOML"),
+        ("cache_ways = 20", "cache_ways = inf", "capacity of 'cache_ways' is inf"),
+        ("[[task]]", "[minima]\ncache_ways = inf\n[[task]]", "minimum of 'cache_ways' is inf"),
+        ("period = 0.5", f"period = 1{'0' * 400}", "task 0: 'period' is far too large"),
+        ("period = 0.5", 'period = 0.5\nname = ""', "task 0: 'name' is ''"),
+        ("cache_ways = 20", 'cache_ways = "many"', "'capacity.cache_ways' is 'many'"),
+        ("[capacity]\ncache_ways = 20", "capacity = 20", "'capacity' is 20"),
+        ("period = 0.5", "period = 0", "period of task 'gzip-0' is 0"),
+        ("period = 0.5", "period = -1.0", "period of task 'gzip-0' is -1.0"),
+        ("period = 0.5", "period = nan", "period of task 'gzip-0' is nan"),
+        ("period = 0.5", "period = inf", "period of task 'gzip-0' is inf"),
+        ("period = 0.5", "", r"task 0: 'period' is missing"),
+        ("period = 0.5", "period = 0.5\nprio = 1", r"task 0: 'prio' is no known key"),
+        ("period = 0.5", "period = 0.5\nwcet = 0", "wcet of task 'gzip-0' is 0"),
+        ('"gzip"', "3", "'profile' is 3"),
+        ("[[task]]", "[task]", "'task' is no array of tables"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_name(tmp_path, old, new, said):
+    path = tmp_path / "set.toml"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(ProfileError, match=rf"^set\.toml.*{said}"):
+        read_task_set(path)
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(ProfileError, match="no such file"):
+        read_task_set(tmp_path / "set.toml")
+    (tmp_path / "set.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ProfileError, match="cannot be read as TOML"):
+        read_task_set(tmp_path / "set.toml")
+    draw_task_set(WCET, 1.0, cores=2, capacity=CAPACITY).write(tmp_path / "other.toml")
+    with pytest.raises(FileExistsError):
+        draw_task_set(WCET, 1.0, cores=2, capacity=CAPACITY).write(tmp_path / "other.toml")
+
+
+@pytest.mark.parametrize("utilisation", [0.0, -1.0, 4.1, math.nan, math.inf])
+def test_utilisations_out_of_reach_are_refused(utilisation):
+    with pytest.raises(ArgumentError, match="a number above 0, up to the 4 cores"):
+        draw_task_set(WCET, utilisation, cores=4, capacity=CAPACITY)
+
+
+def test_sets_that_make_no_sense_are_refused():
+    with pytest.raises(ArgumentError, match="profiles are none"):
+        draw_task_set({}, 1.0, cores=4, capacity=CAPACITY)
+    task = Task("a", "gzip", 1.0)
+    with pytest.raises(ArgumentError, match="name 'a' is given to two tasks"):
+        TaskSet(4, CAPACITY, (task, task))
+    with pytest.raises(ArgumentError, match="tasks are none"):
+        TaskSet(4, CAPACITY, ())
+    with pytest.raises(ArgumentError, match="utilisation is nan"):
+        TaskSet(4, CAPACITY, (Task("a", "gzip", 1.0, 0.5),)).scaled(math.nan)
+    for cores in (math.nan, math.inf, "4", None):
+        with pytest.raises(ArgumentError, match=f"cores are {cores}"):
+            TaskSet(cores, CAPACITY, (task,))
+        with pytest.raises(ArgumentError, match=f"cores are {cores}"):
+            draw_task_set(WCET, 1.0, cores=cores, capacity=CAPACITY)
+    for amount in (math.nan, math.inf, -1, "20"):
+        with pytest.raises(ArgumentError, match=f"capacity of 'cache_ways' is {amount}"):
+            TaskSet(4, {"cache_ways": amount}, (task,))
+    with pytest.raises(ArgumentError, match="period of task 'a' is 1; a positive number"):
+        Task("a", "gzip", "1")
+    with pytest.raises(ArgumentError, match="wcet of 'gzip' is -1; a positive number"):
+        draw_task_set({"gzip": -1}, 1.0, cores=4, capacity=CAPACITY)
+
+
+def test_the_reference_is_the_longest_run_in_the_largest_context():
+    contexts = np.array([(2.0, 1.0), (8.0, 2.0), (8.0, 1.0)])
+    profiles = synthetic_task(contexts)
+    assert reference_wcet(profiles) == float(profiles["duration"].values[1].max())
+    with pytest.raises(ProfileError, match="no context has the highest level of every resource"):
+        reference_wcet(synthetic_task(np.array([(2.0, 2.0), (8.0, 1.0)])))
+
+
+def test_the_largest_context_is_found_among_small_levels():
+    context = np.array([(w, f) for w in (2.0, 8.0) for f in (1.0, 2.0)])
+    profiles = synthetic_task(context)
+    attrs = {**profiles["frequency"].attrs, "levels": [1e-9, 2e-9]}
+    small = ("context", profiles["frequency"].values * 1e-9, attrs)
+    assert reference_wcet(profiles.assign_coords(frequency=small)) == reference_wcet(profiles)
+    without = profiles.assign_coords(frequency=small).isel(context=[0, 1, 2])
+    with pytest.raises(ProfileError, match="no context has the highest level"):
+        reference_wcet(without)

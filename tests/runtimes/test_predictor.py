@@ -1,0 +1,267 @@
+"""The predictor of runtimes: planted tables, invariances, coverage, and refusals."""
+
+import time
+
+import numpy as np
+import pytest
+
+from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.predictor import RuntimePredictor
+from msbgen.runtimes.towers import TowerSettings
+
+QUICK = TowerSettings(rank=8, hidden=32, steps=200, decay=0.0)
+
+
+def planted(rng, n=3000, shape=(20, 15), slots=2, noise=0.03):
+    """Runs of known factors: lengths, speeds, one product, and interference of up to two others."""
+    length, speed = rng.normal(size=shape[0]), 2.0 * rng.normal(size=shape[1])
+    w, p = rng.normal(size=(shape[0], 2)), 0.3 * rng.normal(size=(shape[1], 2))
+    felt, made = rng.random(shape[0]), 0.4 * rng.random(shape[0])
+    runs = np.column_stack(
+        [rng.integers(shape[0], size=n), rng.integers(shape[1], size=n)]
+        + [np.maximum(rng.integers(-shape[0], shape[0], size=n), -1) for _ in range(slots)]
+    )
+    runs[: n // 2, 2:] = -1
+    near = np.where(runs[:, 2:] >= 0, made[runs[:, 2:]], 0.0).sum(axis=1)
+    log = length[runs[:, 0]] + speed[runs[:, 1]] + (w[runs[:, 0]] * p[runs[:, 1]]).sum(axis=1)
+    log = log + felt[runs[:, 0]] * near + noise * rng.normal(size=n)
+    features = np.column_stack([w, felt, made]), p
+    return runs, np.exp(log), features
+
+
+@pytest.fixture(scope="module")
+def shuffled():
+    rng = np.random.default_rng(0)
+    runs, runtime, features = planted(rng)
+    order = rng.permutation(len(runs))
+    runs, runtime = runs[order], runtime[order]
+    model = RuntimePredictor(*features, members=2, towers=QUICK)
+    model.fit(runs[:1800], runtime[:1800]).calibrate(runs[1800:2400], runtime[1800:2400])
+    return model, runs[2400:], runtime[2400:]
+
+
+def test_planted_factors_are_found_to_within_the_noise(shuffled):
+    model, runs, runtime = shuffled
+    error = np.abs(model.predict(runs) / runtime - 1)
+    for degree in (0, 1, 2):
+        assert error[(runs[:, 2:] >= 0).sum(axis=1) == degree].mean() < 0.08  # noise alone: 0.024
+
+
+def test_bounds_hold_and_do_not_fall_with_the_rate(shuffled):
+    model, runs, runtime = shuffled
+    before = np.zeros(len(runs))
+    for rate in (0.5, 0.2, 0.1, 0.05, 0.02):
+        bound = model.predict_bound(runs, rate)
+        assert (bound >= before).all()
+        assert (runtime > bound).mean() <= rate + 3 * np.sqrt(rate * (1 - rate) / 400)
+        before = bound
+
+
+def test_equal_seeds_give_equal_bits_and_members_differ():
+    rng = np.random.default_rng(3)
+    runs, runtime, features = planted(rng, n=400)
+    towers = TowerSettings(rank=4, hidden=8, steps=30)
+    made = [
+        RuntimePredictor(*features, members=2, towers=towers, random_state=s)
+        .fit(runs, runtime)
+        .predict(runs)
+        for s in (5, 5, 6)
+    ]
+    np.testing.assert_array_equal(made[0], made[1])
+    assert (made[0] != made[2]).any()
+
+
+def test_an_interrupt_ends_all_members(monkeypatch):
+    """They are trained in threads, which know of no Ctrl-C."""
+    steps = []
+
+    def member(self, observed, residual, settings, m, progress):
+        if m == 0:
+            raise KeyboardInterrupt
+        for step in range(500):
+            time.sleep(0.001)
+            steps.append(step)
+            progress(step, 500)
+
+    monkeypatch.setattr(RuntimePredictor, "_member", member)
+    with pytest.raises(KeyboardInterrupt):
+        RuntimePredictor(members=2).fit(CELLS, TIMES)
+    assert len(steps) < 400
+
+
+def test_a_workload_of_twice_the_length_takes_twice_the_time():
+    rng = np.random.default_rng(4)
+    runs, runtime, features = planted(rng, n=800)
+    towers = TowerSettings(rank=4, hidden=16, steps=60)
+    longer = np.where(runs[:, 0] == 3, 2.0, 1.0)
+    once = RuntimePredictor(*features, members=1, towers=towers).fit(runs, runtime).predict(runs)
+    twice = RuntimePredictor(*features, members=1, towers=towers).fit(runs, runtime * longer)
+    np.testing.assert_allclose(twice.predict(runs), once * longer, rtol=1e-3)
+
+
+def test_the_order_of_neighbours_changes_nothing(shuffled):
+    model, runs, _ = shuffled
+    swapped = runs[:, [0, 1, 3, 2]]
+    np.testing.assert_allclose(model.predict(swapped), model.predict(runs), rtol=1e-5)
+    np.testing.assert_allclose(
+        model.predict_bound(swapped, 0.1), model.predict_bound(runs, 0.1), rtol=1e-5
+    )
+
+
+def test_one_run_is_answered_as_among_many_and_parts_as_the_whole(shuffled, monkeypatch):
+    model, runs, _ = shuffled
+    predicted, bounds = model.predict(runs), model.predict_bound(runs, 0.1)
+    monkeypatch.setattr(completion, "_PART", 100)
+    np.testing.assert_array_equal(model.predict(runs), predicted)
+    np.testing.assert_array_equal(model.predict_bound(runs, 0.1), bounds)
+    for row in range(5):
+        one = runs[row : row + 1]
+        np.testing.assert_allclose(model.predict(one), predicted[row], rtol=1e-5)
+        np.testing.assert_allclose(model.predict_bound(one, 0.1), bounds[row], rtol=1e-5)
+
+
+def test_without_features_it_learns_them():
+    rng = np.random.default_rng(6)
+    runs, runtime, _ = planted(rng, slots=1)
+    order = rng.permutation(len(runs))
+    runs, runtime = runs[order], runtime[order]
+    model = RuntimePredictor(members=2, towers=QUICK).fit(runs[:2400], runtime[:2400])
+    assert model.score(runs[2400:], runtime[2400:]) > -0.1
+
+
+def test_the_paper_preset_has_quantiles_that_bound():
+    rng = np.random.default_rng(7)
+    runs, runtime, features = planted(rng, n=2000, slots=1)
+    order = rng.permutation(len(runs))
+    runs, runtime = runs[order], runtime[order]
+    towers = TowerSettings(
+        rank=8, hidden=32, learned=1, steps=600, rate=3e-3, width=None, decay=0.0,
+        quantiles=(0.8, 0.95), batch=128, infinity_norm=True,
+    )  # fmt: skip
+    model = RuntimePredictor(*features, preset="paper", towers=towers)
+    model.fit(runs[:1200], runtime[:1200]).calibrate(runs[1200:1600], runtime[1200:1600])
+    assert model.score(runs[1600:], runtime[1600:]) > -0.2
+    held = (runtime[1600:] <= model.predict_bound(runs[1600:], 0.1)).mean()
+    assert held >= 0.9 - 3 * np.sqrt(0.09 / 200)
+
+
+def test_what_is_seldom_seen_is_marked():
+    runs = np.array([(i, j) for i in range(5) for j in range(5)] + [(5, 0)])
+    runtime = 1.0 + runs.sum(axis=1).astype(float)
+    model = RuntimePredictor(members=1, towers=TowerSettings(steps=5)).fit(runs, runtime)
+    asked = np.array([(0, 0, -1), (5, 3, -1), (0, 0, 1)])
+    assert model.extrapolates(asked).tolist() == [False, True, True]
+
+
+def test_scikit_learn_can_clone_and_cross_validate():
+    model_selection = pytest.importorskip("sklearn.model_selection", reason="pip install .[bench]")
+    base = pytest.importorskip("sklearn.base")
+    rng = np.random.default_rng(8)
+    runs, runtime, features = planted(rng, n=600, slots=1)
+    model = RuntimePredictor(*features, members=1, towers=TowerSettings(rank=4, steps=30))
+    assert base.clone(model).get_params()["members"] == 1
+    scores = model_selection.cross_val_score(model, runs, runtime, cv=2)
+    assert scores.shape == (2,)
+    assert (scores < 0).all()
+
+
+CELLS = np.array([(i, j, -1) for i in range(4) for j in range(3)])
+TIMES = np.arange(1.0, 13.0)
+
+
+@pytest.mark.parametrize(
+    ("runs", "runtime", "sentence"),
+    [
+        (CELLS[:, :1], TIMES, "runs has shape"),
+        (CELLS, TIMES[:-1], r"runtime has shape \(11,\); \(12,\) is wanted"),
+        (CELLS + 0.5, TIMES, "whole numbers are wanted"),
+        (np.where(CELLS == 0, np.inf, CELLS), TIMES, "whole numbers are wanted"),
+        ([[0, 1], [0, 1, 2]], TIMES[:2], "all of one length, are wanted"),
+        ([["sort", "pi"]], TIMES[:1], "runs is no table of numbers"),
+        (CELLS, ["fast"] * 12, "runtime holds what is no number"),
+        (np.where(CELLS == 0, -2, CELLS), TIMES, "has -2 in row 0"),
+    ],
+)
+def test_arguments_of_another_form_are_refused(runs, runtime, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        RuntimePredictor(towers=TowerSettings(steps=2)).fit(runs, runtime)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"members": 1.5}, "members is 1.5; a whole number ≥ 1"),
+        ({"members": 0}, "members is 0; a whole number ≥ 1"),
+        ({"random_state": -1}, "random_state is -1; a whole number ≥ 0"),
+        ({"random_state": None}, "random_state is None"),
+        ({"towers": {"steps": 2}}, "TowerSettings are wanted"),
+        ({"workload_features": [["long"]] * 4}, "workload_features holds what is no number"),
+        ({"platform_features": 3.0}, "index from 0 to 0 is wanted"),
+    ],
+)
+def test_parameters_of_another_kind_are_refused(parameters, sentence):
+    with pytest.raises(ArgumentError, match=sentence):
+        RuntimePredictor(**{"towers": TowerSettings(steps=2), **parameters}).fit(CELLS, TIMES)
+
+
+def test_questions_are_refused_as_predictions_are():
+    bare = RuntimePredictor(members=1, towers=TowerSettings(steps=2))
+    for ask in (bare.answers, bare.predict):
+        with pytest.raises(ArgumentError, match="not fitted"):
+            ask(CELLS)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        bare.supports(0.1)
+    bare.fit(CELLS, TIMES)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        bare.supports(0.1)
+    for row in ([-1, 0], [4, 0], [0, 3]):
+        with pytest.raises(ArgumentError, match=f"in row 0, column {row.index(max(row, key=abs))}"):
+            bare.answers([row])
+    with pytest.raises(ArgumentError, match=r"runtime has shape \(3,\)"):
+        bare.score(CELLS, TIMES[:3])
+    with pytest.raises(MeasurementError, match=r"runtime is 0\.0 s in row 0"):
+        bare.score(CELLS, 0 * TIMES)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, np.nan, np.inf])
+def test_runtimes_that_are_not_positive_are_refused_with_their_row(wrong):
+    runtime = TIMES.copy()
+    runtime[7] = wrong
+    with pytest.raises(MeasurementError, match=r"in row 7; a positive number is wanted"):
+        RuntimePredictor(towers=TowerSettings(steps=2)).fit(CELLS, runtime)
+
+
+def test_what_was_never_observed_cannot_be_asked_for():
+    features = np.zeros((6, 1)), np.zeros((3, 1))
+    model = RuntimePredictor(*features, members=1, towers=TowerSettings(steps=2))
+    model.fit(CELLS, TIMES)
+    with pytest.raises(MeasurementError, match="workload 5 on platform 0, one of which was never"):
+        model.predict(np.array([[5, 0]]))
+    with pytest.raises(ArgumentError, match="index from 0 to 2 is wanted"):
+        model.predict(np.array([[0, 3]]))
+
+
+def test_bounds_want_calibration_with_as_many_neighbours_and_enough_runs(shuffled):
+    model, _, _ = shuffled
+    bare = RuntimePredictor(members=1, towers=TowerSettings(steps=2)).fit(CELLS, TIMES)
+    with pytest.raises(ArgumentError, match="not calibrated"):
+        bare.predict_bound(CELLS)
+    with pytest.raises(MeasurementError, match=r"3 neighbours; bounds are calibrated for 0, 1, 2"):
+        model.predict_bound(np.array([[0, 0, 1, 2, 3]]))
+    with pytest.raises(MeasurementError, match="at least 9999 runs"):
+        model.predict_bound(np.array([[0, 0, -1, -1]]), 1e-4)
+
+
+def test_features_that_are_not_finite_are_refused_with_their_place():
+    features = np.zeros((4, 2))
+    features[3, 1] = np.nan
+    with pytest.raises(ArgumentError, match="workload_features is nan in row 3, column 1; a fin"):
+        RuntimePredictor(features, towers=TowerSettings(steps=2)).fit(CELLS, TIMES)
+
+
+def test_runs_that_are_all_beside_others_cannot_be_learned_from():
+    beside = CELLS.copy()
+    beside[:, 2] = 1
+    with pytest.raises(MeasurementError, match="no run is alone"):
+        RuntimePredictor(towers=TowerSettings(steps=2)).fit(beside, TIMES)

@@ -1,0 +1,96 @@
+"""The towers: gradients beside differences, batches, and what is learned."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msbgen.core.errors import ArgumentError
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.towers import Model, TowerSettings, draw_batch, train_towers
+
+
+def table(rng, n=30, shape=(5, 4), slots=2):
+    """Random runs, with no, one or two neighbours."""
+    beside = rng.integers(-1, shape[0], (n, slots))
+    beside[: n // 3] = -1
+    return Observations(
+        rng.integers(shape[0], size=n), rng.integers(shape[1], size=n), beside, shape
+    )
+
+
+@pytest.mark.parametrize("width", [0.3, None])
+def test_gradients_are_those_of_differences(width):
+    rng = np.random.default_rng(4)
+    runs = table(rng)
+    settings = TowerSettings(rank=3, hidden=6, learned=2, width=width, quantiles=(0.8,))
+    features = rng.normal(size=(5, 3)), rng.normal(size=(4, 2))
+    model = Model(*features, settings, rng)
+    target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
+    weight = np.full(len(runs), 1.0 / len(runs), np.float32)
+
+    def loss():
+        error = (model.embeddings().products().residual(runs) - target).astype(float)
+        first = np.hypot(error[0], width) if width else error[0] ** 2
+        pinball = np.where(error[1] < 0, -0.8 * error[1], 0.2 * error[1])
+        return float((first + pinball) @ weight)
+
+    gradient = model.gradient(runs, target, weight)
+    for parameter, slope in zip(model.parameters, gradient):
+        flat = parameter.reshape(-1)
+        for place in rng.integers(flat.size, size=4):
+            before, step = flat[place], 2e-3
+            flat[place] = before + step
+            high = loss()
+            flat[place] = before - step
+            difference = (high - loss()) / (2 * step)
+            flat[place] = before
+            assert slope.reshape(-1)[place] == pytest.approx(difference, abs=3e-3)
+
+
+@given(st.integers(0, 10_000), st.integers(0, 2), st.integers(0, 3))
+def test_both_ways_to_the_gradient_agree(seed, types, slots):
+    rng = np.random.default_rng(seed)
+    runs = table(rng, slots=slots)
+    settings = TowerSettings(rank=3, hidden=4, learned=2, types=types, quantiles=(0.5, 0.9))
+    model = Model(rng.normal(size=(5, 3)), rng.normal(size=(4, 2)), settings, rng)
+    target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
+    weight = rng.random(len(runs)).astype(np.float32)
+    dense = model.gradient(runs, target, weight)
+    gathered = model.batch_gradient(runs, target, weight)
+    for one, other in zip(dense, gathered):
+        np.testing.assert_allclose(one, other, atol=2e-4)
+
+
+@pytest.mark.parametrize("batch", [None, 16])
+def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
+    rng = np.random.default_rng(0)
+    runs = table(rng, n=60)
+    truth = 0.5 * rng.normal(size=(5, 4)).ravel()[runs.cell]
+    truth += 0.3 * (runs.beside >= 0).sum(axis=1)
+    settings = TowerSettings(
+        rank=8, hidden=32, infinity_norm=batch == 16, steps=300, decay=0.0, batch=batch
+    )
+    features = np.empty((5, 0)), np.empty((4, 0))
+    fitted = [train_towers(runs, truth, features, settings, rng=1) for _ in range(2)]
+    for name in ("workload", "platform"):
+        np.testing.assert_array_equal(getattr(fitted[0], name), getattr(fitted[1], name))
+    error = np.abs(fitted[0].residual(runs)[0] - truth).mean()
+    assert error < 0.5 * np.abs(truth).mean()
+
+
+def test_batches_hold_as_many_alone_as_beside_others_at_their_weights():
+    rng = np.random.default_rng(2)
+    alone, beside, none = np.arange(10), np.arange(10, 200), np.arange(0)
+    rows, weight = draw_batch((alone, beside), 64, 0.5, rng)
+    assert (rows < 10).sum() == 32
+    assert weight[rows < 10].sum() == pytest.approx(2 / 3)
+    rows, weight = draw_batch((alone, none), 64, 0.5, rng)
+    assert len(rows) == 64
+    assert weight.sum() == pytest.approx(1.0)
+
+
+def test_settings_that_make_no_network_are_refused():
+    for wrong in ({"rank": 0}, {"rate": 0.0}, {"quantiles": (1.0,)}, {"decay": -1.0}, {"batch": 1}):
+        with pytest.raises(ArgumentError, match=f"^{next(iter(wrong))} is "):
+            TowerSettings(**wrong)
