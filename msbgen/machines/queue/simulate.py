@@ -110,7 +110,7 @@ def simulate_queue(
     Examples
     --------
     >>> import numpy as np
-    >>> from msbgen.realtime import queue
+    >>> from msbgen.machines import queue
     >>> jobs = queue.make_jobs([0, 0, 0], [1, 1, 1], [[1, 3], [1, 3], [1, 3]])
     >>> queue.simulate_queue(jobs, {"fast": 1, "slow": 1}, placement="completion").end
     array([1., 2., 3.])
