@@ -1,8 +1,8 @@
 """Conformal intervals of relative performance: per pair of machines, whole programs left out.
 
 Exchangeable are programs, with their runs nested in them (:mod:`msbgen.core.conformal`): ten runs
-of a program say less than one of ten.  A score is how far the log time predicted of a run on a machine,
-by a fit that its program was left out of, falls from the truth, in units of a width.
+of a program say less than one of ten.  A score is how far the log time predicted of a run on
+a machine, by a fit that its program was left out of, falls from the truth, in units of a width.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Conformal intervals of graphs: from errors on families left out, in units of a learned width.
 
 Exchangeable are families, with their runs nested in them (:mod:`msbgen.core.conformal`): a hundred
-runs of one family say less than one run of a hundred.  A score is the distance between the logarithms
-predicted and measured of a run whose family no fit saw, over a width that boosting learned of other
+runs of one family say less than one run of a hundred.  A score is the distance between the
+logarithms predicted and measured of a run whose family no fit saw, over a width that boosting learned of other
 families' distances; the quantile of the scores, families weighing alike, times the width of a new
 run is half its interval.
 
