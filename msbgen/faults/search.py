@@ -2,7 +2,8 @@
 
 A beam search over moves (:mod:`msbgen.faults.hypotheses`), through moves that lose, since two
 faults may hide each other; then moves are taken back and the rest completed anew.  The noise of
-the processes is fitted with the contexts found left aside, in turn, with and without more of it where neighbours
+the processes is fitted with the contexts found left aside, in turn, with and without more of it
+where neighbours
 depart, and in the end also without those that the next moves would find: a fault that nothing else
 explains may be what the noise was fitted to.  Of all rounds the likeliest counts.
 

@@ -2,7 +2,8 @@
 
 Exchangeable are families, with their runs nested in them (:mod:`msbgen.core.conformal`): a hundred
 runs of one family say less than one run of a hundred.  A score is the distance between the
-logarithms predicted and measured of a run whose family no fit saw, over a width that boosting learned of other
+logarithms predicted and measured of a run whose family no fit saw, over a width that boosting
+learned of other
 families' distances; the quantile of the scores, families weighing alike, times the width of a new
 run is half its interval.
 
