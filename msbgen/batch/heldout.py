@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from msbgen.bounds.model import CalibratedModel, calibrate_model
 from msbgen.bridge.solve import NotConvergedError
-from msbgen.core.conformal import contexts_needed
+from msbgen.core.conformal import groups_needed
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import available_cores
@@ -60,7 +60,7 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsO
 
 def supported_rate(rates: Sequence[float], n_contexts: int) -> float:
     """The first rate of bounds that so many contexts support; the last where none is."""
-    return next((rate for rate in rates if contexts_needed(rate) <= n_contexts), rates[-1])
+    return next((rate for rate in rates if groups_needed(rate) <= n_contexts), rates[-1])
 
 
 def judge(

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.heldout import HeldOut
 from msbgen.bounds.widths import NARROW, Widths
-from msbgen.core.conformal import check_rate, group_quantile
+from msbgen.core.conformal import check_rate, conformal_quantile
 from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
@@ -193,4 +193,4 @@ class Calibration:
     def _quantiles(self, scores: Floats, share: Floats, miscoverage: float) -> Floats:
         """Of each column of scores (runs, parts) that count their share, (parts,)."""
         n = self.held.n_contexts
-        return np.array([group_quantile(score, share, n, miscoverage) for score in scores.T])
+        return np.array([conformal_quantile(score, share, n, miscoverage) for score in scores.T])

@@ -1,36 +1,52 @@
-"""Conformal quantiles where runs come nested in contexts.
+"""Conformal quantiles for runs that are nested in groups, and folds that keep groups whole.
 
-From the scores of left-out runs, the score that a new run of a new context exceeds with
-probability at most α, whatever their law.  Exchangeable are the contexts, with their runs nested
-in them: the runs of one context share the trend's error there, so ten runs of one context say less
-than one run of ten.  If a new context is drawn like the known ones, its scores are exchangeable
-with each left-out context's as a whole, and
+Groups are what is exchangeable: contexts, programs, families of graphs.  The runs of one group
+share its error, so ten runs of one group carry less information than one run of ten groups.  If a
+new group is drawn like the known ones, then
 
-    q = inf {s : Σ_c 1/(n+1) · mean_r 1[s_cr ≤ s] ≥ 1 − α}
+    q = inf {s : Σ_g 1/(n+1) · mean_r 1[s_gr ≤ s] ≥ 1 − α}
 
 covers a new run with probability at least 1 − α and at most about 1 − α + 1/(n+1) (hierarchical
-conformal prediction, Lee, Barber and Willett 2023, Section 3): the new context itself is the
-missing 1/(n+1), at infinity.  A rate below 1/(n+1) has no finite bound and is refused.
+conformal prediction, Lee, Barber and Willett 2023, Section 3).  The new group is the missing
+1/(n+1), at infinity.  A rate α below 1/(n+1) has no finite quantile and is refused.
+
+======================================  ==========================================================
+question                                function
+======================================  ==========================================================
+how many groups does a rate need?       :func:`groups_needed`, :func:`check_rate`
+which rate do so many groups support?   :func:`least_rate`
+the quantile of scores in groups        :func:`group_quantile`
+the same with weights, or a number of   :func:`conformal_quantile`, with :func:`group_weights`
+groups that is not a count
+folds that keep groups whole            :func:`group_folds`
+======================================  ==========================================================
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
-# Heads are chosen at these rates; a rate between two uses the choice of the smaller one.
+# Widths and locations are chosen at these rates; a rate between two uses those of the smaller one.
 _RATES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def contexts_needed(miscoverage: float) -> int:
-    """Fewest contexts, of one run or more each, whose runs can support a rate: 1/α − 1."""
+def groups_needed(miscoverage: float) -> int:
+    """Fewest groups, of one run or more each, that support a rate: 1/α − 1.
+
+    Raises
+    ------
+    ArgumentError
+        The rate is not in (0, 1).
+    """
     if not 1e-15 <= miscoverage < 1:
         raise ArgumentError(
             f"miscoverage is {miscoverage}; a rate from 1e-15 to below 1 is wanted."
@@ -38,39 +54,37 @@ def contexts_needed(miscoverage: float) -> int:
     return max(1, int(np.ceil(1.0 / miscoverage - 1.0 - 1e-9)))
 
 
-def check_rate(miscoverage: float, n_contexts: int, n_runs: int, unit: str = "contexts") -> None:
-    """Refuse a rate that `n_contexts` contexts cannot support; the message says what it needs.
-
-    `unit` names, for the message, what is exchangeable in their place.
+def check_rate(miscoverage: float, n_groups: int, n_runs: int, unit: str = "contexts") -> None:
+    """Refuse a rate that `n_groups` groups cannot support; `unit` names them in the message.
 
     Raises
     ------
     ArgumentError
         The rate is not in (0, 1).
     MeasurementError
-        The rate is too small.
+        The rate is too small; the message has the number of groups that it needs.
     """
-    needed = contexts_needed(miscoverage)
-    if n_contexts < needed:
+    needed = groups_needed(miscoverage)
+    if n_groups < needed:
         raise MeasurementError(
             f"miscoverage is {miscoverage:g}; at least {needed:.6g} runs of as many different "
-            f"{unit} are wanted, and there are {n_runs} runs of {n_contexts} {unit}, which "
-            f"support {least_rate(n_contexts):g}."
+            f"{unit} are wanted, and there are {n_runs} runs of {n_groups} {unit}, which "
+            f"support {least_rate(n_groups):g}."
         )
 
 
-def least_rate(n_contexts: int) -> float:
-    """Smallest rate that so many contexts support, rounded up to four digits."""
-    return float(np.ceil(1e4 / (n_contexts + 1)) / 1e4)
+def least_rate(n_groups: int) -> float:
+    """Smallest rate that so many groups support, rounded up to four digits."""
+    return float(np.ceil(1e4 / (n_groups + 1)) / 1e4)
 
 
-def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
-    """Pairs (rate at which heads and pools are chosen, rate asked of them).
+def rate_steps(miscoverage: float, n_groups: int) -> Iterator[tuple[float, float]]:
+    """Pairs of rates: one to choose a width and location at, one to take their quantile at.
 
-    The largest bound of all of them does not fall as the rate falls: within a rung the choices
-    are fixed, and a finer rung starts from the end of the coarser ones.
+    A bound is the largest over all pairs, so it never falls as the rate falls: a finer rate has
+    all the pairs of a coarser one and more.
     """
-    least = 1.0 / (n_contexts + 1)
+    least = 1.0 / (n_groups + 1)
     for rate in _RATES:
         if rate <= miscoverage or rate <= least:
             yield max(rate, least), miscoverage
@@ -79,19 +93,84 @@ def rungs(miscoverage: float, n_contexts: int) -> Iterator[tuple[float, float]]:
     yield least, miscoverage
 
 
-def group_quantile(score: Floats, share: Floats, n_groups: int, miscoverage: float) -> float:
+def group_weights(groups: ArrayLike) -> Floats:
+    """Weight of each run, (n,): the runs of a group share a weight of 1 equally.
+
+    Parameters
+    ----------
+    groups : array_like, (n,)
+        The group of each run: numbers or names.
+    """
+    _, number, size = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1.0 / size[number.reshape(-1)]
+
+
+def group_quantile(scores: Floats, groups: ArrayLike, miscoverage: float) -> float:
     """Score that a new run of a new group exceeds with probability at most `miscoverage`.
 
     Parameters
     ----------
-    score : ndarray, (n,)
-    share : ndarray, (n,)
-        What each counts: a group's share in equal parts for its runs.
-    n_groups : int
-        Exchangeable ones, the contexts, say.
+    scores : ndarray, (n,)
+    groups : array_like, (n,)
+        The group of each run: numbers or names.
     miscoverage : float
-        One that so many groups support; :func:`check_rate` refuses others.
+        A rate that so many groups support: see :func:`check_rate`.  With a smaller one the result
+        is the largest score, which covers less often.
+    """
+    return conformal_quantile(scores, group_weights(groups), len(np.unique(groups)), miscoverage)
+
+
+def conformal_quantile(
+    scores: Floats, weights: Floats, n_groups: float, miscoverage: float
+) -> float:
+    """Weighted quantile of scores at the level (1 − α)(1 + 1/n), at most 1.
+
+    Parameters
+    ----------
+    scores, weights : ndarray, (n,)
+        Only ratios of weights matter.
+    n_groups : float
+        Number of exchangeable groups, or of independent runs that the scores are equivalent to.
+    miscoverage : float
+        α in (0, 1).
     """
     # the new group is one of n + 1, at infinity, for which the largest score stands
     level = min((1.0 - miscoverage) * (1.0 + 1.0 / n_groups), 1.0)
-    return float(weighted_quantile(score, share[None], level)[0, 0])
+    return float(weighted_quantile(scores, weights[None], level)[0, 0])
+
+
+def group_folds(
+    groups: ArrayLike,
+    n_folds: int,
+    rng: np.random.Generator | int | Sequence[int] = 0,
+    *,
+    unit: str = "groups",
+) -> Indices:
+    """Fold of each run, (n,), 0 to n_folds − 1: groups stay whole, folds have equally many.
+
+    Parameters
+    ----------
+    groups : array_like, (n,)
+        The group of each run: numbers or names.
+    n_folds : int
+    rng : Generator, int or sequence of int
+        Draws the order in which the sorted groups are dealt to the folds.
+    unit : str
+        What messages call the groups.
+
+    Raises
+    ------
+    ArgumentError
+        Fewer than two folds.
+    MeasurementError
+        Fewer groups than folds.
+    """
+    if n_folds < 2:
+        raise ArgumentError(f"folds is {n_folds}; a whole number ≥ 2 is wanted.")
+    names, number = np.unique(groups, return_inverse=True)
+    if len(names) < n_folds:
+        raise MeasurementError(
+            f"there are {len(names)} {unit} for {n_folds} folds; at least {n_folds} are wanted: "
+            f"measure more or use fewer folds."
+        )
+    return np.random.default_rng(rng).permutation(len(names))[number.reshape(-1)] % n_folds

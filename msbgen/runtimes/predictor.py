@@ -23,7 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.conformal import check_rate, contexts_needed, rungs
+from msbgen.core.conformal import check_rate, groups_needed, rate_steps
 from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress, available_cores
@@ -85,7 +85,7 @@ class Pool:
         if miscoverage not in self._memory:
             n = int(self.unit.max()) + 1
             check_rate(miscoverage, n, len(self.unit), "units")
-            steps = [self._tightest(rate, asked) for rate, asked in rungs(miscoverage, n)]
+            steps = [self._tightest(rate, asked) for rate, asked in rate_steps(miscoverage, n)]
             self._memory[miscoverage] = steps
         return self._memory[miscoverage]
 
@@ -433,8 +433,7 @@ class RuntimePredictor(Parameters):
         if not getattr(self, "pools_", None):
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         return all(
-            int(pool.unit.max()) + 1 >= contexts_needed(miscoverage)
-            for pool in self.pools_.values()
+            int(pool.unit.max()) + 1 >= groups_needed(miscoverage) for pool in self.pools_.values()
         )
 
     def answers(self, runs: ArrayLike) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from batches import BETWEEN
 from msbgen.batch import heldout
 from msbgen.batch.heldout import bounds_of, judge, judge_left_out, supported_rate
 from msbgen.bounds.model import calibrate_model
-from msbgen.core.conformal import contexts_needed
+from msbgen.core.conformal import groups_needed
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ProfileError
 from msbgen.data.schema import context_table
@@ -89,7 +89,7 @@ def test_left_out_contexts_are_met_by_models_without_them(task):
 
 
 def test_a_rate_is_supported_from_the_contexts_on_that_it_needs():
-    enough = contexts_needed(0.05)
+    enough = groups_needed(0.05)
     assert supported_rate((0.05, 0.2), enough) == 0.05
     assert supported_rate((0.05, 0.2), enough - 1) == 0.2
     assert supported_rate((0.05, 0.2), 1) == 0.2

@@ -240,7 +240,7 @@ def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monke
     def refuse(*_, **__):
         raise AssertionError("a quantile was taken again")
 
-    monkeypatch.setattr("msbgen.bounds.calibration.group_quantile", refuse)
+    monkeypatch.setattr("msbgen.bounds.calibration.conformal_quantile", refuse)
     for one, again in zip(first, asked()):
         np.testing.assert_array_equal(one, again)
 

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 import oracles
 from msbgen.core.conformal import (
     check_rate,
-    contexts_needed,
+    conformal_quantile,
+    group_folds,
     group_quantile,
+    group_weights,
+    groups_needed,
     least_rate,
-    rungs,
+    rate_steps,
 )
 from msbgen.core.errors import ArgumentError, MeasurementError
 
@@ -22,10 +25,9 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 
 
 def nested(runs_of):
-    """Scores of the runs of groups, and what each counts."""
-    n = len(runs_of)
-    share = np.concatenate([np.full(len(runs), 1 / (n * len(runs))) for runs in runs_of])
-    return np.concatenate(runs_of).astype(float), share
+    """Scores and groups of runs."""
+    groups = np.repeat(np.arange(len(runs_of)), [len(runs) for runs in runs_of])
+    return np.concatenate(runs_of).astype(float), groups
 
 
 @given(
@@ -33,20 +35,21 @@ def nested(runs_of):
     st.sampled_from([0.2, 0.25, 0.31, 0.5, 0.9]),
 )
 def test_the_quantile_is_the_hierarchical_one_of_the_literature(runs_of, rate):
-    score, share = nested(runs_of)
-    assert group_quantile(score, share, len(runs_of), rate) == oracles.hierarchical_quantile(
-        runs_of, rate
-    )
+    scores, groups = nested(runs_of)
+    truth = oracles.hierarchical_quantile(runs_of, rate)
+    assert group_quantile(scores, groups, rate) == truth
+    shares = 0.1 * group_weights(groups)
+    assert conformal_quantile(scores, shares, len(runs_of), rate) == truth
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_the_order_of_runs_is_nothing_and_finer_rates_have_larger_quantiles(seed):
+def test_the_order_of_runs_does_not_matter_and_finer_rates_have_larger_quantiles(seed):
     rng = np.random.default_rng(seed)
-    score, share = nested([rng.standard_normal(rng.integers(1, 4)) for _ in range(20)])
-    order, rates = rng.permutation(len(score)), np.sort(rng.uniform(0.05, 1.0, 6))[::-1]
-    found = [group_quantile(score, share, 20, rate) for rate in rates]
-    assert found == sorted(found)
-    assert found == [group_quantile(score[order], share[order], 20, rate) for rate in rates]
+    scores, groups = nested([rng.standard_normal(rng.integers(1, 4)) for _ in range(20)])
+    order, rates = rng.permutation(len(scores)), np.sort(rng.uniform(0.05, 1.0, 6))[::-1]
+    quantiles = [group_quantile(scores, groups, rate) for rate in rates]
+    assert quantiles == sorted(quantiles)
+    assert quantiles == [group_quantile(scores[order], groups[order], rate) for rate in rates]
 
 
 @pytest.mark.parametrize("error", [0.0, 3.0], ids=["runs apart", "runs of a context together"])
@@ -58,7 +61,7 @@ def test_a_new_run_of_an_exchangeable_context_is_covered(rate, error):
     for _ in range(trials):
         log = error * rng.standard_normal((n, 1)) + rng.standard_normal((n, runs))
         new = error * rng.standard_normal() + rng.standard_normal()
-        covered += new <= group_quantile(*nested(log), n, rate)
+        covered += new <= group_quantile(*nested(log), rate)
     slack = 4 * np.sqrt(rate * (1 - rate) / trials)
     assert 1 - rate - slack <= covered / trials <= 1 - rate + 1 / (n + 1) + slack
 
@@ -73,17 +76,15 @@ def test_a_rate_is_refused_where_the_definition_has_no_finite_quantile(n, rate):
         supported = True
     except ValueError:
         supported = False
-    assert (n >= contexts_needed(float(rate))) == supported
+    assert (n >= groups_needed(float(rate))) == supported
     if not supported:
-        with pytest.raises(
-            MeasurementError, match=rf"at least {contexts_needed(float(rate))} runs"
-        ):
+        with pytest.raises(MeasurementError, match=rf"at least {groups_needed(float(rate))} runs"):
             check_rate(float(rate), n, 3 * n)
     else:
         check_rate(float(rate), n, 3 * n)
 
 
-def test_the_message_names_what_there_is_and_the_rate_that_it_supports():
+def test_the_message_names_the_runs_there_are_and_the_rate_that_they_support():
     with pytest.raises(MeasurementError, match=r"99 runs .* 100 runs of 25 contexts") as e:
         check_rate(0.01, 25, 100)
     supported = float(str(e.value).split()[-1].rstrip("."))
@@ -91,24 +92,24 @@ def test_the_message_names_what_there_is_and_the_rate_that_it_supports():
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.0, 1.5, -0.1, np.nan, np.inf])
-def test_what_is_no_rate_is_refused(rate):
+def test_a_rate_outside_0_to_1_is_refused(rate):
     with pytest.raises(ArgumentError, match=f"miscoverage is {rate}"):
         check_rate(rate, 1000, 1000)
 
 
 @given(st.integers(1, 3000), st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_finer_rates_climb_on_all_rungs_of_coarser_ones(n, u):
-    """What makes bounds rise as the rate falls: a finer rate's rungs hold the coarser one's."""
+def test_a_finer_rate_has_all_pairs_of_a_coarser_one(n, u):
+    """So bounds do not fall as the rate falls."""
     least = 1 / (n + 1)
     fine, coarse = least + u / 2 * (1 - least), least + u * (1 - least)
-    of_fine, of_coarse = list(rungs(fine, n)), list(rungs(coarse, n))
+    of_fine, of_coarse = list(rate_steps(fine, n)), list(rate_steps(coarse, n))
     assert of_fine[-1][1] == fine
     assert all(a[0] > b[0] and a[1] >= b[1] for a, b in pairwise(of_fine))
-    assert all(least <= rate <= asked for rate, asked in of_fine)
+    assert all(least <= rate <= quantile_rate for rate, quantile_rate in of_fine)
     assert of_fine[: len(of_coarse) - 1] == of_coarse[:-1]
-    rate, asked = of_fine[len(of_coarse) - 1]
+    rate, quantile_rate = of_fine[len(of_coarse) - 1]
     assert rate == of_coarse[-1][0]
-    assert asked <= of_coarse[-1][1]
+    assert quantile_rate <= of_coarse[-1][1]
 
 
 def test_the_least_rate_is_supported_and_a_smaller_one_is_not():
@@ -116,3 +117,26 @@ def test_the_least_rate_is_supported_and_a_smaller_one_is_not():
         check_rate(least_rate(n), n, n)
         with pytest.raises(MeasurementError):
             check_rate(0.99 / (n + 1), n, n)
+
+
+# ------------------------------------------------------------------ folds
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=8), st.integers(0, 99))
+def test_folds_keep_groups_whole_and_have_equally_many(groups, seed):
+    names = sorted(set(groups))
+    if len(names) < 2:
+        with pytest.raises(MeasurementError, match="there are 1 programs for 2 folds"):
+            group_folds(groups, 2, seed, unit="programs")
+        return
+    folds = group_folds(groups, 2, seed)
+    fold_of = dict(zip(groups, folds.tolist()))
+    assert [fold_of[group] for group in groups] == folds.tolist()
+    sizes = np.bincount(list(fold_of.values()), minlength=2)
+    assert sizes.max() - sizes.min() <= 1
+    assert folds.tolist() == group_folds(groups, 2, np.random.default_rng(seed)).tolist()
+
+
+def test_one_fold_is_refused():
+    with pytest.raises(ArgumentError, match="folds is 1"):
+        group_folds([0, 1], 1)

@@ -17,7 +17,7 @@ from msbgen.core.choice import (
     check_objective,
     choose,
 )
-from msbgen.core.conformal import contexts_needed
+from msbgen.core.conformal import groups_needed
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.kernels.choice.costs import Costs
@@ -68,7 +68,7 @@ class Chooser:
         miscoverage: float = 0.05,
         work: str = "",
     ):
-        contexts_needed(miscoverage)  # refuses what is no rate
+        groups_needed(miscoverage)  # refuses what is no rate
         self.others = others
         self.miscoverage = miscoverage
         self.work = work_of(others, work)

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.conformal import check_rate, contexts_needed
+from msbgen.core.conformal import check_rate, groups_needed
 from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import MeasurementError
 from msbgen.kernels.choice.costs import Costs
@@ -58,7 +58,7 @@ class Margins:
         MeasurementError
             Programs of fewer families were measured in a context than the rate needs.
         """
-        contexts_needed(miscoverage)  # refuses what is no rate
+        groups_needed(miscoverage)  # refuses what is no rate
         for context in np.flatnonzero(wanted):
             there = np.isfinite(self.scores[0, :, context])
             families = len(set(self._family[there]))
