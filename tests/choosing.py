@@ -11,10 +11,8 @@ class Gaussian:
 
     def __init__(self, ridge=1e-4):
         self.ridge = ridge
-        self.fits = 0
 
     def fit(self, others):
-        self.fits += 1
         rows = np.log(np.hstack([others.time, others.power]))
         rows = rows[np.isfinite(rows).all(axis=1)]
         n = rows.shape[1] // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import xarray as xr
@@ -30,6 +31,9 @@ Indices = NDArray[np.int64]
 
 # What is thought of a program is a matrix over its contexts, a gigabyte at this many or a few more.
 _MOST_CONTEXTS = 2_000
+# Fits that are kept, times the square of the contexts: about 4 GB, as each fit of a
+# `ConfigurationModel` holds some 450 bytes for each pair of contexts.
+_MOST_KEPT = 9_000_000
 # Logarithms of times and energies that do not overflow.
 _MOST_LOG = 600.0
 
@@ -217,7 +221,10 @@ class Chooser:
             )
         key = tuple(sorted(set(families) & set(self.others.families)))
         if key not in self._fits:
-            self._fits[key] = self._predictor.fit(self.others.without(key))
+            while self._fits and (len(self._fits) + 1) * len(self.work) ** 2 > _MOST_KEPT:
+                del self._fits[next(iter(self._fits))]
+            # a copy for each fit: `fit` of most predictors returns the predictor itself
+            self._fits[key] = deepcopy(self._predictor).fit(self.others.without(key))
         return self._fits[key]
 
     def _one(self, known: Costs) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -11,6 +11,7 @@ from choosing import Gaussian, programs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.kernels.choice import Chooser, Limits
 from msbgen.kernels.choice.chooser import bounded_outlook, highest, work_of
+from msbgen.kernels.choice.configurations import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs
 
 TOP = 5
@@ -100,14 +101,36 @@ def test_smaller_rates_choose_faster_or_equal_bounds(drawn):
 
 
 def test_fits_and_margins_are_worked_out_once(drawn):
-    predictor = Gaussian()
-    chooser = Chooser(drawn.take(range(12)), predictor, miscoverage=0.1)
+    fits = []
+
+    class Counting(Gaussian):
+        def fit(self, others):
+            fits.append(others)
+            return super().fit(others)
+
+    chooser = Chooser(drawn.take(range(12)), Counting(), miscoverage=0.1)
     first = chooser.choose(drawn.take([30]).only([2, TOP]))
-    fits = predictor.fits
+    assert len(fits) == 13
     again = chooser.choose(drawn.take([30]).only([2, TOP]))
     chooser.choose(drawn.take([31]).only([2, TOP]))
-    assert fits == predictor.fits == 13
+    assert len(fits) == 13
     assert first == again
+
+
+@pytest.mark.parametrize("kept", [9_000_000, 3 * 6**2])
+def test_the_same_program_gets_the_same_bounds_again(drawn, monkeypatch, kept):
+    """`ConfigurationModel.fit` returns the model itself: each fit needs a copy of its own."""
+    monkeypatch.setattr("msbgen.kernels.choice.chooser._MOST_KEPT", kept)
+    model = ConfigurationModel()
+    others, known = drawn.take(range(9)), [drawn.take([i]).only([TOP]) for i in (3, 30)]
+    chooser = Chooser(others, model, miscoverage=0.3)
+    chooser.next_probe(known[1], limits=Limits(latency=2 * float(known[1].time[0, TOP])))
+    for one in (*known, *known):
+        alone = Chooser(others, ConfigurationModel(), miscoverage=0.3).outlook(one)
+        outlook = chooser.outlook(one)
+        np.testing.assert_array_equal(outlook.time_bound, alone.time_bound)
+        np.testing.assert_array_equal(outlook.energy, alone.energy)
+    assert not hasattr(model, "contexts_")
 
 
 def test_probes_lead_to_the_cheapest_context_without_limits(drawn, chooser):
