@@ -206,7 +206,7 @@ def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
 
 
 _LOCAL = "msbgen.generate.centre._local_mean"
-_NEVER_ONE_LAW = {"msbgen.generate.deconvolution._is_worth_it": lambda joined, trend: False}
+_NEVER_ONE_LAW = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
 
 
 def _trends(fit: Any) -> dict[str, Any]:

@@ -251,7 +251,7 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
     own, fit, given, named = fitted_and_asked(partial)
     models = {"partial": own}
     for name, lenders in _JOINED.items():
-        with patch("msbgen.generate.residuals.find_lenders", lenders):
+        with patch("msbgen.generate.residuals.find_donors", lenders):
             law = replace(cast(ProgressLaw, own.law), residuals=fit(*given, **named))
         models[name] = replace(own, law=law)
     return models

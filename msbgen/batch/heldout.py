@@ -83,7 +83,7 @@ def judge(
     bound : callable
         What bounds contexts.
     """
-    files = {name: evaluate.looked_up(ds, name) for name, ds in generated.items()}
+    files = {name: evaluate.lookup_method(ds, name) for name, ds in generated.items()}
     if scores is None:
         methods = {**files, **_kinds(model), **BASELINES}
         scores = evaluate.score_methods(measured, truth, methods)
@@ -158,7 +158,7 @@ def judge_left_out(
     ArgumentError
         A size that leaves no context.
     """
-    rows, truth = evaluate.judges(measured, findings)
+    rows, truth = evaluate.scored_contexts(measured, findings)
     n = len(rows)
     check_leave_out(size, n)
     if n < _FEWEST:

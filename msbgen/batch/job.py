@@ -25,7 +25,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
 from msbgen.data.store import load_netcdf, read_profiles, save_netcdf, write_blocks
-from msbgen.evaluate.scores import judges
+from msbgen.evaluate.scores import scored_contexts
 from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS, ProfileModel, fit_profiles
 from msbgen.generate.size import most_rows
@@ -197,7 +197,7 @@ def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Float
     settings = job.task.settings
     try:
         if job.task.truth is None and {"all", "evaluate", "report"} & set(settings.steps):
-            n = len(judges(measured)[0])
+            n = len(scored_contexts(measured)[0])
             if n > 1:  # what leaves one out says that there must be two
                 check_leave_out(settings.leave_out, n)
         return contexts_of(settings.contexts, measured)

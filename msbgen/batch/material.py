@@ -43,7 +43,7 @@ from msbgen.data.schema import (
 )
 from msbgen.data.shipped import shipped_file
 from msbgen.data.tables import Groups
-from msbgen.evaluate.scores import doubt_left_out
+from msbgen.evaluate.scores import describe_excluded
 from msbgen.generate.faults import without_absurd_counts
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.plan.plan import parse_budget, plan_contexts
@@ -176,7 +176,7 @@ def gather_material(
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
-        *(doubt_left_out(measured, model.findings) if truth is None else ()),
+        *(describe_excluded(measured, model.findings) if truth is None else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
     return Material(

@@ -21,9 +21,9 @@ from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
 from msbgen.data.store import save_netcdf
 from msbgen.evaluate.scores import (
-    judges,
     leave_contexts_out,
     score_methods,
+    scored_contexts,
     summarise,
 )
 from msbgen.plan.plan import plan_contexts
@@ -74,7 +74,7 @@ def evaluate(job: Job) -> Found:
 
 def _left_out(job: Job) -> int | None:
     """Measured contexts that scores and the report leave out at a time; None where there is one."""
-    n = len(judges(job.measured())[0])
+    n = len(scored_contexts(job.measured())[0])
     return None if n < 2 else job.task.settings.leave_out or math.ceil(n / PARTS)
 
 

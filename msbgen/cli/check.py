@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(sound)):
             show(line)
         warnings += quality.doubt_measurements(sound, source=options.file.name)
-        named = faults.name_faults(dataset, found)
+        named = faults.describe_faults(dataset, found)
         warnings += [f"{options.file.name}: {sentence}" for sentence in named]
         notes = quality.note_design(dataset, source=options.file.name)
     for sentence in warnings:

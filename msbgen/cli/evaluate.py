@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
             every = evaluate.methods()
             chosen = {name: every[name] for name in names}
             chosen |= {
-                name: evaluate.looked_up(store.read_profiles(path), name)
+                name: evaluate.lookup_method(store.read_profiles(path), name)
                 for name, path in named.items()
             }
             with shared.about(options.truth.name):  # its contexts are asked for

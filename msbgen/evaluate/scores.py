@@ -37,7 +37,7 @@ from msbgen.evaluate.metrics import (
 )
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.findings import NOTHING, Findings
-from msbgen.generate.faults import known_faults, warn_of_faults, without_faults
+from msbgen.generate.faults import known_faults, log_faults, without_faults
 from msbgen.generate.model import PRESETS, Kind, ProfileModel, fit_profiles
 
 _log = logging.getLogger("msbgen")
@@ -192,13 +192,13 @@ def leave_contexts_out(
     """Leave `size` contexts out at a time, in random groups, until each was left out once.
 
     Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
-    the edge of the known ones are extrapolated when they are left out.  Those of which nothing is
-    seen to its end, or which look measured wrongly, are learned from only (see :func:`judges`).
+    the edge of the known ones are extrapolated when they are left out.  Contexts without a complete
+    run, or with faults, are only learned from (see :func:`scored_contexts`).
     """
     chosen = _chosen(methods, part=True)
     findings = known_faults(dataset)
-    warn_of_faults(dataset, findings)
-    rows, truth = judges(dataset, findings)
+    log_faults(dataset, findings)
+    rows, truth = scored_contexts(dataset, findings)
     every = np.arange(dataset.sizes["context"])
     n = len(rows)
     if not 1 <= size < n:
@@ -226,7 +226,7 @@ def leave_contexts_out(
     return _tidy(scores, list(chosen), truth)
 
 
-def judges(
+def scored_contexts(
     dataset: xr.Dataset, findings: Findings = NOTHING
 ) -> tuple[NDArray[np.int64], xr.Dataset]:
     """Contexts that may be left out, and what others are compared with there.
@@ -245,14 +245,14 @@ def judges(
             "every context lacks a counter in all runs that went on to their end, or looks "
             "measured wrongly, so that none can be left out and compared with; measure some whole."
         )
-    for sentence in doubt_left_out(dataset, findings):
+    for sentence in describe_excluded(dataset, findings):
         _log.warning("%s", sentence)
     rows = np.flatnonzero(seen)
     return rows, sound.isel(context=rows)
 
 
-def doubt_left_out(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
-    """That some contexts judge nobody, in sentences, where :func:`judges` skips any."""
+def describe_excluded(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
+    """That some contexts judge nobody, in sentences, where :func:`scored_contexts` skips any."""
     ended, seen = _is_seen(dataset), _is_seen(without_faults(dataset, findings))
     for skipped, why in (
         (~ended, "not every counter has a run there that went on to its end"),
@@ -307,7 +307,7 @@ def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
     )
 
 
-def looked_up(dataset: xr.Dataset, source: str) -> Method:
+def lookup_method(dataset: xr.Dataset, source: str) -> Method:
     """Profiles that were generated already, as a method: those of the contexts asked for.
 
     Parameters

@@ -45,7 +45,7 @@ _GAIN = 0.95
 _NEGLIGIBLE = 1e-12
 
 
-def placed_trend(
+def deconvolved_trend(
     runs: Runs, segments: int, sharpenings: int, done: Callable[[], None], *, counters: bool = False
 ) -> tuple[Trend, Floats]:
     """Trend of the states and the runs' states, each placed by the other.
@@ -99,12 +99,12 @@ def placed_trend(
     n, m = runs.contexts.shape
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
-    joined, placed = joined_trend(runs, spread)
+    joined, placed = joint_trend(runs, spread)
     time = [left_out_error(runs, law, [0]) for law in (trend, joined)]
-    better = _is_worth_it(time[1], time[0])
+    better = _clearly_better(time[1], time[0])
     if counters and not better and time[1] < time[0]:
         every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joined)]
-        better = _is_worth_it(every[1], every[0])
+        better = _clearly_better(every[1], every[0])
     return (joined, placed) if better else (trend, state)
 
 
@@ -120,12 +120,12 @@ def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _is_worth_it(joined: float, trend: float) -> bool:
+def _clearly_better(joined: float, trend: float) -> bool:
     """Whether one law of all intervals meets those left out clearly better than the trend."""
     return joined < _GAIN * trend
 
 
-def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
+def joint_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
     """A trend whose time is one law of all intervals, and the runs' states as it places them.
 
     The clock of `runs` is not time; `trend` is that of their states.
@@ -133,7 +133,7 @@ def joined_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
     n, state = len(runs.contexts), runs.state
     everywhere = np.ones((state.shape[2] - 1, n, n))
     for near, steps in ((everywhere, _SHARED_STEPS), (neighbours(trend), _NEAR_STEPS)):
-        counts = placed_counts(runs, trend.predict(runs.contexts)[..., 1:], near, steps)
+        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], near, steps)
         state = np.concatenate([state[..., :1], counts], axis=2)
         means = fill_means(runs.amounts(state, placed=False), trend)
         trend = trend.refit(means, weights=runs.weight)
@@ -152,7 +152,7 @@ def neighbours(trend: Trend) -> Floats:
     return np.array([np.exp(-0.5 * squared_distances(place, place)) for place in places])
 
 
-def placed_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats:
+def deconvolved_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats:
     """Amounts of the counters in each bin of the runs, NaN where not seen, (n, bins, k − 1).
 
     Parameters

@@ -482,12 +482,12 @@ def _variance(quantities: Floats, held: Bools, means: Floats) -> Floats:
     return np.where(few > 1, own, 0.0)
 
 
-def warn_of_faults(dataset: xr.Dataset, findings: Findings) -> None:
+def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
     """Tell the logger, with the file that they are in."""
-    for sentence in name_faults(dataset, findings):
+    for sentence in describe_faults(dataset, findings):
         _log.warning("%s: %s", file_of(dataset), sentence)
 
 
-def name_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:
+def describe_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:
     """A sentence for each fault of a dataset, with what is done about it and what to do."""
     return findings.sentences(lambda i: describe_context(dataset, i), counter_names(dataset))

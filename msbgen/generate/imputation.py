@@ -36,7 +36,7 @@ _ALIKE = 0.3
 _SEED = 0
 
 
-def find_lenders(
+def find_donors(
     coarse: Floats,
     lag: Floats,
     place: Floats,

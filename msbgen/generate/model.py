@@ -51,7 +51,7 @@ from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.faults.findings import Findings
 from msbgen.generate.clock import resample
 from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
-from msbgen.generate.faults import MOST_KNOWN, dataset_faults, name_faults, warn_of_faults
+from msbgen.generate.faults import MOST_KNOWN, dataset_faults, describe_faults, log_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
@@ -499,7 +499,7 @@ def fit_profiles(
     partial = partial_attrs(dataset, interpolated=isinstance(settings, ElapsedSettings))
     attrs = {**inherited_attrs(dataset), **partial}
     if findings:
-        attrs["faults"] = name_faults(dataset, findings)
+        attrs["faults"] = describe_faults(dataset, findings)
     return ProfileModel(
         law=law,
         resources=resource_attrs(dataset),
@@ -533,7 +533,7 @@ def _fit_progress(
     counts, duration, table, interval = _measured(dataset)
     findings = dataset_faults(dataset, clock)
     if not part:
-        warn_of_faults(dataset, findings)
+        log_faults(dataset, findings)
     own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
         own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,

@@ -29,7 +29,7 @@ from msbgen.core.machine import OnProgress, available_cores
 from msbgen.data.schema import NEGLIGIBLE
 from msbgen.generate import _kernels
 from msbgen.generate.centre import Centre
-from msbgen.generate.deconvolution import placed_trend
+from msbgen.generate.deconvolution import deconvolved_trend
 from msbgen.generate.law import Kind
 from msbgen.generate.lost import fill_lost
 from msbgen.generate.residuals import Residuals
@@ -196,11 +196,11 @@ class ProgressLaw:
         # of groups and of lost samples time is known where counts are not
         unequal = bool(gaps.any() or (runs.holders < runs.n_runs[:, None]).any())
         placing = settings.segments, settings.sharpenings, step
-        trend, state = placed_trend(runs, *placing, counters=unequal)
+        trend, state = deconvolved_trend(runs, *placing, counters=unequal)
         if gaps.any():
             counts = fill_lost(counts, gaps, runs, trend)
             runs = Runs.of(counts, *measured)
-            trend, state = placed_trend(runs, *placing, counters=unequal)
+            trend, state = deconvolved_trend(runs, *placing, counters=unequal)
         centre = Centre.fit(
             runs,
             state,

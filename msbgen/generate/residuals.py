@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.arrays import LOGARITHMS, StoredArrays
 from msbgen.generate.centre import Centre, log_ratio
-from msbgen.generate.imputation import find_lenders, lend
+from msbgen.generate.imputation import find_donors, lend
 from msbgen.generate.runs import Runs
 
 Floats = NDArray[np.float64]
@@ -72,7 +72,7 @@ class Residuals:
         )
         total = np.log(runs.run_total / centre.totals(runs.contexts)[runs.context])
         if not np.isfinite(coarse).all():
-            lender = find_lenders(
+            lender = find_donors(
                 coarse, lag, centre.place[runs.context], runs.context, epsilon=epsilon, tol=tol
             )
             residual, coarse = lend(residual, lender), lend(coarse, lender)

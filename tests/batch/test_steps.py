@@ -72,7 +72,7 @@ def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, want
 
 
 def test_a_single_context_has_no_scores_and_it_is_said_what_to_do(job, monkeypatch):
-    monkeypatch.setattr(steps, "judges", lambda measured: ([0], measured))
+    monkeypatch.setattr(steps, "scored_contexts", lambda measured: ([0], measured))
     alone = Job(Task("t0", job.task.measured, settings=SETTINGS), job.out)
     with pytest.raises(MeasurementError, match="name a 'truth', or 'steps' without evaluate"):
         steps.evaluate(alone)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from msbgen.generate.clock import to_wall_time, uniform_knots
-from msbgen.generate.deconvolution import interval_windows, neighbours, placed_counts, placed_trend
+from msbgen.generate.deconvolution import (
+    deconvolved_counts,
+    deconvolved_trend,
+    interval_windows,
+    neighbours,
+)
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import fit_trend
@@ -55,13 +60,13 @@ def corrected(runs, prior, near, steps):
 def test_a_step_is_richardson_and_lucy_s_over_neighbouring_contexts(runs):
     prior = runs.means(runs.state)[..., 1:]
     near = np.random.default_rng(0).random((1, len(CONTEXTS), len(CONTEXTS)))
-    found = placed_counts(runs, prior, near, 1)
+    found = deconvolved_counts(runs, prior, near, 1)
     np.testing.assert_allclose(found[..., 0], corrected(runs, prior[..., 0], near[0], 1), rtol=1e-6)
 
 
 def test_steps_along_the_one_before_need_fewer(runs):
     prior, near = runs.means(runs.state)[..., 1:], np.ones((1, len(CONTEXTS), len(CONTEXTS)))
-    found = placed_counts(runs, prior, near, 10)[..., 0]
+    found = deconvolved_counts(runs, prior, near, 10)[..., 0]
     plain = corrected(runs, prior[..., 0], near[0], 10)
     burst = 30 * BINS // 50  # the bin that holds nearly all
     shares = [(p[:, burst] / p.sum(axis=1)).mean() for p in (runs.state[..., 1], plain, found)]
@@ -71,7 +76,7 @@ def test_steps_along_the_one_before_need_fewer(runs):
 
 
 def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
-    trend, _ = placed_trend(runs, 8, 0, lambda: None)
+    trend, _ = deconvolved_trend(runs, 8, 0, lambda: None)
     near = neighbours(trend)
     assert near.shape == (1, len(CONTEXTS), len(CONTEXTS))
     np.testing.assert_array_equal(near[0].diagonal(), 1.0)
@@ -91,7 +96,7 @@ def test_windows_take_a_run_s_speed_out(runs):
 def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
     errors = iter([2.0, 1.0] if better else [1.0, 2.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
-        trend, state = placed_trend(runs, 8, 1, lambda: None)
+        trend, state = deconvolved_trend(runs, 8, 1, lambda: None)
     assert len(trend.joint) == better
     assert state.shape == runs.state.shape
 
@@ -103,7 +108,7 @@ def test_counters_decide_where_they_are_asked_and_time_is_no_worse(runs, counter
     # time [s], then time and misses, of which the trend is off by more
     errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
-        trend, _ = placed_trend(runs, 8, 1, lambda: None, counters=counters)
+        trend, _ = deconvolved_trend(runs, 8, 1, lambda: None, counters=counters)
     assert len(trend.joint) == used
 
 
@@ -116,7 +121,7 @@ def test_windows_of_a_counter_are_of_the_runs_that_hold_it(spoilt):
 
 
 def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
-    trend, state = placed_trend(runs, 8, 3, lambda: None)
+    trend, state = deconvolved_trend(runs, 8, 3, lambda: None)
     assert trend.joint
     fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
     truth = fine.means(fine.state)
@@ -149,7 +154,7 @@ def spoilt():
 def test_what_runs_do_not_hold_is_placed_nowhere(spoilt):
     prior = np.nan_to_num(spoilt.means(spoilt.state)[..., 1:])
     near = np.ones((1, len(CONTEXTS), len(CONTEXTS)))
-    placed = placed_counts(spoilt, prior, near, 2)
+    placed = deconvolved_counts(spoilt, prior, near, 2)
     np.testing.assert_array_equal(np.isnan(placed), np.isnan(spoilt.state[..., 1:]))
     whole = np.isnan(spoilt.expected) & np.isfinite(placed[:, 0, 0])
     counted = spoilt.intervals[1][whole][..., 1].sum(axis=1)
@@ -176,7 +181,7 @@ def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
     seen = int(np.isfinite(runs.amounts(runs.state)).all(axis=(0, 2)).sum())
     assert 0 < seen < BINS
     with patch("msbgen.generate.deconvolution.fit_trend", wraps=fit_trend) as fitted:
-        trend, _ = placed_trend(runs, 8, 0, lambda: None)
+        trend, _ = deconvolved_trend(runs, 8, 0, lambda: None)
     assert fitted.call_args.args[1].shape[1] == seen
     made = trend.predict(CONTEXTS)
     assert made.shape[1] == BINS
@@ -186,7 +191,7 @@ def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
 
 
 def test_one_law_of_all_intervals_serves_partial_runs_too(spoilt):
-    trend, state = placed_trend(spoilt, 8, 3, lambda: None)
+    trend, state = deconvolved_trend(spoilt, 8, 3, lambda: None)
     assert trend.joint
     fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
     truth = fine.means(fine.state)

@@ -19,9 +19,9 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.findings import Findings
 from msbgen.generate.faults import (
+    describe_faults,
     find_faults,
     known_faults,
-    name_faults,
     without_faults,
 )
 
@@ -43,7 +43,7 @@ def found(dataset):
 
 
 def sentences(dataset):
-    return name_faults(dataset, known_faults(dataset))
+    return describe_faults(dataset, known_faults(dataset))
 
 
 def told(findings, order=None, runs=None):
@@ -137,7 +137,7 @@ def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog
     wanted = msbgen.fit_profiles(clean).law.durations(np.array(asked))
     assert model.law.durations(np.array(asked)) == pytest.approx(wanted, rel=0.02)
     made = model.generate(asked, kind="mean")
-    assert made.attrs["faults"] == name_faults(slow, model.findings)
+    assert made.attrs["faults"] == describe_faults(slow, model.findings)
 
 
 def drifting(dataset, by):

@@ -10,7 +10,7 @@ import partials
 from msbgen.bridge.paths import Chain
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.data.schema import count_array
-from msbgen.generate.imputation import find_lenders, lend
+from msbgen.generate.imputation import find_donors, lend
 from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressSettings
 
@@ -36,7 +36,7 @@ def residuals():
 
 def lenders(coarse, lag=None, **settings):
     lag = coarse.cumsum(axis=1) if lag is None else lag
-    return find_lenders(coarse, lag, PLACE, CONTEXT, **(SETTINGS | settings))
+    return find_donors(coarse, lag, PLACE, CONTEXT, **(SETTINGS | settings))
 
 
 def test_runs_lend_themselves_what_they_hold(residuals):
