@@ -28,8 +28,8 @@ from tables import ROOT, store
 import msbgen
 from msbgen.data.schema import same_level
 from msbgen.evaluate.scores import methods
-from msbgen.measure.sweep.child import tagged
 from msbgen.measure.sweep.journal import read_journal
+from msbgen.measure.sweep.process import tagged_processes
 
 # A database is filled, indexed, asked, and asked at random: phases of the same work in every run.
 JOB = """
@@ -190,7 +190,7 @@ def kills(work: Path, count: int, seed: int = 0) -> dict:
         said = command("measure", "--restore", journal).stdout.strip()
         print(killed, "runs made:", sum(r["event"] == "run" for r in begun), "|", said)
         tag = begun[0]["tag"] if begun else "none"
-        assert not tagged(tag), "a process is left"
+        assert not tagged_processes(tag), "a process is left"
         assert not groups(tag), "a group is left"
         command("measure", one, "-o", out, "--resume", "--force")
         runs = [r["slot"] for r in read_journal(journal) if r["event"] == "run"]

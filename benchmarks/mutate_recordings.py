@@ -32,7 +32,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
 from msbgen.measure.imports import import_recordings
 from msbgen.measure.manifest import Entry, Manifest, read_manifest
-from msbgen.measure.readers.forms import Reader
+from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.table import ColumnMap
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
@@ -59,7 +59,7 @@ class Original:
     """A recording, or a manifest of recordings, and how it is read."""
 
     path: Path
-    reader: Reader
+    reader: RecordingReader
     manifest: bool = False
 
 
@@ -75,19 +75,19 @@ def originals(folder: Path) -> list[Original]:
     for path in sorted(FIXTURES.glob("*/*")):
         if path.parent.name == "tables":
             continue
-        original = Original(path, Reader())
+        original = Original(path, RecordingReader())
         verdict, _ = judge(original, path)
         if verdict == ANSWERED:
             found.append(original)
     tables = FIXTURES / "tables"
     core = ("Core1 (Socket 0)",)
     for name, reader in {
-        "likwid-events.txt": Reader("likwid"),
-        "pqos.csv": Reader("pqos", step=0.1),
-        "pqos-task.csv": Reader("pqos"),
-        "pcm.csv": Reader("pcm", places=core),
-        "pcm-semicolon.csv": Reader("pcm", places=core),
-        "own.csv": Reader("table", columns=OWN),
+        "likwid-events.txt": RecordingReader("likwid"),
+        "pqos.csv": RecordingReader("pqos", step=0.1),
+        "pqos-task.csv": RecordingReader("pqos"),
+        "pcm.csv": RecordingReader("pcm", places=core),
+        "pcm-semicolon.csv": RecordingReader("pcm", places=core),
+        "own.csv": RecordingReader("table", columns=OWN),
     }.items():
         found += 3 * [Original(tables / name, reader)]
     for name in ("q020_r0.csv", "q100_r0.csv"):
@@ -102,7 +102,7 @@ def originals(folder: Path) -> list[Original]:
         '[[run]]\nfile = "q100_r0.csv"\ncpu_quota = 100\ncpu_quota_achieved = 98.0\n'
     )
     for name in ("runs.csv", "runs.toml"):
-        found += 4 * [Original(folder / name, Reader(), manifest=True)]
+        found += 4 * [Original(folder / name, RecordingReader(), manifest=True)]
     return found
 
 

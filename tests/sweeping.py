@@ -9,7 +9,7 @@ import pytest
 
 from fake_kernel import FakeKernel
 from msbgen.measure.sweep.journal import VERSION
-from msbgen.measure.sweep.spec import Resource, Spec
+from msbgen.measure.sweep.spec import ResourceSpec, Spec
 
 needs_perf = pytest.mark.skipif(
     shutil.which("perf") is None, reason="needs perf: apt-get install linux-perf"
@@ -27,7 +27,7 @@ RUN = {
 }  # fmt: skip
 # About 30 ms of a core, page faults all along.
 WORK = ("/bin/sh", "-c", "i=0; while [ $i -lt 12000 ]; do i=$((i+1)); done")
-WAYS = Resource("cache_ways", "ways", (2.0, 4.0, 8.0))
+WAYS = ResourceSpec("cache_ways", "ways", (2.0, 4.0, 8.0))
 
 
 def machine(folder):

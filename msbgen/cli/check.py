@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.kernels import dataset as kernels
     from msbgen.kernels import variability, workloads
     from msbgen.machines import dataset as relative
-    from msbgen.measure import clocks
+    from msbgen.measure import progress_counters
     from msbgen.runtimes import dataset as runtimes
 
     dataset = store.load_netcdf(options.file)
@@ -55,7 +55,10 @@ def run(options: argparse.Namespace) -> None:
         show(schema.describe_profiles(dataset))
         found = faults.known_faults(dataset)
         sound = faults.without_absurd_counts(dataset, found)  # told below, and of what follows none
-        for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(sound)):
+        for line in (
+            *partial.describe_partial(dataset),
+            *progress_counters.describe_progress_counters(sound),
+        ):
             show(line)
         warnings += quality.doubt_measurements(sound, source=options.file.name)
         named = faults.describe_faults(dataset, found)

@@ -95,16 +95,20 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files(inputs, [options.out], force=options.force)
 
     from msbgen.data import partial, schema, store
-    from msbgen.measure import clocks, imports, manifest
-    from msbgen.measure.readers.forms import Reader
+    from msbgen.measure import imports, manifest, progress_counters
+    from msbgen.measure.readers.formats import RecordingReader
 
     if options.manifest:
         planned = manifest.read_manifest(options.manifest)
     else:
-        planned = manifest.manifest_of_names(options.recordings, options.names or "")
-    planned = manifest.with_more(planned, levels=options.levels or {}, task=options.task or "")
+        planned = manifest.manifest_from_names(options.recordings, options.names or "")
+    planned = manifest.with_levels_and_task(
+        planned, levels=options.levels or {}, task=options.task or ""
+    )
     columns = manifest.read_columns(options.columns) if options.columns else planned.columns
-    reader = Reader(options.form, options.events or (), options.places or (), options.step, columns)
+    reader = RecordingReader(
+        options.form, options.events or (), options.places or (), options.step, columns
+    )
     with Progress("reading") as step:
         dataset, warnings = imports.import_recordings(
             planned, reader, interval=options.interval, clock=options.clock, progress=step
@@ -113,5 +117,8 @@ def run(options: argparse.Namespace) -> None:
     for sentence in warnings:
         shared.say(f"warning: {sentence}")
     shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
-    for line in (*partial.describe_partial(dataset), *clocks.describe_clocks(dataset)):
+    for line in (
+        *partial.describe_partial(dataset),
+        *progress_counters.describe_progress_counters(dataset),
+    ):
         shared.show(line)

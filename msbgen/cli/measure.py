@@ -67,18 +67,18 @@ def run(options: argparse.Namespace) -> None:
 
     from dataclasses import replace
 
-    from msbgen.measure.sweep import campaign, rehearse
+    from msbgen.measure.sweep import dry_run, measure
     from msbgen.measure.sweep import spec as specs
 
     spec = specs.read_spec(options.spec)
     if options.contexts:
         spec = replace(spec, contexts=options.contexts)
     if options.dry_run or out is None:
-        for line in rehearse.rehearse(spec, folder=out.parent if out else Path()):
+        for line in dry_run.describe_dry_run(spec, folder=out.parent if out else Path()):
             shared.show(line)
         return
     with Progress("measuring") as step:
-        measured = campaign.measure(
+        measured = measure.measure(
             spec,
             out,
             first=options.onto,

@@ -5,7 +5,7 @@ from msbgen.core.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "dataset": ("NOTES", "Run", "profile_dataset"),
+        "dataset": ("RUN_METADATA", "Run", "profile_dataset"),
         "readers.perf": ("parse_perf", "read_perf"),
         "readers.recording": ("Recording",),
         "readers.resample": ("resample",),

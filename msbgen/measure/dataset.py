@@ -19,7 +19,7 @@ from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
 # What may be noted of each run beside its counts; `msbgen check` looks at them.
-NOTES: dict[str, dict[str, str]] = {
+RUN_METADATA: dict[str, dict[str, str]] = {
     "cpu_time": {"units": "s", "long_name": "CPU time of the run, as the system accounted it"},
     "load": {"units": "1", "long_name": "tasks that wanted to run meanwhile, beside the measured"},
     "steal": {"units": "1", "long_name": "share of CPU time that other machines took meanwhile"},
@@ -53,7 +53,7 @@ class Run:
     achieved : mapping of str to float
         What was had of each resource, where that is known; in the resource's unit.
     notes : mapping of str to float
-        Of the names in :data:`NOTES`.
+        Of the names in :data:`RUN_METADATA`.
     complete : bool
         Whether it went on to its end; `duration` is until it was cut otherwise.
     """
@@ -134,7 +134,7 @@ def profile_dataset(
         counts[place][: len(rows), own] = rows
         if progress is not None:
             progress(done + 1, len(runs))
-    names = counter_names_of(events, [*resources, *NOTES])
+    names = counter_names_of(events, [*resources, *RUN_METADATA])
     counted = [j for j in range(len(events)) if np.fmax.reduce(counts[..., j], axis=None) > 0]
     warnings = [
         f"event '{name}' is zero in every run; it was left out."
@@ -144,7 +144,7 @@ def profile_dataset(
     if not counted:
         raise ProfileError("no event was ever counted; measure others.")
     labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
-    chosen = clock_of(clock, {names[j]: events[j] for j in counted})
+    chosen = progress_counter_of(clock, {names[j]: events[j] for j in counted})
     if chosen != "time":
         _refuse_without_clock(runs, events[names.index(chosen)])
 
@@ -205,7 +205,7 @@ def _label(event: str, unit: str) -> dict[str, str]:
     return {**label, "event_units": unit} if unit else label
 
 
-def clock_of(wanted: str | None, events: Mapping[str, str]) -> str:
+def progress_counter_of(wanted: str | None, events: Mapping[str, str]) -> str:
     """The counter that tells the progress of a run, or time.
 
     Parameters
@@ -303,7 +303,7 @@ def _notes(
         if any(name in run.achieved for run in runs):
             label = {"units": str(given["units"]), "long_name": f"{name} that the run had"}
             found[f"{name}_achieved"] = [float(r.achieved.get(name, nan)) for r in runs], label
-    for name, label in NOTES.items():
+    for name, label in RUN_METADATA.items():
         if any(name in run.notes for run in runs):
             found[name] = [float(run.notes.get(name, nan)) for run in runs], label
     parts = np.full((len(runs), len(events)), np.nan)

@@ -9,9 +9,9 @@ import xarray as xr
 
 from msbgen.core.machine import OnProgress
 from msbgen.data.schema import COMPLETE
-from msbgen.measure.dataset import NOTES, Run, profile_dataset
+from msbgen.measure.dataset import RUN_METADATA, Run, profile_dataset
 from msbgen.measure.manifest import Manifest
-from msbgen.measure.readers.forms import Reader
+from msbgen.measure.readers.formats import RecordingReader
 
 # Numbers and names of files, in which sentences of one kind differ.
 _OWN = re.compile(r"\d[\d.,]*")
@@ -19,7 +19,7 @@ _OWN = re.compile(r"\d[\d.,]*")
 
 def import_recordings(
     manifest: Manifest,
-    reader: Reader,
+    reader: RecordingReader,
     *,
     interval: float | None = None,
     clock: str | None = None,
@@ -30,7 +30,7 @@ def import_recordings(
     Parameters
     ----------
     manifest : Manifest
-    reader : Reader
+    reader : RecordingReader
     interval, clock
         As :func:`msbgen.measure.dataset.profile_dataset`.
     progress : callback
@@ -55,7 +55,7 @@ def import_recordings(
         if duration is None:
             duration = recording.last_activity()
             guessed.append(float(recording.bins[-1]))
-        notes = {name: value for name, value in entry.known.items() if name in NOTES}
+        notes = {name: value for name, value in entry.known.items() if name in RUN_METADATA}
         complete = entry.known.get(COMPLETE, 1.0) != 0.0
         runs.append(Run(entry.context, recording, duration, entry.achieved, notes, complete))
         if progress is not None:
@@ -79,15 +79,15 @@ def import_recordings(
         attrs={**manifest.attrs, "source": f"recorded by {reader.form}"},
         progress=second_half,
     )
-    return dataset, one_of_each_kind([*warnings, *said])
+    return dataset, merge_similar_messages([*warnings, *said])
 
 
-def one_of_each_kind(sentences: Sequence[str]) -> list[str]:
+def merge_similar_messages(sentences: Sequence[str]) -> list[str]:
     """The first of those sentences that differ in files and numbers only, and how many there are.
 
     Examples
     --------
-    >>> one_of_each_kind(["a.csv: 3 bins.", "b.csv: 4 bins.", "c.csv: late."])
+    >>> merge_similar_messages(["a.csv: 3 bins.", "b.csv: 4 bins.", "c.csv: late."])
     ['a.csv: 3 bins (and so 1 more).', 'c.csv: late.']
     """
     kinds: dict[str, list[str]] = {}

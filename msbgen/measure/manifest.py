@@ -18,7 +18,7 @@ from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import read_lines
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.measure.dataset import NOTES
+from msbgen.measure.dataset import RUN_METADATA
 from msbgen.measure.readers.table import ColumnMap, column_map
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
@@ -46,7 +46,7 @@ class Entry:
         Of the resources, where it is known.
     known : mapping of str to float
         ``duration`` [s], ``complete`` (0 for a run that was cut), and of the names in
-        :data:`msbgen.measure.dataset.NOTES`.
+        :data:`msbgen.measure.dataset.RUN_METADATA`.
     """
 
     path: Path
@@ -106,7 +106,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     return manifest
 
 
-def manifest_of_names(files: Sequence[str | os.PathLike[str]], pattern: str = "") -> Manifest:
+def manifest_from_names(files: Sequence[str | os.PathLike[str]], pattern: str = "") -> Manifest:
     """What file names say of their contexts.
 
     Without a pattern a name is parts between two underscores, the first the task:
@@ -147,7 +147,7 @@ def manifest_of_names(files: Sequence[str | os.PathLike[str]], pattern: str = ""
     )
 
 
-def with_more(manifest: Manifest, *, levels: Mapping[str, Any], task: str) -> Manifest:
+def with_levels_and_task(manifest: Manifest, *, levels: Mapping[str, Any], task: str) -> Manifest:
     """The manifest with levels of its resources, and with a task where it names none.
 
     Raises
@@ -184,7 +184,7 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
 
 def _is_own(name: str) -> bool:
     """Whether a name means something else than a resource."""
-    return name in {*RESERVED, *NOTES, "file"} or name.endswith((_ACHIEVED, _MECHANISM))
+    return name in {*RESERVED, *RUN_METADATA, "file"} or name.endswith((_ACHIEVED, _MECHANISM))
 
 
 def _refuse_same_files(where: str, entries: Sequence[Entry]) -> None:
@@ -294,7 +294,7 @@ def _read_csv(path: Path) -> Manifest:
             f"{path.name}: line {first} is {','.join(header)[:_SHOWN]!r}; a header 'file,NAME "
             f"[unit],...' with each name once is wanted."
         )
-    beside = {"file", "run", "duration", COMPLETE, *NOTES}
+    beside = {"file", "run", "duration", COMPLETE, *RUN_METADATA}
     resources = {
         name: {"units": unit or "1"}
         for name, unit in titles
@@ -363,7 +363,7 @@ def _check_columns(
             raise ProfileError(f"{place}: '{name}' is no resource; '{near[0]}' is wanted.")
         if name in _TIMES:
             known, wanted = [*UNITS], f"one of {', '.join(UNITS)}"
-        elif name in (COMPLETE, *NOTES):
+        elif name in (COMPLETE, *RUN_METADATA):
             known, wanted = ["1"], "'1'"
         elif name.endswith(_ACHIEVED):
             own = resources[name.removesuffix(_ACHIEVED)]["units"]
@@ -414,7 +414,7 @@ def _read_toml(path: Path) -> Manifest:
         "run",
         "duration",
         COMPLETE,
-        *NOTES,
+        *RUN_METADATA,
         *resources,
         *(f"{name}{_ACHIEVED}" for name in resources),
     ]
@@ -457,7 +457,7 @@ def _entry(
     for name in resources:
         if name not in given:
             raise ProfileError(f"{place}: '{name}' is missing; its value is wanted.")
-    known = {name: given[name] for name in ("duration", COMPLETE, *NOTES) if name in given}
+    known = {name: given[name] for name in ("duration", COMPLETE, *RUN_METADATA) if name in given}
     if known.get("duration", 1.0) <= 0:
         raise ProfileError(f"{place}: 'duration' is {known['duration']:g}; seconds are wanted.")
     if known.get(COMPLETE, 1.0) not in (0.0, 1.0):

@@ -3,7 +3,7 @@
 import pytest
 
 from msbgen.data.store import read_profiles
-from msbgen.measure.sweep import campaign, rehearse, restore
+from msbgen.measure.sweep import dry_run, measure, restore
 from sweeping import HEAD, machine, needs_perf, tree
 
 SPEC = """
@@ -22,7 +22,7 @@ levels = [2, 8]
 @pytest.fixture
 def kernel(tmp_path, tmp_path_factory, monkeypatch):
     kernel = machine(tmp_path_factory.mktemp("machine"))
-    for module in (campaign, rehearse, restore):
+    for module in (dry_run, measure, restore):
         monkeypatch.setattr(module, "SystemFiles", lambda: kernel)
     (tmp_path / "spec.toml").write_text(SPEC)
     return kernel
@@ -84,13 +84,13 @@ def test_runs_that_fail_are_done_in_part(msbgen, kernel, tmp_path):
 
 
 def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
-    from msbgen.measure.actuators.settings import Settings
-    from msbgen.measure.sweep.journal import Journal
+    from msbgen.measure.actuators.kernel_settings import KernelSettings
+    from msbgen.measure.sweep.journal import SweepJournal
 
     before = tree(kernel)
-    journal = Journal(tmp_path / "x.journal", new=True)
-    journal.append({**HEAD, "tag": "cli-test", "boot": restore.boot()})
-    Settings(kernel, journal.append).make("/sys/fs/resctrl/msbgen-x")
+    journal = SweepJournal(tmp_path / "x.journal", new=True)
+    journal.append({**HEAD, "tag": "cli-test", "boot": restore.boot_id()})
+    KernelSettings(kernel, journal.append).make("/sys/fs/resctrl/msbgen-x")
     journal.close()
     done = msbgen("measure", "--restore", "x.journal")
     assert (done.returncode, done.stdout) == (0, "group /sys/fs/resctrl/msbgen-x is removed.\n")

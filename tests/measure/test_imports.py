@@ -5,9 +5,9 @@ import pytest
 
 from measure_fixtures import FIXTURES
 from msbgen.data.check import inspect_profiles
-from msbgen.measure.imports import import_recordings, one_of_each_kind
+from msbgen.measure.imports import import_recordings, merge_similar_messages
 from msbgen.measure.manifest import Entry, Manifest
-from msbgen.measure.readers.forms import Reader
+from msbgen.measure.readers.formats import RecordingReader
 from msbgen.measure.readers.perf import read_perf
 
 SWEEP = FIXTURES / "sweep-quota"
@@ -30,7 +30,7 @@ def test_recordings_become_profiles_that_keep_their_totals():
     steps = []
     dataset, warnings = import_recordings(
         manifest({"duration": 0.6480501, "steal": 0.02}, {"duration": 3.0002066}),
-        Reader(),
+        RecordingReader(),
         progress=lambda done, total: steps.append((done, total)),
     )
     assert warnings == []
@@ -49,14 +49,14 @@ def test_recordings_become_profiles_that_keep_their_totals():
 
 
 def test_durations_that_are_not_known_are_said():
-    dataset, warnings = import_recordings(manifest({"duration": 0.6480501}, {}), Reader())
+    dataset, warnings = import_recordings(manifest({"duration": 0.6480501}, {}), RecordingReader())
     (said,) = warnings
     assert said.startswith("the durations of 1 runs are those of their last stamps with a count")
     assert dataset["duration"].values[0, 0] == read_perf(SWEEP / "q020_r0.csv").last_activity()
 
 
 def test_warnings_of_one_kind_are_said_once():
-    found = one_of_each_kind(
+    found = merge_similar_messages(
         ["a.csv: 3 of 10 bins are late.", "b.csv: 12 of 10 bins are late.", "odd.", "c.csv: gone."]
     )
     assert found == ["a.csv: 3 of 10 bins are late (and so 1 more).", "odd.", "c.csv: gone."]

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.measure.manifest import (
-    manifest_of_names,
+    manifest_from_names,
     read_columns,
     read_manifest,
-    with_more,
+    with_levels_and_task,
 )
 
 CSV = """file,run,cpu_quota [%],ways,duration [ms],cpu_quota_achieved [%],cpu_quota_mechanism,steal
@@ -176,7 +176,7 @@ def test_a_manifest_may_hold_a_column_map_and_a_file_may(tmp_path):
 
 
 def test_names_say_contexts():
-    found = manifest_of_names(
+    found = manifest_from_names(
         [f"x/gzip__ways={w}__bw=0500MBps__run=0{r}.perf.csv" for w in ("08", "4") for r in (1, 0)]
     )
     assert found.resources == {"ways": {"units": "1"}, "bw": {"units": "MBps"}}
@@ -189,13 +189,13 @@ def test_names_say_contexts():
 
 
 def test_a_pattern_says_where_in_a_name():
-    found = manifest_of_names(
+    found = manifest_from_names(
         ["sqlite-q020_r0.csv", "sqlite-q100.5_r0.csv"], "{task}-q{cpu_quota [%]}_r{run}.csv"
     )
     assert [e.context["cpu_quota"] for e in found.entries] == [20, 100.5]
     assert found.resources == {"cpu_quota": {"units": "%"}}
     assert found.attrs == {"task": "sqlite"}
-    any_text = manifest_of_names(["2026-11 q7.csv"], "* q{q}.csv")
+    any_text = manifest_from_names(["2026-11 q7.csv"], "* q{q}.csv")
     assert any_text.entries[0].context == {"q": 7}
 
 
@@ -205,7 +205,7 @@ def test_a_pattern_says_where_in_a_name():
 )  # fmt: skip
 def test_what_a_name_was_made_of_is_read_from_it(contexts):
     names = [f"job__ways={ways}__clock={clock:.3f}GHz.csv" for ways, clock in contexts]
-    found = manifest_of_names(names)
+    found = manifest_from_names(names)
     read = {(e.context["ways"], e.context["clock"]) for e in found.entries}
     assert read == set(contexts)
     assert found.resources["clock"] == {"units": "GHz"}
@@ -227,13 +227,13 @@ def test_what_a_name_was_made_of_is_read_from_it(contexts):
 )
 def test_names_that_do_not_fit_are_refused(names, sentence):
     with pytest.raises(ProfileError) as caught:
-        manifest_of_names(names)
+        manifest_from_names(names)
     assert sentence in str(caught.value)
 
 
 def test_patterns_that_are_none_are_refused():
     with pytest.raises(ProfileError, match=r"a.csv: does not fit 'q\{q\}.csv'"):
-        manifest_of_names(["a.csv"], "q{q}.csv")
+        manifest_from_names(["a.csv"], "q{q}.csv")
     for pattern in (
         "q{}.csv",
         "q{1}.csv",
@@ -244,14 +244,14 @@ def test_patterns_that_are_none_are_refused():
         "q{file}.csv",
     ):
         with pytest.raises(ArgumentError):
-            manifest_of_names(["q1.csv"], pattern)
+            manifest_from_names(["q1.csv"], pattern)
 
 
 def test_levels_and_a_task_may_be_added():
-    plain = manifest_of_names([Path("g__w=1.csv")])
-    more = with_more(plain, levels={"w": [1, 2]}, task="gzip")
+    plain = manifest_from_names([Path("g__w=1.csv")])
+    more = with_levels_and_task(plain, levels={"w": [1, 2]}, task="gzip")
     assert more.resources == {"w": {"units": "1", "levels": [1.0, 2.0]}}
     assert more.attrs == {"task": "gzip"}
-    assert with_more(plain, levels={}, task="").attrs == {"task": "g"}
+    assert with_levels_and_task(plain, levels={}, task="").attrs == {"task": "g"}
     with pytest.raises(ArgumentError, match="levels are of 'v'; one of w is wanted"):
-        with_more(plain, levels={"v": [1]}, task="")
+        with_levels_and_task(plain, levels={"v": [1]}, task="")

@@ -27,7 +27,7 @@ from msbgen.core.errors import ProfileError
 from msbgen.data.toml import amount, check_keys, read_toml
 from msbgen.kernels.measure.architectures import ARCHITECTURES
 from msbgen.kernels.measure.timing import Effort
-from msbgen.measure.sweep.spec import Reader, Resource, Spec
+from msbgen.measure.sweep.spec import ResourceSpec, Spec, SpecTable
 
 # Networks have five halvings of their images; sides beyond this are no images [pixels].
 _LEAST_SIDE, _MOST_SIDE, _MOST_BATCH = 32, 4096, 4096
@@ -119,9 +119,11 @@ class Campaign:
 
     def spec(self) -> Spec:
         """The sweep that makes its sessions: each is a run of this program."""
-        resources = [Resource("threads", "threads", tuple(map(float, sorted(self.threads))))]
+        resources = [ResourceSpec("threads", "threads", tuple(map(float, sorted(self.threads))))]
         if self.quotas:
-            resources.append(Resource("cpu_quota", "quota", tuple(sorted(self.quotas)), _PERIOD))
+            resources.append(
+                ResourceSpec("cpu_quota", "quota", tuple(sorted(self.quotas)), _PERIOD)
+            )
         ours = sorted(os.sched_getaffinity(0))
         return Spec(
             command=(sys.executable, "-m", "msbgen.kernels.measure.session", self.to_json()),
@@ -157,7 +159,7 @@ def read_campaign(path: str | os.PathLike[str]) -> Campaign:
     path, content = read_toml(path)
     at = path.name
     check_keys(content, [k for k in Campaign.__dataclass_fields__ if k != "folder"], (), at)
-    read, default = Reader(content, at), Campaign()
+    read, default = SpecTable(content, at), Campaign()
     return Campaign(
         networks=_networks(read.names("networks", default.networks), at),
         images=_images(content.get("images", default.images), at),

@@ -16,8 +16,8 @@ from msbgen.kernels.measure.plan import Plan
 from msbgen.kernels.measure.session import Session, read_session
 from msbgen.kernels.workloads import make_workload
 from msbgen.measure.actuators.actuator import Actuator
-from msbgen.measure.sweep.harvest import IncompleteError, kept_runs, left_out
 from msbgen.measure.sweep.journal import Record
+from msbgen.measure.sweep.profiles import IncompleteError, describe_missing_runs, kept_runs
 from msbgen.measure.sweep.spec import Spec
 
 # What kinds of whole networks begin with.
@@ -49,7 +49,8 @@ def harvest(
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:
         raise IncompleteError(
-            *left_out(spec, records), "no session succeeded: there is nothing to write."
+            *describe_missing_runs(spec, records),
+            "no session succeeded: there is nothing to write.",
         )
     sessions = [read_session(recordings / record["recording"], plan) for record in kept]
     rows: list[tuple[str, Mapping[str, int], float, Record]] = []

@@ -18,15 +18,15 @@ from msbgen.kernels.measure.harvest import harvest, workloads_of
 from msbgen.kernels.measure.plan import make_plan
 from msbgen.kernels.measure.recorder import SessionRecorder
 from msbgen.kernels.workloads import write_workload
-from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.harvest import IncompleteError, left_out
+from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.dry_run import describe_dry_run
 from msbgen.measure.sweep.journal import Record
-from msbgen.measure.sweep.order import order_of
-from msbgen.measure.sweep.rehearse import rehearse
+from msbgen.measure.sweep.order import run_order
+from msbgen.measure.sweep.profiles import IncompleteError, describe_missing_runs
 from msbgen.measure.sweep.spec import Spec
-from msbgen.measure.sweep.sweep import Places, sweep
+from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def measure_kernels(
 
     Raises
     ------
-    ProfileError, LackError, SettingError, OSError
+    ProfileError, RequirementError, SettingError, OSError
         As :func:`msbgen.measure.sweep.sweep.sweep`; before anything is changed, or with everything
         put back.
     ArgumentError
@@ -103,7 +103,7 @@ def measure_kernels(
         Not one session succeeded.
     """
     out = Path(out)
-    places = Places.beside(out)
+    places = SweepPaths.beside(out)
     for path in (out, workloads_beside(out)):
         check_output(path, overwrite=overwrite)
     files = files or SystemFiles()
@@ -119,22 +119,24 @@ def measure_kernels(
         progress=progress,
     )
     runs = [record for record in records if record["event"] == "run"]
-    actuators = actuators_of(spec, Settings(files, lambda record: None), "msbgen")
+    actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
     kernels = harvest(campaign, plan, spec, runs, places.recordings, actuators, records[0])
     workloads = workloads_of(plan)
     write_workload(workloads, workloads_beside(out), overwrite=overwrite)
     write_kernels(kernels, out, overwrite=overwrite)
-    return Measured(kernels, workloads, [*left_out(spec, runs), *_not_begun(spec, runs)])
+    return Measured(
+        kernels, workloads, [*describe_missing_runs(spec, runs), *_not_begun(spec, runs)]
+    )
 
 
 def _not_begun(spec: Spec, runs: Sequence[Record]) -> Iterator[str]:
     """A sentence where the time did not suffice for all sessions."""
-    wanted, begun = len(order_of(spec).slots), len({record["slot"] for record in runs})
+    wanted, begun = len(run_order(spec).slots), len({record["slot"] for record in runs})
     if begun < wanted:
         yield f"{wanted - begun} of {wanted} sessions were not begun; go on with --resume --force."
 
 
 def rehearse_kernels(campaign: Campaign, files: KernelFiles | None = None) -> Iterator[str]:
-    """Plan, time, changes and what takes them back, in lines; see :func:`rehearse`."""
+    """Plan, time, changes and what takes them back, in lines; see :func:`describe_dry_run`."""
     plan, spec = make_plan(campaign), campaign.spec()
-    yield from rehearse(spec, files, SessionRecorder(spec, plan))
+    yield from describe_dry_run(spec, files, SessionRecorder(spec, plan))

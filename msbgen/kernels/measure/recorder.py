@@ -11,7 +11,7 @@ from msbgen.core.errors import ProfileError
 from msbgen.kernels.measure.plan import Plan
 from msbgen.kernels.measure.session import CONTEXT, RECORDING, read_session
 from msbgen.kernels.measure.torches import REMEDY, torch_version
-from msbgen.measure.sweep.child import Ended
+from msbgen.measure.sweep.process import ProcessResult
 from msbgen.measure.sweep.spec import Spec
 
 
@@ -28,7 +28,7 @@ class SessionRecorder:
         """Of torch."""
         return torch_version()
 
-    def lacks(self, folder: Path, runs: int) -> Iterator[str]:
+    def problems(self, folder: Path, runs: int) -> Iterator[str]:
         """Torch."""
         if torch_version() is None:
             yield f"torch is not installed; {REMEDY}."
@@ -44,7 +44,7 @@ class SessionRecorder:
         """Nothing to do from outside."""
         return nullcontext()
 
-    def refusal(self, path: Path, ended: Ended) -> str | None:
+    def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
         """No recording of the plan."""
         try:
             read_session(path, self._plan)

@@ -38,7 +38,7 @@ class Capability:
         The range of its levels.
     step : float
         Levels are `lowest` and whole numbers of steps above it; 0 where every value will do.
-    lacks : tuple of str
+    problems : tuple of str
         Why it cannot be used, a sentence with its remedy each; empty where it can.
     """
 
@@ -46,12 +46,12 @@ class Capability:
     lowest: float
     highest: float
     step: float
-    lacks: tuple[str, ...]
+    problems: tuple[str, ...]
 
-    def refusals(self, name: str, levels: Sequence[float], units: str) -> list[str]:
+    def level_problems(self, name: str, levels: Sequence[float], units: str) -> list[str]:
         """A sentence for each level that the machine would not take as it stands."""
-        if self.lacks:
-            return list(self.lacks)
+        if self.problems:
+            return list(self.problems)
         said = []
         for level in levels:
             if (

@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass
 
 from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
-from msbgen.measure.actuators.kernelfs import KernelFiles
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_files import KernelFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 _LEAST = 1_000  # microseconds, of a quota and of a period
 _LONGEST = 1_000_000  # microseconds, of a period
@@ -49,7 +49,7 @@ class CpuQuota:
     Parameters
     ----------
     name : str
-    settings : Settings
+    settings : KernelSettings
     group : str
         Name of the group's folder.
     period : float
@@ -59,7 +59,7 @@ class CpuQuota:
     units = "percent"
     long_name = "share of one core's time"
 
-    def __init__(self, name: str, settings: Settings, group: str, period: float):
+    def __init__(self, name: str, settings: KernelSettings, group: str, period: float):
         self.name = name
         self._settings = settings
         self._files = settings.files
@@ -70,30 +70,30 @@ class CpuQuota:
 
     def capability(self) -> Capability:
         """Shares that give a quota of at least a millisecond, up to what we have ourselves."""
-        lacks = []
+        problems = []
         period = self._period
         if not _LEAST <= period <= _LONGEST:
-            lacks.append(
+            problems.append(
                 f"{self.name}: period is {period} us; 1 ms to 1 s, the kernel's range, is wanted "
                 f"(without 'period' in the spec it is the interval)."
             )
             period = min(max(period, _LEAST), _LONGEST)
         place = _find_place(self._files)
         if place is None:
-            lacks.append(
+            problems.append(
                 f"{self.name}: no control group with the controller 'cpu' is mounted here; on a "
                 f"machine of your own: mount -t cgroup2 none /sys/fs/cgroup"
             )
-            return Capability("cgroup quota", 0.0, 100.0, 0.0, tuple(lacks))
+            return Capability("cgroup quota", 0.0, 100.0, 0.0, tuple(problems))
         if isinstance(place, str):
-            return Capability("cgroup quota", 0.0, 100.0, 0.0, (*lacks, f"{self.name}: {place}"))
+            return Capability("cgroup quota", 0.0, 100.0, 0.0, (*problems, f"{self.name}: {place}"))
         self._place = place
         highest = min(
             [100.0 * (os.cpu_count() or 1)]
             + [share for up in place.above for share in _share_of(self._files, place.version, up)]
         )
         mechanism = f"cgroup v{place.version} quota, period {period} us"
-        return Capability(mechanism, 100.0 * _LEAST / period, highest, 0.0, tuple(lacks))
+        return Capability(mechanism, 100.0 * _LEAST / period, highest, 0.0, tuple(problems))
 
     def apply(self, level: float) -> None:
         """Set the quota and read it back."""
@@ -143,9 +143,9 @@ class CpuQuota:
     def _made(self) -> _Place:
         """The place, with the group in it."""
         if self._place is None:
-            lacks = self.capability().lacks
-            if lacks or self._place is None:
-                raise SettingError(*lacks)
+            problems = self.capability().problems
+            if problems or self._place is None:
+                raise SettingError(*problems)
         place = self._place
         if not self._folder:
             if place.version == 2:
@@ -199,7 +199,7 @@ class CpuQuota:
         )
 
 
-def _restore(settings: Settings) -> None:
+def _restore(settings: KernelSettings) -> None:
     """Take back what was changed, and say what could not be."""
     outcome = settings.restore()
     if outcome.failed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 _ROOT = "/sys/devices/system/cpu"
 _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
@@ -23,14 +23,14 @@ class CoreClock:
     Parameters
     ----------
     name : str
-    settings : Settings
+    settings : KernelSettings
     cores : sequence of int
     """
 
     units = "MHz"
     long_name = "clock of the core"
 
-    def __init__(self, name: str, settings: Settings, cores: Sequence[int]):
+    def __init__(self, name: str, settings: KernelSettings, cores: Sequence[int]):
         self.name = name
         self._settings = settings
         self._files = settings.files

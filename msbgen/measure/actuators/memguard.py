@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
-from msbgen.measure.actuators.settings import READINGS, Settings
+from msbgen.measure.actuators.kernel_settings import NORMALISERS, KernelSettings
 
 FOLDER = "/sys/kernel/debug/memguard"
 # The module's own word for no limit [MB/s].
@@ -24,7 +24,7 @@ class MemGuard:
     Parameters
     ----------
     name : str
-    settings : Settings
+    settings : KernelSettings
     cores : sequence of int
         Each gets the level; others keep their limits.
     direction : {"read", "write"}
@@ -35,7 +35,7 @@ class MemGuard:
     long_name = "bandwidth budget of the core"
 
     def __init__(
-        self, name: str, settings: Settings, cores: Sequence[int], direction: str = "read"
+        self, name: str, settings: KernelSettings, cores: Sequence[int], direction: str = "read"
     ):
         self.name = name
         self._settings = settings
@@ -47,21 +47,21 @@ class MemGuard:
     def capability(self) -> Capability:
         """Whole megabytes per second from 1 on."""
         mechanism = f"MemGuard {self._direction} limit"
-        lacks = []
+        problems = []
         if not self._files.exists(self._path):
-            lacks.append(
+            problems.append(
                 f"{self.name}: there is no {self._path}; load the module memguard.ko, and mount "
                 f"debugfs: mount -t debugfs none /sys/kernel/debug"
             )
         else:
             known = self._limits()
-            lacks += [
+            problems += [
                 f"{self.name}: MemGuard does not regulate core {core}; it knows "
                 f"{', '.join(map(str, known))}."
                 for core in self._cores
                 if core not in known
             ]
-        return Capability(mechanism, 1.0, _HIGHEST, 1.0, tuple(lacks))
+        return Capability(mechanism, 1.0, _HIGHEST, 1.0, tuple(problems))
 
     def apply(self, level: float) -> None:
         """Write the limits of all cores, ours changed, and compare what is shown then."""
@@ -106,6 +106,6 @@ class MemGuard:
     def _limits(self) -> dict[int, int]:
         """Limit of every core [MB/s]."""
         text = self._files.read(self._path)
-        words = READINGS["memguard"](text).removeprefix("mb").split()
+        words = NORMALISERS["memguard"](text).removeprefix("mb").split()
         cores = [int(core) for core in _CORE.findall(text)] or range(len(words))
         return dict(zip(cores, map(int, words)))

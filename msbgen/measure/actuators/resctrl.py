@@ -2,8 +2,8 @@
 
 One group of ``/sys/fs/resctrl`` holds the program; lines of its ``schemata`` give it ways of the
 last-level cache (CAT) and a share of the memory bandwidth (MBA).  Where the kernel refuses, it says
-why in ``info/last_cmd_status``, but not always (``fs/resctrl/ctrlmondata.c``): refusals without a
-word are explained here.
+why in ``info/last_cmd_status``, but not always (``fs/resctrl/ctrlmondata.c``): refusals
+without a word are explained here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 ROOT = "/sys/fs/resctrl"
 _STATUS = f"{ROOT}/info/last_cmd_status"
@@ -70,12 +70,12 @@ class ResctrlGroup:
 
     Parameters
     ----------
-    settings : Settings
+    settings : KernelSettings
     name : str
         Name of the group's folder.
     """
 
-    def __init__(self, settings: Settings, name: str):
+    def __init__(self, settings: KernelSettings, name: str):
         self.settings = settings
         self.files = settings.files
         self.folder = f"{ROOT}/{name}"

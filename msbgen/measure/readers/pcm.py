@@ -13,8 +13,8 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.stamps import times_of_stamps
 from msbgen.measure.readers.table import numbers, rows_of
+from msbgen.measure.readers.timestamps import times_from_timestamps
 
 _MILLION, _GIGABYTE = 1e6, 1e9
 # Columns that are counts, with events in their unit.
@@ -70,7 +70,7 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
             )
     numbered = [line for line, _ in body]
     stamps = [cells[names.index("Time")] for _, cells in body]
-    times = times_of_stamps(name, numbered, stamps, step)
+    times = times_from_timestamps(name, numbered, stamps, step)
     columns: dict[tuple[str, str], np.ndarray] = {}
     for i, (group, title) in enumerate(zip(groups, names)):
         if title in _COUNTS or title in ("EXEC", "TIME(ticks)"):

@@ -11,8 +11,8 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.data.tables import read_lines
 from msbgen.measure.readers.recording import Rows
-from msbgen.measure.readers.stamps import times_of_stamps
 from msbgen.measure.readers.table import numbers, rows_of
+from msbgen.measure.readers.timestamps import times_from_timestamps
 
 # pqos' MB are 2^20 bytes.
 _MB = 2.0**20
@@ -66,7 +66,7 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     for place in dict.fromkeys(places):
         own = [i for i, other in enumerate(places) if other == place]
         stamps = [body[i][1][0] for i in own]
-        times[own] = times_of_stamps(name, [body[i][0] for i in own], stamps, step)
+        times[own] = times_from_timestamps(name, [body[i][0] for i in own], stamps, step)
     numbered = [line for line, _ in body]
     since = step if step is not None else _step(times)
     values = {}

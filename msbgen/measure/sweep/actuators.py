@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.actuators.cgroup import CpuQuota
 from msbgen.measure.actuators.cpufreq import CoreClock
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.actuators.memguard import MemGuard
 from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
-from msbgen.measure.actuators.settings import Settings
 from msbgen.measure.actuators.threads import Threads
-from msbgen.measure.sweep.spec import Resource, Spec
+from msbgen.measure.sweep.spec import ResourceSpec, Spec
 
 
-def actuators_of(spec: Spec, settings: Settings, name: str) -> list[Actuator]:
+def make_actuators(spec: Spec, settings: KernelSettings, name: str) -> list[Actuator]:
     """One actuator a resource, in the spec's order.
 
     Parameters
     ----------
     spec : Spec
-    settings : Settings
+    settings : KernelSettings
         Where their changes are noted.
     name : str
         Of the groups that they make.
@@ -29,7 +29,7 @@ def actuators_of(spec: Spec, settings: Settings, name: str) -> list[Actuator]:
     cores = program_cores(spec)
     group = ResctrlGroup(settings, name)
 
-    def one(resource: Resource) -> Actuator:
+    def one(resource: ResourceSpec) -> Actuator:
         if resource.by == "quota":
             return CpuQuota(resource.name, settings, name, resource.period or spec.interval)
         if resource.by == "ways":

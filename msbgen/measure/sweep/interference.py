@@ -13,7 +13,7 @@ _STAT = Path("/proc/stat")
 _WORK, _IDLE, _STEAL = (0, 1, 2, 5, 6), (3, 4), 7
 
 
-class Meanwhile:
+class InterferenceMeter:
     """From now on, until asked.
 
     Parameters
@@ -27,7 +27,7 @@ class Meanwhile:
         self._start = time.monotonic()
         self._before = _times()
 
-    def since(self, cpu: float) -> dict[str, float]:
+    def measure(self, cpu: float) -> dict[str, float]:
         """Load and steal, as a profile file notes them, beside the run's own CPU time [s]."""
         wall = time.monotonic() - self._start
         after = _times()

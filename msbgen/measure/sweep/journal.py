@@ -7,7 +7,7 @@ from typing import Any
 
 from msbgen.data import journal
 from msbgen.data.journal import Record
-from msbgen.measure.actuators.settings import READINGS
+from msbgen.measure.actuators.kernel_settings import NORMALISERS
 
 VERSION = 1
 # How runs end that are kept: by themselves, or by the timeout where the spec says so.
@@ -33,7 +33,7 @@ _KEPT: dict[str, type] = {
 }  # fmt: skip
 
 
-class Journal(journal.Journal):
+class SweepJournal(journal.Journal):
     """The journal of a sweep that is being written; see :class:`msbgen.data.journal.Journal`.
 
     Parameters
@@ -62,7 +62,7 @@ def _is_record(record: Any) -> bool:
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return False
     held = _HELD.get(record["event"], {})
-    if record["event"] == "set" and record.get("reading") not in READINGS:
+    if record["event"] == "set" and record.get("reading") not in NORMALISERS:
         return False
     if record["event"] == "run":
         held = {**held, **(_KEPT if is_kept(record) else {"outcome": str, "why": str})}

@@ -14,7 +14,7 @@ from msbgen.data.groups import group_counters
 from msbgen.data.schema import same_level
 from msbgen.data.tables import Groups, PlannedContexts, read_plan
 from msbgen.measure.actuators.actuator import listed
-from msbgen.measure.dataset import NOTES, clock_of, counter_names_of
+from msbgen.measure.dataset import RUN_METADATA, counter_names_of, progress_counter_of
 from msbgen.measure.sweep.spec import Spec
 
 
@@ -41,7 +41,7 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Order:
+class RunOrder:
     """The runs of a sweep.
 
     Attributes
@@ -66,7 +66,7 @@ class Order:
     again: NDArray[np.bool_]
 
 
-def order_of(spec: Spec) -> Order:
+def run_order(spec: Spec) -> RunOrder:
     """Contexts and runs that a spec names, in their random order.
 
     Raises
@@ -112,7 +112,7 @@ def order_of(spec: Spec) -> Order:
     shuffled = np.random.default_rng(spec.seed).permutation(len(every))
     slots = tuple(Slot(number, *every[i]) for number, i in enumerate(shuffled))
     digest = spec.digest(contexts.tolist(), runs.tolist(), groups)
-    return Order(contexts, runs, slots, digest, groups, again)
+    return RunOrder(contexts, runs, slots, digest, groups, again)
 
 
 def _groups_of(spec: Spec, at_once: int) -> Groups:
@@ -150,10 +150,10 @@ def _planned_groups(spec: Spec, planned: PlannedContexts) -> tuple[Groups, ...]:
 
 
 def _counters(spec: Spec, events: Sequence[str]) -> list[str]:
-    return counter_names_of(events, [*(r.name for r in spec.resources), *NOTES])
+    return counter_names_of(events, [*(r.name for r in spec.resources), *RUN_METADATA])
 
 
 def _clock(spec: Spec, events: Sequence[str]) -> str | None:
     """The event that tells the progress; None where time does."""
     by_name = dict(zip(_counters(spec, events), events))
-    return by_name.get(clock_of(spec.progress, by_name))
+    return by_name.get(progress_counter_of(spec.progress, by_name))

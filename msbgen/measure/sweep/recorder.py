@@ -10,9 +10,14 @@ from typing import Protocol
 
 from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.perf import read_perf
-from msbgen.measure.sweep.attach import counting, perf_command
-from msbgen.measure.sweep.child import Ended
-from msbgen.measure.sweep.probe import lacks_of_events, lacks_of_perf, lacks_of_room, perf_version
+from msbgen.measure.sweep.perf_stat import counting, perf_command
+from msbgen.measure.sweep.process import ProcessResult
+from msbgen.measure.sweep.requirements import (
+    disk_problems,
+    event_problems,
+    perf_problems,
+    perf_version,
+)
 from msbgen.measure.sweep.spec import Spec
 
 
@@ -31,7 +36,7 @@ class Recorder(Protocol):
         """Of what records; None where there is none."""
         ...
 
-    def lacks(self, folder: Path, runs: int) -> Iterator[str]:
+    def problems(self, folder: Path, runs: int) -> Iterator[str]:
         """What the machine lacks for so many recordings in a folder, with a remedy each."""
         ...
 
@@ -45,7 +50,7 @@ class Recorder(Protocol):
         """Within the block these events of a held program are recorded, from these cores."""
         ...
 
-    def refusal(self, path: Path, ended: Ended) -> str | None:
+    def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
         """Why the recording of a run that ended well is not kept; None where it is."""
         ...
 
@@ -66,10 +71,10 @@ class PerfRecorder:
         """Of perf."""
         return perf_version()
 
-    def lacks(self, folder: Path, runs: int) -> Iterator[str]:
+    def problems(self, folder: Path, runs: int) -> Iterator[str]:
         """Perf, events, room."""
-        lacks = [*lacks_of_perf(), *lacks_of_room(self._spec, folder, runs)]
-        yield from lacks or lacks_of_events(self._spec)
+        problems = [*perf_problems(), *disk_problems(self._spec, folder, runs)]
+        yield from problems or event_problems(self._spec)
 
     def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
         """Nothing: the program knows nothing of it."""
@@ -82,7 +87,7 @@ class PerfRecorder:
         interval = self._spec.interval
         return counting(pid, path, events=events, interval=interval, cores=cores, tag=tag)
 
-    def refusal(self, path: Path, ended: Ended) -> str | None:
+    def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
         """Nothing counted, or cut off."""
         try:
             recording = read_perf(path)

@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
-from msbgen.measure.actuators.settings import Restored, Settings, pending, take_back
-from msbgen.measure.sweep.child import kill_leftovers
-from msbgen.measure.sweep.journal import Journal
+from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_settings import (
+    KernelSettings,
+    RestoreReport,
+    pending_changes,
+    undo_changes,
+)
+from msbgen.measure.sweep.journal import SweepJournal
+from msbgen.measure.sweep.process import kill_leftovers
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def restore_machine(path: Path, *, files: KernelFiles | None = None) -> Restored:
+def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreReport:
     """Mend what a sweep left: processes, groups, settings, as its journal has them.
 
     What somebody else has changed since is left alone and named.  Nothing happens if all is
@@ -36,27 +41,27 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> Restored
     OSError
         The journal cannot be written.
     """
-    journal = Journal(path, new=False)
+    journal = SweepJournal(path, new=False)
     try:
         return restore_journal(journal, files or SystemFiles())
     finally:
         journal.close()
 
 
-def restore_journal(journal: Journal, files: KernelFiles) -> Restored:
+def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
     """As :func:`restore_machine`, for a journal that is open."""
     if not journal.records:
-        return Restored()
+        return RestoreReport()
     first = journal.records[0]
-    if first["boot"] != boot():
+    if first["boot"] != boot_id():
         # settings and processes went with the kernel that had them
-        if pending(journal.records):
+        if pending_changes(journal.records):
             journal.append({"event": "restored", "others": []})
-        return Restored()
-    with undisturbed():
+        return RestoreReport()
+    with deferred_signals():
         ended = kill_leftovers(0, first["tag"])
-        changes = pending(journal.records)
-        outcome = take_back(files, changes)
+        changes = pending_changes(journal.records)
+        outcome = undo_changes(files, changes)
         if ended:
             outcome.done.insert(0, "what the program had left running was ended.")
         if changes and not outcome.failed:
@@ -64,13 +69,13 @@ def restore_journal(journal: Journal, files: KernelFiles) -> Restored:
     return outcome
 
 
-def boot() -> str:
+def boot_id() -> str:
     """Which start of the machine this is."""
     return _BOOT.read_text().strip()
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def deferred_signals() -> Iterator[None]:
     """Let signals that would end us wait until the machine is as it was.
 
     By handlers, not by a mask: a signal of the process goes to any thread that does not mask it.
@@ -95,14 +100,14 @@ def undisturbed() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def restore_settings(settings: Settings) -> Restored:
+def restore_settings(settings: KernelSettings) -> RestoreReport:
     """Take a live sweep's changes back, whatever signals come."""
-    with undisturbed():
+    with deferred_signals():
         return settings.restore()
 
 
 @contextmanager
-def ending_as(handler: Callable[..., object] | int | None) -> Iterator[None]:
+def sighup_handled_by(handler: Callable[..., object] | int | None) -> Iterator[None]:
     """While it lasts, a closed terminal (SIGHUP) ends us by the handler of SIGTERM."""
     try:
         before = signal.getsignal(signal.SIGHUP)

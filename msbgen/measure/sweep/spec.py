@@ -34,10 +34,10 @@ from msbgen.data.files import check_input
 from msbgen.data.schema import RESERVED
 from msbgen.data.tables import Groups
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.measure.dataset import NOTES, counter_names_of
+from msbgen.measure.dataset import RUN_METADATA, counter_names_of
 
 # What gives a resource, by the word of a spec.
-MEANS = ("quota", "ways", "bandwidth", "clock", "memguard")
+ACTUATOR_KINDS = ("quota", "ways", "bandwidth", "clock", "memguard")
 _RESOURCE_KEYS = ("by", "levels", "period", "direction")
 _MOST = 1_000_000
 # Keys that change no run; contexts are told apart as they were read.
@@ -49,14 +49,14 @@ _SEVERAL = re.compile(r"[*?{,]")
 
 
 @dataclass(frozen=True)
-class Resource:
+class ResourceSpec:
     """One resource and how it is given.
 
     Attributes
     ----------
     name : str
     by : str
-        One of :data:`MEANS`.
+        One of :data:`ACTUATOR_KINDS`.
     levels : tuple of float
         Every level that contexts may have, rising.
     period : float or None
@@ -80,7 +80,7 @@ class Spec:
     ----------
     command : tuple of str
         Program and arguments.
-    resources : tuple of Resource
+    resources : tuple of ResourceSpec
     task : str
         Name of the task; the program's, where it is not given.
     folder : str
@@ -120,7 +120,7 @@ class Spec:
     """
 
     command: tuple[str, ...]
-    resources: tuple[Resource, ...]
+    resources: tuple[ResourceSpec, ...]
     task: str = ""
     folder: str = "."
     stdin: str = os.devnull
@@ -176,7 +176,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     at = path.name
     keys = list(Spec.__dataclass_fields__)
     check_keys(content, keys, ("command", "resources"), at)
-    read = Reader(content, at)
+    read = SpecTable(content, at)
     command = _command(content["command"], at)
     resources = _resources(content["resources"], at)
     base = path.resolve().parent
@@ -216,7 +216,7 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     )
 
 
-def _interval(read: Reader, at: str) -> float:
+def _interval(read: SpecTable, at: str) -> float:
     """perf takes whole milliseconds."""
     seconds = read.seconds("interval", 0.01, least=0.001)
     if abs(1000 * seconds - round(1000 * seconds)) > 1e-9 * seconds:
@@ -225,11 +225,11 @@ def _interval(read: Reader, at: str) -> float:
 
 
 def _progress(
-    read: Reader, events: Sequence[str], resources: Sequence[Resource], at: str
+    read: SpecTable, events: Sequence[str], resources: Sequence[ResourceSpec], at: str
 ) -> str | None:
     """A counter of the events, by either of its names; refused now, not after the last run."""
     wanted = read.text("progress", "") or None
-    counters = counter_names_of(events, [*(r.name for r in resources), *NOTES])
+    counters = counter_names_of(events, [*(r.name for r in resources), *RUN_METADATA])
     known = ["time", *events, *counters]
     if wanted is None or wanted in known or any(map(_SEVERAL.search, events)):
         return wanted
@@ -253,7 +253,7 @@ def _command(value: Any, at: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
+def _resources(tables: Any, at: str) -> tuple[ResourceSpec, ...]:
     if not isinstance(tables, dict) or not tables:
         raise ProfileError(
             f"{at}: 'resources' is {tables!r}; a table '[resources.NAME]' is wanted."
@@ -269,10 +269,12 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
         if not isinstance(table, dict):
             raise ProfileError(f"{where}: is {table!r}; a table with 'by' and 'levels' is wanted.")
         check_keys(table, _RESOURCE_KEYS, ("by", "levels"), where)
-        read = Reader(table, where)
+        read = SpecTable(table, where)
         by = read.text("by", "")
-        if by not in MEANS:
-            raise ProfileError(f"{where}: 'by' is '{by}'; {', '.join(MEANS)} are known{_near(by)}.")
+        if by not in ACTUATOR_KINDS:
+            raise ProfileError(
+                f"{where}: 'by' is '{by}'; {', '.join(ACTUATOR_KINDS)} are known{_near(by)}."
+            )
         levels = table["levels"]
         numbers = isinstance(levels, list) and all(
             isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < 1e12 for v in levels
@@ -289,7 +291,7 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
             )
         if direction not in ("read", "write"):
             raise ProfileError(f"{where}: 'direction' is '{direction}'; read or write is wanted.")
-        found.append(Resource(name, by, tuple(sorted(map(float, levels))), period, direction))
+        found.append(ResourceSpec(name, by, tuple(sorted(map(float, levels))), period, direction))
     same = [(r.by, r.direction) for r in found]
     if len(set(same)) < len(same):
         raise ProfileError(f"{at}: two resources are set by the same means; one each is wanted.")
@@ -297,11 +299,11 @@ def _resources(tables: Any, at: str) -> tuple[Resource, ...]:
 
 
 def _near(word: str) -> str:
-    near = difflib.get_close_matches(word, MEANS, 1)
+    near = difflib.get_close_matches(word, ACTUATOR_KINDS, 1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 
-class Reader:
+class SpecTable:
     """Values of a table, each of its kind, or a sentence."""
 
     def __init__(self, table: Mapping[str, Any], where: str):

@@ -19,22 +19,22 @@ from pathlib import Path
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.measure.actuators.actuator import SettingError
-from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
-from msbgen.measure.actuators.settings import Settings, pending
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.journal import VERSION, Journal, Record, is_kept
-from msbgen.measure.sweep.order import Order, Slot, order_of
-from msbgen.measure.sweep.probe import check_machine, describe_machine
+from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings, pending_changes
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.executor import RunExecutor, describe_failure, digest_of
+from msbgen.measure.sweep.journal import VERSION, Record, SweepJournal, is_kept
+from msbgen.measure.sweep.order import RunOrder, Slot, run_order
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
-from msbgen.measure.sweep.restore import boot, restore_journal
-from msbgen.measure.sweep.run import Machine, describe_failure, digest_of
+from msbgen.measure.sweep.requirements import check_machine, describe_machine
+from msbgen.measure.sweep.restore import boot_id, restore_journal
 from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
 
 
 @dataclass(frozen=True)
-class Places:
+class SweepPaths:
     """Files of a sweep beside its output.
 
     Attributes
@@ -51,7 +51,7 @@ class Places:
     recordings: Path
 
     @classmethod
-    def beside(cls, out: Path) -> Places:
+    def beside(cls, out: Path) -> SweepPaths:
         """The files of this output.
 
         Raises
@@ -105,8 +105,8 @@ def sweep(
     ------
     ProfileError
         Contexts that cannot be read; to be resumed with another spec, or by two processes.
-    LackError
-        What the machine lacks.
+    RequirementError
+        What the machine problems.
     SettingError
         A setting that the kernel refused.
     OSError
@@ -115,8 +115,8 @@ def sweep(
     files = files or SystemFiles()
     recorder = recorder or PerfRecorder(spec)
     until = time.monotonic() + within
-    order = order_of(spec)
-    places = Places.beside(out)
+    order = run_order(spec)
+    places = SweepPaths.beside(out)
     tag = secrets.token_hex(8)
     if overwrite and not resume:
         _remove(places, files)
@@ -125,15 +125,17 @@ def sweep(
         if journal.records:
             tag = journal.records[0]["tag"]
             _mend(journal, files)
-        settings = Settings(files, journal.append)
-        actuators = actuators_of(spec, settings, f"msbgen-{tag}")
+        settings = KernelSettings(files, journal.append)
+        actuators = make_actuators(spec, settings, f"msbgen-{tag}")
         waiting = _waiting(journal.records, order, spec, places)
         if waiting:
-            lacks = recorder.lacks(places.journal.resolve().parent, len(waiting))
-            check_machine(spec, order.contexts, actuators, lacks)
+            problems = recorder.problems(places.journal.resolve().parent, len(waiting))
+            check_machine(spec, order.contexts, actuators, problems)
             _begin(journal, order, tag, spec, recorder)
             places.recordings.mkdir(exist_ok=True)
-            with Machine(spec, places.recordings, tag, settings, actuators, recorder) as machine:
+            with RunExecutor(
+                spec, places.recordings, tag, settings, actuators, recorder
+            ) as machine:
                 machine.warm_up(order.contexts)
                 _make_runs(machine, journal, order, waiting, until, progress)
         return journal.records
@@ -148,9 +150,9 @@ def sweep(
         journal.close()
 
 
-def _open(places: Places, order: Order, *, resume: bool) -> Journal:
+def _open(places: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
     if resume:
-        journal = Journal(places.journal, new=False)
+        journal = SweepJournal(places.journal, new=False)
         if journal.records and journal.records[0]["digest"] != order.digest:
             journal.close()
             raise ProfileError(
@@ -163,7 +165,7 @@ def _open(places: Places, order: Order, *, resume: bool) -> Journal:
             f"{places.recordings}: exists already; go on with --resume, or remove it."
         )
     try:
-        return Journal(places.journal, new=True)
+        return SweepJournal(places.journal, new=True)
     except FileExistsError:
         raise FileExistsError(
             f"{places.journal}: exists already; go on with --resume, or remove it after "
@@ -171,10 +173,10 @@ def _open(places: Places, order: Order, *, resume: bool) -> Journal:
         ) from None
 
 
-def _remove(places: Places, files: KernelFiles) -> None:
+def _remove(places: SweepPaths, files: KernelFiles) -> None:
     """Remove what an earlier sweep left here, with the machine as it was before it."""
     if places.journal.exists():
-        journal = Journal(places.journal, new=False)
+        journal = SweepJournal(places.journal, new=False)
         try:
             _mend(journal, files)
             places.journal.unlink()
@@ -183,9 +185,11 @@ def _remove(places: Places, files: KernelFiles) -> None:
     shutil.rmtree(places.recordings, ignore_errors=True)
 
 
-def _begin(journal: Journal, order: Order, tag: str, spec: Spec, recorder: Recorder) -> None:
+def _begin(
+    journal: SweepJournal, order: RunOrder, tag: str, spec: Spec, recorder: Recorder
+) -> None:
     """Say in the first line what the journal is of, and where."""
-    now = {"boot": boot(), recorder.name: recorder.version(), "machine": describe_machine()}
+    now = {"boot": boot_id(), recorder.name: recorder.version(), "machine": describe_machine()}
     if not journal.records:
         head = {"version": VERSION, "tag": tag, "digest": order.digest, "task": spec.task}
         journal.append({"event": "sweep", **head, **now})
@@ -199,7 +203,7 @@ def _begin(journal: Journal, order: Order, tag: str, spec: Spec, recorder: Recor
     journal.append({"event": "resumed", **now})
 
 
-def _mend(journal: Journal, files: KernelFiles) -> None:
+def _mend(journal: SweepJournal, files: KernelFiles) -> None:
     """Restore what the sweep left when it was killed."""
     outcome = restore_journal(journal, files)
     for sentence in outcome.others:
@@ -208,16 +212,16 @@ def _mend(journal: Journal, files: KernelFiles) -> None:
         raise SettingError(*outcome.failed)
 
 
-def _forget_nothing(journal: Journal, places: Places) -> None:
+def _forget_nothing(journal: SweepJournal, places: SweepPaths) -> None:
     """A journal without runs is none: what failed before the first one can be begun again."""
     records = journal.records
-    if not pending(records) and not any(record["event"] == "run" for record in records):
+    if not pending_changes(records) and not any(record["event"] == "run" for record in records):
         places.journal.unlink(missing_ok=True)
         shutil.rmtree(places.recordings, ignore_errors=True)
 
 
 def _waiting(
-    records: Sequence[Record], order: Order, spec: Spec, places: Places
+    records: Sequence[Record], order: RunOrder, spec: Spec, places: SweepPaths
 ) -> list[tuple[Slot, int]]:
     """Slots without a run that can be kept, each with its next attempt."""
     slots = {slot.number: slot for slot in order.slots}
@@ -244,15 +248,15 @@ def _waiting(
     ]
 
 
-def _intact(record: Record, places: Places) -> bool:
+def _intact(record: Record, places: SweepPaths) -> bool:
     path = places.recordings / record["recording"]
     return path.is_file() and digest_of(path) == record["digest"]
 
 
 def _make_runs(
-    machine: Machine,
-    journal: Journal,
-    order: Order,
+    machine: RunExecutor,
+    journal: SweepJournal,
+    order: RunOrder,
     waiting: Sequence[tuple[Slot, int]],
     until: float,
     progress: OnProgress | None,

@@ -12,7 +12,7 @@ from msbgen.kernels.measure.session import Session, write_session
 from msbgen.kernels.measure.trace import Trace
 from msbgen.kernels.workloads import validate_workload
 from msbgen.measure.actuators.threads import Threads
-from msbgen.measure.sweep.harvest import IncompleteError
+from msbgen.measure.sweep.profiles import IncompleteError
 
 A = Point.of("matmul", m=1, k=2, n=3, bias=1)
 B = Point.of("relu", batch=1, channels=2, height=3, width=3, inplace=1)

@@ -18,9 +18,9 @@ from msbgen.kernels.measure.measure import measure_kernels, rehearse_kernels, wo
 from msbgen.kernels.measure.plan import make_plan
 from msbgen.kernels.measure.session import RECORDING, Session
 from msbgen.kernels.workloads import read_workload
-from msbgen.measure.sweep.child import tagged
-from msbgen.measure.sweep.harvest import IncompleteError
-from msbgen.measure.sweep.journal import Journal, read_journal
+from msbgen.measure.sweep.journal import SweepJournal, read_journal
+from msbgen.measure.sweep.process import tagged_processes
+from msbgen.measure.sweep.profiles import IncompleteError
 from sweeping import tree
 
 pytestmark = needs_torch
@@ -70,14 +70,14 @@ def test_killed_and_resumed_it_loses_the_session_that_was_going_on(campaign, sta
     out = tmp_path / "k.nc"
 
     def die():
-        append = Journal.append
+        append = SweepJournal.append
 
         def third(self, record):
             if record["event"] == "run" and record["slot"] == 2:
                 os.kill(os.getpid(), signal.SIGKILL)
             append(self, record)
 
-        Journal.append = third
+        SweepJournal.append = third
         measure_kernels(campaign, out)
 
     assert status_of(forked(die)) == -signal.SIGKILL
@@ -91,7 +91,7 @@ def test_killed_and_resumed_it_loses_the_session_that_was_going_on(campaign, sta
     measured = measure_kernels(campaign, out, resume=True, progress=lambda *n: seen.append(n))
     assert seen == [(3, 3)]
     assert [r["slot"] for r in runs(out)] == [0, 1, 2]
-    assert not tagged(read_journal(out.with_suffix(".journal"))[0]["tag"])
+    assert not tagged_processes(read_journal(out.with_suffix(".journal"))[0]["tag"])
     assert measured.missing == []
     found = read_kernels(out)
     # two convolutions and a rectifier in three sessions; two passes in each

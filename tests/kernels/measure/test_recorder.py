@@ -11,7 +11,7 @@ from msbgen.kernels.measure.plan import Pass, Plan
 from msbgen.kernels.measure.recorder import SessionRecorder
 from msbgen.kernels.measure.session import CONTEXT, RECORDING, Session, write_session
 from msbgen.kernels.measure.trace import Trace
-from msbgen.measure.sweep.child import Ended
+from msbgen.measure.sweep.process import ProcessResult
 
 PLAN = Plan((Pass("squeezenet", 1, 64),), (Trace({}, {}),), (), 0)
 
@@ -28,21 +28,21 @@ def test_a_session_is_told_its_context_and_where_to_write(records, tmp_path):
 
 
 def test_only_a_recording_of_the_plan_is_kept(records, tmp_path):
-    ended = Ended(0, 1.0, 1.0, True)
-    assert "make the session again" in records.refusal(tmp_path / "r.csv", ended)
+    ended = ProcessResult(0, 1.0, 1.0, True)
+    assert "make the session again" in records.rejection_reason(tmp_path / "r.csv", ended)
     write_session(Session(PLAN.digest, [], [[0.25]], "2", "2026-01-01"), tmp_path / "r.csv")
-    assert records.refusal(tmp_path / "r.csv", ended) is None
+    assert records.rejection_reason(tmp_path / "r.csv", ended) is None
 
 
 def test_torch_is_what_is_lacking_or_nothing(records, tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "torch_version", lambda: None)
-    (lack,) = records.lacks(tmp_path, 3)
+    (lack,) = records.problems(tmp_path, 3)
     assert lack.startswith("torch is not installed; 'pip install msbgen[kernels]'")
 
 
 @needs_torch
 def test_with_torch_nothing_is_lacking(records, tmp_path):
-    assert list(records.lacks(tmp_path, 3)) == []
+    assert list(records.problems(tmp_path, 3)) == []
     assert records.version()
 
 

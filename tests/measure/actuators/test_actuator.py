@@ -9,18 +9,20 @@ STEPS = Capability("regulator", 10.0, 100.0, 10.0, ())
 
 
 def test_levels_within_the_range_and_on_the_steps_are_taken():
-    assert STEPS.refusals("bw", [10, 50, 100], "percent") == []
-    assert Capability("clock", 0.8, 3.0, 0.0, ()).refusals("f", [0.8, 1.2345, 3.0], "GHz") == []
+    assert STEPS.level_problems("bw", [10, 50, 100], "percent") == []
+    assert (
+        Capability("clock", 0.8, 3.0, 0.0, ()).level_problems("f", [0.8, 1.2345, 3.0], "GHz") == []
+    )
 
 
 def test_each_level_that_is_not_taken_is_a_sentence_with_the_levels_that_are():
-    below, between = STEPS.refusals("bw", [5, 55], "percent")
+    below, between = STEPS.level_problems("bw", [5, 55], "percent")
     assert below == "bw is 5 percent; this machine's regulator takes 10 to 100."
     assert "is rounded to 60" in between
 
 
 def test_what_is_lacking_is_said_before_any_level():
-    assert Capability("none", 0, 0, 0, ("no cache here.",)).refusals("c", [1, 2], "1") == [
+    assert Capability("none", 0, 0, 0, ("no cache here.",)).level_problems("c", [1, 2], "1") == [
         "no cache here."
     ]
 
@@ -28,8 +30,8 @@ def test_what_is_lacking_is_said_before_any_level():
 @given(st.integers(0, 90), st.integers(1, 90))
 def test_whole_steps_are_never_refused_for_their_fractions(k, n):
     capability = Capability("x", 0.1, 0.1 + 0.1 * 90, 0.1, ())
-    assert capability.refusals("x", [0.1 + 0.1 * k], "1") == []
-    assert len(capability.refusals("x", [0.1 + 0.1 * k + 0.05], "1")) == 1
+    assert capability.level_problems("x", [0.1 + 0.1 * k], "1") == []
+    assert len(capability.level_problems("x", [0.1 + 0.1 * k + 0.05], "1")) == 1
 
 
 def test_several_problems_are_kept_apart():

@@ -11,12 +11,12 @@ import pytest
 from fake_kernel import CGROUP, FakeKernel
 from msbgen.measure.actuators.actuator import SettingError, Usage
 from msbgen.measure.actuators.cgroup import CpuQuota
-from msbgen.measure.actuators.kernelfs import SystemFiles
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_files import SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 
 def quota(kernel, period=0.01, group="msbgen-t"):
-    return CpuQuota("cpu_share", Settings(kernel, lambda record: None), group, period)
+    return CpuQuota("cpu_share", KernelSettings(kernel, lambda record: None), group, period)
 
 
 @pytest.fixture(params=[1, 2])
@@ -85,9 +85,9 @@ def test_the_kernels_limits_are_known_beforehand(kernel):
     capability = quota(kernel).capability()
     assert capability.lowest == pytest.approx(10)  # a millisecond of ten
     assert quota(kernel, 0.1).capability().lowest == pytest.approx(1)
-    assert "5 percent" in capability.refusals("cpu_share", [5], "percent")[0]
+    assert "5 percent" in capability.level_problems("cpu_share", [5], "percent")[0]
     for period in (0.0005, 2.0):
-        assert "1 ms to 1 s" in quota(kernel, period).capability().lacks[0]
+        assert "1 ms to 1 s" in quota(kernel, period).capability().problems[0]
 
 
 def test_what_the_kernel_refuses_is_a_sentence_with_value_and_remedy(kernel):
@@ -128,7 +128,7 @@ def test_without_control_groups_the_lack_is_said(tmp_path):
     kernel = FakeKernel(tmp_path)
     kernel.put("/proc/self/mounts", "proc /proc proc rw 0 0\n")
     kernel.put("/proc/self/cgroup", "0::/\n")
-    (lack,) = quota(kernel).capability().lacks
+    (lack,) = quota(kernel).capability().problems
     assert "mount -t cgroup2" in lack
     with pytest.raises(SettingError, match="no control group"):
         quota(kernel).apply(50)
@@ -162,13 +162,15 @@ def test_the_share_achieved_is_cpu_time_per_time(kernel):
 
 # --------------------------------------------------------------------------- the kernel itself
 
-REAL = CpuQuota("cpu_share", Settings(SystemFiles(), lambda record: None), "msbgen-test", 0.01)
+REAL = CpuQuota(
+    "cpu_share", KernelSettings(SystemFiles(), lambda record: None), "msbgen-test", 0.01
+)
 
 
 def lacking():
     if os.geteuid():
         return "needs root"
-    return "; ".join(REAL.capability().lacks)
+    return "; ".join(REAL.capability().problems)
 
 
 real = pytest.mark.skipif(bool(lacking()), reason=f"no CPU quota can be set here: {lacking()}")
@@ -178,7 +180,7 @@ BURN = "import time\nwhile time.process_time() < 0.15: pass"
 @real
 def test_a_real_program_gets_its_share():
     name = f"msbgen-test-{os.getpid()}"
-    actuator = CpuQuota("cpu_share", Settings(SystemFiles(), lambda record: None), name, 0.01)
+    actuator = CpuQuota("cpu_share", KernelSettings(SystemFiles(), lambda record: None), name, 0.01)
     try:
         actuator.apply(30)
         assert actuator.read() == 30

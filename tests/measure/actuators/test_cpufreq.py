@@ -5,13 +5,13 @@ import pytest
 from fake_kernel import CPU, FakeKernel
 from msbgen.measure.actuators.actuator import SettingError, Usage
 from msbgen.measure.actuators.cpufreq import CoreClock
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 
 TABLE = (800, 1200, 1600, 2400, 3000)
 
 
 def clock(kernel, cores=(0, 1)):
-    return CoreClock("frequency", Settings(kernel, lambda record: None), cores)
+    return CoreClock("frequency", KernelSettings(kernel, lambda record: None), cores)
 
 
 def shown(kernel, core=0):
@@ -62,7 +62,7 @@ def test_only_the_cores_of_the_program_are_touched(kernel):
 
 def test_a_machine_without_a_driver_says_so(tmp_path):
     kernel = FakeKernel(tmp_path)
-    assert "cpufreq driver" in clock(kernel).capability().lacks[0]
+    assert "cpufreq driver" in clock(kernel).capability().problems[0]
 
 
 def test_without_permission_the_sentence_says_who_may(kernel):

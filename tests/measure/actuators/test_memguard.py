@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from fake_kernel import MEMGUARD, FakeKernel
 from msbgen.measure.actuators.actuator import SettingError, Usage
+from msbgen.measure.actuators.kernel_settings import NORMALISERS, KernelSettings
 from msbgen.measure.actuators.memguard import MemGuard
-from msbgen.measure.actuators.settings import READINGS, Settings
 
 READ = f"{MEMGUARD}/read_limit"
 
 
 def guard(kernel, cores=(1,), direction="read"):
-    return MemGuard("bandwidth", Settings(kernel, lambda record: None), cores, direction)
+    return MemGuard("bandwidth", KernelSettings(kernel, lambda record: None), cores, direction)
 
 
 def shown(kernel, path=READ):
-    return READINGS["memguard"](kernel.read(path))
+    return NORMALISERS["memguard"](kernel.read(path))
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ def test_a_limit_that_comes_back_otherwise_is_noticed(tmp_path):
 
 
 def test_without_the_module_the_lack_is_said(tmp_path):
-    assert "memguard.ko" in guard(FakeKernel(tmp_path)).capability().lacks[0]
+    assert "memguard.ko" in guard(FakeKernel(tmp_path)).capability().problems[0]
 
 
 def test_a_core_that_is_not_regulated_is_a_lack(kernel):
-    assert "does not regulate core 7" in guard(kernel, (7,)).capability().lacks[0]
-    assert guard(kernel).capability().refusals("bandwidth", [500], "MB s-1") == []
+    assert "does not regulate core 7" in guard(kernel, (7,)).capability().problems[0]
+    assert guard(kernel).capability().level_problems("bandwidth", [500], "MB s-1") == []
 
 
 def test_without_permission_the_sentence_says_who_may(kernel):

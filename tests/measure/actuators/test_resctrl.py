@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from fake_kernel import RESCTRL, FakeKernel
 from msbgen.measure.actuators.actuator import SettingError, Usage
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.actuators.resctrl import CacheWays, MemoryBandwidth, ResctrlGroup
-from msbgen.measure.actuators.settings import Settings
 
 GROUP = f"{RESCTRL}/msbgen-t"
 
 
 def group(kernel):
-    return ResctrlGroup(Settings(kernel, lambda record: None), "msbgen-t")
+    return ResctrlGroup(KernelSettings(kernel, lambda record: None), "msbgen-t")
 
 
 def ways(kernel):
@@ -107,7 +107,7 @@ def test_what_can_be_set_is_what_the_processor_says(tmp_path):
     assert (capability.lowest, capability.highest, capability.step) == (2, 11, 1)
     capability = bandwidth(kernel).capability()
     assert (capability.lowest, capability.highest, capability.step) == (20, 100, 20)
-    assert "rounded to 60" in capability.refusals("bandwidth", [50], "percent")[0]
+    assert "rounded to 60" in capability.level_problems("bandwidth", [50], "percent")[0]
 
 
 def test_values_that_the_kernel_rounds_up_are_refused_with_what_it_made(kernel):
@@ -121,12 +121,12 @@ def test_values_that_the_kernel_rounds_up_are_refused_with_what_it_made(kernel):
 def test_machines_without_it_say_what_would_help(tmp_path):
     bare = FakeKernel(tmp_path / "bare")
     for actuator in (ways(bare), bandwidth(bare)):
-        assert "mount -t resctrl" in actuator.capability().lacks[0]
+        assert "mount -t resctrl" in actuator.capability().problems[0]
     cat_only = FakeKernel(tmp_path / "cat").with_resctrl(bandwidth=None)
-    assert "no MB in 'schemata'" in bandwidth(cat_only).capability().lacks[0]
-    assert ways(cat_only).capability().lacks == ()
+    assert "no MB in 'schemata'" in bandwidth(cat_only).capability().problems[0]
+    assert ways(cat_only).capability().problems == ()
     cat_only.put(f"{RESCTRL}/schemata", "MB:0=100\n")
-    assert "no L3 in 'schemata'" in ways(cat_only).capability().lacks[0]
+    assert "no L3 in 'schemata'" in ways(cat_only).capability().problems[0]
 
 
 # --------------------------------------------------------------------------- what is refused
@@ -230,10 +230,10 @@ def test_a_bandwidth_that_is_not_linear_cannot_be_set(kernel):
     refused(kernel, "No support for non-linear MB domains", lambda: bandwidth(kernel).apply(50))
 
 
-SILENT = {"no line's end": "L3:0=f", "an unknown cache": "L3:7=f\n", "nothing": ""}
+NOT_RECORDED = {"no line's end": "L3:0=f", "an unknown cache": "L3:7=f\n", "nothing": ""}
 
 
-@pytest.mark.parametrize("text", SILENT.values(), ids=SILENT)
+@pytest.mark.parametrize("text", NOT_RECORDED.values(), ids=NOT_RECORDED)
 def test_refusals_without_a_word_are_explained(kernel, text):
     said = refused(kernel, None, lambda: raw(kernel, text))
     assert "invalid argument" in said

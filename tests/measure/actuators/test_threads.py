@@ -12,7 +12,9 @@ def test_a_level_is_what_the_next_program_is_told():
 
 
 def test_more_threads_than_cores_and_halves_are_refused_with_the_range():
-    refusals = Threads("threads", [0, 3]).capability().refusals("threads", [1, 2, 3, 1.5], "1")
-    assert len(refusals) == 2
-    assert "threads is 3 1; this machine's number of threads takes 1 to 2." in refusals
-    assert "rounded to 2" in refusals[1]
+    level_problems = (
+        Threads("threads", [0, 3]).capability().level_problems("threads", [1, 2, 3, 1.5], "1")
+    )
+    assert len(level_problems) == 2
+    assert "threads is 3 1; this machine's number of threads takes 1 to 2." in level_problems
+    assert "rounded to 2" in level_problems[1]

@@ -3,17 +3,17 @@
 import os
 
 from fake_kernel import FakeKernel
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of, other_cores, program_cores
-from msbgen.measure.sweep.spec import MEANS, Resource
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators, other_cores, program_cores
+from msbgen.measure.sweep.spec import ACTUATOR_KINDS, ResourceSpec
 from sweeping import spec
 
 
 def test_every_word_has_its_actuator_with_its_resources_name(tmp_path):
     kernel = FakeKernel(tmp_path).with_resctrl()
-    resources = tuple(Resource(f"r_{by}", by, (10.0,)) for by in MEANS)
-    settings = Settings(kernel, lambda record: None)
-    actuators = actuators_of(spec(resources=resources), settings, "msbgen-t")
+    resources = tuple(ResourceSpec(f"r_{by}", by, (10.0,)) for by in ACTUATOR_KINDS)
+    settings = KernelSettings(kernel, lambda record: None)
+    actuators = make_actuators(spec(resources=resources), settings, "msbgen-t")
     assert [a.name for a in actuators] == [r.name for r in resources]
     assert [type(a).__name__ for a in actuators] == [
         "CpuQuota", "CacheWays", "MemoryBandwidth", "CoreClock", "MemGuard",
@@ -23,19 +23,19 @@ def test_every_word_has_its_actuator_with_its_resources_name(tmp_path):
 
 def test_ways_and_bandwidth_share_a_group(tmp_path):
     kernel = FakeKernel(tmp_path).with_resctrl()
-    two = (Resource("w", "ways", (2.0,)), Resource("b", "bandwidth", (10.0,)))
-    settings = Settings(kernel, lambda record: None)
-    for actuator, level in zip(actuators_of(spec(resources=two), settings, "msbgen-t"), (2, 10)):
+    two = (ResourceSpec("w", "ways", (2.0,)), ResourceSpec("b", "bandwidth", (10.0,)))
+    settings = KernelSettings(kernel, lambda record: None)
+    for actuator, level in zip(make_actuators(spec(resources=two), settings, "msbgen-t"), (2, 10)):
         actuator.apply(level)
     assert len(kernel.groups()) == 2
 
 
 def test_the_quotas_period_is_the_sampling_interval_unless_it_is_said(tmp_path):
     kernel = FakeKernel(tmp_path).with_cgroup(2)
-    settings = Settings(kernel, lambda record: None)
+    settings = KernelSettings(kernel, lambda record: None)
     for period, wanted in ((None, "5000 us"), (0.02, "20000 us")):
-        share = Resource("s", "quota", (50.0,), period)
-        (actuator,) = actuators_of(spec(resources=(share,)), settings, "msbgen-t")
+        share = ResourceSpec("s", "quota", (50.0,), period)
+        (actuator,) = make_actuators(spec(resources=(share,)), settings, "msbgen-t")
         assert wanted in actuator.capability().mechanism
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from msbgen.measure.sweep import interference as meanwhile
-from msbgen.measure.sweep.interference import Meanwhile
+from msbgen.measure.sweep.interference import InterferenceMeter
 
 BEFORE = "cpu  0 0\ncpu0 100 0 0 1000 0 0 0 0 0 0\ncpu1 50 5 5 1000 5 5 5 10 0 0\nintr 1\n"
 AFTER = "cpu  0 0\ncpu0 150 0 10 1040 0 0 0 0 0 0\ncpu1 120 5 5 1010 5 5 5 30 0 0\nintr 1\n"
@@ -18,10 +18,10 @@ def test_load_is_others_work_and_steal_is_what_the_programs_core_lost(tmp_path, 
     stat.write_text(BEFORE)
     monkeypatch.setattr(meanwhile, "_STAT", stat)
     monkeypatch.setattr(meanwhile.time, "monotonic", iter([0.0, 1.0]).__next__)
-    since = Meanwhile([1])
+    meter = InterferenceMeter([1])
     stat.write_text(AFTER)
     tick = os.sysconf("SC_CLK_TCK")
-    found = since.since(70 / tick)
+    found = meter.measure(70 / tick)
     assert found["load"] == pytest.approx((50 + 10 + 70 - 70) / tick)
     assert found["steal"] == pytest.approx(20 / (70 + 10 + 20))
 
@@ -29,9 +29,9 @@ def test_load_is_others_work_and_steal_is_what_the_programs_core_lost(tmp_path, 
 def test_work_beside_the_program_is_seen():
     burn = subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"])
     try:
-        since = Meanwhile([max(os.sched_getaffinity(0))])
+        meter = InterferenceMeter([max(os.sched_getaffinity(0))])
         time.sleep(0.25)
-        found = since.since(0.0)
+        found = meter.measure(0.0)
     finally:
         burn.kill()
         burn.wait()

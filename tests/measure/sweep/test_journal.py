@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from forks import forked, status_of
 from msbgen.core.errors import ProfileError
-from msbgen.measure.sweep.journal import Journal, read_journal
+from msbgen.measure.sweep.journal import SweepJournal, read_journal
 from sweeping import HEAD, RUN
 
 RUNS = [{**RUN, "slot": i, "outcome": "failed", "why": "ü\n\x00"} for i in range(3)]
@@ -18,7 +18,7 @@ RUNS = [{**RUN, "slot": i, "outcome": "failed", "why": "ü\n\x00"} for i in rang
 
 @pytest.fixture
 def journal(tmp_path):
-    journal = Journal(tmp_path / "j", new=True)
+    journal = SweepJournal(tmp_path / "j", new=True)
     for record in (HEAD, *RUNS):
         journal.append(record)
     journal.close()
@@ -35,7 +35,7 @@ def test_wherever_it_was_cut_the_whole_lines_are_kept_and_it_goes_on(journal):
     for cut in [first, *range(first + 1, len(data), 7), len(data) - 1, len(data)]:
         journal.write_bytes(data[:cut])
         whole = data[:cut].count(b"\n")
-        again = Journal(journal, new=False)
+        again = SweepJournal(journal, new=False)
         assert again.records == [HEAD, *RUNS][:whole]
         again.append({"event": "more"})
         again.close()
@@ -102,12 +102,12 @@ def test_a_journal_that_was_never_begun_is_begun(tmp_path):
     for data in (b"", b"{", b'{"event": "sweep", "ver'):
         path.write_bytes(data)
         assert read_journal(path) == []
-        again = Journal(path, new=True)
+        again = SweepJournal(path, new=True)
         again.append(HEAD)
         again.close()
         assert read_journal(path) == [HEAD]
         path.write_bytes(data)
-        again = Journal(path, new=False)
+        again = SweepJournal(path, new=False)
         again.append(HEAD)
         again.close()
         assert read_journal(path) == [HEAD]
@@ -122,28 +122,28 @@ def test_other_files_are_no_journals(tmp_path_factory, data):
 
 
 def test_one_process_at_a_time(journal):
-    mine = Journal(journal, new=False)
+    mine = SweepJournal(journal, new=False)
 
     def another():
         try:
-            Journal(journal, new=False)
+            SweepJournal(journal, new=False)
         except ProfileError as error:
             return 7 if "another process" in str(error) else 8
 
     assert status_of(forked(another)) == 7
     mine.close()
-    Journal(journal, new=False).close()
+    SweepJournal(journal, new=False).close()
 
 
 def test_a_journal_is_begun_once(journal):
     with pytest.raises(FileExistsError):
-        Journal(journal, new=True)
+        SweepJournal(journal, new=True)
     with pytest.raises(OSError, match="there is no folder"):
-        Journal(journal.parent / "none" / "j", new=True)
+        SweepJournal(journal.parent / "none" / "j", new=True)
 
 
 def test_a_record_that_does_not_fit_leaves_nothing_behind(journal, monkeypatch):
-    again = Journal(journal, new=False)
+    again = SweepJournal(journal, new=False)
     before = journal.read_bytes()
     write = os.write
 

@@ -4,31 +4,31 @@ from contextlib import nullcontext
 
 import pytest
 
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.child import Ended
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.executor import NOT_RECORDED, RunExecutor
 from msbgen.measure.sweep.journal import DONE, read_journal
 from msbgen.measure.sweep.order import Slot
+from msbgen.measure.sweep.process import ProcessResult
 from msbgen.measure.sweep.recorder import PerfRecorder
-from msbgen.measure.sweep.run import SILENT, Machine
 from msbgen.measure.sweep.sweep import sweep
 from sweeping import machine, spec
 
-ENDED = Ended(0, 0.02, 0.01, True)
+ENDED = ProcessResult(0, 0.02, 0.01, True)
 
 
 def test_what_perf_did_not_count_to_the_end_is_refused(tmp_path):
     recorder = PerfRecorder(spec())
     path = tmp_path / "r.csv"
     path.write_text("0.010000000;5;;page-faults;1;100.00;;\n")
-    late = recorder.refusal(path, ENDED)
+    late = recorder.rejection_reason(path, ENDED)
     assert late is not None
     assert "it was cut off" in late
-    assert recorder.refusal(path, Ended(0, 0.0101, 0.01, True)) is None
+    assert recorder.rejection_reason(path, ProcessResult(0, 0.0101, 0.01, True)) is None
     path.write_text("0.010000000;0;;page-faults;1;100.00;;\n")
-    assert "has not counted one event" in str(recorder.refusal(path, ENDED))
+    assert "has not counted one event" in str(recorder.rejection_reason(path, ENDED))
     path.write_text("nothing")
-    assert recorder.refusal(path, ENDED) is not None
+    assert recorder.rejection_reason(path, ENDED) is not None
 
 
 class Own:
@@ -39,7 +39,7 @@ class Own:
     def version(self):
         return "1"
 
-    def lacks(self, folder, runs):
+    def problems(self, folder, runs):
         return iter(())
 
     def environment(self, path, context):
@@ -48,7 +48,7 @@ class Own:
     def recording(self, pid, path, cores, tag, events):
         return nullcontext()
 
-    def refusal(self, path, ended):
+    def rejection_reason(self, path, ended):
         return None if path.is_file() and path.read_text() else "nothing was written"
 
     def plan(self, cores, beside, events):
@@ -69,16 +69,16 @@ def test_a_program_that_records_itself_is_told_where_and_its_context(tmp_path):
 
 def test_a_run_without_a_recording_is_not_kept(tmp_path):
     one = spec("true")
-    settings = Settings(machine(tmp_path), lambda record: None)
-    actuators = actuators_of(one, settings, "msbgen-own")
-    with Machine(one, tmp_path, "own", settings, actuators, Own()) as here:
+    settings = KernelSettings(machine(tmp_path), lambda record: None)
+    actuators = make_actuators(one, settings, "msbgen-own")
+    with RunExecutor(one, tmp_path, "own", settings, actuators, Own()) as here:
         record = here.run(Slot(0, (4.0,), 0), 0)
-    assert (record["outcome"], record["why"]) == (SILENT, "nothing was written")
+    assert (record["outcome"], record["why"]) == (NOT_RECORDED, "nothing was written")
 
 
 def test_a_lack_of_the_recorder_is_said_before_anything_is_changed(tmp_path):
     class Lacking(Own):
-        def lacks(self, folder, runs):
+        def problems(self, folder, runs):
             yield f"room for {runs} recordings is missing; make some."
 
     with pytest.raises(RuntimeError, match="room for 6 recordings is missing"):

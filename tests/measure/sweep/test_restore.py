@@ -9,10 +9,15 @@ import pytest
 
 from fake_kernel import CPU
 from msbgen.core.errors import ProfileError
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.child import TAG
-from msbgen.measure.sweep.journal import Journal, read_journal
-from msbgen.measure.sweep.restore import boot, ending_as, restore_machine, undisturbed
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.journal import SweepJournal, read_journal
+from msbgen.measure.sweep.process import TAG
+from msbgen.measure.sweep.restore import (
+    boot_id,
+    deferred_signals,
+    restore_machine,
+    sighup_handled_by,
+)
 from sweeping import HEAD, machine, tree
 
 MAX = f"{CPU}/cpu0/cpufreq/scaling_max_freq"
@@ -29,9 +34,9 @@ def left(kernel, tmp_path):
 
     def left(**head):
         path = tmp_path / f"{len(os.listdir(tmp_path))}.journal"
-        journal = Journal(path, new=True)
-        journal.append({**HEAD, "tag": f"restore-{os.getpid()}", "boot": boot(), **head})
-        changes = Settings(kernel, journal.append)
+        journal = SweepJournal(path, new=True)
+        journal.append({**HEAD, "tag": f"restore-{os.getpid()}", "boot": boot_id(), **head})
+        changes = KernelSettings(kernel, journal.append)
         changes.write(MAX, "1200000")
         changes.make("/sys/fs/resctrl/msbgen-x")
         journal.close()
@@ -98,7 +103,7 @@ def test_signals_wait_until_the_machine_is_as_it_was(others):
 
     def work():
         nonlocal done
-        with undisturbed():
+        with deferred_signals():
             os.kill(os.getpid(), signal.SIGINT)
             done = True
 
@@ -114,7 +119,7 @@ def test_signals_wait_until_the_machine_is_as_it_was(others):
 def test_ignored_hangups_stay_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with ending_as(signal.default_int_handler):
+        with sighup_handled_by(signal.default_int_handler):
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import msbgen
 from msbgen.core.errors import ProfileError
-from msbgen.measure.sweep.spec import Resource, Spec, read_spec
+from msbgen.measure.sweep.spec import ResourceSpec, Spec, read_spec
 from sweeping import spec
 
 LEAST = 'command = ["xz", "-k", "f"]\n[resources.cpu_share]\nby = "quota"\nlevels = [100, 25]\n'
@@ -30,7 +30,7 @@ def test_the_shortest_spec_has_defaults_for_the_rest(write, tmp_path):
     spec = read_spec(write(LEAST))
     assert spec == Spec(
         command=("xz", "-k", "f"),
-        resources=(Resource("cpu_share", "quota", (25.0, 100.0)),),
+        resources=(ResourceSpec("cpu_share", "quota", (25.0, 100.0)),),
         task="xz",
         folder=str(tmp_path),
     )
@@ -85,9 +85,9 @@ levels = [50.5]
     assert read_spec(write(text)) == Spec(
         command=("python3", "-c", "print(1)"),
         resources=(
-            Resource("ways", "ways", (2.0, 4.0)),
-            Resource("bandwidth", "memguard", (100.0,), None, "write"),
-            Resource("share", "quota", (50.5,), 0.05),
+            ResourceSpec("ways", "ways", (2.0, 4.0)),
+            ResourceSpec("bandwidth", "memguard", (100.0,), None, "write"),
+            ResourceSpec("share", "quota", (50.5,), 0.05),
         ),
         task="t",
         folder=str(tmp_path / "sub"),
@@ -224,7 +224,7 @@ def test_what_changes_no_run_may_be_changed(write):
 
 def test_journals_of_before_there_were_groups_and_cut_runs_are_gone_on_with():
     """The digest of a plain spec is what it was."""
-    one = spec(resources=(Resource("cache_ways", "ways", (2.0, 4.0)),), timeout=3.0)
+    one = spec(resources=(ResourceSpec("cache_ways", "ways", (2.0, 4.0)),), timeout=3.0)
     assert one.digest([[2.0], [4.0]], [1, 2], ((), ())) == "41aa00220d3f411aff0e3eb2e2e6bbd3"
 
 

@@ -18,15 +18,16 @@ from msbgen.core.errors import ProfileError
 from msbgen.data.schema import counter_names
 from msbgen.data.store import read_profiles
 from msbgen.measure.actuators.actuator import SettingError
-from msbgen.measure.sweep import attach, campaign, child, recorder
-from msbgen.measure.sweep.campaign import measure
-from msbgen.measure.sweep.child import tagged
-from msbgen.measure.sweep.harvest import IncompleteError
-from msbgen.measure.sweep.journal import DONE, Journal, read_journal
-from msbgen.measure.sweep.order import order_of
-from msbgen.measure.sweep.probe import LackError
+from msbgen.measure.sweep import measure as measure_module
+from msbgen.measure.sweep import perf_stat, process, recorder
+from msbgen.measure.sweep.executor import FAILED
+from msbgen.measure.sweep.journal import DONE, SweepJournal, read_journal
+from msbgen.measure.sweep.measure import measure
+from msbgen.measure.sweep.order import run_order
+from msbgen.measure.sweep.process import tagged_processes
+from msbgen.measure.sweep.profiles import IncompleteError
+from msbgen.measure.sweep.requirements import RequirementError
 from msbgen.measure.sweep.restore import restore_machine
-from msbgen.measure.sweep.run import FAILED
 from sweeping import WORK, await_that, machine, needs_perf, processes, spec, tree
 
 pytestmark = needs_perf
@@ -96,7 +97,7 @@ def die_placed(patch):
 
 def die_attached(patch):
     """perf counts a program that still waits."""
-    patch.setattr(child.HeldChild, "run", lambda *_: die())
+    patch.setattr(process.PausedProcess, "run", lambda *_: die())
 
 
 def die_running(patch):
@@ -110,7 +111,7 @@ def die_running(patch):
             die()
         return written
 
-    patch.setattr(child.os, "write", release)
+    patch.setattr(process.os, "write", release)
 
 
 def die_in_a_line(patch):
@@ -122,8 +123,8 @@ def die_in_a_line(patch):
             die()
         return append(self, record)
 
-    append = Journal.append
-    patch.setattr(Journal, "append", half)
+    append = SweepJournal.append
+    patch.setattr(SweepJournal, "append", half)
 
 
 def die_writing(patch):
@@ -136,7 +137,7 @@ def die_writing(patch):
             partial.write_bytes(b"CDF")
             die()
 
-    patch.setattr(campaign, "write_profiles", write)
+    patch.setattr(measure_module, "write_profiles", write)
 
 
 def die_making_the_group(patch):
@@ -178,7 +179,7 @@ def test_killed_at_any_stage_it_is_mended_and_goes_on(undisturbed, kernel, out, 
     journal = out.with_suffix(".journal")
     tag = read_journal(journal)[0]["tag"] if read_journal(journal) else "none"
     made = len(runs(out))
-    await_that(lambda: not tagged(tag))  # the program died with us, and perf with it
+    await_that(lambda: not tagged_processes(tag))  # the program died with us, and perf with it
     if mended:
         assert not restore_machine(journal, files=kernel).failed
         assert tree(kernel) == before
@@ -202,7 +203,7 @@ def test_signals_that_are_survived_put_everything_back(kernel, tmp_path, out, nu
     )
 
     def work():
-        campaign.SystemFiles = lambda: FakeKernel(kernel.root)
+        measure_module.SystemFiles = lambda: FakeKernel(kernel.root)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         return main(["measure", str(tmp_path / "s.toml"), "-o", str(out)])
 
@@ -253,7 +254,7 @@ def test_a_changed_spec_is_refused(kernel, out):
 
 def test_what_fails_before_the_first_run_can_be_begun_again(kernel, out):
     before = tree(kernel)
-    with pytest.raises(LackError, match="no such program"):
+    with pytest.raises(RequirementError, match="no such program"):
         measure(spec("no-such-program"), out, files=kernel)
     kernel.deny(RESCTRL)
     with pytest.raises(SettingError, match="run as root"):
@@ -280,7 +281,7 @@ def test_failed_runs_are_tried_again_and_the_rest_is_written(kernel, out, tmp_pa
         measured.complete()
     assert read_profiles(out)["cache_ways"].values.tolist() == [2, 8]
     made = runs(out)
-    first = order_of(one).slots[0].context == (4.0,)  # whose attempts fail anyhow
+    first = run_order(one).slots[0].context == (4.0,)  # whose attempts fail anyhow
     assert [r["outcome"] for r in made].count(FAILED) == (4 if first else 5)
     assert len(made) == (8 if first else 9)
     before = made
@@ -404,8 +405,8 @@ def test_perf_is_asked_for_what_the_spec_says(kernel, out, monkeypatch):
         asked.append(given[:2])
         return perf_command(*given)
 
-    perf_command = attach.perf_command
-    monkeypatch.setattr(attach, "perf_command", command)
+    perf_command = perf_stat.perf_command
+    monkeypatch.setattr(perf_stat, "perf_command", command)
     measure(spec(runs=1, interval=0.007, events=("cpu-clock",)), out, files=kernel)
     assert asked == [(("cpu-clock",), 0.007)] * 3
     data = read_profiles(out)
@@ -456,7 +457,7 @@ def test_tracepoints_and_probes_count_to_a_call(kernel, out, probe):
 
 def test_events_that_do_not_exist_are_named_before_anything_runs(kernel, out):
     one = spec(events=("task-clock", "probe_libc:no_such", "sched:no_such_tracepoint"))
-    with pytest.raises(LackError) as lack:
+    with pytest.raises(RequirementError) as lack:
         measure(one, out, files=kernel)
     for name in one.events[1:]:
         assert f"event '{name}'" in str(lack.value)

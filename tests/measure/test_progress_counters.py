@@ -9,7 +9,12 @@ import partials
 from conftest import synthetic_task
 from msbgen.core.errors import MeasurementError
 from msbgen.data.schema import make_profiles
-from msbgen.measure.clocks import Clock, compare_clocks, describe_clocks, suggest_clock
+from msbgen.measure.progress_counters import (
+    ProgressCounter,
+    compare_progress_counters,
+    describe_progress_counters,
+    suggest_progress_counter,
+)
 
 
 def dataset(counts, duration=None, interval=0.01):
@@ -27,21 +32,21 @@ def dataset(counts, duration=None, interval=0.01):
 def test_spreads_within_and_between_contexts():
     even = np.ones((3, 2, 100))
     even[:, 1] *= [[1.1], [1.2], [1.3]]  # 9.5, 18.2, 26.1 % of their means
-    (clock,) = compare_clocks(dataset([even]))
+    (clock,) = compare_progress_counters(dataset([even]))
     assert clock.spread == pytest.approx(0.2 / 1.1)
     assert clock.across == pytest.approx((1.15 - 1.05) / 1.1)
     assert clock.error == clock.spread
 
 
 def test_an_even_clock_needs_a_hundredth_of_the_run_for_a_hundredth():
-    (clock,) = compare_clocks(dataset([np.ones((1, 2, 400))]))
+    (clock,) = compare_progress_counters(dataset([np.ones((1, 2, 400))]))
     assert clock.resolution == pytest.approx(0.01)
 
 
 def test_page_faults_of_the_beginning_tell_nothing_of_the_rest():
     early = np.zeros((1, 2, 100))
     early[..., :10] = 50
-    (clock,) = compare_clocks(dataset([early]))
+    (clock,) = compare_progress_counters(dataset([early]))
     # from where a hundredth of the run is left, a tenth of the tenth interval, to the end
     assert clock.resolution == pytest.approx(0.90 + 0.001, abs=1e-6)
 
@@ -59,7 +64,7 @@ def slow_longest_stop(counts, steps=4000):
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=30).filter(lambda c: sum(c) > 0))
 def test_the_longest_stop_is_that_of_a_fine_grid(counts):
     both = np.broadcast_to(np.array(counts, dtype=float), (1, 2, len(counts)))
-    (clock,) = compare_clocks(dataset([both]))
+    (clock,) = compare_progress_counters(dataset([both]))
     assert clock.resolution == pytest.approx(slow_longest_stop(counts), abs=2e-3)
 
 
@@ -68,7 +73,7 @@ def test_runs_of_several_lengths_and_missing_ones():
     duration = np.full((2, 3), np.nan)
     for c, r, n in ((0, 0, 50), (0, 1, 40), (1, 0, 30)):
         counts[c, r, :n], duration[c, r] = 1000 / n, 0.01 * n - 0.004
-    (clock,) = compare_clocks(dataset([counts], duration))
+    (clock,) = compare_progress_counters(dataset([counts], duration))
     assert clock.spread == pytest.approx(0, abs=1e-6)
     assert clock.across == pytest.approx(0, abs=1e-6)
     assert 0.01 <= clock.resolution < 0.03
@@ -76,53 +81,57 @@ def test_runs_of_several_lengths_and_missing_ones():
 
 def test_the_steadiest_clock_that_moves_all_the_time_is_suggested():
     clocks = [
-        Clock("task_clock", 0.2, 0.05, 0.011),
-        Clock("page_faults", 0.001, 0.001, 0.9),
-        Clock("calls", 0.0, 0.0, 0.03),
-        Clock("syscalls", 0.001, 0.001, 0.02),
+        ProgressCounter("task_clock", 0.2, 0.05, 0.011),
+        ProgressCounter("page_faults", 0.001, 0.001, 0.9),
+        ProgressCounter("calls", 0.0, 0.0, 0.03),
+        ProgressCounter("syscalls", 0.001, 0.001, 0.02),
     ]
-    assert suggest_clock(clocks).name == "syscalls"  # as steady as calls, and finer
-    counted = [*clocks, Clock("instructions_u", 0.001, 0.0, 0.05)]
-    assert suggest_clock(counted).name == "instructions_u"
-    assert suggest_clock(clocks[:2]).name == "task_clock"
-    assert suggest_clock(clocks[1:2]).name == "page_faults"  # nothing better is there
+    assert suggest_progress_counter(clocks).name == "syscalls"  # as steady as calls, and finer
+    counted = [*clocks, ProgressCounter("instructions_u", 0.001, 0.0, 0.05)]
+    assert suggest_progress_counter(counted).name == "instructions_u"
+    assert suggest_progress_counter(clocks[:2]).name == "task_clock"
+    assert suggest_progress_counter(clocks[1:2]).name == "page_faults"  # nothing better is there
     with pytest.raises(MeasurementError, match="no counter moves"):
-        suggest_clock([])
+        suggest_progress_counter([])
 
 
 def test_what_was_measured_once_has_no_spread():
     once = dataset([np.ones((2, 1, 10))])
     with pytest.raises(MeasurementError, match="every context was measured once"):
-        compare_clocks(once)
-    assert describe_clocks(once) == []
+        compare_progress_counters(once)
+    assert describe_progress_counters(once) == []
 
 
 def test_a_counter_that_stands_still_in_a_context_is_no_clock():
     counts = np.ones((2, 2, 10))
     counts[1] = 0
-    assert [c.name for c in compare_clocks(dataset([counts, np.ones((2, 2, 10))]))] == ["b"]
+    assert [c.name for c in compare_progress_counters(dataset([counts, np.ones((2, 2, 10))]))] == [
+        "b"
+    ]
 
 
 def test_clocks_are_described_and_one_is_suggested():
     task = synthetic_task(np.array([(2.0, 1.0), (8.0, 2.0)]))
-    lines = describe_clocks(task.assign_attrs(progress="cache_misses"))
+    lines = describe_progress_counters(task.assign_attrs(progress="cache_misses"))
     assert lines[0].startswith("clock     instructions: totals of one context spread by 0.0%")
     assert (
         lines[-1] == "progress  cache_misses; instructions tells it better (attribute 'progress')"
     )
-    assert describe_clocks(task.assign_attrs(progress="instructions"))[-1] == (
+    assert describe_progress_counters(task.assign_attrs(progress="instructions"))[-1] == (
         "progress  instructions"
     )
 
 
 def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
     whole = synthetic_task([(2.0, 1.0), (4.0, 1.0), (2.0, 2.0)], n_runs=4)
-    spreads = {clock.name: (clock.spread, clock.across) for clock in compare_clocks(whole)}
+    spreads = {
+        clock.name: (clock.spread, clock.across) for clock in compare_progress_counters(whole)
+    }
     lacking = whole.copy(deep=True)
     lacking["cache_misses"][:, 0] = np.nan
     cut = partials.cut(whole.copy(deep=True), [(0, 1), (1, 1), (2, 1)])
     for partial in (lacking, cut):
-        for clock in compare_clocks(partial):
+        for clock in compare_progress_counters(partial):
             spread, across = spreads[clock.name]
             assert clock.spread <= spread + 1e-6
             assert clock.across == pytest.approx(across, abs=0.02)

@@ -9,10 +9,10 @@ from fake_kernel import FakeKernel
 from msbgen.core.errors import ProfileError
 from msbgen.data.store import read_profiles, write_profiles
 from msbgen.measure.actuators.cgroup import CpuQuota
-from msbgen.measure.actuators.kernelfs import SystemFiles
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.campaign import measure
-from msbgen.measure.sweep.spec import Resource
+from msbgen.measure.actuators.kernel_files import SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.measure import measure
+from msbgen.measure.sweep.spec import ResourceSpec
 from sweeping import machine, needs_perf, spec, tree
 
 pytestmark = needs_perf
@@ -46,7 +46,7 @@ def test_other_means_are_refused_before_anything_is_measured(tmp_path):
     first = tmp_path / "first.nc"
     measure(spec(runs=1), first, files=kernel)
     other = FakeKernel(tmp_path / "other").with_cgroup(1)
-    share = Resource("cache_ways", "quota", (25.0, 50.0))
+    share = ResourceSpec("cache_ways", "quota", (25.0, 50.0))
     with pytest.raises(ProfileError, match="one for all runs is wanted"):
         measure(spec(resources=(share,)), tmp_path / "b.nc", first=first, files=other)
     assert not (tmp_path / "b.journal").exists()
@@ -61,14 +61,14 @@ def test_an_output_that_exists_is_refused_first(tmp_path):
 def lacking():
     if os.geteuid():
         return "needs root"
-    share = CpuQuota("s", Settings(SystemFiles(), lambda record: None), "msbgen-test", 0.01)
-    return "; ".join(share.capability().lacks)
+    share = CpuQuota("s", KernelSettings(SystemFiles(), lambda record: None), "msbgen-test", 0.01)
+    return "; ".join(share.capability().problems)
 
 
 @pytest.mark.skipif(bool(lacking()), reason=f"no CPU quota can be set here: {lacking()}")
 def test_a_real_quota_holds_a_real_program_back(tmp_path):
     """A fifth of a core's time and no more; how far below depends on who else works here."""
-    share = Resource("cpu_share", "quota", (20.0, 100.0))
+    share = ResourceSpec("cpu_share", "quota", (20.0, 100.0))
     work = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"
     one = spec("/bin/sh", "-c", work, resources=(share,), interval=0.01)
     measure(one, tmp_path / "out.nc")

@@ -14,30 +14,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from msbgen.measure.actuators.actuator import Actuator, Usage
-from msbgen.measure.actuators.settings import Settings
+from msbgen.measure.actuators.kernel_settings import KernelSettings
 from msbgen.measure.sweep.actuators import other_cores, program_cores
-from msbgen.measure.sweep.attach import AttachError, last_words
-from msbgen.measure.sweep.child import (
-    Ended,
-    Guard,
-    adopt_orphans,
-    children,
-    held,
-    kill_leftovers,
-    kill_session,
-)
-from msbgen.measure.sweep.interference import Meanwhile
+from msbgen.measure.sweep.interference import InterferenceMeter
 from msbgen.measure.sweep.journal import CUT, DONE, Record
 from msbgen.measure.sweep.order import Slot
-from msbgen.measure.sweep.probe import missing_program
+from msbgen.measure.sweep.perf_stat import PerfError, error_text
+from msbgen.measure.sweep.process import (
+    ProcessResult,
+    Watchdog,
+    become_subreaper,
+    child_processes,
+    kill_leftovers,
+    kill_process_group,
+    paused_process,
+)
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
-from msbgen.measure.sweep.restore import ending_as, undisturbed
+from msbgen.measure.sweep.requirements import missing_program
+from msbgen.measure.sweep.restore import deferred_signals, sighup_handled_by
 from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
 
 # How else a run can end.
-FAILED, HUNG, SILENT = "failed", "hung", "silent"
+FAILED, TIMED_OUT, NOT_RECORDED = "failed", "hung", "silent"
 
 
 def describe_failure(spec: Spec, record: Record) -> str:
@@ -47,7 +47,7 @@ def describe_failure(spec: Spec, record: Record) -> str:
     return f"run {record['run']} of context {context}: {record['why']}."
 
 
-class Machine:
+class RunExecutor:
     """The machine while a sweep changes it; as it was before at the end of the block."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Machine:
         spec: Spec,
         recordings: Path,
         tag: str,
-        settings: Settings,
+        settings: KernelSettings,
         actuators: Sequence[Actuator],
         recorder: Recorder | None = None,
     ):
@@ -68,23 +68,23 @@ class Machine:
         self._cores = program_cores(spec)
         self._others = other_cores(self._cores)
         self._before = os.sched_getaffinity(0)
-        self._hangup = ending_as(signal.getsignal(signal.SIGTERM))
+        self._hangup = sighup_handled_by(signal.getsignal(signal.SIGTERM))
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> RunExecutor:
         self._hangup.__enter__()
-        self._guard = Guard()
-        adopt_orphans(True)
-        self._spared = children()
+        self._guard = Watchdog()
+        become_subreaper(True)
+        self._spared = child_processes()
         os.sched_setaffinity(0, self._others)  # the program's core is its own
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
-            with undisturbed():
+            with deferred_signals():
                 kill_leftovers(0, self._tag, self._spared)
-                adopt_orphans(False)
+                become_subreaper(False)
                 outcome = self._settings.restore()
-                self._guard.dismiss()
+                self._guard.stop()
                 os.sched_setaffinity(0, self._before)
                 for sentence in (*outcome.others, *outcome.failed):
                     _log.warning("%s", sentence)
@@ -114,14 +114,14 @@ class Machine:
             "context": list(slot.context), "run": slot.run, "recording": path.name,
             "began": time.time(),
         }  # fmt: skip
-        meanwhile = Meanwhile(self._cores)
+        interference = InterferenceMeter(self._cores)
         messages = path.with_suffix(".err")
         try:
             ended = self._recorded(path, messages, slot)
             outcome, why = self._judge(ended, path)
-            said = last_words(messages) if why else ""
-        except AttachError as error:
-            return {**record, "outcome": SILENT, "why": str(error)}
+            said = error_text(messages) if why else ""
+        except PerfError as error:
+            return {**record, "outcome": NOT_RECORDED, "why": str(error)}
         finally:
             messages.unlink(missing_ok=True)
         if why:
@@ -131,12 +131,12 @@ class Machine:
         _sync(path)
         return {
             **record, "outcome": outcome, "wall": ended.wall, "cpu": ended.cpu,
-            "achieved": achieved, **meanwhile.since(ended.cpu), "digest": digest_of(path),
+            "achieved": achieved, **interference.measure(ended.cpu), "digest": digest_of(path),
         }  # fmt: skip
 
-    def _recorded(self, path: Path, messages: Path, slot: Slot) -> Ended:
+    def _recorded(self, path: Path, messages: Path, slot: Slot) -> ProcessResult:
         spec = self.spec
-        with held(
+        with paused_process(
             spec.command,
             folder=spec.folder,
             stdin=spec.stdin,
@@ -144,34 +144,34 @@ class Machine:
             environment={**spec.environment, **self._recorder.environment(path, slot.context)},
             tag=self._tag,
         ) as child:
-            self._guard.watch_over(child.pid)
+            self._guard.watch_group(child.pid)
             os.sched_setaffinity(child.pid, self._cores)
             for actuator in self._actuators:
                 actuator.place(child.pid)
             events = slot.events or spec.events
             with self._recorder.recording(child.pid, path, self._others, self._tag, events):
                 ended = child.run(spec.timeout, self._watch)
-                kill_session(child.pid)  # what it left running would be counted on
+                kill_process_group(child.pid)  # what it left running would be counted on
             self._settings.end_processes()
             kill_leftovers(child.pid, self._tag, self._spared)
-            self._guard.watch_over(0)
+            self._guard.watch_group(0)
         return ended
 
     def _watch(self) -> None:
         for actuator in self._actuators:
             actuator.watch()
 
-    def _judge(self, ended: Ended, path: Path) -> tuple[str, str]:
+    def _judge(self, ended: ProcessResult, path: Path) -> tuple[str, str]:
         """How a run ended, and why it is not kept; empty where it is."""
         if not ended.in_time and not self.spec.keep_cut:
-            return HUNG, f"did not end within {self.spec.timeout:g} s and was killed"
+            return TIMED_OUT, f"did not end within {self.spec.timeout:g} s and was killed"
         if ended.in_time and ended.status < 0:
             return FAILED, f"was ended by {signal.Signals(-ended.status).name}"
         if ended.in_time and ended.status:
             missing = missing_program(self.spec) if ended.status in (126, 127) else None
             return FAILED, (missing or f"exited with {ended.status}").rstrip(".")
-        why = self._recorder.refusal(path, ended)
-        return (DONE if ended.in_time else CUT, "") if why is None else (SILENT, why)
+        why = self._recorder.rejection_reason(path, ended)
+        return (DONE if ended.in_time else CUT, "") if why is None else (NOT_RECORDED, why)
 
 
 def _sync(path: Path) -> None:

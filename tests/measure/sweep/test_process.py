@@ -8,7 +8,12 @@ import time
 import pytest
 
 from forks import forked, status_of
-from msbgen.measure.sweep.child import Guard, held, kill_leftovers, tagged
+from msbgen.measure.sweep.process import (
+    Watchdog,
+    kill_leftovers,
+    paused_process,
+    tagged_processes,
+)
 from sweeping import WORK, await_that, processes
 
 TAG = f"test-{os.getpid()}"
@@ -16,7 +21,7 @@ TAG = f"test-{os.getpid()}"
 
 def hold(*command, **given):
     given = {"folder": "/", "stdin": os.devnull, "environment": {}, "tag": TAG} | given
-    return held(command, stderr=os.devnull, **given)
+    return paused_process(command, stderr=os.devnull, **given)
 
 
 def test_nothing_of_the_program_happens_before_its_release(tmp_path):
@@ -95,7 +100,7 @@ def test_what_a_program_leaves_behind_is_ended_wherever_it_went():
         await_that(lambda: len(processes("62.25")) == 2)
         assert kill_leftovers(child.pid, TAG) >= 1
     assert not processes("62.25")
-    assert not tagged(TAG)
+    assert not tagged_processes(TAG)
     assert kill_leftovers(0, TAG) == 0
 
 
@@ -125,9 +130,9 @@ def test_the_program_dies_with_us_and_so_does_what_it_started(released):
     word = f"63.{os.getpid()}{int(released)}"
 
     def measure():
-        guard = Guard()
+        guard = Watchdog()
         with hold("/bin/sh", "-c", f"sleep {word} & sleep {word}; true") as child:
-            guard.watch_over(child.pid)
+            guard.watch_group(child.pid)
             if released:
                 child.run(30)
             time.sleep(30)
@@ -140,10 +145,10 @@ def test_the_program_dies_with_us_and_so_does_what_it_started(released):
 
 
 def test_a_guard_that_is_dismissed_kills_nobody():
-    guard = Guard()
+    guard = Watchdog()
     child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    guard.watch_over(child.pid)
-    guard.dismiss()
+    guard.watch_group(child.pid)
+    guard.stop()
     assert child.poll() is None
     child.kill()
     child.wait()

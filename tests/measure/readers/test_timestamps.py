@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ProfileError
-from msbgen.measure.readers.stamps import times_of_stamps
+from msbgen.measure.readers.timestamps import times_from_timestamps
 
 
 def times(stamps, step=None):
-    return times_of_stamps("f", list(range(2, 2 + len(stamps))), stamps, step)
+    return times_from_timestamps("f", list(range(2, 2 + len(stamps))), stamps, step)
 
 
 def test_stamps_with_fractions_tell_their_times():

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from msbgen.measure.actuators.kernelfs import KernelFiles
+from msbgen.measure.actuators.kernel_files import KernelFiles
 
 Record = dict[str, Any]
 
@@ -44,7 +44,7 @@ def _limits(text: str) -> str:
 
 
 # How what a file shows becomes what would have to be written to get it.
-READINGS: dict[str, Callable[[str], str]] = {
+NORMALISERS: dict[str, Callable[[str], str]] = {
     "plain": _plain,
     "controller": _controller,
     "memguard": _limits,
@@ -52,7 +52,7 @@ READINGS: dict[str, Callable[[str], str]] = {
 
 
 @dataclass
-class Restored:
+class RestoreReport:
     """What came of taking changes back, a sentence each.
 
     Attributes
@@ -70,7 +70,7 @@ class Restored:
     failed: list[str] = field(default_factory=list)
 
 
-class Settings:
+class KernelSettings:
     """The changes of one sweep.
 
     Parameters
@@ -101,14 +101,14 @@ class Settings:
             raise
 
     def write(self, path: str, text: str, reading: str = "plain") -> str:
-        """Write a text and return what the file shows then, read by :data:`READINGS`.
+        """Write a text and return what the file shows then, read by :data:`NORMALISERS`.
 
         Raises
         ------
         OSError
             As the kernel says it.
         """
-        read = READINGS[reading]
+        read = NORMALISERS[reading]
         noted = not any(path.startswith(f"{folder}/") for folder in _folders(self._records))
         if noted:  # what is in a group of ours goes with it
             before, wrote = read(self.files.read(path)), read(text)
@@ -120,9 +120,9 @@ class Settings:
             self._note({"event": "read", "path": path, "after": after})
         return after
 
-    def restore(self) -> Restored:
+    def restore(self) -> RestoreReport:
         """Take every change back, the last one first."""
-        outcome = take_back(self.files, self._records)
+        outcome = undo_changes(self.files, self._records)
         if self._records and not outcome.failed:
             self._records.clear()
             with suppress(OSError):  # on a full disk; what is as before needs no note
@@ -139,7 +139,7 @@ class Settings:
         self._records.append(record)
 
 
-def pending(records: Iterable[Record]) -> list[Record]:
+def pending_changes(records: Iterable[Record]) -> list[Record]:
     """Records of changes since settings were last restored."""
     changes: list[Record] = []
     for record in records:
@@ -150,14 +150,14 @@ def pending(records: Iterable[Record]) -> list[Record]:
     return changes
 
 
-def take_back(files: KernelFiles, records: Iterable[Record]) -> Restored:
+def undo_changes(files: KernelFiles, records: Iterable[Record]) -> RestoreReport:
     """Take changes back, the last one first.
 
     A value is put back only where the file still shows what was written: anything else is
     somebody's later change.  Groups are removed with the processes in them.
     """
     records = list(records)
-    outcome = Restored()
+    outcome = RestoreReport()
     waiting = _values(records)
     for last in (False, False, True):  # a minimum may have to wait for its maximum
         waiting = [value for value in waiting if not _put_back(files, value, outcome, last=last)]
@@ -200,9 +200,9 @@ def _folders(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(made)
 
 
-def _put_back(files: KernelFiles, value: _Value, outcome: Restored, *, last: bool) -> bool:
+def _put_back(files: KernelFiles, value: _Value, outcome: RestoreReport, *, last: bool) -> bool:
     """Whether there is nothing more to do about a value."""
-    read = READINGS[value.reading]
+    read = NORMALISERS[value.reading]
     try:
         now = read(files.read(value.path))
         if now == value.before:
@@ -232,7 +232,7 @@ def _put_back(files: KernelFiles, value: _Value, outcome: Restored, *, last: boo
     return False
 
 
-def _remove_group(files: KernelFiles, path: str, outcome: Restored) -> None:
+def _remove_group(files: KernelFiles, path: str, outcome: RestoreReport) -> None:
     if not files.exists(path):
         return
     until = time.monotonic() + _PATIENCE

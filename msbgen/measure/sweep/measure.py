@@ -1,4 +1,4 @@
-"""From a spec to a profile file: the sweep, its harvest, and what was measured before."""
+"""From a spec to a profile file: the sweep, its profiles, and what was measured before."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from msbgen.data.files import check_output
 from msbgen.data.merge import check_batch, join_batches, without_replaced
 from msbgen.data.partial import describe_partial
 from msbgen.data.store import read_profiles, write_profiles
-from msbgen.measure.actuators.kernelfs import KernelFiles, SystemFiles
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.clocks import describe_clocks
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.harvest import IncompleteError, harvest, left_out, resource_labels
-from msbgen.measure.sweep.order import order_of
+from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.progress_counters import describe_progress_counters
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.order import run_order
+from msbgen.measure.sweep.profiles import (
+    IncompleteError,
+    describe_missing_runs,
+    profiles_of_sweep,
+    resource_labels,
+)
 from msbgen.measure.sweep.spec import Spec
-from msbgen.measure.sweep.sweep import Places, sweep
+from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 
 @dataclass(frozen=True)
-class Measured:
+class SweepResult:
     """What a campaign gave.
 
     Attributes
@@ -51,7 +56,7 @@ class Measured:
         """What it gave, in which groups, what was cut, and how counters would do as clocks."""
         runs = int(self.dataset["duration"].notnull().sum())
         head = f"{self.dataset.sizes['context']} contexts, {runs} runs"
-        return [head, *describe_partial(self.dataset), *describe_clocks(self.dataset)]
+        return [head, *describe_partial(self.dataset), *describe_progress_counters(self.dataset)]
 
 
 def measure(
@@ -63,7 +68,7 @@ def measure(
     overwrite: bool = False,
     files: KernelFiles | None = None,
     progress: OnProgress | None = None,
-) -> Measured:
+) -> SweepResult:
     """Measure a program in contexts of this machine and write its profiles.
 
     Parameters
@@ -84,11 +89,11 @@ def measure(
 
     Returns
     -------
-    Measured
+    SweepResult
 
     Raises
     ------
-    ProfileError, LackError, SettingError, OSError
+    ProfileError, RequirementError, SettingError, OSError
         As :func:`msbgen.measure.sweep.sweep.sweep`; before anything is changed, or with everything
         put back.
     ArgumentError
@@ -98,18 +103,18 @@ def measure(
     """
     out = Path(out)
     check_output(out, overwrite=overwrite)
-    recordings = Places.beside(out).recordings
+    recordings = SweepPaths.beside(out).recordings
     files = files or SystemFiles()
-    actuators = actuators_of(spec, Settings(files, lambda record: None), "msbgen")
+    actuators = make_actuators(spec, KernelSettings(files, lambda record: None), "msbgen")
     labels = resource_labels(spec, actuators)
     before = None if first is None else read_profiles(first)
     if before is not None:
         check_batch(before, labels, spec.interval, str(first))
     records = sweep(spec, out, resume=resume, overwrite=overwrite, files=files, progress=progress)
     runs = [record for record in records if record["event"] == "run"]
-    dataset, warnings = harvest(spec, runs, recordings, labels, records[0])
+    dataset, warnings = profiles_of_sweep(spec, runs, recordings, labels, records[0])
     if before is not None:
-        order, names = order_of(spec), [resource.name for resource in spec.resources]
+        order, names = run_order(spec), [resource.name for resource in spec.resources]
         before = without_replaced(before, dataset, names, order.contexts[order.again])
         try:
             dataset = join_batches(before, dataset, str(first))
@@ -117,4 +122,4 @@ def measure(
             kept = "The new runs are kept: --resume without --with writes them."
             raise ProfileError(f"{error} {kept}") from None
     write_profiles(dataset, out, overwrite=overwrite)
-    return Measured(dataset, left_out(spec, runs), warnings)
+    return SweepResult(dataset, describe_missing_runs(spec, runs), warnings)

@@ -29,7 +29,7 @@ _ALIKE = 0.002
 
 
 @dataclass(frozen=True)
-class Clock:
+class ProgressCounter:
     """One counter as a clock.
 
     Attributes
@@ -57,7 +57,7 @@ class Clock:
         return max(self.spread, self.across)
 
 
-def compare_clocks(dataset: xr.Dataset) -> list[Clock]:
+def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
     """Every counter of a dataset as a clock, in the order of the dataset.
 
     Raises
@@ -88,7 +88,7 @@ def compare_clocks(dataset: xr.Dataset) -> list[Clock]:
             for c, r in some[:: -(-len(some) // _TRIED)]
         ]
         clocks.append(
-            Clock(
+            ProgressCounter(
                 name,
                 float(np.median(ranges / means[several])),
                 float(np.ptp(means[there]) / means[there].mean()),
@@ -98,7 +98,7 @@ def compare_clocks(dataset: xr.Dataset) -> list[Clock]:
     return clocks
 
 
-def suggest_clock(clocks: list[Clock]) -> Clock:
+def suggest_progress_counter(clocks: list[ProgressCounter]) -> ProgressCounter:
     """The clock whose totals spread least, of those that never stand still for long.
 
     Of clocks that are alike, instructions where they were counted, else the one that moves most
@@ -119,12 +119,12 @@ def suggest_clock(clocks: list[Clock]) -> Clock:
     return min(alike, key=lambda c: (not c.name.startswith("instructions"), c.resolution))
 
 
-def describe_clocks(dataset: xr.Dataset) -> list[str]:
+def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
     """A line a counter as a clock, and one that suggests; none where nothing was repeated."""
     runs = np.isfinite(duration_array(dataset)).sum(axis=1)
     if "run" not in dataset.dims or "kind" in dataset.attrs or (runs < 2).all():
         return []
-    clocks = compare_clocks(dataset)
+    clocks = compare_progress_counters(dataset)
     if not clocks:
         return []
     lines = [
@@ -132,7 +132,7 @@ def describe_clocks(dataset: xr.Dataset) -> list[str]:
         f"{clock.across:.1%}; moves by 1 % in {clock.resolution:.1%} of a run at most"
         for clock in clocks
     ]
-    best = suggest_clock(clocks).name
+    best = suggest_progress_counter(clocks).name
     default = "instructions" if "instructions" in counter_names(dataset) else "time"
     used = str(dataset.attrs.get("progress", default))
     better = "" if best == used else f"; {best} tells it better (attribute 'progress')"

@@ -15,11 +15,11 @@ from msbgen.measure.readers.pqos import read_pqos
 from msbgen.measure.readers.recording import Recording, Rows, assemble
 from msbgen.measure.readers.table import ColumnMap, read_table
 
-FORMS = ("perf", "likwid", "pqos", "pcm", "table")
+FORMATS = ("perf", "likwid", "pqos", "pcm", "table")
 
 
 @dataclass(frozen=True)
-class Reader:
+class RecordingReader:
     """How recordings are read.
 
     Attributes

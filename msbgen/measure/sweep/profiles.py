@@ -13,8 +13,8 @@ from msbgen.data.schema import STARTED
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.dataset import Run, profile_dataset
 from msbgen.measure.readers.perf import read_perf
+from msbgen.measure.sweep.executor import describe_failure
 from msbgen.measure.sweep.journal import DONE, Record, is_kept
-from msbgen.measure.sweep.run import describe_failure
 from msbgen.measure.sweep.spec import Spec
 
 # Shares of the CPU that runs had may be so many points from what was asked for.
@@ -35,7 +35,7 @@ class IncompleteError(RuntimeError):
         super().__init__("\n".join(problems))
 
 
-def harvest(
+def profiles_of_sweep(
     spec: Spec,
     records: Sequence[Record],
     recordings: Path,
@@ -76,7 +76,7 @@ def harvest(
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:
         raise IncompleteError(
-            *left_out(spec, records), "no run succeeded: there is nothing to write."
+            *describe_missing_runs(spec, records), "no run succeeded: there is nothing to write."
         )
     names = [resource.name for resource in spec.resources]
     runs = [
@@ -117,7 +117,7 @@ def kept_runs(records: Sequence[Record]) -> list[Record]:
     return [record for record in last.values() if is_kept(record)]
 
 
-def left_out(spec: Spec, records: Sequence[Record]) -> list[str]:
+def describe_missing_runs(spec: Spec, records: Sequence[Record]) -> list[str]:
     """A sentence for each run that never succeeded."""
     last = {record["slot"]: record for record in records}
     failed = [record for record in last.values() if not is_kept(record)]

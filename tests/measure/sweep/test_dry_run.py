@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from msbgen.measure.actuators.actuator import SettingError
-from msbgen.measure.sweep import probe
-from msbgen.measure.sweep.probe import LackError
-from msbgen.measure.sweep.rehearse import rehearse
-from msbgen.measure.sweep.spec import Resource
+from msbgen.measure.sweep import requirements
+from msbgen.measure.sweep.dry_run import describe_dry_run
+from msbgen.measure.sweep.requirements import RequirementError
+from msbgen.measure.sweep.spec import ResourceSpec
 from sweeping import machine, needs_perf, spec, tree
 
 pytestmark = needs_perf
@@ -17,7 +17,7 @@ pytestmark = needs_perf
 def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     kernel = machine(tmp_path)
     before = tree(kernel)
-    said = list(rehearse(spec(seconds=60.0), kernel))
+    said = list(describe_dry_run(spec(seconds=60.0), kernel))
     assert tree(kernel) == before
     text = "\n".join(said)
     assert said[0] == "plan: 3 contexts, 6 runs in random order"
@@ -35,7 +35,7 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
 
 def test_groups_of_events_are_listed(tmp_path):
     events = ("task-clock", "page-faults", "context-switches")
-    said = list(rehearse(spec(events=events, at_once=2), machine(tmp_path)))
+    said = list(describe_dry_run(spec(events=events, at_once=2), machine(tmp_path)))
     assert said[2] == "  run 0, 2, … of each context: task-clock, page-faults"
     assert said[3] == "  run 1, 3, … of each context: task-clock, context-switches"
     (command,) = [line for line in said if line.startswith("perf, ")]
@@ -52,26 +52,28 @@ def test_groups_of_events_are_listed(tmp_path):
     ],
 )
 def test_the_time_is_of_all_that_may_be_run(tmp_path, given, said):
-    (line,) = [s for s in rehearse(spec(**given), machine(tmp_path)) if s.startswith("time: ")]
+    (line,) = [
+        s for s in describe_dry_run(spec(**given), machine(tmp_path)) if s.startswith("time: ")
+    ]
     assert said in line
 
 
 def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
     kernel = machine(tmp_path).with_cpufreq(cores=64)
-    clock = Resource("frequency", "clock", (1200.0, 3000.0))
-    said = list(rehearse(spec(resources=(clock,)), kernel))
+    clock = ResourceSpec("frequency", "clock", (1200.0, 3000.0))
+    said = list(describe_dry_run(spec(resources=(clock,)), kernel))
     undo = said[said.index("and what takes them back:") + 1 :]
     assert any("echo '800000' > " in line and "scaling_min_freq" in line for line in undo)
     assert "time: not known without 'seconds'" in "\n".join(said)
 
 
 def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):
-    with pytest.raises(LackError, match="no such program"):
-        list(rehearse(spec("no-such-program"), machine(tmp_path)))
+    with pytest.raises(RequirementError, match="no such program"):
+        list(describe_dry_run(spec("no-such-program"), machine(tmp_path)))
     kernel = machine(tmp_path / "b")
     kernel.put("/sys/fs/resctrl/info/L3/cbm_mask", "0\n")
-    with pytest.raises((LackError, SettingError)):
-        list(rehearse(spec(), kernel))
+    with pytest.raises((RequirementError, SettingError)):
+        list(describe_dry_run(spec(), kernel))
 
 
 def test_room_is_wanted_where_the_output_would_be(tmp_path, monkeypatch):
@@ -81,7 +83,7 @@ def test_room_is_wanted_where_the_output_would_be(tmp_path, monkeypatch):
         asked.append(folder)
         return SimpleNamespace(free=0)
 
-    monkeypatch.setattr(probe.shutil, "disk_usage", usage)
-    with pytest.raises(LackError, match="make room, or name an output elsewhere"):
-        list(rehearse(spec(), machine(tmp_path), folder=tmp_path))
+    monkeypatch.setattr(requirements.shutil, "disk_usage", usage)
+    with pytest.raises(RequirementError, match="make room, or name an output elsewhere"):
+        list(describe_dry_run(spec(), machine(tmp_path), folder=tmp_path))
     assert asked == [tmp_path]

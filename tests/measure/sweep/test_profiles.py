@@ -5,19 +5,19 @@ import pytest
 
 from fake_kernel import FakeKernel
 from msbgen.data.check import validate_profiles
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.harvest import (
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.profiles import (
     IncompleteError,
-    harvest,
+    describe_missing_runs,
     kept_runs,
-    left_out,
+    profiles_of_sweep,
     resource_labels,
 )  # fmt: skip
-from msbgen.measure.sweep.spec import Resource
+from msbgen.measure.sweep.spec import ResourceSpec
 from sweeping import spec
 
-SHARE = Resource("cpu_share", "quota", (25.0, 50.0, 100.0))
+SHARE = ResourceSpec("cpu_share", "quota", (25.0, 50.0, 100.0))
 ONE = spec(resources=(SHARE,), events=("task-clock", "page-faults"), interval=0.01)
 LABELS = {"cpu_share": {"units": "percent", "levels": [25.0, 50.0, 100.0], "mechanism": "m"}}
 ABOUT = {"machine": "a machine", "perf": "6.1"}
@@ -45,7 +45,7 @@ def recordings(tmp_path):
 
 def test_contexts_runs_and_notes_are_where_they_belong(recordings):
     records = [record(0, 100.0, 1, began=7.5), record(1, 25.0, 0), record(2, 100.0, 0)]
-    dataset, warnings = harvest(ONE, records, recordings, LABELS, ABOUT)
+    dataset, warnings = profiles_of_sweep(ONE, records, recordings, LABELS, ABOUT)
     validate_profiles(dataset)
     assert dataset["started"].values[1].tolist() == pytest.approx([np.nan, 7.5], nan_ok=True)
     assert dataset["cpu_share"].values.tolist() == [25, 100]
@@ -67,7 +67,7 @@ def test_the_last_attempt_counts(recordings):
         record(1, 50.0, 0, "hung"), record(1, 50.0, 0, "failed", attempt=1),
     ]  # fmt: skip
     assert [r["slot"] for r in kept_runs(records)] == [0]
-    assert left_out(ONE, records) == [
+    assert describe_missing_runs(ONE, records) == [
         "left out after 2 attempts: run 0 of context cpu_share=50: exited with 7."
     ]
 
@@ -76,15 +76,15 @@ def test_runs_that_were_cut_are_said_to_be(recordings):
     records = [record(0, 25.0, 0, "cut"), record(1, 25.0, 1), record(2, 50.0, 0)]
     del records[0]["why"]
     assert [r["slot"] for r in kept_runs(records)] == [0, 1, 2]
-    assert left_out(ONE, records) == []
-    dataset, _ = harvest(ONE, records, recordings, LABELS, ABOUT)
+    assert describe_missing_runs(ONE, records) == []
+    dataset, _ = profiles_of_sweep(ONE, records, recordings, LABELS, ABOUT)
     validate_profiles(dataset)
     assert dataset["complete"].values.tolist() == [[0, 1], [1, 1]]
 
 
 def test_nothing_kept_is_nothing_written(recordings):
     with pytest.raises(IncompleteError) as caught:
-        harvest(ONE, [record(0, 25.0, 0, "failed")], recordings, LABELS, ABOUT)
+        profiles_of_sweep(ONE, [record(0, 25.0, 0, "failed")], recordings, LABELS, ABOUT)
     assert caught.value.problems[-1] == "no run succeeded: there is nothing to write."
     assert len(caught.value.problems) == 2
 
@@ -94,13 +94,13 @@ def test_shares_that_were_missed_are_said_context_by_context(recordings):
         record(0, 100.0, 0, achieved=90.0), record(1, 100.0, 1, achieved=98.5),
         record(2, 25.0, 0, achieved=26.9),
     ]  # fmt: skip
-    (said,) = harvest(ONE, records, recordings, LABELS, ABOUT)[1]
+    (said,) = profiles_of_sweep(ONE, records, recordings, LABELS, ABOUT)[1]
     assert said.startswith("cpu_share = 100 percent: 1 of 2 runs had 90 to 90")
 
 
 def test_labels_say_units_levels_and_mechanism(tmp_path):
     kernel = FakeKernel(tmp_path).with_cgroup(1)
-    actuators = actuators_of(ONE, Settings(kernel, lambda record: None), "msbgen")
+    actuators = make_actuators(ONE, KernelSettings(kernel, lambda record: None), "msbgen")
     label = resource_labels(ONE, actuators)["cpu_share"]
     assert label["levels"] == [25.0, 50.0, 100.0]
     assert label["units"] == "percent"

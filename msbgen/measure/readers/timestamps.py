@@ -16,7 +16,7 @@ _DAY = 86_400.0
 _CUT, _DRIFT = 1.0, 0.05
 
 
-def times_of_stamps(
+def times_from_timestamps(
     source: str, lines: Sequence[int], stamps: Sequence[str], step: float | None
 ) -> NDArray[np.float64]:
     """Ends of the bins [s] of one place whose rows carry a time of day.

@@ -9,19 +9,19 @@ import pytest
 
 from fake_kernel import RESCTRL
 from msbgen.measure.actuators.actuator import SettingError
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of
-from msbgen.measure.sweep.child import tagged
-from msbgen.measure.sweep.journal import CUT, DONE
-from msbgen.measure.sweep.order import Slot
-from msbgen.measure.sweep.run import (
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.executor import (
     FAILED,
-    HUNG,
-    SILENT,
-    Machine,
+    NOT_RECORDED,
+    TIMED_OUT,
+    RunExecutor,
     describe_failure,
     digest_of,
 )
+from msbgen.measure.sweep.journal import CUT, DONE
+from msbgen.measure.sweep.order import Slot
+from msbgen.measure.sweep.process import tagged_processes
 from sweeping import machine, needs_perf, processes, spec, tree
 
 pytestmark = needs_perf
@@ -40,16 +40,16 @@ def made(kernel, tmp_path):
 
     def made(*command, slot=SLOT, **given):
         one = spec(*command, **given)
-        settings = Settings(kernel, lambda record: None)
-        actuators = actuators_of(one, settings, "msbgen-run")
+        settings = KernelSettings(kernel, lambda record: None)
+        actuators = make_actuators(one, settings, "msbgen-run")
         folder = tmp_path / "recordings"
         folder.mkdir(exist_ok=True)
         before, cores = tree(kernel), os.sched_getaffinity(0)
-        with Machine(one, folder, TAG, settings, actuators) as here:
+        with RunExecutor(one, folder, TAG, settings, actuators) as here:
             record = here.run(slot, 0)
         assert tree(kernel) == before
         assert os.sched_getaffinity(0) == cores
-        assert not tagged(TAG)
+        assert not tagged_processes(TAG)
         assert not list(folder.glob("*.err"))
         assert not list(folder.glob("*.perf"))
         return record
@@ -99,7 +99,7 @@ def test_a_run_that_hangs_is_ended_in_time(made):
         "/bin/sh", "-c", "trap '' TERM INT HUP; while :; do sleep 67.25; done", timeout=0.3
     )
     assert time.monotonic() - start < 5
-    assert record["outcome"] == HUNG
+    assert record["outcome"] == TIMED_OUT
     assert "did not end within 0.3 s" in record["why"]
     assert not processes("67.25")
 
@@ -154,26 +154,26 @@ def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):
     fake.write_text("#!/bin/sh\necho 'perf has a bad day.' >&2\nexit 1\n")
     fake.chmod(0o755)
     record = made()
-    assert (record["outcome"], record["why"]) == (SILENT, "perf has a bad day")
+    assert (record["outcome"], record["why"]) == (NOT_RECORDED, "perf has a bad day")
     # a disk that takes no more than a kilobyte
     fake.write_text(f'#!/bin/bash\nulimit -f 1; trap "" XFSZ; exec {real} "$@"\n')
     record = made("sleep", "0.5")
-    assert record["outcome"] == SILENT
+    assert record["outcome"] == NOT_RECORDED
     assert any(word in record["why"] for word in ("cut off", "measure again", "rows"))
     fake.write_text(
         f'#!/bin/bash\n"{real}" "$@"; code=$?; : > {tmp_path}/recordings/00000-0.csv; exit $code\n'
     )
-    assert made()["outcome"] == SILENT
+    assert made()["outcome"] == NOT_RECORDED
 
 
 def test_a_setting_that_is_refused_ends_it_with_everything_put_back(kernel, tmp_path):
     one = spec()
-    settings = Settings(kernel, lambda record: None)
-    actuators = actuators_of(one, settings, "msbgen-run")
+    settings = KernelSettings(kernel, lambda record: None)
+    actuators = make_actuators(one, settings, "msbgen-run")
     before = tree(kernel)
 
     def lose_permission():
-        with Machine(one, tmp_path, TAG, settings, actuators) as here:
+        with RunExecutor(one, tmp_path, TAG, settings, actuators) as here:
             here.run(SLOT, 0)
             kernel.deny(RESCTRL)
             try:
@@ -187,21 +187,23 @@ def test_a_setting_that_is_refused_ends_it_with_everything_put_back(kernel, tmp_
 
 
 def test_a_closed_terminal_ends_it_as_sigterm_does(kernel, tmp_path):
-    class Ended(BaseException):
+    class EndedError(BaseException):
         pass
 
     def end(number, frame):
-        raise Ended
+        raise EndedError
 
     def hang_up():
-        settings = Settings(kernel, lambda record: None)
-        with Machine(spec(), tmp_path, TAG, settings, actuators_of(spec(), settings, "msbgen-run")):
+        settings = KernelSettings(kernel, lambda record: None)
+        with RunExecutor(
+            spec(), tmp_path, TAG, settings, make_actuators(spec(), settings, "msbgen-run")
+        ):
             os.kill(os.getpid(), signal.SIGHUP)
             time.sleep(1)
 
     before = signal.signal(signal.SIGTERM, end)
     try:
-        with pytest.raises(Ended):
+        with pytest.raises(EndedError):
             hang_up()
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -31,7 +31,7 @@ _PAUSE = 0.002
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """How a run ended.
 
     Attributes
@@ -52,7 +52,7 @@ class Ended:
     in_time: bool
 
 
-class HeldChild:
+class PausedProcess:
     """A program that waits to be released.
 
     Attributes
@@ -65,7 +65,7 @@ class HeldChild:
         self._process = process
         self.pid = process.pid
 
-    def run(self, timeout: float, watch: Callable[[], None] | None = None) -> Ended:
+    def run(self, timeout: float, watch: Callable[[], None] | None = None) -> ProcessResult:
         """Release it and wait for its end.
 
         Parameters
@@ -94,11 +94,11 @@ class HeldChild:
         finally:
             os.close(handle)
         if not ended:
-            kill_session(self.pid)
+            kill_process_group(self.pid)
         _, status, usage = os.wait4(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
-        return Ended(code, wall, max(usage.ru_utime + usage.ru_stime - spent, 0.0), ended)
+        return ProcessResult(code, wall, max(usage.ru_utime + usage.ru_stime - spent, 0.0), ended)
 
 
 def _on_cpu(pid: int) -> float:
@@ -110,7 +110,7 @@ def _on_cpu(pid: int) -> float:
 
 
 @contextmanager
-def held(
+def paused_process(
     command: Sequence[str],
     *,
     folder: str | os.PathLike[str],
@@ -118,7 +118,7 @@ def held(
     stderr: str | os.PathLike[str],
     environment: Mapping[str, str],
     tag: str,
-) -> Iterator[HeldChild]:
+) -> Iterator[PausedProcess]:
     """A program that is held; at the end of the block it and all that it started are dead.
 
     Parameters
@@ -144,27 +144,27 @@ def held(
             cwd=folder,
             env={**os.environ, **environment, TAG: tag},
             start_new_session=True,
-            preexec_fn=dying_with_us(),
+            preexec_fn=die_with_parent(),
             bufsize=0,
         )
     try:
-        yield HeldChild(process)
+        yield PausedProcess(process)
     finally:
         if process.poll() is None:
-            kill_session(process.pid)
+            kill_process_group(process.pid)
             process.wait()
         with suppress(OSError):
             assert process.stdin is not None
             process.stdin.close()
 
 
-def dying_with_us() -> Callable[[], None]:
+def die_with_parent() -> Callable[[], None]:
     """What a new process is to call so that the kernel ends it with us."""
     prctl = ctypes.CDLL(None).prctl  # not looked up between fork and exec
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def kill_session(group: int) -> None:
+def kill_process_group(group: int) -> None:
     """Kill a group of processes, if it is still there."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
@@ -181,7 +181,7 @@ def kill_leftovers(group: int, tag: str, spared: frozenset[int] | None = None) -
         Of the sweep: processes that have it in their environment.
     spared : frozenset of int, optional
         Children of ours (:func:`children`) that are not the program's; where it is given, the
-        others are: orphans that a process with :func:`adopt_orphans` gets.
+        others are: orphans that a process with :func:`become_subreaper` gets.
 
     Returns
     -------
@@ -191,11 +191,11 @@ def kill_leftovers(group: int, tag: str, spared: frozenset[int] | None = None) -
     until = time.monotonic() + _PATIENCE
     found = 0
     while True:
-        there, adopted = set(tagged(tag)), frozenset[int]()
+        there, adopted = set(tagged_processes(tag)), frozenset[int]()
         if group:
             there |= {pid for pid, where in _processes().items() if where.group == group}
         if spared is not None:
-            adopted = children() - spared
+            adopted = child_processes() - spared
             there |= adopted
         for pid in there:
             with suppress(ProcessLookupError, PermissionError):
@@ -229,7 +229,7 @@ def _processes() -> dict[int, _Where]:
     return found
 
 
-def children() -> frozenset[int]:
+def child_processes() -> frozenset[int]:
     """Children of ours in other sessions than our own: held programs, and what they orphaned."""
     own, session = os.getpid(), os.getsid(0)
     return frozenset(
@@ -239,12 +239,12 @@ def children() -> frozenset[int]:
     )
 
 
-def adopt_orphans(adopt: bool) -> None:
+def become_subreaper(adopt: bool) -> None:
     """Whether processes whose parents end become children of ours, rather than of the system."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
 
 
-def tagged(tag: str) -> list[int]:
+def tagged_processes(tag: str) -> list[int]:
     """Processes that live and were started by the sweep of this tag."""
     wanted = f"{TAG}={tag}".encode()
     found = []
@@ -256,7 +256,7 @@ def tagged(tag: str) -> list[int]:
     return found
 
 
-class Guard:
+class Watchdog:
     """A shell that outlives us by a moment: it kills the program's group when we are gone."""
 
     def __init__(self) -> None:
@@ -269,16 +269,16 @@ class Guard:
             bufsize=0,
         )
 
-    def watch_over(self, group: int) -> None:
+    def watch_group(self, group: int) -> None:
         """From now on this group dies with us; 0 for none."""
         pipe = self._process.stdin
         assert pipe is not None
         with suppress(BrokenPipeError):  # somebody killed the guard: --restore does its work
             os.write(pipe.fileno(), f"{group or ''}\n".encode())
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """End it, with nothing to kill."""
-        self.watch_over(0)
+        self.watch_group(0)
         pipe = self._process.stdin
         assert pipe is not None
         pipe.close()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from msbgen.measure.actuators.actuator import Actuator
 from msbgen.measure.sweep.actuators import program_cores
-from msbgen.measure.sweep.attach import last_words
+from msbgen.measure.sweep.perf_stat import error_text
 from msbgen.measure.sweep.spec import Spec
 
 # perf is told by a pipe when to count since this version.
@@ -28,7 +28,7 @@ _PROBED = 20.0  # seconds that perf may take to count nothing
 _NEVER = ("user_time", "system_time")
 
 
-class LackError(RuntimeError):
+class RequirementError(RuntimeError):
     """The machine lacks what a sweep needs.
 
     Attributes
@@ -45,7 +45,7 @@ class LackError(RuntimeError):
 def check_machine(
     spec: Spec, contexts: NDArray, actuators: Sequence[Actuator], lacks_of_recorder: Iterable[str]
 ) -> None:
-    """Raise :class:`LackError` with all that is lacking; changes nothing.
+    """Raise :class:`RequirementError` with all that is lacking; changes nothing.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def check_machine(
     lacks_of_recorder : iterable of str
         What is lacking for recordings; asked last.
     """
-    lacks = [*_of_system(), *_of_program(spec)]
+    problems = [*_of_system(), *_of_program(spec)]
     for column, actuator in zip(contexts.T, actuators):
         levels = sorted(set(column.tolist()))
-        lacks += actuator.capability().refusals(actuator.name, levels, actuator.units)
-    lacks += lacks_of_recorder
-    if lacks:
-        raise LackError(*lacks)
+        problems += actuator.capability().level_problems(actuator.name, levels, actuator.units)
+    problems += lacks_of_recorder
+    if problems:
+        raise RequirementError(*problems)
 
 
 def perf_version() -> str | None:
@@ -89,7 +89,7 @@ def _of_system() -> Iterator[str]:
         yield f"measuring needs Linux, this is {sys.platform}; recordings can be imported anywhere."
 
 
-def lacks_of_perf() -> Iterator[str]:
+def perf_problems() -> Iterator[str]:
     """Why perf cannot count."""
     version = perf_version()
     if version is None:
@@ -127,7 +127,7 @@ def missing_program(spec: Spec) -> str | None:
     return None
 
 
-def lacks_of_room(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
+def disk_problems(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
     """Why so many recordings would not fit on the disk."""
     seconds = min(spec.timeout, spec.seconds or _UNKNOWN)
     wanted = runs * len(spec.events) * _LINE * (seconds / spec.interval + 1) + _RESERVE
@@ -139,7 +139,7 @@ def lacks_of_room(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
         )
 
 
-def lacks_of_events(spec: Spec) -> Iterator[str]:
+def event_problems(spec: Spec) -> Iterator[str]:
     """Why events cannot be counted: every one is, once, of nothing."""
     with tempfile.TemporaryDirectory(prefix="msbgen-probe-") as scratch:
         output, words = Path(scratch, "out"), Path(scratch, "words")
@@ -160,7 +160,7 @@ def lacks_of_events(spec: Spec) -> Iterator[str]:
                     yield f"event '{event}': perf is silent for {_PROBED:g} s; leave it out."
                     continue
             if code or "<not supported>" in output.read_text(errors="replace"):
-                yield _about(event, last_words(words) if code else "not supported on this machine")
+                yield _about(event, error_text(words) if code else "not supported on this machine")
 
 
 def _about(event: str, said: str) -> str:

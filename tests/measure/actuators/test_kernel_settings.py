@@ -8,8 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fake_kernel import CGROUP, CPU, MEMGUARD, FakeKernel
-from msbgen.measure.actuators.kernelfs import SystemFiles
-from msbgen.measure.actuators.settings import READINGS, Settings, kill_group, pending, take_back
+from msbgen.measure.actuators.kernel_files import SystemFiles
+from msbgen.measure.actuators.kernel_settings import (
+    NORMALISERS,
+    KernelSettings,
+    kill_group,
+    pending_changes,
+    undo_changes,
+)
 
 MIN, MAX = (f"{CPU}/cpu0/cpufreq/scaling_{end}_freq" for end in ("min", "max"))
 
@@ -30,7 +36,7 @@ def test_a_change_is_noted_before_the_kernel_hears_of_it(kernel):
     def refuse(record):
         raise OSError(28, "No space left on device")
 
-    changes = Settings(kernel, refuse)
+    changes = KernelSettings(kernel, refuse)
     with pytest.raises(OSError, match="No space"):
         changes.write(MAX, "1200000")
     assert kernel.read(MAX) == "3000000\n"
@@ -41,7 +47,7 @@ def test_a_change_is_noted_before_the_kernel_hears_of_it(kernel):
 
 def test_changes_are_taken_back_in_an_order_that_the_kernel_accepts(kernel):
     log = Log()
-    changes = Settings(kernel, log)
+    changes = KernelSettings(kernel, log)
     kernel.write(MAX, "1600000")  # as it was before us
     for path, value in ((MAX, 3000000), (MIN, 3000000)):
         changes.write(path, str(value))
@@ -59,18 +65,18 @@ def test_whatever_was_set_is_as_before_after_a_crash(kernel, clocks):
     """From the journal alone, in another process's place, after any number of changes."""
     kernel.write(MAX, "2400000")
     log = Log()
-    changes = Settings(kernel, log)
+    changes = KernelSettings(kernel, log)
     for clock in clocks:
         up = 1000 * clock > int(kernel.read(MAX))
         for path in (MAX, MIN) if up else (MIN, MAX):
             changes.write(path, str(1000 * clock))
-    outcome = take_back(FakeKernel(kernel.root), pending(log))
+    outcome = undo_changes(FakeKernel(kernel.root), pending_changes(log))
     assert not outcome.failed
     assert (kernel.read(MIN), kernel.read(MAX)) == ("800000\n", "2400000\n")
 
 
 def test_what_somebody_else_has_changed_is_named_and_left_alone(kernel):
-    changes = Settings(kernel, Log())
+    changes = KernelSettings(kernel, Log())
     changes.write(MAX, "2400000")
     kernel.write(MAX, "1600000")
     (sentence,) = changes.restore().others
@@ -81,12 +87,12 @@ def test_what_somebody_else_has_changed_is_named_and_left_alone(kernel):
 
 def test_a_change_that_was_noted_but_never_made_needs_no_mending(kernel):
     record = {"event": "set", "path": MAX, "reading": "plain", "before": "3000000", "wrote": "1"}
-    outcome = take_back(kernel, [record, {"event": "make", "path": f"{CGROUP}/cpu/user/none"}])
+    outcome = undo_changes(kernel, [record, {"event": "make", "path": f"{CGROUP}/cpu/user/none"}])
     assert outcome.done == outcome.others == outcome.failed == []
 
 
 def test_a_value_that_cannot_be_put_back_is_said_with_the_command_that_would(kernel):
-    changes = Settings(kernel, Log())
+    changes = KernelSettings(kernel, Log())
     changes.write(MAX, "1200000")
     kernel.deny(CPU)
     (sentence,) = changes.restore().failed
@@ -97,7 +103,7 @@ def test_a_value_that_cannot_be_put_back_is_said_with_the_command_that_would(ker
 
 
 def test_a_file_that_is_gone_is_nobodys_failure(kernel):
-    changes = Settings(kernel, Log())
+    changes = KernelSettings(kernel, Log())
     changes.write(MAX, "1200000")
     kernel.at(MAX).unlink()
     outcome = changes.restore()
@@ -107,7 +113,7 @@ def test_a_file_that_is_gone_is_nobodys_failure(kernel):
 
 def test_what_the_kernel_made_of_a_value_counts_as_ours(kernel):
     log = Log()
-    changes = Settings(kernel, log)
+    changes = KernelSettings(kernel, log)
     assert changes.write(MAX, "9000000") == "3000000"  # clamped by the hardware's limit
     changes.write(MIN, "2000000")
     assert changes.write(MAX, "2100000") == "2400000"  # the table's next
@@ -117,7 +123,7 @@ def test_what_the_kernel_made_of_a_value_counts_as_ours(kernel):
 
 
 def test_groups_go_with_the_processes_in_them(kernel):
-    changes = Settings(kernel, Log())
+    changes = KernelSettings(kernel, Log())
     group = f"{CGROUP}/cpu/user/g"
     changes.make(group)
     child = subprocess.Popen(["sleep", "60"])
@@ -129,7 +135,7 @@ def test_groups_go_with_the_processes_in_them(kernel):
 
 def test_what_is_in_a_group_of_ours_is_not_noted(kernel):
     log = Log()
-    changes = Settings(kernel, log)
+    changes = KernelSettings(kernel, log)
     changes.make(f"{CGROUP}/cpu/user/g")
     changes.write(f"{CGROUP}/cpu/user/g/cpu.cfs_quota_us", "5000")
     assert [record["event"] for record in log] == ["make"]
@@ -142,20 +148,20 @@ def test_a_group_that_could_not_be_made_is_not_removed(kernel):
     kernel.make(group)  # somebody's
     log = Log()
     with pytest.raises(FileExistsError):
-        Settings(kernel, log).make(group)
-    take_back(kernel, pending(log))
+        KernelSettings(kernel, log).make(group)
+    undo_changes(kernel, pending_changes(log))
     assert kernel.exists(group)
 
 
 def test_only_changes_since_the_last_restoration_are_pending(kernel):
     log = Log()
-    changes = Settings(kernel, log)
+    changes = KernelSettings(kernel, log)
     changes.write(MAX, "1200000")
     changes.restore()
-    assert pending(log) == []
+    assert pending_changes(log) == []
     changes.write(MAX, "1600000")
     log({"event": "run", "number": 3})
-    assert [record["wrote"] for record in pending(log)] == ["1600000"]
+    assert [record["wrote"] for record in pending_changes(log)] == ["1600000"]
 
 
 def test_the_process_number_of_nobody_kills_nobody(tmp_path):
@@ -168,8 +174,10 @@ def test_the_process_number_of_nobody_kills_nobody(tmp_path):
 def test_readings_are_what_would_be_written(kernel):
     limits = f"{MEMGUARD}/read_limit"
     kernel.write(limits, "mb 500 600 700 800\n")
-    assert READINGS["memguard"](kernel.read(limits)) == "mb 500 600 700 800"
-    assert READINGS["memguard"]("mb 1 2\n") == "mb 1 2"
-    assert READINGS["controller"]("cpuset cpu io\n") == READINGS["controller"]("+cpu") == "+cpu"
-    assert READINGS["controller"]("io\n") == READINGS["controller"]("-cpu") == "-cpu"
-    assert READINGS["plain"]("max  100000\n") == "max 100000"
+    assert NORMALISERS["memguard"](kernel.read(limits)) == "mb 500 600 700 800"
+    assert NORMALISERS["memguard"]("mb 1 2\n") == "mb 1 2"
+    assert (
+        NORMALISERS["controller"]("cpuset cpu io\n") == NORMALISERS["controller"]("+cpu") == "+cpu"
+    )
+    assert NORMALISERS["controller"]("io\n") == NORMALISERS["controller"]("-cpu") == "-cpu"
+    assert NORMALISERS["plain"]("max  100000\n") == "max 100000"

@@ -6,14 +6,14 @@ import subprocess
 import pytest
 
 from msbgen.measure.readers.perf import read_perf
-from msbgen.measure.sweep.attach import AttachError, counting, last_words, perf_command
-from msbgen.measure.sweep.child import held
+from msbgen.measure.sweep.perf_stat import PerfError, counting, error_text, perf_command
+from msbgen.measure.sweep.process import paused_process
 from sweeping import WORK, needs_perf, processes
 
 
 def hold(*command):
     nowhere = {"stdin": os.devnull, "stderr": os.devnull}
-    return held(command, folder="/", environment={}, tag="attach", **nowhere)
+    return paused_process(command, folder="/", environment={}, tag="attach", **nowhere)
 
 
 def count(child, path, events=("task-clock", "page-faults"), interval=0.005):
@@ -43,7 +43,7 @@ def test_a_refusal_is_told_in_perfs_own_words(tmp_path):
         with hold("true") as child, count(child, tmp_path / "r.csv", (event,)):
             pass
 
-    with pytest.raises(AttachError, match="no-such-event"):
+    with pytest.raises(PerfError, match="no-such-event"):
         attach("no-such-event")
     assert not processes("no-such-event")
 
@@ -52,7 +52,7 @@ def test_a_refusal_is_told_in_perfs_own_words(tmp_path):
 def test_a_program_that_is_gone_is_no_reason_to_hang(tmp_path):
     gone = subprocess.Popen(["true"])
     gone.wait()
-    with pytest.raises(AttachError), count(gone, tmp_path / "r.csv"):
+    with pytest.raises(PerfError), count(gone, tmp_path / "r.csv"):
         pass
 
 
@@ -73,8 +73,8 @@ def test_perf_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "perf"
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("msbgen.measure.sweep.attach._ATTACHED", 0.2)
-    monkeypatch.setattr("msbgen.measure.sweep.attach._ENDED", 0.2)
+    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._ATTACHED", 0.2)
+    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._ENDED", 0.2)
     fake.write_text("#!/bin/sh\nexec sleep 64.5\n")
     fake.chmod(0o755)
 
@@ -82,11 +82,11 @@ def test_perf_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
         with hold("true") as child, count(child, tmp_path / "r.csv"):
             pass
 
-    with pytest.raises(AttachError, match="did not count within"):
+    with pytest.raises(PerfError, match="did not count within"):
         attach()
     assert not processes("64.5")
     fake.write_text("#!/bin/sh\necho 'Error:' >&2\necho 'No permission.' >&2\nexit 3\n")
-    with pytest.raises(AttachError, match=r"^No permission$"):
+    with pytest.raises(PerfError, match=r"^No permission$"):
         attach()
 
 
@@ -100,6 +100,6 @@ def test_the_command_is_that_of_the_recorded_fixtures():
 def test_last_words_are_one_line_of_what_matters(tmp_path):
     path = tmp_path / "e"
     path.write_bytes(b"Events disabled\nError:\nAccess is \xff limited.\n\nSee the manual.\n")
-    assert last_words(path) == "Access is � limited. See the manual"
+    assert error_text(path) == "Access is � limited. See the manual"
     path.write_bytes(b"")
-    assert last_words(path) == ""
+    assert error_text(path) == ""

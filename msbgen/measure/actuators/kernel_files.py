@@ -85,7 +85,7 @@ class SystemFiles:
             return []
 
 
-class Rehearsal:
+class DryRunFiles:
     """Files that can be written without effect: reads see what was written, the kernel does not.
 
     Attributes

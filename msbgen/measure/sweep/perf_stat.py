@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msbgen.measure.sweep.child import TAG, dying_with_us
+from msbgen.measure.sweep.process import TAG, die_with_parent
 
 # perf attaches within milliseconds; on a machine under heavy load within seconds [s].
 _ATTACHED = 30.0
@@ -24,7 +24,7 @@ _ENDED = 10.0
 _PRIORITY = 1
 
 
-class AttachError(RuntimeError):
+class PerfError(RuntimeError):
     """perf could not count a program; the message is perf's own."""
 
 
@@ -65,7 +65,7 @@ def counting(
 
     Raises
     ------
-    AttachError
+    PerfError
         perf refused, or does not answer.
     """
     words = output.with_suffix(".perf")
@@ -86,7 +86,7 @@ def counting(
                 pass_fds=(told[0], heard[1]),
                 env={**os.environ, "LC_ALL": "C", TAG: tag},
                 start_new_session=True,
-                preexec_fn=dying_with_us(),
+                preexec_fn=die_with_parent(),
             )
         _prefer(process.pid, cores)
         close(heard[1])
@@ -119,12 +119,12 @@ def _await_acknowledgement(process: subprocess.Popen[bytes], heard: int, words: 
     while b"ack\n" not in said:
         left = until - time.monotonic()
         if left <= 0:
-            raise AttachError(f"perf did not count within {_ATTACHED:g} s")
+            raise PerfError(f"perf did not count within {_ATTACHED:g} s")
         if select.select([heard], [], [], left)[0]:
             part = os.read(heard, 64)
             if not part:
                 process.wait()
-                raise AttachError(last_words(words) or f"perf exited with {process.returncode}")
+                raise PerfError(error_text(words) or f"perf exited with {process.returncode}")
             said += part
 
 
@@ -135,10 +135,10 @@ def _await_end(process: subprocess.Popen[bytes], words: Path) -> None:
         process.send_signal(signal.SIGINT)
         process.wait(_ENDED)
     if process.returncode != 0:
-        raise AttachError(last_words(words) or f"perf exited with {process.returncode}")
+        raise PerfError(error_text(words) or f"perf exited with {process.returncode}")
 
 
-def last_words(path: Path) -> str:
+def error_text(path: Path) -> str:
     """What a program said, in a line: without what perf says of itself."""
     lines = path.read_bytes().decode(errors="replace").splitlines()
     own = ("Events enabled", "Events disabled", "Error:", "Warning:")

@@ -10,18 +10,18 @@ import numpy as np
 
 from msbgen.data.groups import describe_groups
 from msbgen.measure.actuators.actuator import listed
-from msbgen.measure.actuators.kernelfs import KernelFiles, Rehearsal, SystemFiles
-from msbgen.measure.actuators.settings import Settings
-from msbgen.measure.sweep.actuators import actuators_of, other_cores, program_cores
-from msbgen.measure.sweep.order import order_of
-from msbgen.measure.sweep.probe import check_machine
+from msbgen.measure.actuators.kernel_files import DryRunFiles, KernelFiles, SystemFiles
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep.actuators import make_actuators, other_cores, program_cores
+from msbgen.measure.sweep.order import run_order
 from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
+from msbgen.measure.sweep.requirements import check_machine
 from msbgen.measure.sweep.spec import Spec
 
 _SHOWN = 5
 
 
-def rehearse(
+def describe_dry_run(
     spec: Spec,
     files: KernelFiles | None = None,
     recorder: Recorder | None = None,
@@ -42,16 +42,16 @@ def rehearse(
 
     Raises
     ------
-    ProfileError, LackError, SettingError
+    ProfileError, RequirementError, SettingError
         As the sweep would raise them before its first run.
     """
     recorder = recorder or PerfRecorder(spec)
-    order = order_of(spec)
-    pretended = Rehearsal(files or SystemFiles())
-    settings = Settings(pretended, lambda record: None)
-    actuators = actuators_of(spec, settings, "msbgen-SWEEP")
-    lacks = recorder.lacks(folder.resolve(), len(order.slots))
-    check_machine(spec, order.contexts, actuators, lacks)
+    order = run_order(spec)
+    pretended = DryRunFiles(files or SystemFiles())
+    settings = KernelSettings(pretended, lambda record: None)
+    actuators = make_actuators(spec, settings, "msbgen-SWEEP")
+    problems = recorder.problems(folder.resolve(), len(order.slots))
+    check_machine(spec, order.contexts, actuators, problems)
     cores = program_cores(spec)
     yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):

@@ -1,11 +1,11 @@
-"""Settings are written in one call, and failures are the kernel's."""
+"""KernelSettings are written in one call, and failures are the kernel's."""
 
 import errno
 import os
 
 import pytest
 
-from msbgen.measure.actuators.kernelfs import Rehearsal, SystemFiles
+from msbgen.measure.actuators.kernel_files import DryRunFiles, SystemFiles
 
 
 def test_a_text_is_written_in_one_call_over_what_was_there(tmp_path):
@@ -49,7 +49,7 @@ def test_folders_are_made_removed_and_listed(tmp_path):
 
 def test_a_rehearsal_changes_nothing_and_says_what_a_shell_would_do(tmp_path):
     (tmp_path / "f").write_text("old")
-    files = Rehearsal(SystemFiles())
+    files = DryRunFiles(SystemFiles())
     path, group = str(tmp_path / "f"), str(tmp_path / "g")
     assert files.read(path) == "old"
     files.make(group)

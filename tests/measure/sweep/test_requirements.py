@@ -1,0 +1,124 @@
+"""Every lack is named with its remedy, before anything is changed."""
+
+import shutil
+
+import pytest
+
+from msbgen.measure.actuators.kernel_settings import KernelSettings
+from msbgen.measure.sweep import requirements
+from msbgen.measure.sweep.actuators import make_actuators
+from msbgen.measure.sweep.order import run_order
+from msbgen.measure.sweep.recorder import PerfRecorder
+from msbgen.measure.sweep.requirements import (
+    RequirementError,
+    check_machine,
+    describe_machine,
+    perf_version,
+)
+from msbgen.measure.sweep.spec import ResourceSpec
+from sweeping import machine, needs_perf, spec, tree
+
+
+@pytest.fixture
+def problems(tmp_path):
+    kernel = machine(tmp_path)
+
+    def problems(one, runs=6):
+        settings = KernelSettings(kernel, lambda record: None)
+        actuators = make_actuators(one, settings, "msbgen-t")
+        before = tree(kernel)
+        try:
+            check_machine(
+                one, run_order(one).contexts, actuators, PerfRecorder(one).problems(tmp_path, runs)
+            )
+        except RequirementError as error:
+            return list(error.problems)
+        finally:
+            assert tree(kernel) == before
+        return []
+
+    return problems
+
+
+@needs_perf
+def test_a_machine_that_has_everything_lacks_nothing(problems):
+    assert problems(spec()) == []
+
+
+@needs_perf
+def test_events_are_tried_one_by_one(problems):
+    said = problems(spec(events=("task-clock", "nonsense", "user_time", "page-faults")))
+    assert len(said) == 2
+    assert "event 'nonsense' cannot be counted" in said[0]
+    assert "perf list" in said[0]
+    assert "event 'user_time' never counts in intervals" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("Access to performance monitoring is limited. paranoid", "perf_event_paranoid=1"),
+        ("not supported on this machine", "leave it out"),
+    ],
+)
+def test_refusals_of_events_have_remedies(words, remedy):
+    assert remedy in requirements._about("cycles", words)
+    assert "mount -t tracefs" in requirements._about("raw_syscalls:sys_enter", "unknown tracepoint")
+
+
+def test_every_other_lack_is_named_at_once(problems):
+    odd = ResourceSpec("share", "quota", (50.0,))
+    one = spec("/nowhere/program", cores=(4097,), resources=(odd,))
+    said = "\n".join(problems(one))
+    assert "'/nowhere/program' is no program that can be run; build or install it." in said
+    assert "cores [4097] are not ours to use" in said
+    assert "mount -t cgroup2" in said
+
+
+def test_levels_that_cannot_be_set_are_each_a_lack(problems):
+    said = problems(spec(resources=(ResourceSpec("w", "ways", (0.5, 2.0, 25.0)),)))
+    assert [s.split(";")[0] for s in said] == ["w is 0.5 1", "w is 25 1"]
+
+
+def test_programs_are_looked_for_where_the_run_will(problems, tmp_path):
+    (said,) = [s for s in problems(spec("no-such-program")) if "program" in s]
+    assert said == "'no-such-program': no such program; install it, or name it with its folder."
+    script = tmp_path / "here"
+    script.write_text("#!/bin/sh\n")
+    assert (
+        requirements.missing_program(spec("./here", folder=str(tmp_path))) is not None
+    )  # may not run
+    script.chmod(0o755)
+    assert requirements.missing_program(spec("./here", folder=str(tmp_path))) is None
+    own = spec("here", environment={"PATH": str(tmp_path)})
+    assert requirements.missing_program(own) is None
+
+
+def test_a_disk_without_room_is_a_lack(problems, monkeypatch):
+    usage = shutil.disk_usage("/")._replace(free=10)
+    monkeypatch.setattr(requirements.shutil, "disk_usage", lambda path: usage)
+    assert any("make room" in s for s in problems(spec()))
+
+
+def test_without_perf_the_sentence_says_how_to_get_it(problems, monkeypatch):
+    monkeypatch.setattr(requirements.shutil, "which", lambda *_, **__: None)
+    assert any("apt-get install linux-perf" in s for s in problems(spec()))
+
+
+@pytest.mark.parametrize(("version", "word"), [("4.19.3", "5.10 or newer"), ("WARNING", "start")])
+def test_an_old_perf_and_one_that_does_not_start(problems, monkeypatch, version, word):
+    monkeypatch.setattr(requirements, "perf_version", lambda: version)
+    assert any(word in s for s in problems(spec()))
+
+
+@needs_perf
+def test_perf_says_its_version():
+    version = perf_version()
+    assert version is not None
+    assert int(version.split(".")[0]) >= 4
+
+
+def test_the_machine_is_described_in_a_line():
+    said = describe_machine()
+    assert "Linux" in said
+    assert "\n" not in said
