@@ -20,8 +20,8 @@ import xarray as xr
 from graph_data import study
 from tables import ROOT, markdown
 
+from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.boards import Board
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import save_graph_model
 from msbgen.graphs.writers import write_graph
@@ -66,7 +66,7 @@ def main() -> None:
     start = time.perf_counter()
     predictor = GraphPredictor().fit(list(data.runs.values()), **given).calibrate()
     whole = time.perf_counter() - start
-    asked = predictor.on(graph, device)
+    asked = predictor.prepare(graph, device)
     one, many = asked.rows(contexts[:1]), asked.rows(contexts[:MANY])
     alone = percentile(lambda: asked.scheduled(one), 2000)
     together = percentile(lambda: asked.scheduled(many), 200)
@@ -89,8 +89,8 @@ def network(data, graph, device) -> float:
     """Seconds of one answer of a network of the paper's size, from a graph in a context."""
     import torch
 
-    from msbgen.graphs.predictor.tensors import Scene
-    from msbgen.graphs.predictor.training import TrainingSettings, fit_network
+    from msbgen.graphs.predictor.encoder import GraphEncoder
+    from msbgen.graphs.predictor.training import NetworkTraining, fit_network
 
     torch.set_num_threads(1)
     kinds = (
@@ -104,10 +104,10 @@ def network(data, graph, device) -> float:
         .kinds_
     )
     board = Board(device, kinds)
-    scene = Scene(graph, board)
+    scene = GraphEncoder(graph, board)
     rows = board.rows(device_contexts(device)[:8])
     batches = [scene.batch(row, 30.0) for row in rows]
-    brief = TrainingSettings(epochs=1, evidential_epochs=0)
+    brief = NetworkTraining(epochs=1, evidential_epochs=0)
     held = np.arange(8) < 2
     model = fit_network(batches, np.random.default_rng(0).normal(size=(8, 2)), held, training=brief)
     return percentile(lambda: model.predict([scene.batch(rows[0], 30.0)]), 200)

@@ -22,8 +22,9 @@ from graph_data import Study, all_kinds, study
 from numpy.typing import NDArray
 from tables import RESULTS, markdown, put_into_readme, store
 
+from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Device
-from msbgen.graphs.predictor.boards import Board
+from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.evaluation import (
     compare_over_graphs,
     holm,
@@ -32,7 +33,6 @@ from msbgen.graphs.predictor.evaluation import (
     split_families,
 )
 from msbgen.graphs.predictor.features import Shape, plain_features
-from msbgen.graphs.predictor.kinds import read_kinds
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.runs import run_contexts
 from msbgen.graphs.simulator import Simulator
@@ -98,7 +98,7 @@ def asked(
     start = runs["start_temperature"].values
     for name in np.unique(runs["graph"].values):
         own = np.flatnonzero(runs["graph"].values == name)
-        question = predictor.on(data.graphs[str(name)], device)
+        question = predictor.prepare(data.graphs[str(name)], device)
         yield question, own, question.rows(contexts[own]), start[own]
 
 
@@ -221,7 +221,7 @@ def _told(
     name: str, data: Study, table: Table, held: Flags, predictor: GraphPredictor
 ) -> dict[str, NDArray]:
     """What our methods say of runs held back."""
-    bounded = set(table.device[held]) <= predictor.measured_.keys()
+    bounded = set(table.device[held]) <= predictor.devices_.keys()
 
     def answer(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
         alone = question.scheduled(rows, start)

@@ -98,11 +98,11 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
     """Searches and rules."""
     world, soft = at.unseen, at.unseen.cost.soft
     pick = np.random.default_rng([9, at.seed]).permutation(len(at.seen.graphs))[:HEATED]
-    heat = play.Heat.learn(
+    heat = play.FutureCost.learn(
         at.quick, at.sheet, [at.seen.graphs[i] for i in pick], world.contexts,
         cost=world.cost, length=world.length,
     )  # fmt: skip
-    truth, bounded = play.Truthful(world), at.forecaster
+    truth, bounded = play.Oracle(world), at.forecaster
     policies: dict[str, play.worlds.Policy] = {
         ORACLE: play.Search(world, truth),
         "search": play.Search(world, at.quick),
@@ -113,7 +113,7 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
         ),
         "all cores fast": play.all_fast(world),
         "powersave": play.powersave(world),
-        "step down": play.StepDown(world),
+        "step down": play.ThermalGovernor(world),
         "HEFT, all cores fast": play.heft(world),
     }
     return {name: judged(at, policy) for name, policy in policies.items()}
@@ -166,7 +166,7 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
             "training cost": float(done.cost.mean()),
         }
         asked = CountingGate(at.unseen, at.forecaster) if gate else None
-        row |= judged(at, play.Learned(at.unseen, agent, actions, asked))
+        row |= judged(at, play.LearnedPolicy(at.unseen, agent, actions, asked))
         if gate and asked:
             row |= {f"training {what}": share for what, share in gate.shares.items()}
             row |= asked.shares
@@ -191,7 +191,7 @@ LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, "Dyna 20": 20, "Dyna 20 per core": 
 def deadlines(at: Setting) -> dict[str, float]:
     """Least energy within deadlines: with bounds, without, and by the truth."""
     world, rng = at.unseen, np.random.default_rng([10, at.seed])
-    truth = play.Truthful(world)
+    truth = play.Oracle(world)
     totals = {"oracle": np.zeros(2), "bounds": np.zeros(2), "no bounds": np.zeros(2)}
     n = len(world.graphs) * DEADLINES
     for number, graph in enumerate(world.graphs):

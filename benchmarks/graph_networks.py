@@ -26,11 +26,11 @@ from graph import (
 from graph_data import Study
 from numpy.typing import NDArray
 
-from msbgen.graphs.predictor.boards import Board
-from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.boards import Board
+from msbgen.graphs.kinds import read_kinds
+from msbgen.graphs.predictor.encoder import GraphEncoder
 from msbgen.graphs.predictor.network import Batch, NetworkSettings
-from msbgen.graphs.predictor.tensors import Scene
-from msbgen.graphs.predictor.training import TrainedNetwork, TrainingSettings, fit_network
+from msbgen.graphs.predictor.training import NetworkTraining, TrainedNetwork, fit_network
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -46,7 +46,7 @@ class Scenes:
         self.data, kinds = data, read_kinds(data.profiles)
         self.boards = {name: Board(sheet, kinds) for name, sheet in data.devices.items()}
         self.where = [(n, i) for n, r in data.runs.items() for i in range(r.sizes["run"])]
-        self.scenes: dict[tuple[str, str], Scene] = {}
+        self.scenes: dict[tuple[str, str], GraphEncoder] = {}
 
     def __call__(self, rows: Indices, *, telemetry: bool = True) -> list[Batch]:
         found = []
@@ -54,7 +54,7 @@ class Scenes:
             runs, board = self.data.runs[name], self.boards[name]
             key = name, str(runs["graph"].values[i])
             if key not in self.scenes:
-                self.scenes[key] = Scene(self.data.graphs[key[1]], board)
+                self.scenes[key] = GraphEncoder(self.data.graphs[key[1]], board)
             context = [runs[column].values[i] for column in board.device.columns]
             start = float(runs["start_temperature"].values[i])
             row = board.rows([context])[0]
@@ -78,8 +78,8 @@ class Trial:
         shown = np.random.default_rng([10, seed]).permutation(np.flatnonzero(~self.held))
         self.own = shown[: budget.runs]
         self.scored = np.arange(len(self.own)) % SCORED == 0
-        self.stages = TrainingSettings(epochs=budget.epochs, evidential_epochs=budget.evidential)
-        self.squares = TrainingSettings(
+        self.stages = NetworkTraining(epochs=budget.epochs, evidential_epochs=budget.evidential)
+        self.squares = NetworkTraining(
             epochs=budget.epochs + budget.evidential, evidential_epochs=0
         )
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.graphs.kinds import Kind
 from msbgen.graphs.predictor.features import columns
-from msbgen.graphs.predictor.kinds import Kind
 from msbgen.graphs.predictor.network import (
     TYPES,
     Batch,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import episodes
-from msbgen.graphs.predictor.boards import Board, prepare_graph
+from msbgen.graphs.boards import Board, prepare_graph
+from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.features import Shape, plain_features
-from msbgen.graphs.predictor.kinds import read_kinds
 from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -123,6 +123,7 @@ def test_tabular_peers_learn_a_law_of_the_bound(name, table):
 def test_peers_of_the_network_answer_each_graph_by_itself(peer):
     torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     torch.set_num_threads(1)
+    from msbgen.graphs.predictor.encoder import GraphEncoder
     from msbgen.graphs.predictor.network import (
         NetworkSettings,
         forward,
@@ -130,12 +131,11 @@ def test_peers_of_the_network_answer_each_graph_by_itself(peer):
         new_network,
         on_tensors,
     )
-    from msbgen.graphs.predictor.tensors import Scene
 
     kinds = read_kinds({kind: profiles_of(kind) for kind in CYCLES})
     board = Board(device_of(), kinds)
     row = board.rows([[2, 2.0, 2, 1.0, 8, 800]])[0]
-    batches = [Scene(g, board).batch(row, 30.0) for g in list(GRAPHS.values())[:3]]
+    batches = [GraphEncoder(g, board).batch(row, 30.0) for g in list(GRAPHS.values())[:3]]
     settings = NetworkSettings(width=8, layers=2, heads=2, typed_edges=peer == "HGT")
     start = graph_peers.transformer_start if peer == "HGT" else new_network
     layer = graph_peers.transform if peer == "HGT" else graph_peers.convolve
@@ -153,7 +153,7 @@ def test_peers_of_the_network_answer_each_graph_by_itself(peer):
 def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     world = episodes.world(length=3)
-    truth = graph_choice.play.Truthful(world)
+    truth = graph_choice.play.Oracle(world)
     made = graph_choice.Setting(0, world, world, episodes.TX2, truth, truth)
     asked, put = [], {}
 

@@ -3,9 +3,9 @@
 import numpy as np
 
 from msbgen.data.schema import make_profiles
+from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.dataset import make_graph
 from msbgen.graphs.devices import Cluster, Device, device_contexts
-from msbgen.graphs.predictor.boards import Board, prepare_graph
 from msbgen.graphs.predictor.factors import Factors, estimate
 from msbgen.graphs.runs import make_graph_runs
 from msbgen.learn.boosting import BoostingSettings

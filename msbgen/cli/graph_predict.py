@@ -128,7 +128,7 @@ def run_fit(options: argparse.Namespace) -> None:
     said = "no intervals"
     if not options.schedule_only:
         said = f"intervals at a miscoverage of {least_rate(many):g} or more, from {many} families"
-    shared.show(f"{options.out}: {total} runs on {', '.join(predictor.measured_)}; {said}")
+    shared.show(f"{options.out}: {total} runs on {', '.join(predictor.devices_)}; {said}")
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -150,7 +150,7 @@ def run_predict(options: argparse.Namespace) -> None:
     whole.tell_shares(graph)
     table = whole.device_contexts(device, options.contexts)
     with shared.about(options.device):
-        asked = predictor.on(graph, device)
+        asked = predictor.prepare(graph, device)
     rows = asked.rows(table)
     said = asked.predict(rows, options.temperature)
     ends = (
@@ -158,7 +158,7 @@ def run_predict(options: argparse.Namespace) -> None:
         if options.miscoverage is not None
         else ()
     )
-    beyond = asked.known.board.outside(asked.graph, rows)
+    beyond = asked.fitted.board.outside(asked.graph, rows)
 
     def answers() -> Iterator[list[Any]]:
         limits = ("time low [s]", "time high [s]", "energy low [J]", "energy high [J]")
@@ -171,7 +171,7 @@ def run_predict(options: argparse.Namespace) -> None:
 
     said_of = f"{len(table)} contexts of {device.name}"
     shared.give_table(answers(), options.out, said_of, force=options.force)
-    if device.name not in predictor.measured_:
+    if device.name not in predictor.devices_:
         shared.say(f"warning: no run is of {device.name}: its sheet is taken at its word.")
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 import xarray as xr
 
 from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS, edges_of
-from msbgen.graphs.records import NUMBERS, Edge, Records, Task, shown
+from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, shown
 
 _TOKENS = re.compile(
     r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/|(?<![^\n])\#[^\n]*)
@@ -50,7 +50,7 @@ class _Scope:
     edge: dict[str, str] = field(default_factory=dict)
 
 
-def read_dot(text: str, source: str) -> Records:
+def read_dot(text: str, source: str) -> GraphRecords:
     """Tasks and edges of a directed graph.
 
     Raises
@@ -58,13 +58,13 @@ def read_dot(text: str, source: str) -> Records:
     ProfileError
         It is no DOT, not directed, or a node says no kind; the message names the line.
     """
-    parser = _Parser(text, Records(source))
+    parser = _Parser(text, GraphRecords(source))
     parser.read()
     return parser.records
 
 
 class _Parser:
-    def __init__(self, text: str, records: Records):
+    def __init__(self, text: str, records: GraphRecords):
         self.records = records
         self._tokens = list(_tokens(text, records))
         self._at = 0
@@ -97,7 +97,7 @@ class _Parser:
             numbers = {
                 key: self.records.number(given[key], key, place) for key in NUMBERS if key in given
             }
-            self.records.tasks.append(Task(name, given["kind"], numbers, place))
+            self.records.tasks.append(GraphTask(name, given["kind"], numbers, place))
 
     def _check_keys(self, given: dict[str, str], place: str) -> None:
         """Refuse attributes that are nearly those of a task; all others are for drawings."""
@@ -160,7 +160,7 @@ class _Parser:
         amount = self.records.number(given["bytes"], "bytes", place) if "bytes" in given else None
         for sources, targets in pairwise(chain):
             self.records.edges += [
-                Edge(source, target, place, kind, amount)
+                GraphEdge(source, target, place, kind, amount)
                 for source in sources
                 for target in targets
             ]
@@ -250,7 +250,7 @@ class _Parser:
         )
 
 
-def _tokens(text: str, records: Records) -> Iterator[_Token]:
+def _tokens(text: str, records: GraphRecords) -> Iterator[_Token]:
     at, line = 0, 1
     while at < len(text):
         found = _TOKENS.match(text, at)

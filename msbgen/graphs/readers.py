@@ -16,7 +16,7 @@ from msbgen.data.files import check_input
 from msbgen.data.tables import read_lines
 from msbgen.graphs.dataset import GRAPH_SCHEMA, read_graph_file
 from msbgen.graphs.dot import read_dot
-from msbgen.graphs.records import NUMBERS, Edge, Records, Task, checked, only, shown
+from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
 WFFORMAT = "1.5"
 # How files of each sort end.
@@ -68,7 +68,7 @@ def read_graph(
     elif ending == ".json":
         document = _json(path)
         workflow = "workflow" in document
-        records = (_workflow if workflow else _own)(document, Records(path.name))
+        records = (_workflow if workflow else _own)(document, GraphRecords(path.name))
         graph = records.graph()
     else:
         graph = _parents(path, tasks).graph()
@@ -106,7 +106,7 @@ def _object(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     return found
 
 
-def _own(document: Mapping[str, Any], records: Records) -> Records:
+def _own(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
     """JSON of ours: ``schema``, ``name``, ``family``, ``tasks`` and ``edges``."""
     if document.get("schema") != GRAPH_SCHEMA:
         raise records.error(
@@ -123,7 +123,7 @@ def _own(document: Mapping[str, Any], records: Records) -> Records:
         name = _word(task.get("name"), f"'name' of {place}", records)
         kind = _word(task.get("kind"), f"'kind' of {place}", records)
         numbers = {k: records.number(task[k], k, place) for k in NUMBERS if k in task}
-        records.tasks.append(Task(name, kind, numbers, place))
+        records.tasks.append(GraphTask(name, kind, numbers, place))
     for i, edge in enumerate(_list(document, "edges", records)):
         place = f"edge {i}"
         checked(edge, dict, "an object with source and target", place, records.error)
@@ -132,11 +132,11 @@ def _own(document: Mapping[str, Any], records: Records) -> Records:
         second = _word(edge.get("target"), f"'target' of {place}", records)
         kind = records.edge_type(edge.get("type", "data"), place)
         amount = records.number(edge["bytes"], "bytes", place) if "bytes" in edge else None
-        records.edges.append(Edge(first, second, place, kind, amount))
+        records.edges.append(GraphEdge(first, second, place, kind, amount))
     return records
 
 
-def _workflow(document: Mapping[str, Any], records: Records) -> Records:
+def _workflow(document: Mapping[str, Any], records: GraphRecords) -> GraphRecords:
     """Read a workflow trace in WfFormat 1.5 (wfcommons.org).
 
     A task's kind is the program that it ran, its time the ``runtimeInSeconds`` of its execution;
@@ -190,7 +190,7 @@ def _workflow(document: Mapping[str, Any], records: Records) -> Records:
                 f"took at least, where clocks were coarse"
             )
         kind = _program(task, ran[name], place, records)
-        records.tasks.append(Task(name, kind, {"time": seconds}, place))
+        records.tasks.append(GraphTask(name, kind, {"time": seconds}, place))
         written[name], read[name] = (
             [
                 _word(f, f"a file of {place}", records)
@@ -205,12 +205,12 @@ def _workflow(document: Mapping[str, Any], records: Records) -> Records:
     for (source, target), place in ends.items():
         shared = set(written.get(source, ())) & set(read.get(target, ()))
         amount = sum(sizes.get(file, 0.0) for file in sorted(shared)) if sizes else None
-        records.edges.append(Edge(source, target, place, amount=amount))
+        records.edges.append(GraphEdge(source, target, place, amount=amount))
     return records
 
 
 def _program(
-    task: Mapping[str, Any], execution: Mapping[str, Any], place: str, records: Records
+    task: Mapping[str, Any], execution: Mapping[str, Any], place: str, records: GraphRecords
 ) -> str:
     """The program that a task ran, or where that is a script, what its name begins with."""
     command = execution.get("command", {})
@@ -221,12 +221,12 @@ def _program(
     return name.partition(" ")[0].rpartition(":")[2] or name
 
 
-def _word(value: Any, what: str, records: Records) -> str:
+def _word(value: Any, what: str, records: GraphRecords) -> str:
     return checked(value, str, "a text", what, records.error)
 
 
 def _list(
-    document: Mapping[str, Any], key: str, records: Records, *, optional: bool = False
+    document: Mapping[str, Any], key: str, records: GraphRecords, *, optional: bool = False
 ) -> list[Any]:
     value = document.get(key, [] if optional else None)
     return checked(value, list, "a list", f"'{key}'", records.error)
@@ -235,14 +235,14 @@ def _list(
 # --------------------------------------------------------------------------- lists of parents
 
 
-def _parents(path: Path, table: str | os.PathLike[str] | None) -> Records:
+def _parents(path: Path, table: str | os.PathLike[str] | None) -> GraphRecords:
     """A line a task: its name, a comma, the tasks that it waits for with spaces between.
 
     A header ``task,parents,kind,time [s]`` (or ``work``, and other numbers) may name more columns;
     else kinds and times are in a table of tasks.  A parent without a line of its own is a task that
     waits for nobody.
     """
-    records = Records(path.name)
+    records = GraphRecords(path.name)
     lines = read_lines(path)
     if not lines:
         raise records.error("is empty; a line a task is wanted")
@@ -266,7 +266,7 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> Records:
         if name in waits:
             raise records.error(f"{place}: task '{shown(name)}' is there already, {waits[name][0]}")
         waits[name] = place, row
-        records.edges += [Edge(parent, name, place) for parent in row["parents"].split()]
+        records.edges += [GraphEdge(parent, name, place) for parent in row["parents"].split()]
     if inline:
         rows = {name: row for name, (_, row) in waits.items()}
         records.tasks += [_task(name, rows[name], waits[name][0], records) for name in waits]
@@ -284,7 +284,7 @@ def _parents(path: Path, table: str | os.PathLike[str] | None) -> Records:
 
 def _table(path: Path) -> dict[str, dict[str, str]]:
     """Rows of a table of tasks, by task."""
-    records = Records(path.name)
+    records = GraphRecords(path.name)
     lines = read_lines(path)
     if not lines:
         raise records.error("is empty; a header 'task,kind,time [s]' and a row a task are wanted")
@@ -301,7 +301,7 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
     return found
 
 
-def _titles(header: list[str], needed: tuple[str, ...], records: Records) -> list[str]:
+def _titles(header: list[str], needed: tuple[str, ...], records: GraphRecords) -> list[str]:
     """Names of columns without their units."""
     units = {"time": "s", "bcet": "s", "wcet": "s", "bytes": "B"}
     known = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
@@ -316,6 +316,6 @@ def _titles(header: list[str], needed: tuple[str, ...], records: Records) -> lis
     return [known[title] for title in header]
 
 
-def _task(name: str, row: Mapping[str, str], place: str, records: Records) -> Task:
+def _task(name: str, row: Mapping[str, str], place: str, records: GraphRecords) -> GraphTask:
     numbers = {k: records.number(row[k], k, place) for k in NUMBERS if row.get(k, "")}
-    return Task(name, row["kind"], numbers, place)
+    return GraphTask(name, row["kind"], numbers, place)

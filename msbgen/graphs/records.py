@@ -19,7 +19,7 @@ _SHOWN = 60
 
 
 @dataclass(frozen=True)
-class Task:
+class GraphTask:
     """A task of a file.
 
     Attributes
@@ -38,7 +38,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Edge:
+class GraphEdge:
     """An edge of a file between named tasks; ``amount`` is what it hands over [B], where known."""
 
     source: str
@@ -49,21 +49,21 @@ class Edge:
 
 
 @dataclass
-class Records:
+class GraphRecords:
     """What a file holds.
 
     Attributes
     ----------
     source : str
         The file, as errors name it.
-    tasks : list of Task
-    edges : list of Edge
+    tasks : list of GraphTask
+    edges : list of GraphEdge
     name, family : str
     """
 
     source: str
-    tasks: list[Task] = field(default_factory=list)
-    edges: list[Edge] = field(default_factory=list)
+    tasks: list[GraphTask] = field(default_factory=list)
+    edges: list[GraphEdge] = field(default_factory=list)
     name: str = ""
     family: str = ""
 
@@ -86,7 +86,7 @@ class Records:
             number[task.name] = i
         if not self.tasks:
             raise self.error("there are no tasks; one or more is wanted")
-        pairs: dict[tuple[int, int], Edge] = {}
+        pairs: dict[tuple[int, int], GraphEdge] = {}
         for edge in self.edges:
             for name in (edge.source, edge.target):
                 if name not in number:
@@ -196,7 +196,7 @@ def checked(
     return value
 
 
-def only(keys: Sequence[str], known: Sequence[str], place: str, records: Records) -> None:
+def only(keys: Sequence[str], known: Sequence[str], place: str, records: GraphRecords) -> None:
     """Refuse keys that nobody knows."""
     import difflib
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from msbgen.graphs.devices import shipped_device
+from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.forecaster import GraphForecaster
-from msbgen.graphs.predictor.kinds import read_kinds
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
 from msbgen.graphs.writers import write_graph

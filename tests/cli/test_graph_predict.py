@@ -10,7 +10,7 @@ from forks import anew
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
 from msbgen.graphs.devices import shipped_device
-from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.storage import load_graph_model
 from msbgen.graphs.runs import read_graph_runs, write_graph_runs
 from msbgen.graphs.writers import write_graph

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ProfileError
-from msbgen.graphs.records import Edge, Records, Task, checked, only, shown
+from msbgen.graphs.records import GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
 
 def records(*tasks, edges=()):
-    made = [Task(name, kind, numbers, f"line {i}") for i, (name, kind, numbers) in enumerate(tasks)]
-    return Records("g.csv", made, list(edges))
+    made = [
+        GraphTask(name, kind, numbers, f"line {i}") for i, (name, kind, numbers) in enumerate(tasks)
+    ]
+    return GraphRecords("g.csv", made, list(edges))
 
 
 def test_times_become_works_of_which_one_is_the_mean_of_the_kind():
@@ -23,11 +25,11 @@ def test_times_become_works_of_which_one_is_the_mean_of_the_kind():
 
 def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
     tasks = ("a", "x", {"work": 1.0}), ("b", "x", {"work": 1.0}), ("c", "x", {"work": 1.0})
-    twice = [Edge("a", "b", "p", amount=1.0), Edge("a", "b", "q", amount=1.0)]
+    twice = [GraphEdge("a", "b", "p", amount=1.0), GraphEdge("a", "b", "q", amount=1.0)]
     graph = records(*tasks, edges=twice).graph()
     assert graph.sizes["edge"] == 1
     assert graph["edge_bytes"].values.tolist() == [1.0]
-    some = [*twice, Edge("b", "c", "r")]
+    some = [*twice, GraphEdge("b", "c", "r")]
     assert "edge_bytes" not in records(*tasks, edges=some).graph()
 
 
@@ -41,13 +43,17 @@ def test_an_edge_said_twice_is_one_and_amounts_are_kept_where_all_are_known():
         ([("a", "x", {"time": 0.0})], [], "line 0: 'time' of task 'a' is 0; a positive number"),
         ([("a", "x", {"work": float("nan")})], [], "'work' of task 'a' is nan"),
         ([("a", "x", {"time": float("inf")})], [], "'time' of task 'a' is inf"),
-        ([("a", "x", {"work": 1})], [Edge("a", "b", "line 7")], "line 7: the edge 'a' → 'b' leads"),
+        (
+            [("a", "x", {"work": 1})],
+            [GraphEdge("a", "b", "line 7")],
+            "line 7: the edge 'a' → 'b' leads",
+        ),
         (
             [("a", "x", {"work": 1}), ("b", "x", {"work": 1})],
-            [Edge("a", "b", "line 7"), Edge("a", "b", "line 8", "join")],
+            [GraphEdge("a", "b", "line 7"), GraphEdge("a", "b", "line 8", "join")],
             "line 8: the edge 'a' → 'b' is there already, line 7, with another type or bytes",
         ),
-        ([("a", "x", {"work": 1})], [Edge("a", "a", "line 7")], "in a circle: a → a"),
+        ([("a", "x", {"work": 1})], [GraphEdge("a", "a", "line 7")], "in a circle: a → a"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tasks, edges, said):
@@ -58,7 +64,7 @@ def test_what_is_wrong_is_said_with_file_and_place(tasks, edges, said):
 
 
 def test_numbers_types_and_keys():
-    r = Records("g.json")
+    r = GraphRecords("g.json")
     assert r.number("2.5e3", "work", "p") == 2500
     assert r.edge_type("spawn", "p") == "spawn"
     for value in (True, None, "x", [1], 10**400):

@@ -4,10 +4,10 @@ from msbgen.graphs.agents.actions import AgentPerCore, OneAgent
 from msbgen.graphs.agents.d3qn import D3QN, D3QNSettings
 from msbgen.graphs.agents.environments import gymnasium_environment, pettingzoo_environment
 from msbgen.graphs.agents.gates import Gate
-from msbgen.graphs.agents.rules import Rule, StepDown, all_fast, heft, powersave
-from msbgen.graphs.agents.search import Heat, Search, Truthful, choose_context
+from msbgen.graphs.agents.rules import Rule, ThermalGovernor, all_fast, heft, powersave
+from msbgen.graphs.agents.search import FutureCost, Oracle, Search, choose_context
 from msbgen.graphs.agents.tabular import TabularQ
-from msbgen.graphs.agents.training import Learned, Training, TrainingSettings, train
+from msbgen.graphs.agents.training import LearnedPolicy, Training, TrainingSettings, train
 from msbgen.graphs.agents.worlds import (
     Cost,
     Record,
@@ -23,20 +23,20 @@ __all__ = [
     "AgentPerCore",
     "Cost",
     "D3QNSettings",
+    "FutureCost",
     "Gate",
-    "Heat",
-    "Learned",
+    "LearnedPolicy",
     "OneAgent",
+    "Oracle",
     "Record",
     "Rule",
     "Search",
     "State",
     "Step",
-    "StepDown",
     "TabularQ",
+    "ThermalGovernor",
     "Training",
     "TrainingSettings",
-    "Truthful",
     "World",
     "all_fast",
     "choose_context",

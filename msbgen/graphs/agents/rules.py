@@ -38,7 +38,7 @@ class Rule:
         return nearest_context(self.world, self.share)
 
 
-class StepDown(Rule):
+class ThermalGovernor(Rule):
     """All cores, their clocks the lower the hotter it is: as thermal governors do.
 
     Parameters

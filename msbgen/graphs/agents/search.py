@@ -3,7 +3,7 @@
 *Plain* search believes what is expected.  *Cautious* search ranks by what a run seldom exceeds,
 as a cost's lower end is optimistic, and keeps deadlines, powers and temperatures with it.  Both may
 value the heat that a run leaves behind: what the rest of the episode costs from there, the fixed
-point of a dynamic programme over graphs that were seen before (:class:`Heat`).
+point of a dynamic programme over graphs that were seen before (:class:`FutureCost`).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _given(costs: Floats) -> Callable[[Outlook], Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Heat:
+class FutureCost:
     """What the rest of an episode costs, by the temperature and the graphs that are left.
 
     Attributes
@@ -121,7 +121,7 @@ class Heat:
         cost: Cost,
         length: int,
         temperatures: ArrayLike | None = None,
-    ) -> Heat:
+    ) -> FutureCost:
         """Solve V_k(T) = mean over graphs of min over contexts of [cost + V_{k-1}(T')].
 
         Parameters
@@ -192,7 +192,7 @@ class Search:
     forecaster : Forecaster
     cautious : bool
         Whether bounds are ranked and kept, or what is expected.
-    heat : Heat or None
+    heat : FutureCost or None
         What heat that is left behind costs; nothing where not given.
     cap : float or None
         Highest temperature of a cautious run, at the end of another [°C]; where no context keeps
@@ -207,7 +207,7 @@ class Search:
         forecaster: Forecaster,
         *,
         cautious: bool = False,
-        heat: Heat | None = None,
+        heat: FutureCost | None = None,
         cap: float | None = None,
     ):
         self.world, self.forecaster = world, forecaster
@@ -246,7 +246,7 @@ class Search:
         return costs
 
 
-class Truthful:
+class Oracle:
     """The simulator as a forecaster, without noise: who asks it is an oracle.
 
     Parameters

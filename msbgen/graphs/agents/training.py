@@ -160,7 +160,7 @@ def train(
     choices, draws, dreams = (np.random.default_rng([seed, i]) for i in range(3))
     shape = settings.memory, len(OBSERVED), len(agent.branches)
     real, unreal = Replay(*shape), Replay(*shape)
-    dreamer = Dreamer(world, model, actions, settings, gate) if model is not None else None
+    dreamer = Imagination(world, model, actions, settings, gate) if model is not None else None
     cost, above = np.zeros((2, settings.episodes))
     done, debt = 0, 0
     for episode in range(settings.episodes):
@@ -229,7 +229,7 @@ def options_of(actions: Actions, agent: Agent, observation: Floats) -> Indices:
     return meant[np.argsort(-worth, kind="stable")]
 
 
-class Dreamer:
+class Imagination:
     """Imagines transitions."""
 
     def __init__(
@@ -273,7 +273,7 @@ class Dreamer:
         return self.world.cost.of(time, energy, temperature, self._references[graph])
 
 
-class Learned:
+class LearnedPolicy:
     """The policy of an agent that has learned.
 
     Parameters

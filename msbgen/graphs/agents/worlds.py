@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.dataset import edges_of, topological_order
 from msbgen.graphs.devices import Device, check_contexts, device_contexts
-from msbgen.graphs.simulator import Outcome, Program, Simulator
+from msbgen.graphs.simulator import Program, SimulatedRuns, Simulator
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -224,7 +224,7 @@ class World:
             cost=float(self.costs(state.graph, outcome)[0]),
         )
 
-    def costs(self, graph: int, outcome: Outcome) -> Floats:
+    def costs(self, graph: int, outcome: SimulatedRuns) -> Floats:
         """Costs of runs of a graph, one a context, (n,)."""
         time, energy, last = (x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last))
         return self.cost.of(time, energy, last, self.reference[graph])

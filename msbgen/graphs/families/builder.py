@@ -11,7 +11,7 @@ from msbgen.core.errors import ArgumentError
 
 
 @dataclass(frozen=True)
-class Operation:
+class TaskTemplate:
     """What a task of a family does.
 
     Attributes
@@ -33,18 +33,18 @@ class Operation:
 
 
 @dataclass
-class Program:
+class GraphBuilder:
     """A graph while it is being drawn.
 
     Attributes
     ----------
-    operations : mapping of str to Operation
+    operations : mapping of str to TaskTemplate
     rng : numpy.random.Generator
     most : int
         Tasks that it may have.
     """
 
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, TaskTemplate]
     rng: np.random.Generator
     most: int
     names: list[str] = field(default_factory=list)
@@ -96,16 +96,16 @@ class Family:
         Adds the tasks of a size to a program.
     sizes : tuple of int
         Sizes that make about 10 to 200 tasks, ascending.
-    operations : mapping of str to Operation
+    operations : mapping of str to TaskTemplate
     """
 
     name: str
-    shape: Callable[[Program, int], None]
+    shape: Callable[[GraphBuilder, int], None]
     sizes: tuple[int, ...]
-    operations: Mapping[str, Operation]
+    operations: Mapping[str, TaskTemplate]
 
-    def draw(self, size: int, rng: np.random.Generator, most: int) -> Program:
+    def draw(self, size: int, rng: np.random.Generator, most: int) -> GraphBuilder:
         """Draw a graph of a size."""
-        program = Program(self.operations, rng, most)
+        program = GraphBuilder(self.operations, rng, most)
         self.shape(program, size)
         return program

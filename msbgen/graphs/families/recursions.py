@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msbgen.graphs.families.builder import Family, Operation, Program
+from msbgen.graphs.families.builder import Family, GraphBuilder, TaskTemplate
 
 
-def _merge_sort(p: Program, n: int) -> None:
+def _merge_sort(p: GraphBuilder, n: int) -> None:
     """Recursive merge sort, n levels: halves are split, leaves sorted, halves merged."""
 
     def sort(level: int, place: int, parent: list[int]) -> int:
@@ -19,7 +19,7 @@ def _merge_sort(p: Program, n: int) -> None:
     sort(0, 0, [])
 
 
-def _quick_sort(p: Program, n: int) -> None:
+def _quick_sort(p: GraphBuilder, n: int) -> None:
     """Quick sort of 2ⁿ pieces: partitions split unevenly at random until a piece is left."""
 
     def sort(pieces: int, name: str, parent: list[int]) -> None:
@@ -34,7 +34,7 @@ def _quick_sort(p: Program, n: int) -> None:
     sort(2**n, "r", [])
 
 
-def _strassen(p: Program, n: int) -> None:
+def _strassen(p: GraphBuilder, n: int) -> None:
     """Strassen's product, n levels: ten sums, seven products, four sums that need some of them."""
     needs = ((0, 3, 4, 6), (2, 4), (1, 3), (0, 1, 2, 5))
 
@@ -53,7 +53,7 @@ def _strassen(p: Program, n: int) -> None:
     multiply(0, "r", [])
 
 
-def _fibonacci(p: Program, n: int) -> None:
+def _fibonacci(p: GraphBuilder, n: int) -> None:
     """Two calls for each call of fib(n), joined: the smallest tasks there are (as in BOTS)."""
 
     def call(k: int, name: str, parent: list[int]) -> int:
@@ -66,7 +66,7 @@ def _fibonacci(p: Program, n: int) -> None:
     call(n, "r", [])
 
 
-def _queens(p: Program, n: int) -> None:
+def _queens(p: GraphBuilder, n: int) -> None:
     """All placements of n queens: a task a partial board of two rows, and what is below it.
 
     The work of a board is what a search below it visits.
@@ -93,7 +93,7 @@ def _visited(n: int, placed: tuple[int, ...]) -> int:
     return 1 + sum(_visited(n, (*placed, column)) for column in free)
 
 
-def _tree_search(p: Program, n: int) -> None:
+def _tree_search(p: GraphBuilder, n: int) -> None:
     """Unbalanced tree search: a node has children at random, fewer the deeper (geometric UTS)."""
     level = [p.add("root")]
     for depth in range(n):
@@ -105,7 +105,7 @@ def _tree_search(p: Program, n: int) -> None:
         level = below[: 16 * (depth + 1)]
 
 
-def _floorplan(p: Program, n: int) -> None:
+def _floorplan(p: GraphBuilder, n: int) -> None:
     """Branch and bound over n cells: every node tries up to three places, half are cut off."""
     level = [p.add("start")]
     for depth in range(n):
@@ -122,7 +122,7 @@ def _floorplan(p: Program, n: int) -> None:
     p.add("best", level, by="join")
 
 
-def _health(p: Program, n: int) -> None:
+def _health(p: GraphBuilder, n: int) -> None:
     """Villages under hospitals in a tree of three levels, n at a hospital, three time steps."""
     before: dict[str, int] = {}
     for t in range(3):
@@ -145,7 +145,7 @@ def _health(p: Program, n: int) -> None:
         before = now
 
 
-def _knapsack(p: Program, n: int) -> None:
+def _knapsack(p: GraphBuilder, n: int) -> None:
     """Branch and bound over n items: with and without, branches cut at random, the best kept."""
     level, found = [p.add("root")], []
     for depth in range(n):
@@ -160,7 +160,7 @@ def _knapsack(p: Program, n: int) -> None:
     p.add("best", [*found, *level], by="join")
 
 
-def _reduction(p: Program, n: int) -> None:
+def _reduction(p: GraphBuilder, n: int) -> None:
     """2ⁿ leaves summed by twos."""
     level = [p.add(f"leaf-{i}") for i in range(2**n)]
     while len(level) > 1:
@@ -168,7 +168,7 @@ def _reduction(p: Program, n: int) -> None:
         level = [p.add(f"sum-{len(level)}-{i}", pair, by="join") for i, pair in enumerate(pairs)]
 
 
-def _broadcast(p: Program, n: int) -> None:
+def _broadcast(p: GraphBuilder, n: int) -> None:
     """A root that spawns by threes down to n levels."""
     level = [p.add("root")]
     for depth in range(n):
@@ -179,7 +179,7 @@ def _broadcast(p: Program, n: int) -> None:
         ]
 
 
-def _layers(p: Program, n: int) -> None:
+def _layers(p: GraphBuilder, n: int) -> None:
     """n layers of 2 to 9 tasks, each after one to three random ones of the layer before."""
     before: list[int] = []
     for layer in range(n):
@@ -191,7 +191,7 @@ def _layers(p: Program, n: int) -> None:
         before = here
 
 
-def _series_parallel(p: Program, n: int) -> None:
+def _series_parallel(p: GraphBuilder, n: int) -> None:
     """A random series-parallel program: n times a part becomes a row or a fork of three parts."""
     shape: list[object] = ["leaf"]
     parts = [shape]
@@ -216,7 +216,7 @@ def _series_parallel(p: Program, n: int) -> None:
     add(shape, [], "r")
 
 
-_O = Operation
+_O = TaskTemplate
 
 FAMILIES = (
     Family(

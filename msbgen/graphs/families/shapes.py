@@ -6,10 +6,10 @@ of that name.
 
 from __future__ import annotations
 
-from msbgen.graphs.families.builder import Family, Operation, Program
+from msbgen.graphs.families.builder import Family, GraphBuilder, TaskTemplate
 
 
-def _lu(p: Program, n: int) -> None:
+def _lu(p: GraphBuilder, n: int) -> None:
     """Right-looking tiled LU without pivoting, n × n tiles."""
     last: dict[tuple[int, int], int] = {}
 
@@ -26,7 +26,7 @@ def _lu(p: Program, n: int) -> None:
                 write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _cholesky(p: Program, n: int) -> None:
+def _cholesky(p: GraphBuilder, n: int) -> None:
     """Right-looking tiled Cholesky factorisation of n × n tiles, the lower half."""
     last: dict[tuple[int, int], int] = {}
 
@@ -43,7 +43,7 @@ def _cholesky(p: Program, n: int) -> None:
                 write(f"gemm-{k}-{i}-{j}", (i, j), (i, k), (j, k))
 
 
-def _qr(p: Program, n: int) -> None:
+def _qr(p: GraphBuilder, n: int) -> None:
     """Tiled QR factorisation with a flat tree (Buttari et al., 2009)."""
     last: dict[tuple[int, int], int] = {}
 
@@ -62,7 +62,7 @@ def _qr(p: Program, n: int) -> None:
                 write(f"tsmqr-{k}-{i}-{j}", [(k, j), (i, j)], factor)
 
 
-def _triangular_solve(p: Program, n: int) -> None:
+def _triangular_solve(p: GraphBuilder, n: int) -> None:
     """Forward substitution with n blocks: every solved block updates those below."""
     right = [-1] * n
     for k in range(n):
@@ -71,7 +71,7 @@ def _triangular_solve(p: Program, n: int) -> None:
             right[i] = p.add(f"update-{k}-{i}", [right[k], *([right[i]] if k else [])])
 
 
-def _gauss(p: Program, n: int) -> None:
+def _gauss(p: GraphBuilder, n: int) -> None:
     """Gaussian elimination by columns: a pivot, then an update of each column behind it."""
     column = [-1] * n
     for k in range(n - 1):
@@ -80,7 +80,7 @@ def _gauss(p: Program, n: int) -> None:
             column[j] = p.add(f"update-{k}-{j}", [column[k], *([column[j]] if k else [])])
 
 
-def _sparse_lu(p: Program, n: int) -> None:
+def _sparse_lu(p: GraphBuilder, n: int) -> None:
     """Blocked LU of a sparse matrix, blocks there at random, with fill-in (as in BOTS)."""
     there = {(i, j) for i in range(n) for j in range(n) if abs(i - j) < 2 or p.rng.random() < 0.25}
     last: dict[tuple[int, int], int] = {}
@@ -102,7 +102,7 @@ def _sparse_lu(p: Program, n: int) -> None:
                 write(f"bmod-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _matrix_product(p: Program, n: int) -> None:
+def _matrix_product(p: GraphBuilder, n: int) -> None:
     """Tiles of C = A·B, n × n, each a chain of n products that are summed."""
     for i in range(n):
         for j in range(n):
@@ -111,7 +111,7 @@ def _matrix_product(p: Program, n: int) -> None:
                 at = p.add(f"gemm-{i}-{j}-{k}", [at])
 
 
-def _three_products(p: Program, n: int) -> None:
+def _three_products(p: GraphBuilder, n: int) -> None:
     """(A·B)·(C·D) by n block rows: two products side by side, then one that needs rows of all."""
     left = [p.add(f"product-left-{i}") for i in range(n)]
     right = [p.add(f"product-right-{i}") for i in range(n)]
@@ -119,7 +119,7 @@ def _three_products(p: Program, n: int) -> None:
         p.add(f"outer-{i}", [left[i], *right])
 
 
-def _wavefront(p: Program, n: int) -> None:
+def _wavefront(p: GraphBuilder, n: int) -> None:
     """Dynamic programming over a table of n × n blocks: each needs those above and to the left."""
     block: dict[tuple[int, int], int] = {}
     for i in range(n):
@@ -128,7 +128,7 @@ def _wavefront(p: Program, n: int) -> None:
             block[i, j] = p.add(f"block-{i}-{j}", near)
 
 
-def _nussinov(p: Program, n: int) -> None:
+def _nussinov(p: GraphBuilder, n: int) -> None:
     """Interval dynamic programming: block (i, j) needs every shorter interval inside it."""
     block = {(i, i): p.add(f"base-{i}") for i in range(n)}
     for length in range(1, n):
@@ -137,7 +137,7 @@ def _nussinov(p: Program, n: int) -> None:
             block[i, j] = p.add(f"fold-{i}-{j}", [block[i, j - 1], block[i + 1, j]])
 
 
-def _jacobi(p: Program, n: int) -> None:
+def _jacobi(p: GraphBuilder, n: int) -> None:
     """n strips of a grid, n / 2 sweeps: a strip needs itself and its neighbours of the last."""
     before = [p.add(f"fill-{i}") for i in range(n)]
     for t in range(max(n // 2, 1)):
@@ -147,7 +147,7 @@ def _jacobi(p: Program, n: int) -> None:
         ]
 
 
-def _seidel(p: Program, n: int) -> None:
+def _seidel(p: GraphBuilder, n: int) -> None:
     """n strips, n / 2 sweeps in place: a strip needs its left one of this sweep already."""
     strips = [-1] * n
     for t in range(max(n // 2, 1)):
@@ -157,7 +157,7 @@ def _seidel(p: Program, n: int) -> None:
             strips[i] = p.add(f"relax-{t}-{i}", near)
 
 
-def _heat(p: Program, n: int) -> None:
+def _heat(p: GraphBuilder, n: int) -> None:
     """A plane of n × n blocks in three steps, each block with its four neighbours, and norms."""
     cells = [(i, j) for i in range(n) for j in range(n)]
     before = {cell: p.add(f"start-{cell[0]}-{cell[1]}") for cell in cells}
@@ -170,7 +170,7 @@ def _heat(p: Program, n: int) -> None:
         before = now
 
 
-def _floyd_warshall(p: Program, n: int) -> None:
+def _floyd_warshall(p: GraphBuilder, n: int) -> None:
     """Blocked shortest paths: pivot block, its row and column, then all others, n times."""
     last: dict[tuple[int, int], int] = {}
     for k in range(n):
@@ -188,7 +188,7 @@ def _floyd_warshall(p: Program, n: int) -> None:
                 write(f"relax-{k}-{i}-{j}", (i, j), (i, k), (k, j))
 
 
-def _fft(p: Program, n: int) -> None:
+def _fft(p: GraphBuilder, n: int) -> None:
     """Butterflies: 2ⁿ pieces in bit-reversed order, n stages, piece i with i xor 2ˢ."""
     pieces = [p.add(f"load-{i}") for i in range(2**n)]
     for s in range(n):
@@ -197,7 +197,7 @@ def _fft(p: Program, n: int) -> None:
         ]
 
 
-def _bitonic(p: Program, n: int) -> None:
+def _bitonic(p: GraphBuilder, n: int) -> None:
     """Bitonic sorting network of 2ⁿ blocks: blocks are sorted, then pairs merged and split."""
     blocks = [p.add(f"sort-{i}") for i in range(2**n)]
     for stage in range(n):
@@ -209,14 +209,14 @@ def _bitonic(p: Program, n: int) -> None:
                     blocks[i] = blocks[j] = both
 
 
-def _chain(p: Program, n: int) -> None:
+def _chain(p: GraphBuilder, n: int) -> None:
     """n tasks one after another, of two sorts in turn."""
     at: list[int] = []
     for i in range(n):
         at = [p.add(f"{('odd', 'even')[i % 2]}-{i}", at)]
 
 
-def _fork_join(p: Program, n: int) -> None:
+def _fork_join(p: GraphBuilder, n: int) -> None:
     """Four rounds: a master spawns n workers and joins them."""
     at = p.add("master-0")
     for t in range(4):
@@ -224,7 +224,7 @@ def _fork_join(p: Program, n: int) -> None:
         at = p.add(f"master-{t + 1}", workers, by="join")
 
 
-def _map_reduce(p: Program, n: int) -> None:
+def _map_reduce(p: GraphBuilder, n: int) -> None:
     """n maps, n / 3 reducers that each need all of them, one that collects."""
     split = p.add("split")
     maps = [p.add(f"map-{i}", [split], by="spawn") for i in range(n)]
@@ -232,7 +232,7 @@ def _map_reduce(p: Program, n: int) -> None:
     p.add("collect", reducers, by="join")
 
 
-def _pipeline(p: Program, n: int) -> None:
+def _pipeline(p: GraphBuilder, n: int) -> None:
     """n items through four stages, in order within each (as a transcoder)."""
     before: dict[str, int] = {}
     for i in range(n):
@@ -243,7 +243,7 @@ def _pipeline(p: Program, n: int) -> None:
             at = [before[stage]]
 
 
-def _conjugate_gradients(p: Program, n: int) -> None:
+def _conjugate_gradients(p: GraphBuilder, n: int) -> None:
     """Four iterations over n strips: product, dot product, update, norm."""
     strips = [p.add(f"start-{i}") for i in range(n)]
     for t in range(4):
@@ -255,7 +255,7 @@ def _conjugate_gradients(p: Program, n: int) -> None:
         strips = [p.add(f"axpy-{t}-{i}", [alpha, products[i]]) for i in range(n)]
 
 
-def _kmeans(p: Program, n: int) -> None:
+def _kmeans(p: GraphBuilder, n: int) -> None:
     """Four rounds: n parts of the points are assigned, their sums reduced by twos, centres set."""
     at = p.add("seed")
     for t in range(4):
@@ -266,7 +266,7 @@ def _kmeans(p: Program, n: int) -> None:
         at = p.add(f"centres-{t}", level, by="join")
 
 
-def _page_rank(p: Program, n: int) -> None:
+def _page_rank(p: GraphBuilder, n: int) -> None:
     """Three rounds over n parts of a graph whose parts link each other at random."""
     links = [[j for j in range(n) if j == i or p.rng.random() < 0.3] for i in range(n)]
     parts = [p.add(f"load-{i}") for i in range(n)]
@@ -275,7 +275,7 @@ def _page_rank(p: Program, n: int) -> None:
     p.add("check", parts, by="join")
 
 
-def _molecules(p: Program, n: int) -> None:
+def _molecules(p: GraphBuilder, n: int) -> None:
     """Three steps of n cells: forces of a cell need its neighbours, then moves, then a barrier."""
     cells = [p.add(f"place-{i}") for i in range(n)]
     for t in range(3):
@@ -287,14 +287,14 @@ def _molecules(p: Program, n: int) -> None:
         cells = [thermostat] * n
 
 
-def _alignment(p: Program, n: int) -> None:
+def _alignment(p: GraphBuilder, n: int) -> None:
     """Every pair of n sequences is aligned alone, then a tree is built (as in BOTS)."""
     read = p.add("read")
     pairs = [p.add(f"align-{i}-{j}", [read], by="spawn") for i in range(n) for j in range(i + 1, n)]
     p.add("tree", [read, *pairs], by="join")
 
 
-def _mosaic(p: Program, n: int) -> None:
+def _mosaic(p: GraphBuilder, n: int) -> None:
     """Sky mosaic of n pictures: project, fit differences of neighbours, correct, add."""
     projected = [p.add(f"project-{i}") for i in range(n)]
     overlaps = [(i, j) for i in range(n) for j in (i + 1, i + 3) if j < n]
@@ -304,7 +304,7 @@ def _mosaic(p: Program, n: int) -> None:
     p.add("shrink", [p.add("mosaic", corrected, by="join")])
 
 
-def _genome(p: Program, n: int) -> None:
+def _genome(p: GraphBuilder, n: int) -> None:
     """Reads in n chunks: filter, convert, map, each chunk alone; merge, index, pile up."""
     split = p.add("split")
     mapped = []
@@ -314,7 +314,7 @@ def _genome(p: Program, n: int) -> None:
     p.add("pileup", [p.add("index", [p.add("merge", mapped, by="join")])])
 
 
-_O = Operation
+_O = TaskTemplate
 
 FAMILIES = (
     Family(

@@ -20,18 +20,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.graphs.predictor._kernels import (
+from msbgen.graphs.boards import (
     DISPATCH,
     IDLE,
-    LAST,
     ON,
-    ON_JOULES,
-    PEAK,
-    SPREAD,
-    SWIFTNESS,
-    TIME,
+    SPEED,
+    TOTAL_LAST,
+    TOTAL_ON,
+    TOTAL_PEAK,
+    TOTAL_SPREAD,
+    TOTAL_TIME,
+    Arrays,
+    Board,
+    Indices,
+    PreparedGraph,
+    schedule,
 )
-from msbgen.graphs.predictor.boards import Arrays, Board, Indices, Prepared, schedule
 
 Floats = NDArray[np.float64]
 
@@ -73,12 +77,12 @@ class Factors:
         dispatch, always, cycles, stalls, misses = np.exp(self.values[n:])
         own = np.exp(self.values[:n])
         wide = own[None, :, None, None, None, None]
-        (working, waiting), (core, stall, miss) = board.paces, board.joules
+        (working, waiting), (core, stall, miss) = board.working_and_waiting, board.joules
         # a slower core works longer; what waits for memory takes as long as before
         pace = wide * working + waiting
         joules = cycles * wide * core + stalls * stall + misses * miss
         clusters = board.clusters.copy()
-        clusters[SWIFTNESS] /= own[:, None]
+        clusters[SPEED] /= own[:, None]
         clusters[DISPATCH] *= dispatch
         clusters[[ON, IDLE]] *= always
         cooling = board.cooling.copy()
@@ -87,7 +91,12 @@ class Factors:
 
 
 def estimate(
-    graph: Prepared, arrays: Arrays, rows: Indices, temperature: Floats, *, ranked: bool = False
+    graph: PreparedGraph,
+    arrays: Arrays,
+    rows: Indices,
+    temperature: Floats,
+    *,
+    ranked: bool = False,
 ) -> Floats:
     """Time [s], energy [J], temperature at the end [°C], spread of time, peak [°C], (m, 5).
 
@@ -95,21 +104,21 @@ def estimate(
     peak is the highest temperature after the start, in any order.
     """
     totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
-    time, found = totals[:, TIME], np.empty((len(totals), 5))
+    time, found = totals[:, TOTAL_TIME], np.empty((len(totals), 5))
     # columns of one array: to stack them takes a fifth of what a schedule takes
-    found[:, 0], found[:, 2], found[:, 4] = time, totals[:, LAST], totals[:, PEAK]
-    found[:, 1] = arrays[3][0] * time + totals[:, ON_JOULES:].sum(axis=1)
-    found[:, 3] = totals[:, SPREAD] / time
+    found[:, 0], found[:, 2], found[:, 4] = time, totals[:, TOTAL_LAST], totals[:, TOTAL_PEAK]
+    found[:, 1] = arrays[3][0] * time + totals[:, TOTAL_ON:].sum(axis=1)
+    found[:, 3] = totals[:, TOTAL_SPREAD] / time
     return found
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
+class DeviceRuns:
     """Measured runs of one device, as fits take them.
 
     Attributes
     ----------
-    graphs : sequence of Prepared
+    graphs : sequence of PreparedGraph
     graph : ndarray of int, (n,)
         Which of them each run is of.
     rows : ndarray of int, (n, 1 + 2 n_clusters)
@@ -119,15 +128,17 @@ class Runs:
         Logarithms of time [s] and energy [J].
     """
 
-    graphs: Sequence[Prepared]
+    graphs: Sequence[PreparedGraph]
     graph: Indices
     rows: Indices
     temperature: Floats
     log: Floats
 
-    def some(self, at: Indices) -> Runs:
+    def some(self, at: Indices) -> DeviceRuns:
         """Those of some runs."""
-        return Runs(self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at])
+        return DeviceRuns(
+            self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at]
+        )
 
     def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
         """Logarithms of time and energy by a schedule; the rest as :func:`estimate`, (n, 5)."""
@@ -140,12 +151,12 @@ class Runs:
         return found
 
 
-def fit_factors(runs: Runs, board: Board, prior: Factors, *, ranked: bool = False) -> Factors:
+def fit_factors(runs: DeviceRuns, board: Board, prior: Factors, *, ranked: bool = False) -> Factors:
     """Factors of a device from runs on it.
 
     Parameters
     ----------
-    runs : Runs
+    runs : DeviceRuns
         None are too few: the factors are those of the prior then.
     board : Board
     prior : Factors

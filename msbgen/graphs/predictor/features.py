@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.graphs.predictor._kernels import FIRST, SWIFTNESS
-from msbgen.graphs.predictor.boards import Board, Indices, Prepared
-from msbgen.graphs.predictor.kinds import Kind
+from msbgen.graphs.boards import FIRST, SPEED, Board, Indices, PreparedGraph
+from msbgen.graphs.kinds import Kind
 
 Floats = NDArray[np.float64]
 
@@ -37,19 +36,19 @@ class Shape:
 
     Attributes
     ----------
-    graph : Prepared
+    graph : PreparedGraph
     board : Board
     """
 
-    graph: Prepared
+    graph: PreparedGraph
     board: Board
 
     @cached_property
     def seconds(self) -> Floats:
         """Of each task alone on the swiftest core with all of cache and memory, (n,)."""
-        pace = self.board.pace[-1, :, :, 1, 1]
-        swift = np.unravel_index(self.board.clusters[SWIFTNESS].argmax(), pace.shape[:2])
-        return self.graph.work * pace[swift][self.graph.kind]
+        seconds = self.board.seconds[-1, :, :, 1, 1]
+        swift = np.unravel_index(self.board.clusters[SPEED].argmax(), seconds.shape[:2])
+        return self.graph.work * seconds[swift][self.graph.kind]
 
     @cached_property
     def shares(self) -> Floats:
@@ -117,26 +116,26 @@ def plain_features(shape: Shape, rows: Indices, temperature: Floats) -> Floats:
     gift, cores, clock = rows[:, 0], rows[:, 1::2], rows[:, 2::2]
     cluster = np.arange(cores.shape[1])
     total = cores.sum(axis=1)
-    swift = board.clusters[SWIFTNESS][cluster, clock]
+    swift = board.clusters[SPEED][cluster, clock]
     given = cores > 0
     swiftest = np.where(given, swift, 0.0).max(axis=1)
     capacity = (cores * swift).sum(axis=1)
-    ways, bandwidth = board.gifts[gift].T
+    ways, bandwidth = board.allocations[gift].T
     # a task alone, and all cores at once, averaged over kinds by their seconds
-    alone = board.pace[gift[:, None], cluster, clock, 1, 1] @ shape.shares
+    alone = board.seconds[gift[:, None], cluster, clock, 1, 1] @ shape.shares
     mine = np.maximum(cores, 1)
-    crowded = board.pace[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
+    crowded = board.seconds[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
     busy = cores / np.maximum(total, 1)[:, None]
     alone, crowded = (busy * alone).sum(axis=1), (busy * crowded).sum(axis=1)
     core = board.joules[0][gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
     always = board.cooling[0] + (given * board.clusters[2][cluster, clock]).sum(axis=1)
-    pace = board.pace[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
-    power = always + (cores * core / pace).sum(axis=1)
-    reference = board.clusters[SWIFTNESS].max()
+    seconds = board.seconds[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
+    power = always + (cores * core / seconds).sum(axis=1)
+    reference = board.clusters[SPEED].max()
     span, work = shape.span, shape.seconds.sum()
     brent = span * reference / swiftest + work * reference / capacity
     stalling = 1.0 - (busy * core).sum(axis=1) / (
-        busy * np.array([c.power for c in device.clusters]) * _activity(board, clock) * pace
+        busy * np.array([c.power for c in device.clusters]) * _activity(board, clock) * seconds
     ).sum(axis=1)
     own = np.stack(
         [

@@ -17,7 +17,7 @@ from msbgen.graphs.dataset import kinds_of
 from msbgen.graphs.devices import Device
 from msbgen.graphs.forecast import Forecast
 from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.question import Question
+from msbgen.graphs.predictor.prepared import GraphOnDevice
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class GraphForecaster:
             predictor.check_interval(device, miscoverage)
         self.predictor, self.device, self.miscoverage = predictor, device, miscoverage
         # by what graphs hold, so that one that is changed in place is prepared anew
-        self._asked: dict[tuple[object, ...], Question] = {}
+        self._asked: dict[tuple[object, ...], GraphOnDevice] = {}
         self._learned: tuple[object, ...] = ()
         self._rows: tuple[Floats, NDArray[np.int64]] | None = None
 
@@ -69,15 +69,15 @@ class GraphForecaster:
         most = last + warms * (upper[:, 1] - energy) / time
         return Forecast(time, energy, last, upper[:, 0], upper[:, 1], most, most + (peak - ended))
 
-    def _question(self, graph: xr.Dataset) -> Question:
+    def _question(self, graph: xr.Dataset) -> GraphOnDevice:
         """What was prepared of the graph, if neither it nor the predictor was changed since."""
         predictor = self.predictor
-        known = predictor.measured_.get(self.device.name)
+        known = predictor.devices_.get(self.device.name)
         learned = known, predictor.residual_, predictor.calibration_
         if len(self._learned) != len(learned) or any(map(is_not, self._learned, learned)):
             self._asked, self._learned = {}, learned
         arrays = (graph.variables[name].values.tobytes() for name in ("work", "source", "target"))
         content = (*kinds_of(graph), *arrays)
         if content not in self._asked:
-            self._asked[content] = predictor.on(graph, self.device)
+            self._asked[content] = predictor.prepare(graph, self.device)
         return self._asked[content]

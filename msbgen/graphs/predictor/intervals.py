@@ -43,7 +43,7 @@ _WORTH = 25.0
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class GraphCalibration:
     """Scores of runs whose families were left out, and widths for others.
 
     Attributes
@@ -142,7 +142,7 @@ def check_families(miscoverage: float, family: Indices) -> None:
 
 def calibrate(
     features: Floats, error: Floats, family: Indices, folds: int, seed: int
-) -> Calibration:
+) -> GraphCalibration:
     """Learn widths, and keep the scores.
 
     Parameters
@@ -171,4 +171,4 @@ def calibrate(
 
     log_width, _ = leave_families_out(family, folds, seed, honest)
     widths = fit_boosting(features, distance, SETTINGS, seed)
-    return Calibration(np.abs(error) / np.exp(log_width), family, widths)
+    return GraphCalibration(np.abs(error) / np.exp(log_width), family, widths)

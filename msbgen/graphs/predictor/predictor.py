@@ -20,14 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
+from msbgen.graphs.boards import Board, Indices, prepare_graph
 from msbgen.graphs.dataset import graph_name
 from msbgen.graphs.devices import Device
-from msbgen.graphs.predictor.boards import Board, Indices, prepare_graph
-from msbgen.graphs.predictor.factors import Factors, Runs, fit_factors
+from msbgen.graphs.kinds import Kind, read_kinds
+from msbgen.graphs.predictor.factors import DeviceRuns, Factors, fit_factors
 from msbgen.graphs.predictor.features import Shape, columns, plain_features, scheduled_features
-from msbgen.graphs.predictor.intervals import Calibration, calibrate
-from msbgen.graphs.predictor.kinds import Kind, read_kinds
-from msbgen.graphs.predictor.question import Measured, Question, check_interval, correction
+from msbgen.graphs.predictor.intervals import GraphCalibration, calibrate
+from msbgen.graphs.predictor.prepared import FittedDevice, GraphOnDevice, check_interval, correction
 from msbgen.graphs.predictor.residual import (
     SETTINGS,
     Residual,
@@ -54,7 +54,7 @@ _NO_SCORES = np.empty((0, 2))
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class CrossValidation:
     """What fits said of runs whose families they did not see.
 
     Attributes
@@ -88,7 +88,7 @@ class GraphPredictor(Parameters):
     order : {"arrival", "heft"}
         Which ready task starts first, as in the runs.
     factor_runs : int
-        Runs of a device, at most, that its factors are fitted to.
+        DeviceRuns of a device, at most, that its factors are fitted to.
     folds : int
         Parts in which families are left out.
     boosting : BoostingSettings or None
@@ -98,12 +98,12 @@ class GraphPredictor(Parameters):
     Attributes
     ----------
     kinds_ : tuple of Kind
-    measured_ : dict of str to Measured
+    devices_ : dict of str to FittedDevice
         Devices by name.
     residual_ : list of Residual
         One, or none without.
-    held_ : Held
-    calibration_ : list of Calibration
+    cross_validation_ : CrossValidation
+    calibration_ : list of GraphCalibration
         One once calibrated, none before.
     """
 
@@ -173,8 +173,8 @@ class GraphPredictor(Parameters):
                     f"them (msbgen.graphs.join_graph_runs, or one file)."
                 )
         self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
-        self.measured_: dict[str, Measured] = {}
-        self.calibration_: list[Calibration] = []
+        self.devices_: dict[str, FittedDevice] = {}
+        self.calibration_: list[GraphCalibration] = []
         self.residual_: list[Residual] = []
         parts = []
         for dataset in runs:
@@ -187,21 +187,23 @@ class GraphPredictor(Parameters):
         steps(0, last)
         factors = self._all_factors(pool, np.arange(len(pool.family)))
         for board, own in zip(pool.boards, factors):
-            self.measured_[board.device.name] = Measured(board, own, 1.0, _NO_SCORES)
+            self.devices_[board.device.name] = FittedDevice(board, own, 1.0, _NO_SCORES)
         left, features = self._left(pool, factors)
         if self.residual:
-            self.held_ = held = self._hold_out(pool, steps)
+            self.cross_validation_ = held = self._hold_out(pool, steps)
             settings = self.boosting or SETTINGS
             booster = fit_residual(features, left, settings, self.random_state)
             weight = choose_weight(held.left, held.said, held.family)
             self.residual_ = [Residual(booster, weight)]
         else:
-            self.held_ = Held(left, np.zeros_like(left), features, pool.family)
+            self.cross_validation_ = CrossValidation(
+                left, np.zeros_like(left), features, pool.family
+            )
         self.families_ = pool.families
         steps(last, last)
         return self
 
-    def _hold_out(self, pool: _Pool, steps: OnProgress) -> Held:
+    def _hold_out(self, pool: _Pool, steps: OnProgress) -> CrossValidation:
         """What fits that did not see their families say of all runs."""
         done, settings = 0, self.boosting or SETTINGS
 
@@ -214,7 +216,7 @@ class GraphPredictor(Parameters):
             return np.hstack([found[left], booster.predict(features[left]), features[left]])
 
         told, _ = leave_families_out(pool.family, self.folds, self.random_state, answer)
-        return Held(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
+        return CrossValidation(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
 
     def _all_factors(self, pool: _Pool, shown: Indices) -> list[Factors]:
         """Factors of each device from some of the runs shown."""
@@ -239,7 +241,7 @@ class GraphPredictor(Parameters):
 
     def _packed(
         self, dataset: xr.Dataset, board: Board, graphs: Mapping[str, xr.Dataset]
-    ) -> tuple[Runs, Floats, list[str]]:
+    ) -> tuple[DeviceRuns, Floats, list[str]]:
         """Runs as fits take them, their plain aggregates, and their families."""
         validate_graph_runs(dataset, board.device)
         order = dataset.attrs.get("order", self.order)
@@ -260,7 +262,7 @@ class GraphPredictor(Parameters):
         rows = board.rows(run_contexts(dataset, board.device))
         start = dataset["start_temperature"].values.astype(float)
         log = np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], axis=1))
-        runs = Runs(prepared, which, rows, start, log)
+        runs = DeviceRuns(prepared, which, rows, start, log)
         _check_unit(runs, board)
         plain = [np.empty(0)] * len(called)
         for g, graph in enumerate(prepared):
@@ -285,7 +287,7 @@ class GraphPredictor(Parameters):
         self._check_fitted()
         if not self.residual_:
             raise ArgumentError("residual is False; intervals need the folds of one with it.")
-        held = self.held_
+        held = self.cross_validation_
         error = held.left - self.residual_[0].weight * held.said
         folds = min(self.folds, len(self.families_))
         found = calibrate(held.features, error, held.family, folds, self.random_state)
@@ -324,11 +326,11 @@ class GraphPredictor(Parameters):
             left, table = self._cross_fit(packed, plain, board, prior)
             error = left - _ELSEWHERE * correction(self.residual_, table)
             scores = self.calibration_[0].scores(table, error)
-        self.measured_[device.name] = Measured(board, factors, _ELSEWHERE, scores)
+        self.devices_[device.name] = FittedDevice(board, factors, _ELSEWHERE, scores)
         return self
 
     def _cross_fit(
-        self, runs: Runs, plain: Floats, board: Board, prior: Factors
+        self, runs: DeviceRuns, plain: Floats, board: Board, prior: Factors
     ) -> tuple[Floats, Floats]:
         """What schedules with factors of other runs leave of each run, and its aggregates."""
         part, names = np.arange(len(runs.graph)) % self.folds, columns(self.kinds_)
@@ -345,7 +347,7 @@ class GraphPredictor(Parameters):
 
     # --------------------------------------------------------------- answers
 
-    def on(self, graph: xr.Dataset, device: Device) -> Question:
+    def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnDevice:
         """The graph on the device, ready to be asked about many contexts.
 
         Raises
@@ -356,7 +358,7 @@ class GraphPredictor(Parameters):
             A kind of tasks without profile.
         """
         self._check_fitted()
-        known = self.measured_.get(device.name)
+        known = self.devices_.get(device.name)
         if known is not None and known.board.device != device:
             raise ArgumentError(
                 f"the sheet of '{device.name}' is not that which was fitted; the same, or another "
@@ -365,16 +367,16 @@ class GraphPredictor(Parameters):
         if known is None:
             board = Board(device, self.kinds_)
             sheet = Factors.none(len(device.clusters))
-            known = Measured(board, sheet, _ELSEWHERE, _NO_SCORES)
+            known = FittedDevice(board, sheet, _ELSEWHERE, _NO_SCORES)
         prepared = prepare_graph(graph, self.kinds_)
-        return Question(
+        return GraphOnDevice(
             prepared,
             known,
             graph_name(graph),
             self._ranked,
             self.residual_,
             self.calibration_,
-            device.name in self.measured_,
+            device.name in self.devices_,
         )
 
     def predict(
@@ -401,9 +403,9 @@ class GraphPredictor(Parameters):
         Raises
         ------
         ArgumentError, ProfileError
-            As :meth:`on`; what is no context of the device.
+            As :meth:`prepare`; what is no context of the device.
         """
-        asked = self.on(graph, device)
+        asked = self.prepare(graph, device)
         return asked.predict(asked.rows(contexts), temperature)
 
     def predict_interval(
@@ -427,20 +429,20 @@ class GraphPredictor(Parameters):
         MeasurementError
             A device without runs; a rate that needs more families.
         """
-        asked = self.on(graph, device)
+        asked = self.prepare(graph, device)
         return asked.interval(asked.rows(contexts), miscoverage, temperature)[1:]
 
     def extrapolated(
         self, graph: xr.Dataset, device: Device, contexts: ArrayLike
     ) -> NDArray[np.bool_]:
         """Whether tasks may be given what their profiles say nothing of, (m,)."""
-        asked = self.on(graph, device)
-        return asked.known.board.outside(asked.graph, asked.rows(contexts))
+        asked = self.prepare(graph, device)
+        return asked.fitted.board.outside(asked.graph, asked.rows(contexts))
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
         """Raise what :meth:`predict_interval` would raise for the device and the rate."""
         self._check_fitted()
-        known = device.name in self.measured_
+        known = device.name in self.devices_
         fitted = self.residual_, self.calibration_
         check_interval(device.name, miscoverage, *fitted, has_runs=known)
 
@@ -457,7 +459,7 @@ class GraphPredictor(Parameters):
                 raise ArgumentError(f"{name} is {value}; a whole number ≥ {least} is wanted.")
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "measured_"):
+        if not hasattr(self, "devices_"):
             raise ArgumentError("the predictor is not fitted; call fit first.")
 
 
@@ -466,7 +468,7 @@ class _Pool:
     """Runs of several devices one after another."""
 
     boards: list[Board]
-    runs: list[Runs]
+    runs: list[DeviceRuns]
     plain: list[Floats]
     first: Indices
     device: Indices
@@ -475,7 +477,7 @@ class _Pool:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Board, Runs, Floats, list[str]]]) -> _Pool:
+    def of(cls, parts: Sequence[tuple[Board, DeviceRuns, Floats, list[str]]]) -> _Pool:
         families = tuple(sorted({name for *_, own in parts for name in own}))
         sizes = [len(own) for *_, own in parts]
         return cls(
@@ -501,7 +503,7 @@ def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
     )
 
 
-def _check_unit(runs: Runs, board: Board) -> None:
+def _check_unit(runs: DeviceRuns, board: Board) -> None:
     """Refuse times in another unit, which energies in another hide from who looks at powers.
 
     Powers that are merely unlikely, as where a meter counts another rail, are warned of.

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from msbgen.core.arrays import NOT_NEGATIVE, POSITIVE, StoredArrays
 from msbgen.core.errors import ArgumentError
 from msbgen.data.models import byte_array, load_model, save_model, stored_bytes, told_labels
+from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Cache, Cluster, Device
-from msbgen.graphs.predictor.boards import Board
+from msbgen.graphs.kinds import Kind
 from msbgen.graphs.predictor.factors import OTHERS, Factors
-from msbgen.graphs.predictor.intervals import Calibration
-from msbgen.graphs.predictor.kinds import Kind
+from msbgen.graphs.predictor.intervals import GraphCalibration
 from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.question import Measured
+from msbgen.graphs.predictor.prepared import FittedDevice
 from msbgen.graphs.predictor.residual import Residual
 from msbgen.learn.boosting import Boosting, BoostingSettings
 
@@ -43,14 +43,14 @@ def save_graph_model(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "measured_"):
+    if not hasattr(predictor, "devices_"):
         raise ArgumentError("the predictor is not fitted; call fit first.")
     arrays: dict[str, NDArray[Any]] = {}
     for k, kind in enumerate(predictor.kinds_):
         for name, levels in zip(_LEVELS, kind.levels):
             arrays[f"kind{k}_{name}"] = levels
         arrays[f"kind{k}_seconds"], arrays[f"kind{k}_misses"] = kind.seconds, kind.misses
-    for d, known in enumerate(predictor.measured_.values()):
+    for d, known in enumerate(predictor.devices_.values()):
         arrays[f"device{d}_factors"] = known.factors.values
         arrays[f"device{d}_trust"] = np.array([known.trust])
         arrays[f"device{d}_scores"] = known.scores
@@ -66,8 +66,8 @@ def save_graph_model(
     labels = {
         "parameters": parameters,
         "kinds": [kind.name for kind in predictor.kinds_],
-        "devices": [asdict(known.board.device) for known in predictor.measured_.values()],
-        "scores": [len(known.scores) for known in predictor.measured_.values()],
+        "devices": [asdict(known.board.device) for known in predictor.devices_.values()],
+        "scores": [len(known.scores) for known in predictor.devices_.values()],
         "families": predictor.families_,
         "residual": len(predictor.residual_),
         "calibrated": len(predictor.calibration_),
@@ -96,7 +96,7 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         corrected, calibrated = int(labels["residual"]), int(labels["calibrated"])
     predictor.kinds_ = tuple(_kind(stored, k, name) for k, name in enumerate(names))
     predictor.families_ = families
-    predictor.measured_ = {}
+    predictor.devices_ = {}
     for d, device in enumerate(devices):
         own = stored.part(f"device{d}_")
         n = len(device.clusters) + len(OTHERS)
@@ -106,7 +106,7 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
             scores = own.numbers("scores", (apart[d], _OUTPUTS), within=NOT_NEGATIVE)
         trust = float(own.numbers("trust", (1,), within=(0.0, 1.0))[0])
         board = Board(device, predictor.kinds_)
-        predictor.measured_[device.name] = Measured(board, factors, trust, scores)
+        predictor.devices_[device.name] = FittedDevice(board, factors, trust, scores)
     predictor.residual_ = []
     if corrected:
         weight = stored.numbers("residual_weight", (_OUTPUTS,), within=(0.0, 1.0))
@@ -116,7 +116,7 @@ def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
         score = stored.numbers("calibration_score", (None, _OUTPUTS), within=NOT_NEGATIVE)
         family = stored.indices("calibration_family", (len(score),), below=len(families))
         widths = _boosting(stored, "width")
-        predictor.calibration_ = [Calibration(score, family, widths)]
+        predictor.calibration_ = [GraphCalibration(score, family, widths)]
     return predictor
 
 

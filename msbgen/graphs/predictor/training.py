@@ -61,7 +61,7 @@ _ROWS = 64
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class NetworkTraining:
     """How a network is trained.
 
     Attributes
@@ -197,7 +197,7 @@ def fit_network(
     held: NDArray[np.bool_],
     *,
     settings: NetworkSettings | None = None,
-    training: TrainingSettings | None = None,
+    training: NetworkTraining | None = None,
     miscoverage: float = 0.05,
     seed: int = 0,
     layer: Layer = attend,
@@ -214,7 +214,7 @@ def fit_network(
     held : ndarray of bool, (n,)
         Graphs that are not trained on: the best epoch and the widening are theirs.
     settings : NetworkSettings or None
-    training : TrainingSettings or None
+    training : NetworkTraining or None
     miscoverage : float
         That intervals are widened for.
     seed : int
@@ -230,7 +230,7 @@ def fit_network(
     MeasurementError
         No graph to train on, or none held back.
     """
-    settings, training = settings or NetworkSettings(), training or TrainingSettings()
+    settings, training = settings or NetworkSettings(), training or NetworkTraining()
     n = len(batches)
     if outputs.shape[:1] != (n,) or held.shape != (n,):
         raise ArgumentError(
@@ -273,7 +273,7 @@ class _Trainer:
         self,
         parameters: dict[str, Tensor],
         settings: NetworkSettings,
-        training: TrainingSettings,
+        training: NetworkTraining,
         layer: Layer,
         rng: np.random.Generator,
         seed: int,

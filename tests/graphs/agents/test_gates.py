@@ -6,7 +6,7 @@ import pytest
 import episodes
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.agents.gates import Gate
-from msbgen.graphs.agents.search import Truthful
+from msbgen.graphs.agents.search import Oracle
 from msbgen.graphs.agents.worlds import State
 from msbgen.graphs.forecast import Forecast
 
@@ -15,7 +15,7 @@ def test_bounds_are_kept_and_not_what_is_expected():
     world = episodes.world()
     time, heat = np.array([1.0, 2.0, 4.0]), np.array([44.0, 44.0, 40.0])
     said = Forecast(time, time, heat, time * 1.5, time, heat, heat + [2.0, 0.5, 0.0])
-    truth = Truthful(world)
+    truth = Oracle(world)
     assert Gate(world, truth, 45.0).admits(said).tolist() == [False, True, True]
     assert Gate(world, truth, 45.0, slowness=3.0).admits(said).tolist() == [False, True, False]
     with pytest.raises(ArgumentError, match=r"slowness is 0\.5"):
@@ -24,7 +24,7 @@ def test_bounds_are_kept_and_not_what_is_expected():
 
 def test_where_nothing_keeps_the_limits_the_coolest_is_let_through():
     world = episodes.world(scale=60.0)
-    truth, state = Truthful(world), State(2, 42.0, 1)
+    truth, state = Oracle(world), State(2, 42.0, 1)
     peak = truth.forecast(world.graphs[2], world.contexts, 42.0).peak_bound
     some = Gate(world, truth, 42.0).open(state)
     np.testing.assert_array_equal(some, peak <= 42.0)
@@ -34,7 +34,7 @@ def test_where_nothing_keeps_the_limits_the_coolest_is_let_through():
 
 def test_a_context_passes_alone_as_it_does_among_all():
     world = episodes.world(scale=60.0)
-    truth, state = Truthful(world), State(2, 42.0, 1)
+    truth, state = Oracle(world), State(2, 42.0, 1)
     for gate in (Gate(world, truth, 42.0), Gate(world, truth, 50.0, slowness=2.0)):
         among = gate.open(state)
         assert 0 < among.sum() < len(among)

@@ -5,7 +5,7 @@ import pytest
 
 from episodes import TX2, three_clocks
 from msbgen.core.errors import ArgumentError
-from msbgen.graphs.agents.rules import Rule, StepDown, all_fast, heft, powersave
+from msbgen.graphs.agents.rules import Rule, ThermalGovernor, all_fast, heft, powersave
 from msbgen.graphs.agents.worlds import State, play_episodes
 
 COOL = State(0, 30.0, 2)
@@ -34,7 +34,7 @@ def test_rules_give_all_cores(world):
 
 
 def test_clocks_fall_with_the_temperature(world):
-    rule = StepDown(world, 4.0)
+    rule = ThermalGovernor(world, 4.0)
     course = [sum(clocks(rule, State(0, heat, 1))) for heat in np.linspace(38, 48, 30)]
     assert np.all(np.diff(course) <= 0)
     assert clocks(rule, State(0, 40.9, 1)) == clocks(all_fast(world))
@@ -44,7 +44,7 @@ def test_clocks_fall_with_the_temperature(world):
     course = [clocks(rule, State(0, heat, 1)) for heat in (41.9, 42.1, 43.9, 44.1)]
     assert course == [top, middle, middle, low]
     with pytest.raises(ArgumentError, match="width is 0"):
-        StepDown(world, 0)
+        ThermalGovernor(world, 0)
 
 
 def test_heft_is_played_in_its_order(world):

@@ -11,7 +11,7 @@ import episodes
 from msbgen.core.choice import Limits
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.agents.rules import all_fast
-from msbgen.graphs.agents.search import Heat, Search, Truthful, choose_context, outlook_of
+from msbgen.graphs.agents.search import FutureCost, Oracle, Search, choose_context, outlook_of
 from msbgen.graphs.agents.worlds import Cost, State, play_episodes
 from msbgen.graphs.forecast import Forecast
 
@@ -59,7 +59,7 @@ def test_what_no_context_keeps_names_the_one_that_comes_closest():
 
 def test_the_oracle_is_brute_force_on_the_simulator():
     world = episodes.world()
-    policy = Search(world, Truthful(world))
+    policy = Search(world, Oracle(world))
     for number, heat in product(range(3), (30.0, 44.99)):
         costs = []
         for context in range(len(world.contexts)):
@@ -102,10 +102,10 @@ def test_caution_ranks_by_bounds_and_keeps_the_cap():
 def test_the_worth_of_heat_is_what_the_best_course_costs():
     """One graph without noise: V_2 is the least over all pairs of contexts, on the grid exactly."""
     world = episodes.world(clocks=1, scale=20.0)
-    truth, graph = Truthful(world), world.graphs[0]
+    truth, graph = Oracle(world), world.graphs[0]
     start = 44.0
     grid = np.linspace(28.0, 60.0, 3000)
-    heat = Heat.learn(
+    heat = FutureCost.learn(
         truth, world.device, [graph], world.contexts, cost=world.cost, length=2,
         temperatures=np.unique(np.append(grid[::100], start)),
     )  # fmt: skip
@@ -122,7 +122,7 @@ def test_the_worth_of_heat_is_what_the_best_course_costs():
     assert min(both) - 1e-9 <= heat.of(start, 2) <= min(both) * 1.05
     assert heat.of(70.0, 1) > heat.of(60.0, 1) > heat.of(30.0, 1)
     with pytest.raises(ArgumentError, match="ascending"):
-        Heat.learn(
+        FutureCost.learn(
             truth, world.device, [graph], world.contexts, cost=world.cost, length=2,
             temperatures=[40, 30],
         )  # fmt: skip
@@ -130,8 +130,8 @@ def test_the_worth_of_heat_is_what_the_best_course_costs():
 
 def test_valuing_heat_beats_the_one_step_oracle_where_heat_stays():
     world = episodes.world(length=6, scale=40.0, start=(40.0, 42.0), cost=Cost(soft=42.0))
-    truth = Truthful(world)
-    heat = Heat.learn(
+    truth = Oracle(world)
+    heat = FutureCost.learn(
         truth, world.device, world.graphs, world.contexts, cost=world.cost, length=world.length
     )
     records = [

@@ -9,11 +9,11 @@ from msbgen.graphs.agents.actions import AgentPerCore, OneAgent
 from msbgen.graphs.agents.gates import Gate
 from msbgen.graphs.agents.replay import Replay
 from msbgen.graphs.agents.rules import powersave
-from msbgen.graphs.agents.search import Truthful
+from msbgen.graphs.agents.search import Oracle
 from msbgen.graphs.agents.tabular import TabularQ
 from msbgen.graphs.agents.training import (
-    Dreamer,
-    Learned,
+    Imagination,
+    LearnedPolicy,
     TrainingSettings,
     explore,
     options_of,
@@ -33,7 +33,7 @@ def tabular(world):
 def test_dyna_that_imagines_nothing_is_plain():
     world = episodes.world()
     tables = []
-    for model in (None, Truthful(world)):
+    for model in (None, Oracle(world)):
         agent, actions = tabular(world)
         done = train(world, agent, actions, SHORT, model=model, seed=3)
         assert done.imagined == done.refused == 0
@@ -42,7 +42,7 @@ def test_dyna_that_imagines_nothing_is_plain():
     agent, actions = tabular(world)
     done = train(
         world, agent, actions, TrainingSettings(episodes=6, batch=8, imagined=5),
-        model=Truthful(world), seed=3,
+        model=Oracle(world), seed=3,
     )  # fmt: skip
     assert done.imagined == 5 * 4 * 5  # every fifth of 24 steps, 5 ζ at once
     assert not np.array_equal(agent.table, tables[0])
@@ -53,7 +53,7 @@ def test_dyna_that_imagines_nothing_is_plain():
 def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
     world = episodes.world()
     agent, actions = tabular(world)
-    dreamer = Dreamer(world, Truthful(world), actions, TrainingSettings(imagined=2), None)
+    dreamer = Imagination(world, Oracle(world), actions, TrainingSettings(imagined=2), None)
     memory = Replay(100, len(OBSERVED))
     met = State(0, 40.0, 2)
     dreamer.dream(memory, agent, met, 1.0, np.random.default_rng(0))
@@ -71,18 +71,18 @@ def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
 
 def test_a_gate_keeps_training_and_dreams_from_the_heat():
     world = episodes.world(scale=60.0, start=(41.0, 42.0), length=3, cost=Cost(soft=42.0))
-    gate = Gate(world, Truthful(world), 42.0)
+    gate = Gate(world, Oracle(world), 42.0)
     settings = TrainingSettings(episodes=6, batch=4, imagined=2)
     shares = []
     for own in (None, gate):
         agent, actions = tabular(world)
-        done = train(world, agent, actions, settings, model=Truthful(world), gate=own)
+        done = train(world, agent, actions, settings, model=Oracle(world), gate=own)
         shares.append((done.above.mean(), done.refused))
     assert shares[0][1] == 0 < shares[1][1]
     assert shares[1][0] < shares[0][0]
     agent, actions = tabular(world)
-    record = play_episodes(world, Learned(world, agent, actions, gate), 2)
-    free = play_episodes(world, Learned(world, agent, actions), 2)
+    record = play_episodes(world, LearnedPolicy(world, agent, actions, gate), 2)
+    free = play_episodes(world, LearnedPolicy(world, agent, actions), 2)
     coolest = play_episodes(world, powersave(world), 2)
     assert record.last.max() <= max(42.1, coolest.last.max())
     assert record.cost.mean() <= free.cost.mean()
@@ -106,7 +106,7 @@ def test_the_gate_takes_the_best_that_is_admitted(kind):
             return 0.0
 
     agent, state = Fixed(), State(2, 42.0, 1)
-    gate = Gate(world, Truthful(world), 42.0)
+    gate = Gate(world, Oracle(world), 42.0)
     admitted = gate.open(state)
     hot = actions.context(agent.best(np.zeros(7)))
     assert not admitted[hot]
@@ -121,7 +121,7 @@ def test_the_gate_takes_the_best_that_is_admitted(kind):
     assert worth(action) == max(allowed)
     ranked = [worth(o) for o in options_of(actions, agent, np.zeros(7))]
     assert ranked == sorted(ranked, reverse=True)
-    same = through(Gate(world, Truthful(world), 90.0), state, agent, actions, action, hot)
+    same = through(Gate(world, Oracle(world), 90.0), state, agent, actions, action, hot)
     assert same[1] == hot
 
 
@@ -149,7 +149,7 @@ def test_a_network_trains_the_same_for_the_same_seed_and_better_than_chance():
     agents = []
     for _ in range(2):
         agent = D3QN(len(OBSERVED), actions.branches, D3QNSettings(width=16, rate=3e-3))
-        done = train(world, agent, actions, settings, model=Truthful(world))
+        done = train(world, agent, actions, settings, model=Oracle(world))
         agents.append(agent)
     x = world.observe(State(1, 35.0, 3))
     for one, same in zip(*(agent.advantages(x[None]) for agent in agents)):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError
-from msbgen.graphs.families.builder import Family, Operation, Program
+from msbgen.graphs.families.builder import Family, GraphBuilder, TaskTemplate
 
-OPERATIONS = {"map": Operation("gzip", 0.5, 2), "sum": Operation("sort", 0.1, 1, 0.3)}
+OPERATIONS = {"map": TaskTemplate("gzip", 0.5, 2), "sum": TaskTemplate("sort", 0.1, 1, 0.3)}
 
 
 def test_a_task_is_its_operation_and_waits_once_for_each():
-    p = Program(OPERATIONS, np.random.default_rng(0), 10)
+    p = GraphBuilder(OPERATIONS, np.random.default_rng(0), 10)
     a, b = p.add("map-0"), p.add("map-1", work=2.0)
     c = p.add("sum", [a, b, a], by="join")
     assert (p.names[c], p.kinds, p.loops) == ("sum", ["gzip", "gzip", "sort"], [2, 2, 1])
@@ -20,7 +20,7 @@ def test_a_task_is_its_operation_and_waits_once_for_each():
 
 
 def test_works_spread_as_their_operation_says():
-    p = Program(OPERATIONS, np.random.default_rng(0), 3000)
+    p = GraphBuilder(OPERATIONS, np.random.default_rng(0), 3000)
     for i in range(2000):
         p.add(f"sum-{i}")
     logs = np.log(np.array(p.works) / 0.1)

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
+from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.dataset import make_graph
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.boards import Board, prepare_graph
 from msbgen.graphs.predictor.factors import (
+    DeviceRuns,
     Factors,
-    Runs,
     estimate,
     fit_factors,
 )
@@ -21,9 +21,9 @@ def runs_on(board, factors, n=100, noise=0.0, seed=0):
     contexts = device_contexts(board.device)
     rows = board.rows(contexts[rng.integers(len(contexts), size=n)])
     which, start = rng.integers(6, size=n), rng.uniform(20, 50, n)
-    bare = Runs(graphs, which, rows, start, np.zeros((n, 2)))
+    bare = DeviceRuns(graphs, which, rows, start, np.zeros((n, 2)))
     log = bare.estimates(factors.applied(board))[:, :2] + noise * rng.normal(size=(n, 2))
-    return Runs(graphs, which, rows, start, log)
+    return DeviceRuns(graphs, which, rows, start, log)
 
 
 def test_factors_are_found_again(board):
@@ -89,7 +89,7 @@ def test_runs_far_off_hardly_move_factors(board):
     runs = runs_on(board, Factors(TRUE), noise=0.01)
     log = runs.log.copy()
     log[::10] += 0.4
-    strange = Runs(runs.graphs, runs.graph, runs.rows, runs.temperature, log)
+    strange = DeviceRuns(runs.graphs, runs.graph, runs.rows, runs.temperature, log)
     found = fit_factors(strange, board, Factors.none(2))
     assert found.values[:2] == pytest.approx(TRUE[:2], abs=0.06)
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from msbgen.graphs.boards import prepare_graph
 from msbgen.graphs.dataset import make_graph
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.boards import prepare_graph
 from msbgen.graphs.predictor.factors import estimate
 from msbgen.graphs.predictor.features import (
     SCHEDULED,

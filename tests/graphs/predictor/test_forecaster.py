@@ -58,10 +58,10 @@ def test_what_is_changed_in_place_is_forecast_anew(fitted, device):
     contexts[:] = contexts[::-1].copy()
     turned = forecaster.forecast(graph, contexts, device.ambient)
     np.testing.assert_array_equal(turned.time, slower.time[::-1])
-    known = fitted.measured_[device.name]
-    fitted.measured_[device.name] = replace(known, factors=Factors(known.factors.values + 0.5))
+    known = fitted.devices_[device.name]
+    fitted.devices_[device.name] = replace(known, factors=Factors(known.factors.values + 0.5))
     adapted = forecaster.forecast(graph, contexts, device.ambient)
-    fitted.measured_[device.name] = known
+    fitted.devices_[device.name] = known
     assert (adapted.time > turned.time).all()
 
 

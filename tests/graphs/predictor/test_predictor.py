@@ -32,7 +32,7 @@ def errors(predictor, runs, device, answer="predict"):
     for i in range(runs.sizes["run"]):
         one = runs.isel(run=i)
         context = [float(one[c]) for c in device.columns]
-        question = predictor.on(GRAPHS[str(one["graph"].values)], device)
+        question = predictor.prepare(GRAPHS[str(one["graph"].values)], device)
         said = getattr(question, answer)(
             question.rows([context]), temperature=float(one["start_temperature"])
         )
@@ -103,7 +103,7 @@ def test_runs_of_a_new_device_make_it_known(two, kinds, profiles):
     assert after < 0.05 < 0.15 < before
     low, high = predictor.predict_interval(GRAPHS["family01"], new, [new.largest])
     assert np.all(low < high)
-    assert predictor.measured_["new"].scores.shape == (50, 2)
+    assert predictor.devices_["new"].scores.shape == (50, 2)
 
 
 def test_scores_of_a_new_device_are_those_of_what_is_predicted_there(fitted, kinds):
@@ -121,7 +121,7 @@ def test_scores_of_a_new_device_are_those_of_what_is_predicted_there(fitted, kin
             return fitted.calibration_[0].scores(features, error)
 
     predictor = copy(fitted)
-    predictor.measured_, predictor.calibration_ = dict(fitted.measured_), [Spy()]
+    predictor.devices_, predictor.calibration_ = dict(fitted.devices_), [Spy()]
     predictor.adapt(some, device=new, graphs=GRAPHS)
     bare = copy(predictor)
     bare.residual_ = []
@@ -183,7 +183,7 @@ def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
     runs = [runs_of(d, kinds, 60) for d in two]
     plain = GraphPredictor(residual=False)
     plain.fit(runs, devices=two, graphs=GRAPHS, profiles=profiles)
-    question = plain.on(GRAPHS["family01"], two[0])
+    question = plain.prepare(GRAPHS["family01"], two[0])
     rows = question.rows([two[0].largest])
     assert np.array_equal(question.predict(rows), question.scheduled(rows)[:, :2])
     with pytest.raises(ArgumentError, match="residual is False"):

@@ -7,14 +7,14 @@ torch = pytest.importorskip("torch", reason="torch is missing; pip install msbge
 
 from msbgen.graphs.predictor.network import RELATIONS, TYPES, Batch, NetworkSettings  # noqa: E402
 from msbgen.graphs.predictor.training import (  # noqa: E402
+    NetworkTraining,
     Scaling,
-    TrainingSettings,
     fit_network,
 )
 
 torch.set_num_threads(1)
 SMALL = NetworkSettings(width=16, layers=2, heads=2, dropout=0.02)
-SHORT = TrainingSettings(
+SHORT = NetworkTraining(
     epochs=10, evidential_epochs=4, rate=1e-2, evidential_rate=1e-3, rows=12, noise=0.02
 )
 
@@ -79,7 +79,7 @@ def test_the_likelihood_is_that_of_outputs_in_their_own_units(trained):
 def test_equal_seeds_give_equal_networks_and_others_do_not(trained):
     again = fit_network(BATCHES, OUTPUTS, HELD, settings=SMALL, training=SHORT, seed=1)
     assert all(np.array_equal(again.arrays[name], a) for name, a in trained.arrays.items())
-    brief = TrainingSettings(epochs=1, evidential_epochs=0)
+    brief = NetworkTraining(epochs=1, evidential_epochs=0)
     one, two = (
         fit_network(BATCHES, OUTPUTS, HELD, settings=SMALL, training=brief, seed=s) for s in (1, 2)
     )
@@ -107,8 +107,8 @@ def test_what_cannot_be_trained_is_refused():
     with pytest.raises(ArgumentError, match="160 are wanted"):
         fit_network(BATCHES, OUTPUTS[:5], HELD)
     with pytest.raises(ArgumentError, match="lost_edges is 1"):
-        TrainingSettings(lost_edges=1.0)
+        NetworkTraining(lost_edges=1.0)
     with pytest.raises(ArgumentError, match="epochs is 0"):
-        TrainingSettings(epochs=0)
+        NetworkTraining(epochs=0)
     with pytest.raises(ArgumentError, match="noise is -1"):
-        TrainingSettings(noise=-1)
+        NetworkTraining(noise=-1)

@@ -13,7 +13,7 @@ def asked(device, kinds, profiles):
     predictor = GraphPredictor(boosting=FEW, folds=3)
     runs = [runs_of(device, kinds, 80)]
     predictor.fit(runs, devices=[device], graphs=GRAPHS, profiles=profiles).calibrate()
-    return predictor.on(GRAPHS["family01"], device)
+    return predictor.prepare(GRAPHS["family01"], device)
 
 
 def test_what_is_scheduled_before_need_not_be_again(asked, device):

@@ -9,11 +9,12 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_lines
+from msbgen.graphs import simulator
 from msbgen.graphs.dataset import make_graph
 from msbgen.graphs.devices import device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.graphs.runs import validate_graph_runs
-from msbgen.graphs.simulator import Simulator, label_runs, simulate, simulate_graph
+from msbgen.graphs.simulator import Simulator, label_runs, simulate_graph
 
 TX2 = shipped_device("tx2")
 TABLES = {
@@ -70,13 +71,13 @@ def test_long_simulations_are_played_in_parts_that_change_nothing(monkeypatch):
     start = np.linspace(28, 45, len(contexts))
     given = {"temperature": start, "runs": 2, "rng": 3}
     whole = label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given)
-    monkeypatch.setattr(simulate, "_AT_ONCE", 3)
+    monkeypatch.setattr(simulator, "_AT_ONCE", 3)
     told = []
     parts = label_runs(
         GRAPH, Simulator(TX2, TABLES), contexts, progress=lambda *at: told.append(at), **given
     )
     assert whole.identical(parts)
-    monkeypatch.setattr(simulate, "_DRAWN_AT_ONCE", 5 * (GRAPH.sizes["task"] + 1))  # two contexts
+    monkeypatch.setattr(simulator, "_DRAWN_AT_ONCE", 5 * (GRAPH.sizes["task"] + 1))  # two contexts
     assert whole.identical(label_runs(GRAPH, Simulator(TX2, TABLES), contexts, **given))
     assert told[-1] == (len(contexts), len(contexts))
     assert len(told) == -(-len(contexts) // 3) > 2
@@ -85,7 +86,7 @@ def test_long_simulations_are_played_in_parts_that_change_nothing(monkeypatch):
 def test_more_runs_than_memory_holds_are_refused_before_they_are_drawn(monkeypatch):
     with pytest.raises(ArgumentError, match=r"1000000000 runs in 13 contexts take about .* GB"):
         label_runs(GRAPH, SIMULATOR, CONTEXTS[:13], runs=10**9)
-    monkeypatch.setattr(simulate, "physical_memory", lambda: 2000 * GRAPH.sizes["task"])
+    monkeypatch.setattr(simulator, "physical_memory", lambda: 2000 * GRAPH.sizes["task"])
     with pytest.raises(ArgumentError, match=r"100 runs in 1 contexts take .* fewer runs or cont"):
         SIMULATOR.run(GRAPH, CONTEXTS[:1], runs=100)
 

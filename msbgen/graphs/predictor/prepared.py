@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.graphs.predictor.boards import Arrays, Board, Indices, Prepared
+from msbgen.graphs.boards import Arrays, Board, Indices, PreparedGraph
 from msbgen.graphs.predictor.factors import Factors, estimate
 from msbgen.graphs.predictor.features import Shape, columns, plain_features, scheduled_features
-from msbgen.graphs.predictor.intervals import Calibration, check_families
+from msbgen.graphs.predictor.intervals import GraphCalibration, check_families
 from msbgen.graphs.predictor.residual import Residual
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class FittedDevice:
     """A device that runs were seen of.
 
     Attributes
@@ -45,13 +45,13 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class GraphOnDevice:
     """A graph on a device, ready to be asked about many contexts.
 
     Attributes
     ----------
-    graph : Prepared
-    known : Measured
+    graph : PreparedGraph
+    fitted : FittedDevice
         What is known of the device.
     name : str
         Of the graph.
@@ -59,28 +59,28 @@ class Question:
         Whether tasks start by what hangs on them.
     residual : sequence of Residual
         One, or none without.
-    calibration : sequence of Calibration
+    calibration : sequence of GraphCalibration
         One once calibrated, none before.
     has_runs : bool
         Whether any run is of the device.
     """
 
-    graph: Prepared
-    known: Measured
+    graph: PreparedGraph
+    fitted: FittedDevice
     name: str
     ranked: bool
     residual: Sequence[Residual]
-    calibration: Sequence[Calibration]
+    calibration: Sequence[GraphCalibration]
     has_runs: bool
 
     def rows(self, contexts: ArrayLike) -> Indices:
         """Contexts as the schedule takes them: numbers of levels, checked."""
-        return self.known.board.rows(contexts)
+        return self.fitted.board.rows(contexts)
 
     def scheduled(self, rows: Indices, temperature: ArrayLike | None = None) -> Floats:
         """What the schedule alone says, (m, 5); see :func:`.factors.estimate`."""
         start = self._start(rows, temperature)
-        return estimate(self.graph, self.known.arrays, rows, start, ranked=self.ranked)
+        return estimate(self.graph, self.fitted.arrays, rows, start, ranked=self.ranked)
 
     def predict(
         self, rows: Indices, temperature: ArrayLike | None = None, planned: Floats | None = None
@@ -90,7 +90,7 @@ class Question:
         if not any(residual.weight.any() for residual in self.residual):
             return said[:, :2]
         features = self._features(rows, temperature, said)
-        return said[:, :2] * np.exp(self.known.trust * correction(self.residual, features))
+        return said[:, :2] * np.exp(self.fitted.trust * correction(self.residual, features))
 
     def interval(
         self,
@@ -100,27 +100,27 @@ class Question:
         planned: Floats | None = None,
     ) -> tuple[Floats, Floats, Floats]:
         """Prediction, lower and upper end of time [s] and energy [J], (m, 2) each."""
-        name = self.known.board.device.name
+        name = self.fitted.board.device.name
         check_interval(name, miscoverage, self.residual, self.calibration, has_runs=self.has_runs)
         said = self.scheduled(rows, temperature) if planned is None else planned
         features = self._features(rows, temperature, said)
-        middle = said[:, :2] * np.exp(self.known.trust * correction(self.residual, features))
-        known = self.known.scores
+        middle = said[:, :2] * np.exp(self.fitted.trust * correction(self.residual, features))
+        known = self.fitted.scores
         spread = np.exp(self.calibration[0].half_width(features, miscoverage, known))
         return middle, middle / spread, middle * spread
 
     def _start(self, rows: Indices, temperature: ArrayLike | None) -> Floats:
-        start = self.known.board.device.ambient if temperature is None else temperature
+        start = self.fitted.board.device.ambient if temperature is None else temperature
         return np.full(len(rows), start, dtype=float)
 
     def _features(self, rows: Indices, temperature: ArrayLike | None, said: Floats) -> Floats:
         said = np.column_stack([np.log(said[:, :2]), said[:, 2:]])
         plain = plain_features(self._shape, rows, self._start(rows, temperature))
-        return scheduled_features(plain, columns(self.known.board.kinds), said)
+        return scheduled_features(plain, columns(self.fitted.board.kinds), said)
 
     @cached_property
     def _shape(self) -> Shape:
-        return Shape(self.graph, self.known.board)
+        return Shape(self.graph, self.fitted.board)
 
 
 def correction(residual: Sequence[Residual], features: Floats) -> Floats:
@@ -132,7 +132,7 @@ def check_interval(
     name: str,
     miscoverage: float,
     residual: Sequence[Residual],
-    calibration: Sequence[Calibration],
+    calibration: Sequence[GraphCalibration],
     *,
     has_runs: bool,
 ) -> None:

@@ -16,9 +16,19 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.graphs.boards import (
+    CLUSTER,
+    END,
+    RANK,
+    SPEED,
+    START,
+    Board,
+    Indices,
+    PreparedGraph,
+    placements,
+    prepare_graph,
+)
 from msbgen.graphs.dataset import EDGE_TYPES, edges_of
-from msbgen.graphs.predictor._kernels import CLUSTER, END, RANK, START, SWIFTNESS
-from msbgen.graphs.predictor.boards import Board, Indices, Prepared, placements, prepare_graph
 from msbgen.graphs.predictor.features import Shape
 from msbgen.graphs.predictor.network import Batch
 
@@ -29,7 +39,7 @@ TELEMETRY = (6, 7)
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class GraphEncoder:
     """A graph on a board, ready to be put into any context.
 
     Attributes
@@ -43,7 +53,7 @@ class Scene:
     board: Board
 
     @cached_property
-    def graph(self) -> Prepared:
+    def graph(self) -> PreparedGraph:
         """The graph as schedules take it."""
         return prepare_graph(self.dataset, self.board.kinds)
 
@@ -100,7 +110,7 @@ class Scene:
         Parameters
         ----------
         row : ndarray of int, (1 + 2 n_clusters,)
-            As :meth:`~msbgen.graphs.predictor.boards.Board.rows` has it.
+            As :meth:`~msbgen.graphs.boards.Board.rows` has it.
         temperature : float
             At the start [°C].
         telemetry : bool
@@ -111,7 +121,7 @@ class Scene:
         given, clock = row[1::2], row[2::2]
         active = place < given[home]
         at = clock[home]
-        swift = board.clusters[SWIFTNESS][home, at]
+        swift = board.clusters[SPEED][home, at]
         clusters = [device.clusters[c] for c in home]
         activity = np.array([float(c.activity(c.clocks[i])) for c, i in zip(clusters, at)])
         power = np.array([c.power for c in clusters]) * activity
@@ -124,13 +134,13 @@ class Scene:
                 *(board.clusters[2][home, at], given[home], np.full(len(home), total)),
                 np.full(
                     len(home),
-                    np.log((given * board.clusters[SWIFTNESS][np.arange(len(given)), clock]).sum()),
+                    np.log((given * board.clusters[SPEED][np.arange(len(given)), clock]).sum()),
                 ),
             ]
         ).astype(float)
         if not telemetry:
             cores[:, TELEMETRY] = 0.0
-        ways, bandwidth = board.gifts[row[0]]
+        ways, bandwidth = board.allocations[row[0]]
         caches = len(given) if device.shared_by == "cluster" else 1
         cache_of = home if device.shared_by == "cluster" else np.zeros_like(home)
         sharers = given if device.shared_by == "cluster" else np.array([total])

@@ -26,14 +26,15 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-import msbgen.graphs.simulator._kernels as _kernels
+import msbgen.graphs._kernels as _kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.core.machine import OnProgress, physical_memory
 from msbgen.graphs.dataset import graph_name, lacking_kind, other_time_unit
 from msbgen.graphs.devices import Device, check_contexts
+from msbgen.graphs.programs import Program as Program
+from msbgen.graphs.rates import RESOLUTION
+from msbgen.graphs.rates import Rates as Rates
 from msbgen.graphs.runs import make_graph_runs
-from msbgen.graphs.simulator.programs import Program
-from msbgen.graphs.simulator.rates import RESOLUTION, Rates
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -51,7 +52,7 @@ _OF_FACTOR, _OF_RUN = 24.0, 400.0
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SimulatedRuns:
     """What became of runs, (contexts, runs) each.
 
     Attributes
@@ -80,7 +81,7 @@ class Simulator:
     ----------
     device : Device
     profiles : mapping of str to xarray.Dataset
-        Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.simulator.rates.Rates`.
+        Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.rates.Rates`.
     resolution : float
         Of phases that are made of profiles.
 
@@ -109,7 +110,7 @@ class Simulator:
         temperature: ArrayLike | None = None,
         noise: bool = True,
         rng: np.random.Generator | int = 0,
-    ) -> Outcome:
+    ) -> SimulatedRuns:
         """Play a graph in contexts, several times each.
 
         Parameters
@@ -140,7 +141,7 @@ class Simulator:
         )
         results = np.empty((len(arrays[0]), runs, _kernels.N_RESULTS))
         self._play(program, arrays, queue, (results, np.empty((0, 0, 0, 0)), np.empty((0, 0))))
-        return Outcome(*(np.ascontiguousarray(x) for x in np.moveaxis(results, -1, 0)))
+        return SimulatedRuns(*(np.ascontiguousarray(x) for x in np.moveaxis(results, -1, 0)))
 
     def tasks(self, graph: xr.Dataset, context: ArrayLike, **given: Any) -> xr.Dataset:
         """When and where each task ran, in one run in one context.
@@ -181,20 +182,22 @@ class Simulator:
         """
         _, log, _ = self._one(graph, context, given)
         names = [cluster.name for cluster in self.device.clusters]
-        first = _kernels.BASE + 1
+        first = _kernels.LOG_BASE + 1
 
         def labelled(values: Floats, units: str, text: str) -> Any:
             dims = ("event", "cluster")[: values.ndim]
             return dims, values, {"units": units, "long_name": text}
 
         variables = {
-            "temperature": labelled(log[:, _kernels.HEAT], "degC", "temperature"),
-            "steps_down": labelled(log[:, _kernels.DOWN], "1", "levels that clocks are lowered"),
-            "base_power": labelled(log[:, _kernels.BASE], "W", "power of all but the clusters"),
+            "temperature": labelled(log[:, _kernels.LOG_TEMPERATURE], "degC", "temperature"),
+            "steps_down": labelled(
+                log[:, _kernels.LOG_DOWN], "1", "levels that clocks are lowered"
+            ),
+            "base_power": labelled(log[:, _kernels.LOG_BASE], "W", "power of all but the clusters"),
             "power": labelled(log[:, first : first + len(names)], "W", "power of the cluster"),
             "running": labelled(log[:, first + len(names) :], "1", "tasks that run"),
         }
-        time = labelled(log[:, _kernels.TIME], "s", "time of the event")
+        time = labelled(log[:, _kernels.LOG_TIME], "s", "time of the event")
         return xr.Dataset(variables, {"time": time, "cluster": names})
 
     def stretched(self, contexts: ArrayLike) -> NDArray[np.bool_]:
@@ -348,7 +351,7 @@ class Simulator:
             (rates.first_phase, rates.share),
             (rates.rates, rates.watts),
             _cluster_arrays(device),
-            tuple(map(float, cooling)),
+            np.array(cooling, dtype=float),
             contexts,
             queue,
             outputs,
@@ -448,8 +451,10 @@ def label_runs(
             )
         )
         steps(min(first + at_once, len(table)), len(table))
-    names = [field.name for field in fields(Outcome)]
-    outcome = Outcome(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    names = [field.name for field in fields(SimulatedRuns)]
+    outcome = SimulatedRuns(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in names)
+    )
     n = len(table) * runs
     return make_graph_runs(
         device,

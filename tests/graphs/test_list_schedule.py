@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msbgen.graphs.predictor._kernels import (
+from msbgen.graphs._kernels import (
     CLUSTER,
     END,
-    IDLE_JOULES,
-    JOULES,
-    LAST,
-    ON_JOULES,
-    PEAK,
     START,
-    TIME,
+    TOTAL_IDLE,
+    TOTAL_LAST,
+    TOTAL_ON,
+    TOTAL_PEAK,
+    TOTAL_TASKS,
+    TOTAL_TIME,
     list_schedules,
 )
 
@@ -37,7 +37,7 @@ def schedule(
     n,
     edges,
     work,
-    pace,
+    seconds,
     cores,
     dispatch=0.0,
     rank=None,
@@ -52,11 +52,11 @@ def schedule(
     nodes, successors = packed(n, edges, kinds)
     amounts = np.column_stack([work, np.zeros(n) if rank is None else rank]).astype(float)
     rows = np.array([[0, *(x for c in cores for x in (c, clock))]])
-    totals, trace = np.empty((1, JOULES + len(cores))), np.empty((1, n, 3))
-    clusters = np.empty((4, *pace.shape[1:3]))
-    clusters[0] = 1.0 / pace[0, :, :, 1, 1, 0]  # swift where the pace is short
+    totals, trace = np.empty((1, TOTAL_TASKS + len(cores))), np.empty((1, n, 3))
+    clusters = np.empty((4, *seconds.shape[1:3]))
+    clusters[0] = 1.0 / seconds[0, :, :, 1, 1, 0]  # swift where the seconds is short
     clusters[1:] = np.array([dispatch, on, idle])[:, None, None]
-    board = pace, watts * pace, clusters, np.array(cooling)
+    board = seconds, watts * seconds, clusters, np.array(cooling)
     contexts = rows, np.array([start])
     graph = nodes[None], successors[None], amounts[None]
     list_schedules(graph, rank is not None, board, contexts, totals, trace)
@@ -64,7 +64,7 @@ def schedule(
 
 
 def constant(*seconds, most=9):
-    """The same pace on a cluster whatever runs beside."""
+    """The same seconds on a cluster whatever runs beside."""
     return np.broadcast_to(
         np.array(seconds, dtype=float)[None, :, None, None, None, None],
         (1, len(seconds), 1, most, most, 1),
@@ -114,7 +114,7 @@ def test_schedules_are_those_of_the_definition(graph, big, little, dispatch):
     work = np.random.default_rng(seed).random(n) + 0.01  # no two ends at one time
     totals, trace = schedule(n, edges, work, constant(1.0, 2.5), (big, little), dispatch)
     wanted = by_definition(n, edges, work, (1.0, 2.5), (big, little), dispatch)
-    assert totals[TIME] == pytest.approx(wanted, rel=1e-6)
+    assert totals[TOTAL_TIME] == pytest.approx(wanted, rel=1e-6)
     for u, v in edges:
         assert trace[u, END] <= trace[v, START] + 1e-9
     # no more run on a cluster at a time than it has cores, and what is busy is what ran
@@ -124,79 +124,79 @@ def test_schedules_are_those_of_the_definition(graph, big, little, dispatch):
             there = (mine[:, START] <= start) & (mine[:, END] > start + 1e-9)
             assert there.sum() <= cores
         lasting = (mine[:, END] - mine[:, START]).sum()
-        assert totals[JOULES + c] == pytest.approx(2.0 * lasting, abs=1e-6)
+        assert totals[TOTAL_TASKS + c] == pytest.approx(2.0 * lasting, abs=1e-6)
     # bounds of time: the critical path on the fastest cores, work over capacity
     longest = np.zeros(n)
     for v in range(n):
         before = [longest[u] for u, w in edges if w == v]
         longest[v] = work[v] + dispatch + max(before, default=0.0)
-    assert totals[TIME] >= longest.max() * (1 - 1e-9)
-    assert totals[TIME] * (big + little / 2.5) >= work.sum() * (1 - 1e-9)
+    assert totals[TOTAL_TIME] >= longest.max() * (1 - 1e-9)
+    assert totals[TOTAL_TIME] * (big + little / 2.5) >= work.sum() * (1 - 1e-9)
 
 
 def test_a_chain_takes_the_sum_and_a_dispatch_for_each():
     totals, _ = schedule(4, {(0, 1), (1, 2), (2, 3)}, [1, 2, 3, 4], constant(2.0), (3,), 0.5)
-    assert totals[TIME] == pytest.approx(2 * 10 + 4 * 0.5)
+    assert totals[TOTAL_TIME] == pytest.approx(2 * 10 + 4 * 0.5)
 
 
 def test_independent_tasks_fill_the_cores():
     totals, _ = schedule(7, set(), np.ones(7), constant(3.0), (3,))
-    assert totals[TIME] == pytest.approx(3.0 * 3)
-    assert totals[JOULES] == pytest.approx(2.0 * 3.0 * 7)
+    assert totals[TOTAL_TIME] == pytest.approx(3.0 * 3)
+    assert totals[TOTAL_TASKS] == pytest.approx(2.0 * 3.0 * 7)
 
 
 def test_a_fork_and_join_takes_its_ends_and_its_longest_share():
     edges = {(0, v) for v in range(1, 9)} | {(v, 9) for v in range(1, 9)}
     totals, _ = schedule(10, edges, np.ones(10), constant(1.0), (4,), 0.25)
-    assert totals[TIME] == pytest.approx((1 + 2 + 1) * 1.25)
+    assert totals[TOTAL_TIME] == pytest.approx((1 + 2 + 1) * 1.25)
 
 
 def test_pace_follows_what_runs_beside():
-    """Two tasks share bandwidth until the shorter ends: 1 s at half pace, then alone."""
-    pace = constant(1.0)
-    pace[:, :, :, 2, 2] = 2.0
-    totals, trace = schedule(2, set(), [0.5, 2.0], pace, (2,))
+    """Two tasks share bandwidth until the shorter ends: 1 s at half seconds, then alone."""
+    seconds = constant(1.0)
+    seconds[:, :, :, 2, 2] = 2.0
+    totals, trace = schedule(2, set(), [0.5, 2.0], seconds, (2,))
     assert trace[0, END] == pytest.approx(1.0)
-    assert totals[TIME] == pytest.approx(1.0 + 1.5)
+    assert totals[TOTAL_TIME] == pytest.approx(1.0 + 1.5)
 
 
 def test_the_lowest_rank_goes_first_where_ranks_are_given():
     work = [1.0, 1.0, 5.0]
     late, _ = schedule(3, set(), work, constant(1.0), (2,))
     early, _ = schedule(3, set(), work, constant(1.0), (2,), rank=[1, 2, 0])
-    assert (late[TIME], early[TIME]) == (pytest.approx(6.0), pytest.approx(5.0))
+    assert (late[TOTAL_TIME], early[TOTAL_TIME]) == (pytest.approx(6.0), pytest.approx(5.0))
 
 
 def test_each_kind_has_a_pace_and_joules_of_its_own():
-    pace = np.broadcast_to(np.array([1.0, 4.0]), (1, 1, 1, 3, 3, 2)).copy()
-    totals, trace = schedule(2, {(0, 1)}, [1.0, 0.5], pace, (2,), 0.25, kinds=[0, 1])
+    seconds = np.broadcast_to(np.array([1.0, 4.0]), (1, 1, 1, 3, 3, 2)).copy()
+    totals, trace = schedule(2, {(0, 1)}, [1.0, 0.5], seconds, (2,), 0.25, kinds=[0, 1])
     assert trace[:, END].tolist() == pytest.approx([1.25, 3.5])
     # joules are of work and of dispatch, twice their seconds
-    assert totals[[TIME, JOULES]].tolist() == pytest.approx([3.5, 2 * 3.5])
+    assert totals[[TOTAL_TIME, TOTAL_TASKS]].tolist() == pytest.approx([3.5, 2 * 3.5])
 
 
 def test_joules_flow_whatever_runs_and_warm_the_device():
     """One task of 3 s on two cores: 5 W of the cluster, 1 W of the core that waits, 2 W of work."""
     totals, _ = schedule(1, set(), [1.0], constant(3.0), (2,), on=5.0, idle=1.0)
-    assert totals[[ON_JOULES, IDLE_JOULES, JOULES]].tolist() == pytest.approx([15, 3, 6])
-    assert totals[LAST] == pytest.approx(20 + 8 * (1 - np.exp(-0.3)))
+    assert totals[[TOTAL_ON, TOTAL_IDLE, TOTAL_TASKS]].tolist() == pytest.approx([15, 3, 6])
+    assert totals[TOTAL_LAST] == pytest.approx(20 + 8 * (1 - np.exp(-0.3)))
 
 
 def test_clocks_step_down_at_the_cap_and_up_again_below_it():
     """At 10 W the goal is 30 °C and the cap 25: after 10 ln 2 s clocks halve, power with them."""
-    pace = constant(1.0)
-    pace = np.concatenate([2.0 * pace, pace], axis=2)  # two clocks, the first half as fast
+    seconds = constant(1.0)
+    seconds = np.concatenate([2.0 * seconds, seconds], axis=2)  # two clocks, the first half as fast
     cooling = (0.0, 20.0, 1.0, 10.0, 25.0, 1e3)
-    slow, _ = schedule(1, set(), [20.0], pace, (1,), watts=10.0, cooling=cooling, clock=1)
-    # watts × pace are joules of a unit: at half the clock 10 W still, at the lowest clock
+    slow, _ = schedule(1, set(), [20.0], seconds, (1,), watts=10.0, cooling=cooling, clock=1)
+    # watts × seconds are joules of a unit: at half the clock 10 W still, at the lowest clock
     first = 10 * np.log(2.0)
-    assert slow[TIME] == pytest.approx(first + 2 * (20.0 - first))
-    never, _ = schedule(1, set(), [20.0], pace, (1,), watts=4.0, cooling=cooling, clock=1)
-    assert never[TIME] == pytest.approx(20.0)
+    assert slow[TOTAL_TIME] == pytest.approx(first + 2 * (20.0 - first))
+    never, _ = schedule(1, set(), [20.0], seconds, (1,), watts=4.0, cooling=cooling, clock=1)
+    assert never[TOTAL_TIME] == pytest.approx(20.0)
     # halved clocks that take next to nothing: down at 25 °C, up again at 24
-    pace[:, :, 0] = 2.0
+    seconds[:, :, 0] = 2.0
     up = (0.0, 20.0, 1.0, 10.0, 25.0, 1.0)
-    again, _ = schedule_with(pace, joules=(0.0, 10.0), cooling=up, work=20.0)
+    again, _ = schedule_with(seconds, joules=(0.0, 10.0), cooling=up, work=20.0)
     down_for, up_for = 10 * np.log(5 / 4), 10 * np.log(6 / 5)
     work, now, fast = 20.0, 0.0, first
     while True:
@@ -208,7 +208,7 @@ def test_clocks_step_down_at_the_cap_and_up_again_below_it():
             now += 2 * work
             break
         work, now, fast = work - down_for / 2, now + down_for, up_for
-    assert again[TIME] == pytest.approx(now)
+    assert again[TOTAL_TIME] == pytest.approx(now)
 
 
 def test_the_peak_is_that_of_the_hottest_part_and_not_of_the_start():
@@ -216,19 +216,19 @@ def test_the_peak_is_that_of_the_hottest_part_and_not_of_the_start():
     edges = {(v, 4) for v in range(4)}
     totals, _ = schedule(5, edges, [20.0] * 4 + [30.0], constant(1.0), (4,))
     fork = 20 + 8 * (1 - np.exp(-2.0))
-    assert totals[PEAK] == pytest.approx(fork)
-    assert totals[LAST] == pytest.approx(22 + (fork - 22) * np.exp(-3.0), abs=1e-6)
+    assert totals[TOTAL_PEAK] == pytest.approx(fork)
+    assert totals[TOTAL_LAST] == pytest.approx(22 + (fork - 22) * np.exp(-3.0), abs=1e-6)
     cools, _ = schedule(1, set(), [5.0], constant(1.0), (1,), start=40.0)
-    assert cools[PEAK] == cools[LAST] < 40.0
+    assert cools[TOTAL_PEAK] == cools[TOTAL_LAST] < 40.0
 
 
-def schedule_with(pace, joules, cooling, work):
+def schedule_with(seconds, joules, cooling, work):
     """One task on one core at the second of two clocks, joules of a unit of work given."""
     nodes, successors = packed(1, set())
-    totals, trace = np.empty((1, JOULES + 1)), np.empty((1, 1, 3))
-    spent = np.ones_like(pace) * np.array(joules)[None, None, :, None, None, None]
-    clusters = np.zeros((4, *pace.shape[1:3]))
-    board = pace, spent, clusters, np.array(cooling)
+    totals, trace = np.empty((1, TOTAL_TASKS + 1)), np.empty((1, 1, 3))
+    spent = np.ones_like(seconds) * np.array(joules)[None, None, :, None, None, None]
+    clusters = np.zeros((4, *seconds.shape[1:3]))
+    board = seconds, spent, clusters, np.array(cooling)
     contexts = np.array([[0, 1, 1]]), np.array([20.0])
     amounts = np.array([[work, 0.0]])
     graph = nodes[None], successors[None], amounts[None]
@@ -237,18 +237,18 @@ def schedule_with(pace, joules, cooling, work):
 
 
 def test_traces_are_those_of_the_first_order():
-    (nodes, successors), pace = packed(2, set()), constant(1.0)
-    clusters = np.zeros((4, *pace.shape[1:3]))
-    board = pace, 2.0 * pace, clusters, np.array(COLD)
+    (nodes, successors), seconds = packed(2, set()), constant(1.0)
+    clusters = np.zeros((4, *seconds.shape[1:3]))
+    board = seconds, 2.0 * seconds, clusters, np.array(COLD)
     contexts = np.array([[0, 1, 0]]), np.array([20.0])
     amounts = np.array([[[1.0, 0.0], [2.0, 0.0]], [[4.0, 0.0], [5.0, 0.0]]])
     graph = np.stack([nodes] * 2), np.stack([successors] * 2), amounts
-    totals, trace = np.empty((1, JOULES + 1)), np.empty((1, 2, 3))
+    totals, trace = np.empty((1, TOTAL_TASKS + 1)), np.empty((1, 2, 3))
     list_schedules(graph, False, board, contexts, totals, trace)
-    assert totals[0, TIME] == pytest.approx((3.0 + 9.0) / 2)
+    assert totals[0, TOTAL_TIME] == pytest.approx((3.0 + 9.0) / 2)
     assert trace[0, :, END].tolist() == pytest.approx([1.0, 3.0])
 
 
 def test_a_cycle_ends_without_an_answer():
     totals, _ = schedule(2, {(0, 1), (1, 0)}, [1.0, 1.0], constant(1.0), (1,))
-    assert np.isnan(totals[TIME])
+    assert np.isnan(totals[TOTAL_TIME])

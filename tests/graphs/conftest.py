@@ -1,7 +1,7 @@
 import pytest
 
-from msbgen.graphs.predictor.boards import Board
-from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.boards import Board
+from msbgen.graphs.kinds import read_kinds
 from toy_board import CYCLES, device_of, profiles_of
 
 

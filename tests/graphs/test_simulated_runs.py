@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import soc
 from graphs import longest_path, small_graphs
+from msbgen.graphs import _kernels as kernels
 from msbgen.graphs.dataset import edges_of, make_graph
 from msbgen.graphs.devices import Device, shipped_device
 from msbgen.graphs.simulator import Simulator
-from msbgen.graphs.simulator import _kernels as kernels
 
 TX2 = shipped_device("tx2")
 TABLES = {

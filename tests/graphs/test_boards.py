@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs.boards import Board, placements, prepare_graph, schedule
 from msbgen.graphs.dataset import edges_of, make_graph
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.predictor.boards import Board, placements, prepare_graph, schedule
 from toy_board import CYCLES, MOVED, device_of, layered, seconds_of
 
 LARGEST = [2, 2.0, 2, 1.0, 8, 800]

@@ -23,7 +23,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.graphs.devices import Device
+from msbgen.graphs.devices import STALLED_ACTIVITY, Device
 from msbgen.phases.grid import Grid, place_of
 from msbgen.phases.phases import SCHEMA as PHASES
 from msbgen.phases.phases import phase_table, table_grid, validate_phases
@@ -35,8 +35,6 @@ Indices = NDArray[np.int64]
 WAYS, BANDWIDTH, MISSES = "cache_ways", "bandwidth", "cache_misses"
 # Departure of log rates that makes a phase: coarser than decisions want, as phases cost time here.
 RESOLUTION = 0.05
-# Activity of a core while it stalls.
-_STALLED = 0.5
 _ROUNDING = 1e-9
 
 
@@ -185,7 +183,7 @@ def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float)
                 lost = _at_clock(levels[clock], f, missed, np.zeros_like(slopes))[0]
                 active = np.minimum(slopes / f / here, 1.0)
                 power = cluster.power * float(cluster.activity(own))
-                drawn = power * (_STALLED + (1.0 - _STALLED) * active)
+                drawn = power * (STALLED_ACTIVITY + (1.0 - STALLED_ACTIVITY) * active)
                 drawn = drawn + 1e-9 * device.miss_energy * lost / here
                 for k in range(1, cluster.cores + 1):
                     for m in range(k, n_cores + 1):

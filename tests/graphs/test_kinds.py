@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ProfileError
-from msbgen.graphs.predictor.kinds import read_kinds
+from msbgen.graphs.kinds import read_kinds
 from toy_board import BANDWIDTHS, CLOCKS, CYCLES, WAYS, profiles_of, seconds_of
 
 

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
+from msbgen.graphs.predictor.encoder import TELEMETRY, GraphEncoder
 from msbgen.graphs.predictor.network import RELATIONS, TYPES, joined
-from msbgen.graphs.predictor.tensors import TELEMETRY, Scene
 from toy_board import device_of, layered
 
 
 @pytest.fixture(scope="module")
 def scene(board):
-    return Scene(layered("abcd", 2), board)
+    return GraphEncoder(layered("abcd", 2), board)
 
 
 def batch(scene, context, start=30.0, **how):
@@ -46,7 +46,9 @@ def test_cores_use_their_cache_and_the_memory(scene, kinds):
     assert len(found.features["memory"]) == 3
     pairs = set(map(tuple, found.edges["uses"].T.tolist()))
     assert pairs == {(0, 0), (1, 0), (2, 1), (3, 1), (0, 2), (1, 2), (2, 2), (3, 2)}
-    shared = Scene(layered("abcd", 2), type(scene.board)(device_of(shared_by="device"), kinds))
+    shared = GraphEncoder(
+        layered("abcd", 2), type(scene.board)(device_of(shared_by="device"), kinds)
+    )
     assert len(batch(shared, ALL).features["memory"]) == 2
 
 
