@@ -410,8 +410,8 @@ def _append_task(line, first, size, task):
 def _play_order(graph, ranked, board, context, scratch, totals, trace):
     """Time of one order in one context; adds joules and temperatures to the totals.
 
-    Invariant: tasks in `ready` (a heap by rank, or a queue) have no unfinished predecessor.  Running
-    tasks fill the first slots, at most one a core.  Time advances only while a task runs.
+    Invariant: tasks in `ready` (a heap by rank, or a queue) have no unfinished predecessor.
+    Running tasks fill the first slots, at most one a core.  Time advances only while a task runs.
     """
     nodes, successors, amounts = graph
     seconds, joules, clusters, cooling = board
