@@ -4,11 +4,11 @@ import os
 import signal
 import sys
 
-_WORDS = {signal.SIGINT: b"interrupted", signal.SIGTERM: b"terminated"}
+_MESSAGES = {signal.SIGINT: b"interrupted", signal.SIGTERM: b"terminated"}
 
 
 def command() -> int:
-    """Run the command line; from the first moment a signal ends it with a sentence."""
+    """Run the command line; from the start, a signal ends it with a message."""
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, 0)):
         if signal.getsignal(number) == handler:
             signal.signal(number, _leave)
@@ -18,8 +18,8 @@ def command() -> int:
 
 
 def _leave(number: int, frame: object) -> None:
-    """End at once: nothing has begun yet that would have to be cleaned up."""
-    os.write(2, b"msbgen: %s; no file was left half written.\n" % _WORDS[signal.Signals(number)])
+    """End at once: before the command line runs, nothing has to be cleaned up."""
+    os.write(2, b"msbgen: %s; no file was left half written.\n" % _MESSAGES[signal.Signals(number)])
     os._exit(128 + number)
 
 

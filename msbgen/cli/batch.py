@@ -1,4 +1,4 @@
-"""``msbgen batch``: the whole work for many tasks, here or on a cluster, resumable."""
+"""``msbgen batch``: fit, generate, bound, score, plan and report many tasks, resumable."""
 
 from __future__ import annotations
 
@@ -24,53 +24,57 @@ def add(verbs: Verbs) -> None:
         "tasks",
         type=Path,
         metavar="TASKS.toml|DIR",
-        help="tasks with what is wanted of each; or a folder of measured files (*.nc), a task a "
-        "file, with *-truth.nc beside them",
+        help="the tasks and their settings; or a folder of measured files, TASK.nc with "
+        "TASK-truth.nc beside it",
     )
-    shared.add_out(verb, "OUT", "folder of the results, a folder a task", required=True)
+    shared.add_out(
+        verb, "OUT", "folder of the results, with one folder for each task", required=True
+    )
     verb.add_argument(
-        "--resume", action="store_true", help="do what is missing or whose input has changed"
+        "--resume",
+        action="store_true",
+        help="continue a batch: do what is missing or has changed inputs",
     )
     verb.add_argument(
         "--format",
         choices=("netcdf", "zarr"),
         default="netcdf",
-        help="of generated profiles; workers write into one zarr store at once (%(default)s)",
+        help="format of generated profiles; a zarr store is written by all workers (%(default)s)",
     )
-    verb.add_argument("--models", action="store_true", help="keep the fitted models, too")
+    verb.add_argument("--models", action="store_true", help="keep the fitted models")
     verb.add_argument(
         "--block",
         type=shared.count,
         metavar="N",
-        help="contexts that are generated at a time; changes no result (a few seconds' worth)",
+        help="contexts in a unit of work; no effect on results (a few seconds of work)",
     )
     verb.add_argument(
         "--scheduler",
         default="",
         metavar="local:N|ADDRESS|FILE",
-        help="N processes of this machine, or a Dask scheduler by its address or the file that it "
-        "wrote (this process)",
+        help="N processes of this machine, or the address or file of a Dask scheduler "
+        "(this process)",
     )
     verb.add_argument(
         "--retries",
         type=tries,
         default=2,
         metavar="N",
-        help="times that a unit is begun again whose worker was lost (%(default)s)",
+        help="how often a unit is repeated after its worker was lost (%(default)s)",
     )
     verb.add_argument(
         "--timeout",
         type=shared.duration,
         default=3600.0,
         metavar="TIME",
-        help="longest time of a unit, as 90s or 10min (1h)",
+        help="time limit of a unit, such as 90s or 10min (1h)",
     )
     verb.add_argument(
         "--memory",
         type=memory,
         default=math.inf,
         metavar="SIZE",
-        help="most memory that a unit may take beyond what its process holds, as 500MB or 4GB",
+        help="memory limit of a unit beyond that of its idle process, such as 500MB or 4GB",
     )
 
 
@@ -80,16 +84,16 @@ def tries(text: str) -> int:
 
 
 def memory(text: str) -> float:
-    """Memory [bytes], given as 500MB or 4GB."""
+    """Memory [bytes], written as 500MB or 4GB."""
     number, unit = text[:-2], text[-2:]
     scale = {"MB": 1e6, "GB": 1e9}.get(unit)
     if scale is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no memory, as 500MB or 4GB")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size of memory, such as 500MB or 4GB")
     return shared.number(number) * scale
 
 
 def run(options: argparse.Namespace) -> None:
-    """Carry out every unit of every task; what failed is said last."""
+    """Run the batch; failures are reported last."""
     from importlib.util import find_spec
 
     from msbgen.batch import run as batches
@@ -98,12 +102,12 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.batch.steps import STEPS
 
     if options.out.exists() and not options.out.is_dir():
-        raise UsageError(f"{options.out}: is no folder; name another one.")
+        raise UsageError(f"{options.out}: is not a folder; name another one.")
     wanted = tasks.read_tasks(options.tasks, steps=list(STEPS))
     steps = dict(STEPS)
     missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
     if missing and not any("report" in task.settings.steps for task in wanted):
-        shared.say(f"no reports: {missing[0]} is not installed; install msbgen[report].")
+        shared.print_message(f"no reports: {missing[0]} is not installed; install msbgen[report].")
         del steps["report"]
     orders = Orders(
         contexts_of, steps, options.timeout, options.memory, retries=options.retries
@@ -125,14 +129,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def contexts_of(source: str, measured: xr.Dataset) -> NDArray[np.float64]:
-    """Contexts that a task wants, of what was measured."""
+    """Contexts of a task, by the resources of its measurements."""
     from msbgen.core.errors import ProfileError
 
     levels = shared.levels_of(measured)
     unlisted = [name for name, values in levels.items() if not values]
     if unlisted and not shared.is_file(source):
         raise ProfileError(
-            f"'{unlisted[0]}' lists no 'levels', so that '{source}' says nothing; a TOML of tasks "
-            f"with 'contexts', a file of contexts (CSV: a column a resource), is wanted."
+            f"'{unlisted[0]}' lists no 'levels', which '{source}' needs; name a file of "
+            "contexts (CSV: "
+            f"one column for each resource) as 'contexts' in a TOML of tasks."
         )
     return shared.contexts(source, levels)

@@ -1,4 +1,4 @@
-"""``msbgen bound``: execution times that new runs seldom exceed."""
+"""``msbgen bound``: execution times that a new run exceeds with a given probability."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "bound", run, "bound the execution time in any contexts")
+    verb = shared.new_verb(verbs, "bound", run, "bound execution times")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
-    text = "write the bounds here; without it, or with '-', they go to stdout as CSV"
+    text = "file of the bounds; without it, or with '-', CSV on stdout"
     shared.add_out(verb, "OUT.nc|CSV", text, type=shared.table_output)
-    shared.add_contexts(verb, "the platform, where the file lists levels")
+    shared.add_contexts(verb, "the platform, if the file lists levels")
     verb.add_argument(
         "--miscoverage",
         type=shared.rate,
         default=0.05,
         metavar="A",
-        help="share of runs in a new context that may take longer (%(default)s)",
+        help="probability that a new run takes longer (%(default)s)",
     )
     verb.add_argument(
         "--model",
@@ -33,10 +33,10 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Calibrate a model on what was measured and write its bounds."""
+    """Calibrate a model on the measurements and write its bounds."""
     if options.out and options.out.suffix not in (".nc", ".csv"):
         raise UsageError(f"{options.out}: name a file that ends in .nc or .csv.")
-    inputs = [options.measured, shared.contexts_file(options.contexts)]
+    inputs = [options.measured, shared.file_of_contexts(options.contexts)]
     shared.check_files(inputs, [options.out, options.model], force=options.force)
 
     import numpy as np
@@ -48,17 +48,17 @@ def run(options: argparse.Namespace) -> None:
 
     measured = store.read_profiles(options.measured)
     contexts = shared.contexts(options.contexts, shared.levels_of(measured))
-    # bounds leave out runs that were cut
+    # bounds do not use runs that were cut
     ended = np.isfinite(schema.duration_array(measured)) & schema.complete_array(measured)
-    known = int(ended.any(axis=1).sum())
-    unit = "contexts" if known == len(ended) else "contexts with a run that was not cut"
-    with shared.about(options.measured.name):
-        conformal.check_rate(options.miscoverage, known, int(ended.sum()), unit)
+    n_contexts = int(ended.any(axis=1).sum())
+    unit = "contexts" if n_contexts == len(ended) else "contexts with an uncut run"
+    with shared.errors_from(options.measured.name):
+        conformal.check_rate(options.miscoverage, n_contexts, int(ended.sum()), unit)
     with Progress("fitting") as step:
         model = generate.fit_profiles(measured, progress=step)
-    with shared.about(options.contexts):
+    with shared.errors_from(options.contexts):
         contexts = model.checked(contexts)
-    with Progress("calibrating") as step, shared.about(options.measured.name):
+    with Progress("calibrating") as step, shared.errors_from(options.measured.name):
         calibrated = calibrate.calibrate_model(model, measured, progress=step)
         bounds = calibrated.bounds(contexts, options.miscoverage)
     if options.model:

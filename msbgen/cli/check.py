@@ -1,4 +1,4 @@
-"""``msbgen check``: what a file of profiles or runtimes holds, and every problem with it."""
+"""``msbgen check``: contents and problems of any file of msbgen."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from msbgen.cli.options import Verbs, check_files, new_verb, show
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = new_verb(verbs, "check", run, "say what a file holds, and every problem")
+    verb = new_verb(verbs, "check", run, "describe a file and list its problems")
     verb.add_argument("file", type=Path, metavar="FILE")
 
 
 def run(options: argparse.Namespace) -> None:
-    """Describe a file; raises every problem found."""
+    """Describe a file; raises all problems found."""
     check_files([options.file])
 
     from msbgen.core.errors import ProfileError
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
     if not findings.errors:
         show(schema.describe_profiles(dataset))
         found = faults.known_faults(dataset)
-        sound = faults.without_absurd_counts(dataset, found)  # told below, and of what follows none
+        sound = faults.without_absurd_counts(dataset, found)  # reported below
         for line in (
             *partial.describe_partial(dataset),
             *progress_counters.describe_progress_counters(sound),

@@ -1,4 +1,4 @@
-"""``msbgen demo``: the main job on data that ships."""
+"""``msbgen demo``: measure, generate and score a program that ships."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from msbgen.evaluate.scores import Method
     from msbgen.generate.model import Kind
 
-# What is measured on the virtual platform: planned contexts, and runs of each; others, drawn at
-# random, that are held back to score against, and runs of these.
+# Measured on the virtual platform: planned contexts and runs of each; held back for scoring: random
+# contexts and runs of each.
 PLANNED, RUNS, HELD_BACK, TRUTH_RUNS = 125, 5, 100, 30
 
 _NAMES = (
@@ -28,7 +28,9 @@ _NAMES = (
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "demo", run, "measure a program that ships, generate, score")
+    verb = shared.new_verb(
+        verbs, "demo", run, "measure a program that ships on the virtual platform, generate, score"
+    )
     shared.add_out(
         verb,
         "DIR",
@@ -36,7 +38,7 @@ def add(verbs: Verbs) -> None:
         "(%(default)s)",
         default=Path("msbgen-demo"),
     )
-    verb.add_argument("--task", default="zstd", help="one of the programs that ship (%(default)s)")
+    verb.add_argument("--task", default="zstd", help="program to measure (%(default)s)")
     shared.add_force(verb)
 
 
@@ -47,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     traces = shipped_folder() / "traces"
     programs = sorted(path.stem for path in traces.glob("*.nc"))
     if options.task not in programs:
-        raise UsageError(f"no task '{options.task}' ships; there are: {', '.join(programs)}.")
+        raise UsageError(f"no program '{options.task}' ships; choose one of {', '.join(programs)}.")
     shared.check_folder([], options.out, _NAMES, force=options.force)
 
     from importlib.util import find_spec
@@ -75,9 +77,9 @@ def run(options: argparse.Namespace) -> None:
         blocks = model.stream(every, kind="mean", progress=step)
         options.out.mkdir(parents=True, exist_ok=True)
         store.write_blocks(blocks, options.out / _NAMES[1], overwrite=options.force)
-    known = options.out / _NAMES[0]
-    store.write_profiles(train, known, overwrite=options.force)
-    shared.show(f"generated the mean profiles of all {len(every)} contexts of the platform\n")
+    measured = options.out / _NAMES[0]
+    store.write_profiles(train, measured, overwrite=options.force)
+    shared.show(f"generated mean profiles of all {len(every)} contexts of the platform\n")
 
     def fitted(kind: Kind) -> Method:
         return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
@@ -105,13 +107,13 @@ def run(options: argparse.Namespace) -> None:
         )
         written.append(_NAMES[3])
     else:
-        shared.say("no picture: matplotlib is not installed; install msbgen[plot].")
+        shared.print_message("no picture: matplotlib is not installed; install msbgen[plot].")
     if find_spec("matplotlib") and find_spec("jinja2"):
         with Progress("writing the report") as step:
             material = gather.gather_material(
                 train,
-                source=known.name,
-                path=str(known),
+                source=measured.name,
+                path=str(measured),
                 trace=str(trace),
                 truth=truth,
                 model=model,
@@ -124,13 +126,15 @@ def run(options: argparse.Namespace) -> None:
             page.write_report(options.out / _NAMES[4], material, overwrite=options.force)
         written += _NAMES[4:]
     else:
-        shared.say("no report: jinja2 or matplotlib is not installed; install msbgen[report].")
+        shared.print_message(
+            "no report: jinja2 or matplotlib is not installed; install msbgen[report]."
+        )
     shared.show(table.score_table(summary))
     shared.show("written: " + ", ".join(str(options.out / name) for name in written))
 
 
 def _measured_and_held_back(trace: Path, progress: OnProgress) -> tuple[xr.Dataset, xr.Dataset]:
-    """A program replayed in contexts as planned, and in others drawn at random."""
+    """Replay a program in planned contexts, and in random others to score against."""
     import numpy as np
 
     from msbgen import platform

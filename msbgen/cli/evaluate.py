@@ -1,4 +1,4 @@
-"""``msbgen evaluate``: score methods on contexts that they have not seen."""
+"""``msbgen evaluate``: score methods on contexts they were not fitted to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMES = ("scores.nc", "scores.json")
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "evaluate", run, "score methods on contexts not seen")
+    verb = shared.new_verb(verbs, "evaluate", run, "score methods on left-out contexts")
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
     unseen = verb.add_mutually_exclusive_group(required=True)
     unseen.add_argument(
@@ -23,12 +23,12 @@ def add(verbs: Verbs) -> None:
         "--leave-out",
         type=shared.count,
         metavar="K",
-        help="leave K of the measured contexts out at a time",
+        help="leave out K of the measured contexts at a time",
     )
     verb.add_argument(
         "--methods",
         metavar="NAME,...",
-        help="methods to score: default/KIND, paper/KIND, or a baseline (all of them)",
+        help="methods to score: default/KIND, paper/KIND, or a baseline (all)",
     )
     verb.add_argument(
         "--generated",
@@ -36,12 +36,12 @@ def add(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="FILE.nc",
-        help="score this generated file too (with --truth; may be repeated)",
+        help="also score this generated file (with --truth; repeatable)",
     )
     verb.add_argument(
-        "--fastdtw", action="store_true", help="report the paper's approximate DTW too (slow)"
+        "--fastdtw", action="store_true", help="also report the paper's approximate DTW (slow)"
     )
-    shared.add_out(verb, "DIR", "folder for scores.nc (every context) and scores.json (means)")
+    shared.add_out(verb, "DIR", "folder for scores.nc (each context) and scores.json (means)")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -49,13 +49,13 @@ def add(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> None:
     """Score methods and print the table of their means."""
     if options.generated and not options.truth:
-        raise UsageError("--generated is scored against --truth; name a file of measurements.")
+        raise UsageError("--generated needs --truth; name a file of measured profiles.")
     named: dict[str, Path] = {}
     for path in options.generated:
         if path.name in named:
             raise UsageError(
-                f"--generated names '{named[path.name]}' and '{path}', which scores would list "
-                f"under one name; files of different names are wanted."
+                f"--generated names '{named[path.name]}' and '{path}', which have one name; "
+                f"rename one."
             )
         named[path.name] = path
     inputs = [options.measured, options.truth, *options.generated]
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         names = tuple(name.strip() for name in options.methods.split(","))
     unknown = [name for name in names if name not in evaluate.METHODS]
     if unknown:
-        raise UsageError(f"no method '{unknown[0]}'; there are: {', '.join(evaluate.METHODS)}.")
+        raise UsageError(f"no method '{unknown[0]}'; choose from {', '.join(evaluate.METHODS)}.")
     measured = store.read_profiles(options.measured)
     warping = ("exact", "fastdtw") if options.fastdtw else ("exact",)
     with Progress("scoring methods") as step:
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
                 name: evaluate.lookup_method(store.read_profiles(path), name)
                 for name, path in named.items()
             }
-            with shared.about(options.truth.name):  # its contexts are asked for
+            with shared.errors_from(options.truth.name):
                 scores = evaluate.score_methods(
                     measured, truth, chosen, warping=warping, progress=step
                 )
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
             if options.leave_out >= measured.sizes["context"]:
                 raise UsageError(
                     f"--leave-out {options.leave_out} leaves none of the "
-                    f"{measured.sizes['context']} contexts to learn from."
+                    f"{measured.sizes['context']} contexts for the fit; choose fewer."
                 )
             rng = np.random.default_rng(options.seed)
             scores = evaluate.leave_contexts_out(

@@ -1,4 +1,4 @@
-"""``msbgen graph``: task graphs on small computers, how long they take and what they draw."""
+"""``msbgen graph``: task graphs on small computers: time, energy and heat."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _GRAPH = "GRAPH|FAMILY:SIZE"
 
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
-    text = "check, simulate, predict and place programs that are graphs of tasks"
+    text = "check, simulate, predict and place task graphs"
     parts = shared.new_group(verbs, "graph", text)
 
-    verb = shared.new_verb(parts, "check", run_check, "check a graph, or turn it into another file")
+    verb = shared.new_verb(parts, "check", run_check, "check a graph, or convert it")
     verb.add_argument(
         "graph",
         type=Path,
         metavar=_GRAPH,
         help="netCDF, JSON, WfFormat, DOT, a list of parents (.csv, .txt); or a family and its "
-        "size, as cholesky:6",
+        "size, such as cholesky:6",
     )
     verb.add_argument(
         "--tasks",
@@ -47,27 +47,30 @@ def add(verbs: Verbs) -> None:
         "--profiles",
         type=shared.folder,
         metavar="DIR",
-        help="folder of profiles, KIND.nc for each kind: adds what tasks take, checks their times",
+        help="folder of profiles, KIND.nc for each kind: adds execution times and checks "
+        "given ones",
     )
     verb.add_argument(
         "--kinds",
         type=kinds,
         default={},
         metavar="NAME=PROFILE,…",
-        help="keep the tasks' measured times: works become times over those of the profile that a "
-        "kind takes, its own (NAME=NAME) or another that stands in for it",
+        help="keep the tasks' measured times: divide them by the times of the profile of each kind "
+        "(NAME=NAME) or of another profile that replaces it",
     )
     verb.add_argument(
         "--family",
         type=family,
         metavar="NAME",
-        help="family that the graph written is of: what 'fit' holds back as a whole",
+        help="family of the written graph; 'fit' holds out whole families",
     )
     shared.add_out(verb, "OUT.nc|.json|.dot", "write the graph here")
     shared.add_seed(verb)
     shared.add_force(verb)
 
-    verb = shared.new_verb(parts, "simulate", run_simulate, "play a graph in contexts of a device")
+    verb = shared.new_verb(
+        parts, "simulate", run_simulate, "simulate a graph in contexts of a device"
+    )
     verb.add_argument("graph", type=Path, metavar=_GRAPH)
     add_device(verb)
     verb.add_argument(
@@ -75,24 +78,34 @@ def add(verbs: Verbs) -> None:
         type=shared.folder,
         required=True,
         metavar="DIR",
-        help="folder of profiles or phase tables of every context, KIND.nc for each kind of task",
+        help="folder of profiles or phase tables of all contexts, KIND.nc for each kind of task",
     )
     shared.add_contexts(verb, "the device")
-    shared.add_out(verb, "RUNS.nc|RUNS.csv", "time, energy and heat of every run", required=True)
+    shared.add_out(
+        verb, "RUNS.nc|RUNS.csv", "file of the runs: time, energy and heat", required=True
+    )
     verb.add_argument(
         "--order",
         choices=("arrival", "heft"),
         default="arrival",
-        help="which task that is ready starts first: as they get ready, or by what hangs on it "
+        help="order in which ready tasks start: as they become ready, or by their longest "
+        "path to the end "
         "(%(default)s)",
     )
     verb.add_argument(
-        "--runs", type=shared.count, default=1, metavar="N", help="of each context (%(default)s)"
+        "--runs",
+        type=shared.count,
+        default=1,
+        metavar="N",
+        help="runs of each context (%(default)s)",
     )
     verb.add_argument(
-        "--temperature", type=shared.degrees, metavar="T", help="at the start, in °C (ambient)"
+        "--temperature",
+        type=shared.degrees,
+        metavar="T",
+        help="temperature at the start in °C (ambient)",
     )
-    verb.add_argument("--no-noise", action="store_true", help="all runs of a context alike")
+    verb.add_argument("--no-noise", action="store_true", help="no run-to-run noise")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -101,19 +114,19 @@ def add(verbs: Verbs) -> None:
 
 
 def add_device(verb: argparse.ArgumentParser) -> None:
-    """``--device``: the sheet of a computer."""
+    """``--device``: data sheet of a device."""
     verb.add_argument(
         "--device",
         required=True,
         metavar="NAME|SHEET.toml",
-        help="a sheet that ships (tx2, orin-nx, rubik-pi) or one of your own",
+        help="a shipped data sheet (tx2, orin-nx, rubik-pi) or a file",
     )
 
 
 def family(text: str) -> str:
     """Name of a family."""
     if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a family")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of a family")
     return text.strip()
 
 
@@ -123,20 +136,20 @@ def kinds(text: str) -> dict[str, str]:
     found = {name.strip(): profile.strip() for name, _, profile in parts}
     if len(found) < len(parts) or not all(name and p for name, p in found.items()):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of kinds, as mProject=ffmpeg,mAdd=sort"
+            f"{text!r} is not a list of kinds, such as mProject=ffmpeg,mAdd=sort"
         )
     return found
 
 
 def run_check(options: argparse.Namespace) -> None:
-    """Check a graph, say what it holds, and write it if asked."""
+    """Check and describe a graph; write it with -o."""
     shared.check_files(
         [graph_file(options.graph), options.tasks], [options.out], force=options.force
     )
     if options.kinds and not options.profiles:
-        raise UsageError("--kinds needs the profiles that it names; give --profiles DIR.")
+        raise UsageError("--kinds needs --profiles DIR.")
     if options.family and not options.out:
-        raise UsageError("--family is written with the graph; name a file with -o.")
+        raise UsageError("--family needs -o: the family is written with the graph.")
 
     from msbgen.core.errors import ProfileError
     from msbgen.graphs import dataset as schema
@@ -144,20 +157,20 @@ def run_check(options: argparse.Namespace) -> None:
 
     if options.out and options.out.suffix.lower() not in writers.ENDINGS:
         known = ", ".join(writers.ENDINGS)
-        raise UsageError(f"{options.out}: ends like no graph; one of {known} is wanted.")
+        raise UsageError(f"{options.out}: is not a graph file; end the name with one of {known}.")
     graph = read(options.graph, tasks=options.tasks, seed=options.seed)
     if options.family:
         graph = graph.assign_attrs(family=options.family)
     if options.profiles:
         if not options.kinds:
-            tell_shares(graph)
+            warn_about_shares(graph)
         found = schema.kinds_of(graph)
         for name in options.kinds:
             if name not in found:
-                raise UsageError(f"--kinds names '{name}', of which {options.graph} has no task.")
-        wanted = [options.kinds.get(name, name) for name in found]
-        profiles = read_profiles(options.profiles, wanted, options.graph.name, tables=False)
-        with shared.about(str(options.graph.name)):
+                raise UsageError(f"--kinds names '{name}', but {options.graph} has no such task.")
+        names = [options.kinds.get(name, name) for name in found]
+        profiles = read_profiles(options.profiles, names, options.graph.name, tables=False)
+        with shared.errors_from(str(options.graph.name)):
             if options.kinds:
                 graph = schema.with_profiles(graph, profiles, options.kinds)
             else:
@@ -173,8 +186,8 @@ def run_check(options: argparse.Namespace) -> None:
 
 
 def run_simulate(options: argparse.Namespace) -> None:
-    """Play a graph and write its runs."""
-    contexts = shared.contexts_file(options.contexts)
+    """Simulate a graph and write its runs."""
+    contexts = shared.file_of_contexts(options.contexts)
     inputs = [graph_file(options.graph), sheet_file(options.device), contexts]
     shared.check_files(inputs, [options.out], force=options.force)
 
@@ -185,11 +198,11 @@ def run_simulate(options: argparse.Namespace) -> None:
     check_ending(options.out)
     device = read_device(options.device)
     graph = read(options.graph, seed=options.seed)
-    tell_shares(graph)
+    warn_about_shares(graph)
     table = device_contexts(device, options.contexts)
     names = kinds_of(graph)
     profiles = read_profiles(options.profiles, names, options.graph.name)
-    with shared.inside(options.profiles):
+    with shared.errors_in(options.profiles):
         simulator = soc.Simulator(device, profiles)
     with Progress("simulating") as step:
         runs = soc.label_runs(
@@ -205,39 +218,39 @@ def run_simulate(options: argparse.Namespace) -> None:
         )
     write_graph_runs(runs, options.out, overwrite=options.force)
     shared.show(f"{options.out}: {summary(runs, device)}")
-    beyond = int(runs["stretched"].values.sum())
-    if beyond:
-        shared.say(
-            f"warning: {beyond} of {runs.sizes['run']} runs are at clocks beyond those of the "
-            f"profiles, which were stretched (column 'stretched')."
+    stretched = int(runs["stretched"].values.sum())
+    if stretched:
+        shared.print_message(
+            f"warning: {stretched} of {runs.sizes['run']} runs use clocks beyond those of the "
+            f"profiles, whose times were scaled (column 'stretched')."
         )
 
 
 def summary(runs: xr.Dataset, device: Device) -> str:
-    """The quickest and the thriftiest context, and the heat, in a few lines."""
+    """Summary: the fastest context, the one with the least energy, and temperatures."""
     lines = [f"{runs.sizes['run']} runs on {device.name}"]
-    for text, name in (("quickest", "makespan"), ("thriftiest", "energy")):
+    for text, name in (("fastest", "makespan"), ("least energy", "energy")):
         row = runs.isel(run=int(runs[name].values.argmin()))
-        given = device.describe([float(row[column]) for column in device.columns])
+        context = device.describe([float(row[column]) for column in device.columns])
         seconds, joules = float(row["makespan"]), float(row["energy"])
-        lines.append(f"  {text:<11} {seconds:.4g} s, {joules:.4g} J with {given}")
+        lines.append(f"  {text:<12} {seconds:.4g} s, {joules:.4g} J with {context}")
     hot = int((runs["throttled"].values > 0).sum())
     peak = float(runs["peak_temperature"].max())
-    lines.append(f"  heat        {peak:.1f} °C at most, clocks stepped down in {hot} runs")
+    lines.append(f"  temperature  {peak:.1f} °C at most, clocks stepped down in {hot} runs")
     return "\n".join(lines)
 
 
-# --------------------------------------------------------------------------- what parts share
+# --------------------------------------------------------------------------- shared by the parts
 
 
 def graph_file(path: Path) -> Path | None:
-    """The file that a graph comes from; None where it is drawn from a family."""
+    """Path of a graph file; None for FAMILY:SIZE."""
     drawn = ":" in path.name and not path.suffix and not path.exists()
     return None if drawn else path
 
 
 def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
-    """A graph from a file of any sort, or drawn: ``FAMILY:SIZE``."""
+    """Read a graph from a file, or generate ``FAMILY:SIZE``."""
     from msbgen.graphs import readers
     from msbgen.graphs.families import catalogue as families
 
@@ -245,31 +258,31 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
         return readers.read_graph(path, tasks=tasks)
     family, _, size = str(path).partition(":")
     if tasks is not None:
-        raise UsageError("--tasks is for lists of parents; drop it.")
+        raise UsageError("--tasks needs a list of parents; drop it.")
     if not size.isascii() or not size.isdigit() or len(size) > 6:
-        raise UsageError(f"'{path}' is no family and size, as cholesky:6, and no file.")
+        raise UsageError(f"'{path}' is no family and size, such as cholesky:6, and no file.")
     return families.family_graph(family, int(size), rng=seed)
 
 
-def tell_shares(graph: xr.Dataset) -> None:
-    """Say it where measured times of tasks will not be what the tasks take."""
+def warn_about_shares(graph: xr.Dataset) -> None:
+    """Warn where the execution times of tasks follow their kinds, not their given times."""
     from msbgen.graphs.dataset import graph_name, times_are_shares
 
     if times_are_shares(graph):
-        shared.say(
-            f"warning: {graph_name(graph)}: times of tasks are taken as shares of their kind's "
-            f"mean; the kinds' profiles say how long they take. Keep them with 'msbgen graph check "
+        shared.print_message(
+            f"warning: {graph_name(graph)}: times of tasks are taken relative to their kind's "
+            f"mean, and the kinds' profiles set the scale; to keep them, use 'msbgen graph check "
             f"--profiles DIR --kinds NAME=NAME'."
         )
 
 
 def sheet_file(device: str) -> Path | None:
-    """The sheet's file; None where it ships."""
+    """Path of a data sheet; None for a shipped one."""
     return Path(device) if device.endswith(".toml") or "/" in device else None
 
 
 def read_device(device: str) -> Device:
-    """A sheet that ships, by its name, or from a file."""
+    """Read a shipped data sheet by name, or a file."""
     from msbgen.graphs import devices
 
     path = sheet_file(device)
@@ -277,7 +290,7 @@ def read_device(device: str) -> Device:
 
 
 def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
-    """Contexts that a source names, those without a core left out where it lists none itself."""
+    """Contexts of a source; contexts without a core are dropped unless the source is a file."""
     from msbgen.data import tables
     from msbgen.graphs import devices
 
@@ -293,17 +306,17 @@ def device_contexts(device: Device, source: str) -> NDArray[np.float64]:
 def read_profiles(
     folder: Path, names: Sequence[str], graph: str, *, tables: bool = True
 ) -> dict[str, xr.Dataset]:
-    """Profiles, or phase tables, of the kinds of a graph, from files of their names in a folder."""
+    """Read profiles or phase tables of the kinds of a graph, KIND.nc in a folder."""
     from msbgen.core.errors import ProfileError
     from msbgen.data import check, store
     from msbgen.phases import phases
 
     for name in names:
         if Path(name).name != name:
-            raise ProfileError(f"{graph}: kind '{name}' is a path; the name of a kind is wanted.")
+            raise ProfileError(f"{graph}: kind '{name}' is a path; rename the kind.")
     paths = {n: shared.profile_file(folder, n, graph) for n in dict.fromkeys(names)}
     found = {}
-    with shared.inside(folder):
+    with shared.errors_in(folder):
         for name, path in paths.items():
             dataset = store.load_netcdf(path)
             if tables and str(dataset.attrs.get("schema")) == phases.SCHEMA:

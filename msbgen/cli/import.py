@@ -1,4 +1,4 @@
-"""``msbgen import``: recordings of real machines as one file of profiles."""
+"""``msbgen import``: recordings of real machines into one profile file."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ def add(verbs: Verbs) -> None:
         nargs="*",
         type=Path,
         metavar="FILE",
-        help="recordings whose names say their contexts, as gzip__ways=4__run=3.csv",
+        help="recordings with contexts in their names, such as gzip__ways=4__run=3.csv",
     )
     shared.add_out(verb, "OUT.nc", "the profile file to write", required=True)
     verb.add_argument(
         "--manifest",
         type=Path,
         metavar="RUNS.csv|.toml",
-        help="in the place of FILEs: recordings (column file), their contexts, durations",
+        help="instead of FILEs: a table of recordings (column file), contexts, durations",
     )
     verb.add_argument(
         "--names",
         metavar="PATTERN",
-        help="how names say contexts, as 'q{cpu_quota [%%]}_r{run}.csv'",
+        help="pattern of contexts in names, such as 'q{cpu_quota [%%]}_r{run}.csv'",
     )
     verb.add_argument(
         "--form",
         choices=("perf", "likwid", "pqos", "pcm", "table"),
         default="perf",
-        help="what recorded: perf stat -I as CSV or JSON lines, likwid-perfctr -t, pqos -u csv, "
-        "pcm -csv, or a table whose columns --columns tells (%(default)s)",
+        help="format: perf stat -I as CSV or JSON lines, likwid-perfctr -t, pqos -u csv, "
+        "pcm -csv, or a table with the columns of --columns (%(default)s)",
     )
     verb.add_argument(
         "--events", type=names, metavar="E;...", help="events to take, as recorded (all)"
@@ -54,43 +54,45 @@ def add(verbs: Verbs) -> None:
         "--step",
         type=shared.duration,
         metavar="TIME",
-        help="how often pqos or PCM polled, as 100ms",
+        help="polling interval of pqos or PCM, such as 100ms",
     )
     verb.add_argument(
         "--interval",
         type=shared.duration,
         metavar="TIME",
-        help="sampling interval of the profiles (what was recorded)",
+        help="sampling interval of the profiles (as recorded)",
     )
     verb.add_argument(
         "--clock",
         metavar="NAME",
-        help="counter that tells the progress of a run (instructions, else CPU time)",
+        help="counter that measures the progress of a run (instructions, else CPU time)",
     )
     verb.add_argument(
         "--levels",
         type=shared.levels,
         metavar="NAME=A:B:STEP,...",
-        help="levels that the platform can set, as cpu_quota=10:100:10",
+        help="levels that the platform can set, such as cpu_quota=10:100:10",
     )
-    verb.add_argument("--task", metavar="NAME", help="what ran")
+    verb.add_argument("--task", metavar="NAME", help="name of the program")
     shared.add_force(verb)
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names between semicolons: commas are part of some events."""
+    """Names between semicolons; some events contain commas."""
     found = tuple(part.strip() for part in text.split(";"))
     if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as instructions;cycles")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of names, such as instructions;cycles"
+        )
     return found
 
 
 def run(options: argparse.Namespace) -> None:
     """Read recordings and write their profiles."""
     if bool(options.recordings) == bool(options.manifest):
-        raise UsageError("name either recordings or a --manifest of them.")
+        raise UsageError("name either recordings or a --manifest.")
     if options.manifest and options.names:
-        raise UsageError("--names tells contexts of recordings; a --manifest does so itself.")
+        raise UsageError("--names is for recordings without --manifest; drop one of the two.")
     inputs = [*options.recordings, options.manifest, options.columns]
     shared.check_files(inputs, [options.out], force=options.force)
 
@@ -115,7 +117,7 @@ def run(options: argparse.Namespace) -> None:
         )
     store.write_profiles(dataset, options.out, overwrite=options.force)
     for sentence in warnings:
-        shared.say(f"warning: {sentence}")
+        shared.print_message(f"warning: {sentence}")
     shared.show(f"{options.out}:\n{schema.describe_profiles(dataset)}")
     for line in (
         *partial.describe_partial(dataset),

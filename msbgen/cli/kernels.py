@@ -1,4 +1,4 @@
-"""``msbgen kernels``: runtime and power of kernels and networks where nobody measured them."""
+"""``msbgen kernels``: runtime and power of kernels and networks at any clock."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS: tuple[str, ...] = ("kernels_measure", "kernels_choose")
 
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
-    text = "predict runtime and power of kernels and networks at every clock, from a few"
+    text = "predict runtime and power of kernels over clocks; choose a clock"
     parts = shared.new_group(verbs, "kernels", text)
     for name in PARTS:
         import_module(f"msbgen.cli.{name}").add(parts)
@@ -29,34 +29,34 @@ def add(verbs: Verbs) -> None:
         type=Path,
         required=True,
         metavar="MAP.toml",
-        help="which columns say what: resources = ['clock'], counters, kind, [columns]",
+        help="names of columns: resources = ['clock'], counters, kind, [columns]",
     )
     shared.add_out(verb, "KERNELS.nc", "measurements to write", required=True)
     shared.add_force(verb)
 
-    verb = shared.new_verb(parts, "fit", run_fit, "learn from measurements, calibrate intervals")
+    verb = shared.new_verb(parts, "fit", run_fit, "fit a predictor and calibrate its intervals")
     verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    shared.add_folds(verb, 5, "parts in which whole kernels are left out to calibrate intervals")
+    shared.add_folds(verb, 5, "folds of whole kernels for the calibration")
     shared.add_seed(verb)
     shared.add_force(verb)
 
     text = "predict runtime, power and energy of a network in configurations"
     verb = shared.new_verb(parts, "predict", run_predict, text)
     verb.add_argument("model", type=Path, metavar="MODEL.nc")
-    text = "its launches: a table kind,count,… or what 'kernels measure' traced"
+    text = "launches of the network: a table kind,count,… or the file of 'kernels measure'"
     verb.add_argument("--workload", type=Path, required=True, metavar="W.csv|W.nc", help=text)
-    verb.add_argument("--network", metavar="NAME", help="the workload, where there are several")
+    verb.add_argument("--network", metavar="NAME", help="the network, if the file holds several")
     verb.add_argument(
         "--contexts",
         default="all",
         metavar="all|grid:AxB|FILE",
         help="configurations: all levels measured, a grid of them, or a table (%(default)s)",
     )
-    shared.add_table_out(verb, "OUT.csv", "the answers")
+    shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 
-    text = "score predictions of kernels that are held back"
+    text = "score on held-out kernels"
     verb = shared.new_verb(parts, "evaluate", run_evaluate, text)
     verb.add_argument("runs", type=Path, metavar="KERNELS.nc")
     shared.add_folds(verb, 5, "parts")
@@ -87,21 +87,24 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.kernels.predictor import storage
 
     runs = kernels.read_kernels(options.runs)
-    found = kernel.KernelPredictor(random_state=options.seed)
-    with Progress("fitting") as step, shared.about(options.runs.name):
-        found.fit(runs)
-        found.calibrate(runs, folds=options.folds, progress=step)
-    storage.save_kernels(found, options.out, overwrite=options.force)
-    of = "runtime and power" if any(k.powers for k in found.kinds_.values()) else "runtime"
+    predictor = kernel.KernelPredictor(random_state=options.seed)
+    with Progress("fitting") as step, shared.errors_from(options.runs.name):
+        predictor.fit(runs)
+        predictor.calibrate(runs, folds=options.folds, progress=step)
+    storage.save_kernels(predictor, options.out, overwrite=options.force)
+    quantities = (
+        "runtime and power" if any(k.powers for k in predictor.kinds_.values()) else "runtime"
+    )
     shared.show(
-        f"{options.out}: {of} of {', '.join(found.kinds_)} over {', '.join(found.resources_)}"
+        f"{options.out}: {quantities} of {', '.join(predictor.kinds_)} over "
+        f"{', '.join(predictor.resources_)}"
     )
 
 
 def run_predict(options: argparse.Namespace) -> None:
     """Predict runtime, power and energy of a workload in configurations."""
-    given = shared.contexts_file(options.contexts)
-    inputs = [options.model, options.workload, given]
+    contexts_file = shared.file_of_contexts(options.contexts)
+    inputs = [options.model, options.workload, contexts_file]
     shared.check_files(inputs, [options.out], force=options.force)
 
     from msbgen.kernels import workloads
@@ -115,18 +118,18 @@ def run_predict(options: argparse.Namespace) -> None:
         raise shared.UsageError(f"--network is missing; one of {some} is wanted.")
     name = names[0] if options.network is None else options.network
     table = shared.contexts(options.contexts, predictor.levels_)
-    with shared.about(options.contexts):
+    with shared.errors_from(options.contexts):
         far = predictor.beyond(table)
-    with shared.about(options.workload.name):
-        own = workloads.one_workload(workload, name)
-        outside = predictor.extrapolates(own)
-        seconds, joules = networks.predict_network(predictor, own, table)
-    count = workloads.counts_of(own)
+    with shared.errors_from(options.workload.name):
+        launches = workloads.one_workload(workload, name)
+        outside = predictor.extrapolates(launches)
+        seconds, joules = networks.predict_network(predictor, launches, table)
+    count = workloads.counts_of(launches)
     share = count[outside].sum() / count.sum()
     if share:
-        shared.say(
-            f"warning: {share:.1%} of the launches lie outside of the kernels that were measured; "
-            f"measure some like them."
+        shared.print_message(
+            f"warning: {share:.1%} of the launches are extrapolated beyond the measured kernels; "
+            f"measure similar ones."
         )
     far |= bool(share)
 
@@ -137,12 +140,12 @@ def run_predict(options: argparse.Namespace) -> None:
             watts = [f"{e / t:.6g}", f"{e:.6g}"] if e == e else ["", ""]
             yield [name, *(f"{level:.15g}" for level in context), f"{t:.6g}", *watts, int(out)]
 
-    said = f"{len(table)} configurations"
-    shared.give_table(rows(), options.out, said, force=options.force)
+    summary = f"{len(table)} configurations"
+    shared.write_or_show_table(rows(), options.out, summary, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    """Score predictions of kernels that were held back."""
+    """Score predictions of held-out kernels."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.kernels import dataset as kernels
@@ -150,11 +153,11 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.kernels.predictor import predictor as kernel
 
     runs = kernels.read_kernels(options.runs)
-    with Progress("evaluating") as step, shared.about(options.runs.name):
+    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
         found = evaluation.evaluate_kernels(
             runs,
             folds=options.folds,
             predictor=kernel.KernelPredictor(random_state=options.seed),
             progress=step,
         )
-    shared.give_table(shared.score_rows(found), options.out, force=options.force)
+    shared.write_or_show_table(shared.score_rows(found), options.out, force=options.force)

@@ -33,22 +33,26 @@ def add(verbs: Verbs) -> None:
         "--resources",
         type=shared.names,
         metavar="NAME,...",
-        help="columns of a CSV that say what the machine was set to",
+        help="columns of a CSV with the settings of the machine",
     )
     verb.add_argument(
         "--program",
         metavar="NAME",
-        help="the program to decide for (every one); the others teach what is not measured of it",
+        help="program to choose for (each); the others inform the prediction of its "
+        "unmeasured contexts",
     )
     verb.add_argument(
         "--objective",
         choices=("energy", "edp", "time", "front"),
         default="energy",
-        help="what is made small: energy, energy-delay product, time; or the Pareto front of time "
+        help="minimised: energy, energy-delay product or time; or the Pareto front of time "
         "and energy (%(default)s)",
     )
     verb.add_argument(
-        "--latency", type=shared.duration, metavar="TIME", help="longest time of a run, as 20ms"
+        "--latency",
+        type=shared.duration,
+        metavar="TIME",
+        help="longest time of a run, such as 20ms",
     )
     verb.add_argument(
         "--power", type=shared.number, metavar="WATTS", help="highest mean power of a run"
@@ -58,34 +62,37 @@ def add(verbs: Verbs) -> None:
         type=shared.rate,
         default=0.05,
         metavar="A",
-        help="share of programs that may exceed the bounds of a context (%(default)s)",
+        help="probability that a program exceeds the bounds of a context (%(default)s)",
     )
     verb.add_argument(
         "--work",
         default="",
         metavar="RESOURCE",
-        help="resource that says how much a run does, as a batch size: energy counts by it",
+        help="resource that measures the work of a run, such as the batch size: energy is "
+        "divided by it",
     )
     verb.add_argument(
         "--bounds",
         type=Path,
         metavar="BOUNDS.nc",
-        help="bounds on runs of one program, as 'msbgen bound' writes them",
+        help="bounds on runs of one program, from 'msbgen bound'",
     )
     verb.add_argument(
         "--probes",
         type=shared.count,
         metavar="N",
-        help="say which N contexts to measure next, instead of choosing",
+        help="print the next N contexts to measure, instead of choosing",
     )
     shared.add_table_out(verb, "OUT.csv", "the rows")
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Choose for each program, or say what to measure, as CSV."""
+    """Print the choice for each program, or the contexts to measure, as CSV."""
     if options.bounds and options.probes:
-        raise UsageError("--bounds want every context known, --probes some not; give one of them.")
+        raise UsageError(
+            "--bounds needs all contexts measured, --probes some unmeasured; use one of them."
+        )
     inputs = [*options.table, options.bounds]
     shared.check_files(inputs, [options.out], force=options.force)
 
@@ -95,15 +102,15 @@ def run(options: argparse.Namespace) -> None:
     else:
         numbers = [costs.number(options.program)]
     rows = list(_rows(costs, numbers, options))
-    shared.give_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
+    shared.write_or_show_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
 
 
 def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import Chooser, Limits
     from msbgen.kernels.choice.configurations import ConfigurationModel
 
-    given = {"latency": options.latency, "power": options.power}
-    limits = Limits(**{name: value for name, value in given.items() if value is not None})
+    chosen_limits = {"latency": options.latency, "power": options.power}
+    limits = Limits(**{name: value for name, value in chosen_limits.items() if value is not None})
     chooser = Chooser(
         costs, ConfigurationModel(), miscoverage=options.miscoverage, work=options.work
     )
@@ -117,12 +124,12 @@ def _probe_rows(
     chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
 ) -> Iterator[list[Any]]:
     if options.objective == "front":
-        raise UsageError("--probes want an objective to improve; energy, edp or time.")
+        raise UsageError("--probes needs the objective energy, edp or time.")
     open_ = [i for i in numbers if not costs.measured[i].all()]
     if len(open_) != 1:
         raise UsageError(
-            f"--probes are for one program that was not measured everywhere, and there are "
-            f"{len(open_)}; name it with --program."
+            f"--probes needs one program with unmeasured contexts, but {len(open_)} have some; "
+            f"name one with --program."
         )
     known = costs.take(open_)
     chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
@@ -173,16 +180,16 @@ def _outlook(chooser: Chooser, known: Costs, options: argparse.Namespace) -> Out
 
 
 def _front(view: Outlook, limits: Limits) -> list[int]:
-    """Contexts within the limits that none of them is better than, the fastest first."""
+    """Pareto-optimal contexts within the limits, the fastest first."""
     from msbgen.kernels.choice import choose, pareto_front
 
-    choose(view, limits=limits)  # refuses limits that nothing keeps
+    choose(view, limits=limits)  # raises where no context keeps the limits
     rows = limits.kept(view).nonzero()[0]
     return rows[pareto_front(view.time[rows], (view.energy / view.work)[rows])].tolist()
 
 
 def _read(paths: list[Path], resources: list[str] | None) -> Costs:
-    """Costs out of tables of kernels, or of profiles, one a program."""
+    """Read costs from tables of kernels, or from profiles of one program each."""
     from msbgen.data import store
     from msbgen.data.check import validate_profiles
     from msbgen.kernels import dataset as kernels
@@ -197,12 +204,12 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
                 found.append(kernels.validate_kernels(dataset, source=path.name))
                 continue
             whole = validate_profiles(dataset, source=path.name)
-            with shared.about(path.name):
+            with shared.errors_from(path.name):
                 found.append(kernels_readers.kernels_from_profiles([whole]))
         elif resources is None:
             raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
         else:
             columns = kernels_readers.ColumnMap(tuple(resources))
             found.append(kernels_readers.read_kernels_table(path, columns))
-    with shared.about(", ".join(path.name for path in paths)):
+    with shared.errors_from(", ".join(path.name for path in paths)):
         return costs.costs_of(kernels.join_kernels(found))

@@ -50,14 +50,14 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.kernels import dataset as kernels
     from msbgen.kernels.measure import campaign, measure
 
-    given = campaign.read_campaign(options.spec)
+    wanted = campaign.read_campaign(options.spec)
     if options.dry_run or out is None:
-        for line in measure.rehearse_kernels(given):
+        for line in measure.rehearse_kernels(wanted):
             shared.show(line)
         return
     with Progress("measuring") as step:
         measured = measure.measure_kernels(
-            given,
+            wanted,
             out,
             resume=options.resume,
             overwrite=options.force,

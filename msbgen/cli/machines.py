@@ -39,10 +39,10 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "RUNS.nc", "runs to write", required=True)
     shared.add_force(verb)
 
-    verb = shared.new_verb(parts, "fit", run_fit, "learn from runs, and calibrate intervals")
+    verb = shared.new_verb(parts, "fit", run_fit, "fit a predictor and calibrate its intervals")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    shared.add_folds(verb, 5, "parts in which whole programs are left out to calibrate intervals")
+    shared.add_folds(verb, 5, "folds of whole programs for the calibration")
     shared.add_seed(verb)
     shared.add_force(verb)
 
@@ -60,19 +60,19 @@ def add(verbs: Verbs) -> None:
         "--miscoverage",
         type=shared.rate,
         metavar="A",
-        help="add an interval that misses the time of this share of runs",
+        help="add intervals that miss the time of a new run with this probability",
     )
-    shared.add_table_out(verb, "OUT.csv", "the answers")
+    shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 
-    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on runs held back")
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runs")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc|RUNS.csv")
     verb.add_argument(
         "--split",
         choices=("programs", "runs", "scales", "rows"),
         default="programs",
-        help="what is held back as a whole; by rows, the run as seen from another machine is "
-        "known, which is leaky (%(default)s)",
+        help="unit that is held out as a whole; rows leak: the run on another machine is in "
+        "the training set (%(default)s)",
     )
     shared.add_folds(verb, 10, "parts")
     shared.add_table_out(verb, "SCORES.csv", "a row for each method and source")
@@ -84,11 +84,13 @@ def add(verbs: Verbs) -> None:
 
 
 def machines(text: str) -> dict[str, str]:
-    """Devices by the name of the machine, or by their own."""
+    """Devices by machine name; without a machine name, by the name of the device."""
     parts = [part.partition("=") for part in text.split(",")]
     found = {name.strip(): (device or name).strip() for name, _, device in parts}
     if len(found) < len(parts) or not all(name and device for name, device in found.items()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of machines, as laptop=hc-31,hc-10")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of machines, such as laptop=hc-31,hc-10"
+        )
     return found
 
 
@@ -122,7 +124,7 @@ def run_fit(options: argparse.Namespace) -> None:
     extras.check_libraries()
     runs = _read(options.runs)
     predictor = relative.RelativePredictor(random_state=options.seed)
-    with Progress("fitting") as step, shared.about(options.runs.name):
+    with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
         predictor.calibrate(runs, folds=options.folds, progress=step)
     relative_storage.save_relative(predictor, options.out, overwrite=options.force)
@@ -133,7 +135,7 @@ def run_fit(options: argparse.Namespace) -> None:
 
 
 def run_predict(options: argparse.Namespace) -> None:
-    """Predict the times of runs on every machine."""
+    """Predict the runtimes on every machine."""
     shared.check_files([options.model, options.runs], [options.out], force=options.force)
 
     from msbgen.learn import extras
@@ -144,9 +146,9 @@ def run_predict(options: argparse.Namespace) -> None:
     if predictor.boosting_:
         extras.load_library("xgboost")
     runs = _read(options.runs)
-    with shared.about(options.runs.name):
+    with shared.errors_from(options.runs.name):
         seconds = predictor.predict(runs, options.source)
-    with shared.about(options.model.name):  # which rates it supports
+    with shared.errors_from(options.model.name):  # refuses rates that the model does not support
         limits = (
             predictor.predict_interval(runs, options.source, options.miscoverage)
             if options.miscoverage is not None
@@ -169,12 +171,12 @@ def run_predict(options: argparse.Namespace) -> None:
                     int(m == times.argmin()),
                 ]
 
-    said = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
-    shared.give_table(rows(), options.out, said, force=options.force)
+    summary = f"{len(seconds)} runs on {len(predictor.machines_)} machines"
+    shared.write_or_show_table(rows(), options.out, summary, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    """Score predictions of what was held back."""
+    """Score predictions of held-out runs."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.learn import extras
@@ -183,7 +185,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     extras.check_libraries()
     runs = _read(options.runs)
-    with Progress("evaluating") as step, shared.about(options.runs.name):
+    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
         scores = relative_evaluation.evaluate_relative(
             runs,
             split=options.split,
@@ -191,13 +193,15 @@ def run_evaluate(options: argparse.Namespace) -> None:
             predictor=relative.RelativePredictor(random_state=options.seed),
             progress=step,
         )
-    shared.give_table(shared.score_rows(scores), options.out, force=options.force)
+    shared.write_or_show_table(shared.score_rows(scores), options.out, force=options.force)
     if options.split == "rows":
-        shared.say("warning: split by rows is leaky: a run's row of another machine is known.")
+        shared.print_message(
+            "warning: split by rows is leaky: a run's row of another machine is known."
+        )
 
 
 def _read(path: Path) -> xr.Dataset:
-    """Runs from a file of ours or from a table."""
+    """Read runs from a netCDF file or a table."""
     from msbgen.machines import dataset as relative
     from msbgen.machines import readers as relative_readers
 

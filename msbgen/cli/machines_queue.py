@@ -1,4 +1,4 @@
-"""``msbgen machines queue``: play queues of jobs on several machines before anything is changed."""
+"""``msbgen machines queue``: simulate queues of jobs on several machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCHEMA = "msbgen-queue/1"
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "queue", run, "play queues of jobs placed on several machines")
+    verb = shared.new_verb(verbs, "queue", run, "simulate queues of jobs on several machines")
     verb.add_argument(
         "file",
         type=Path,
@@ -27,14 +27,14 @@ def add(verbs: Verbs) -> None:
     verb.add_argument(
         "--swf",
         action="store_true",
-        help="write what became of every job, too, in the standard workload format",
+        help="also write the outcome of every job in the standard workload format",
     )
     shared.add_seed(verb)
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Play everything that a scenario asks for, and write what came of it."""
+    """Simulate a scenario and write the results."""
     shared.check_folder([options.file], options.out, _NAMES, force=options.force)
 
     from importlib.util import find_spec
@@ -45,31 +45,31 @@ def run(options: argparse.Namespace) -> None:
 
     inputs = [options.file, *scenario.scenario_files(options.file)]
     shared.check_folder(inputs, options.out, _NAMES, force=options.force)
-    asked = scenario.read_scenario(options.file)
-    wanted = compare.choices(asked.jobs, asked.arrivals, asked.placements, asked.queues)
+    setup = scenario.read_scenario(options.file)
+    wanted = compare.choices(setup.jobs, setup.arrivals, setup.placements, setup.queues)
     logs = [f"{choice.name}.swf" for choice in wanted] if options.swf else []
     shared.check_folder(inputs, options.out, [*_NAMES, *logs], force=options.force)
     rows = []
-    with Progress("playing") as step, shared.about(options.file.name):
-        for played in compare.plays(asked.jobs, asked.machines, wanted, rng=options.seed):
+    with Progress("simulating") as step, shared.errors_from(options.file.name):
+        for played in compare.plays(setup.jobs, setup.machines, wanted, rng=options.seed):
             rows.append(played.row)
             step(len(rows), len(wanted))
             if options.swf:
-                log = workload.workload_of(played.jobs, played.schedule, asked.machines)
+                log = workload.workload_of(played.jobs, played.schedule, setup.machines)
                 options.out.mkdir(parents=True, exist_ok=True)
                 path = options.out / f"{played.choice.name}.swf"
                 workload.write_workload(log, path, overwrite=options.force)
     options.out.mkdir(parents=True, exist_ok=True)
     content = [list(rows[0]), *(list(row.values()) for row in rows)]
     tables.write_table(content, options.out / _NAMES[0], overwrite=options.force)
-    summary = {"schema": _SCHEMA, "machines": asked.machines, "jobs": len(asked.jobs), "rows": rows}
+    summary = {"schema": _SCHEMA, "machines": setup.machines, "jobs": len(setup.jobs), "rows": rows}
     shared.write_json(summary, options.out / _NAMES[1], force=options.force)
     names = [*_NAMES[:2]]
     if find_spec("matplotlib"):
         queues.plot_queues(rows, options.out / _NAMES[2], overwrite=options.force)
         names.append(_NAMES[2])
     else:
-        shared.say("no picture: matplotlib is not installed; install msbgen[plot].")
+        shared.print_message("no picture: matplotlib is not installed; install msbgen[plot].")
     shared.show(queues.queue_table(rows))
-    also = f", {len(logs)} logs" if logs else ""
-    shared.show("written: " + ", ".join(str(options.out / name) for name in names) + also)
+    logs_written = f", {len(logs)} logs" if logs else ""
+    shared.show("written: " + ", ".join(str(options.out / name) for name in names) + logs_written)

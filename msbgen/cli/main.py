@@ -1,9 +1,8 @@
 """The ``msbgen`` command, from its arguments to its exit code.
 
-Results go to stdout, messages and progress to stderr, progress only on a terminal.  Verbs catch
-nothing: what goes wrong in them and below arrives here, where one table says which exit code it
-has.  Whatever takes time to import is imported inside functions: ``--help`` answers at once, and
-the signals are ours from the beginning.
+Results go to stdout; messages and progress go to stderr, progress only on a terminal.  Verbs catch
+no exceptions: one table here maps each exception to its exit code.  Slow imports are inside
+functions, so that ``--help`` is fast and signals are handled from the start.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 DONE, INTERNAL, USAGE, BAD_DATA, NOT_CONVERGED, PARTIAL = range(6)
 INTERRUPTED, TERMINATED = 130, 143
 
-# The verbs by what they are for; each is a file beside this one with `add` and `run`.
+# The verbs in groups; each is a module of this folder with `add` and `run`.
 GROUPS = {
     "the loop": (
         *("measure", "import", "check", "plan", "generate", "bound", "evaluate", "report"),
@@ -32,13 +31,13 @@ GROUPS = {
     "systems": ("realtime", "runtime", "machines", "kernels", "graph"),
 }
 
-# The exit code of a failure: that of the nearest ancestor of its type that stands here, else
-# INTERNAL.  By name, so that nothing is imported to say what went wrong.
+# Exit code of an exception: that of its nearest base class in this table, else INTERNAL.  By name,
+# so that no module is imported for it.
 CODES = {
     "msbgen.core.errors.ProfileError": BAD_DATA,
     "msbgen.core.errors.MeasurementError": BAD_DATA,
     "msbgen.core.errors.ArgumentError": USAGE,
-    "msbgen.cli.options.words.UsageError": USAGE,
+    "msbgen.cli.options.messages.UsageError": USAGE,
     "msbgen.platform.record.RecordError": USAGE,
     "msbgen.measure.actuators.actuator.SettingError": USAGE,
     "msbgen.measure.sweep.requirements.RequirementError": USAGE,
@@ -47,96 +46,96 @@ CODES = {
     "msbgen.batch.pool.ClusterError": PARTIAL,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,
-    "builtins.BrokenPipeError": DONE,  # whoever reads the results has enough
+    "builtins.BrokenPipeError": DONE,  # the reader of the results has closed the pipe
     "builtins.KeyboardInterrupt": INTERRUPTED,
     "msbgen.cli.main.Terminated": TERMINATED,
 }
 
-# While a module is being loaded an interrupt asks again after this time [s].
+# An interrupt during the import of a module is delivered after this time [s].
 _PATIENCE = 0.01
 
 
 class Terminated(BaseException):
-    """SIGTERM: leave as after any failure, so that partial files are removed."""
+    """SIGTERM: handled like any failure, so that partial files are removed."""
 
 
 def command() -> int:
-    """`main` as a process of its own.
+    """Run `main` as a process.
 
-    The libraries make a million objects that live until the end: the collector need not visit them
-    again and again while they come, nor once more at the end; half a second of each start.
+    The libraries create a million objects that live until the end.  Fewer collections of garbage
+    save half a second of each start.
     """
     import gc
 
     gc.set_threshold(50_000)
-    _mend_streams()
+    _repair_streams()
     try:
         return main()
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # there is nothing left to interrupt
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # nothing is left to interrupt
         gc.freeze()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     signals = _Signals()
-    given = SimpleNamespace()
+    options = SimpleNamespace()
     try:
         signals.take()
-        code = _run(arguments, given)
+        code = _run(arguments, options)
     except BaseException as error:
         signals.give_back()
-        code = _explain(error, given)
+        code = _explain(error, options)
     finally:
         signals.give_back()
     _settle()
     return code
 
 
-def _run(arguments: Sequence[str] | None, given: SimpleNamespace) -> int:
-    # Work is spread over the cores by threads of our own; a second team inside the linear
-    # algebra would fight with them, badly so where the machine is busy.
+def _run(arguments: Sequence[str] | None, parsed: SimpleNamespace) -> int:
+    # msbgen spreads work over the cores with its own threads; threads of the linear algebra
+    # library would compete with them.
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     from msbgen.cli import options
 
     try:
-        command_line().parse_args(arguments, given)
-    except SystemExit as leave:  # after --help, or a sentence about what is wrong
+        command_line().parse_args(arguments, parsed)
+    except SystemExit as leave:  # after --help, or after a usage error
         options.flush()
         return int(leave.code or DONE)
     with options.Messages():
-        given.run(given)
+        parsed.run(parsed)
     options.flush()
     return DONE
 
 
 @functools.cache
 def command_line() -> argparse.ArgumentParser:
-    """Parser of the whole command line, made once; its help lists the verbs in groups."""
+    """Return the parser of the command line, built once; its help lists the verbs in groups."""
     from importlib import import_module
 
     from msbgen.cli import options
 
     parser = options.new_parser()
     verbs = options.new_verbs(parser)
-    lines = ["Profiles of a task in every resource context from measurements in a few."]
+    lines = ["Profiles of a program in every resource context, from measurements in a few."]
     for title, names in GROUPS.items():
         lines += ["", f"{title}:"]
         for name in names:
             import_module(f"msbgen.cli.{name}").add(verbs)
             lines.append(f"  {name:<10} {verbs.choices[name].description}")
     parser.description = "\n".join(lines)
-    parser.epilog = f"'msbgen VERB --help' says more of each.\n\n{options.EXIT_CODES}"
+    parser.epilog = f"'msbgen VERB --help' shows the options of a verb.\n\n{options.EXIT_CODES}"
     return parser
 
 
-# --------------------------------------------------------------------------- what went wrong
+# --------------------------------------------------------------------------- exceptions
 
 
-def _explain(error: BaseException, given: SimpleNamespace) -> int:
-    """Say what went wrong in a sentence; returns the exit code."""
-    from msbgen.cli.options import say
+def _explain(error: BaseException, options: SimpleNamespace) -> int:
+    """Print the message of an exception; returns the exit code."""
+    from msbgen.cli.options import print_message
 
     names = [f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__]
     code = next((CODES[name] for name in names if name in CODES), INTERNAL)
@@ -144,34 +143,36 @@ def _explain(error: BaseException, given: SimpleNamespace) -> int:
         import traceback
 
         traceback.print_exception(error)
-        say("internal error; please report what is above.")
+        print_message("internal error; please report the traceback above.")
     elif code == INTERRUPTED:
-        say("interrupted; no file was left half written.")
+        print_message("interrupted; no file was left half written.")
     elif code == TERMINATED:
-        say("terminated; no file was left half written.")
+        print_message("terminated; no file was left half written.")
     elif code == NOT_CONVERGED:
-        say(f"{getattr(error, 'reached')}; {_remedy(given)}.")  # noqa: B009
+        print_message(f"{getattr(error, 'reached')}; {_remedy(options)}.")  # noqa: B009
     elif code != DONE:
         for sentence in _sentences(error):
-            say(sentence)
+            print_message(sentence)
     return code
 
 
-def _remedy(given: SimpleNamespace) -> str:
-    """What a user can do about a solve that did not converge, by the flags of the verb."""
-    if hasattr(given, "epsilon"):
-        return "raise --epsilon" + (", or use --preset default" if given.preset == "paper" else "")
-    if hasattr(given, "methods"):
+def _remedy(options: SimpleNamespace) -> str:
+    """Return the remedy for a solve that did not converge, by the flags of the verb."""
+    if hasattr(options, "epsilon"):
+        return "raise --epsilon" + (
+            ", or use --preset default" if options.preset == "paper" else ""
+        )
+    if hasattr(options, "methods"):
         return "leave the method out (--methods)"
-    return "'msbgen generate' with a larger --epsilon may do"
+    return "try 'msbgen generate' with a larger --epsilon"
 
 
 def _sentences(error: BaseException) -> list[str]:
-    """What an error says; those of the system in the form of ours."""
+    """Return the sentences of an error; errors of the system in the same form as others."""
     if isinstance(error, FileExistsError):
         return [f"{error} (--force overwrites)"]
     if isinstance(error, OSError) and error.strerror:
-        place = error.filename if error.filename is not None else "the system says"
+        place = error.filename if error.filename is not None else "system"
         return [f"{os.fsdecode(place)}: {error.strerror[:1].lower()}{error.strerror[1:]}."]
     return list(getattr(error, "problems", ())) or [str(error)]
 
@@ -180,11 +181,10 @@ def _sentences(error: BaseException) -> list[str]:
 
 
 class _Signals:
-    """While they are taken, SIGINT and SIGTERM raise in the main thread what ends the work.
+    """Handlers of SIGINT and SIGTERM that raise in the main thread.
 
-    Not in a module that is being loaded: extension modules make an ImportError of whatever is
-    raised while they load others.  Whoever ignores a signal, as in the background of a shell, goes
-    on ignoring it.
+    They do not raise while a module is being imported: extension modules turn any exception into
+    an ImportError.  An ignored signal, as in a background job of a shell, stays ignored.
     """
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class _Signals:
         self._before: dict[int, Any] = {}
 
     def take(self) -> None:
-        """Handle the signals from here on."""
+        """Install the handlers."""
         handlers = {
             signal.SIGINT: self._stop,
             signal.SIGTERM: self._stop,
@@ -210,12 +210,12 @@ class _Signals:
                 break
 
     def give_back(self) -> None:
-        """Let whoever handled the signals before do so again."""
+        """Restore the handlers that were there before."""
         while self._before:
             signal.signal(*self._before.popitem())
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        if _is_loading(frame):  # later, to whoever takes signals then
+        if _is_loading(frame):  # deliver it later
             self._came = signal.Signals(number)
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
             return
@@ -223,7 +223,7 @@ class _Signals:
 
 
 def _is_loading(frame: FrameType | None) -> bool:
-    """Whether a frame is called, within `main`, from where Python loads modules."""
+    """Whether a frame, within `main`, is called by the import system."""
     while frame is not None and frame.f_code is not main.__code__:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
@@ -232,17 +232,17 @@ def _is_loading(frame: FrameType | None) -> bool:
 
 
 def _settle() -> None:
-    """Write what stdout still holds, or see to it that the interpreter does not try once more."""
+    """Flush stdout; after an error, redirect it so that the interpreter does not try again."""
     try:
         sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _mend_streams() -> None:
-    """Put closed standard streams somewhere, and show what their encoding lacks as escapes.
+def _repair_streams() -> None:
+    """Open closed standard streams on the null device; show unencodable characters as escapes.
 
-    A file that is opened while stdout is closed would be taken for it by every library.
+    Otherwise the next opened file would get the number of stdout.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = getattr(sys, name)

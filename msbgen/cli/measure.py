@@ -1,4 +1,4 @@
-"""``msbgen measure``: from a command to a profile file, and the machine back to what it was."""
+"""``msbgen measure``: measure a command into a profile file, and restore the machine."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ def add(verbs: Verbs) -> None:
         help="command, resources, contexts, runs, events",
     )
     shared.add_out(
-        verb, "OUT.nc", "the profile file to write; journal and recordings are made beside it"
+        verb, "OUT.nc", "the profile file to write; its journal and recordings are beside it"
     )
     verb.add_argument(
         "--contexts",
         metavar="all|grid:AxB…|FILE",
-        help="contexts in the place of the spec's; a CSV file may be a plan with its runs",
+        help="contexts instead of the spec's; a CSV file may be a plan with runs",
     )
     verb.add_argument(
         "--with",
         dest="onto",
         type=Path,
         metavar="FIRST.nc",
-        help="measured before, by the same means: its runs are written, too",
+        help="earlier measurements by the same spec: their runs are added",
     )
-    verb.add_argument("--resume", action="store_true", help="go on with what was begun")
+    verb.add_argument("--resume", action="store_true", help="continue an interrupted sweep")
     verb.add_argument(
         "--dry-run",
         action="store_true",
-        help="print plan, commands, time, and what would be changed and put back",
+        help="print plan, commands, time and changes to the machine, without measuring",
     )
     verb.add_argument(
         "--restore",
         type=Path,
         metavar="JOURNAL",
-        help="only put back what a sweep that was killed has changed, and end what it left running",
+        help="only restore the machine after a killed sweep, and end its processes",
     )
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measure, or mend what a killed sweep left."""
+    """Measure, or restore the machine after a killed sweep."""
     if options.restore is not None:
         if options.spec or options.out:
-            raise UsageError("--restore stands alone; drop SPEC.toml and -o.")
+            raise UsageError("--restore takes no SPEC.toml and no -o; drop them.")
         _restore(options.restore)
         return
     out: Path | None = options.out
     if options.spec is None or (out is None and not options.dry_run):
         raise UsageError("SPEC.toml and -o OUT.nc are wanted, or --restore JOURNAL.")
-    contexts = shared.contexts_file(options.contexts) if options.contexts else None
+    contexts = shared.file_of_contexts(options.contexts) if options.contexts else None
     shared.check_files(
         [options.spec, contexts, options.onto], [out] if out else [], force=options.force
     )
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
             progress=step,
         )
     for sentence in measured.warnings:
-        shared.say(f"warning: {sentence}")
+        shared.print_message(f"warning: {sentence}")
     head, *clocks = measured.describe()
     shared.show(f"{out}: {head}")
     for line in clocks:
@@ -107,4 +107,4 @@ def _restore(journal: Path) -> None:
     if outcome.failed:
         raise actuator.SettingError(*outcome.failed)
     if not outcome.done and not outcome.others:
-        shared.show("nothing is left of it: the machine is as it was.")
+        shared.show("nothing to restore: the machine is unchanged.")

@@ -18,78 +18,79 @@ if TYPE_CHECKING:
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "plan", run, "say which contexts to measure next, how often")
+    verb = shared.new_verb(verbs, "plan", run, "plan the contexts to measure next")
     verb.add_argument(
         "measured",
         type=Path,
         nargs="?",
         metavar="MEASURED.nc",
-        help="what was measured so far (nothing)",
+        help="measurements so far (none)",
     )
     verb.add_argument(
         "--budget",
         type=shared.budget,
         required=True,
         metavar="TIME|N",
-        help="measuring time, as 120s, 5min or 1h; or a number of contexts, as 40, whatever each "
-        "takes",
+        help="measuring time, such as 120s, 5min or 1h; or a number of contexts, such as 40",
     )
     text = "the CSV file to write, '-' for stdout"
     shared.add_out(verb, "PLAN.csv", text, type=shared.csv_output, required=True)
     verb.add_argument(
         "--levels",
         metavar="LEVELS",
-        help="levels as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for the "
-        "virtual platform (the levels in MEASURED.nc)",
+        help="levels, such as cache_ways=2:20,frequency=1.2:2.3:0.1,mode=1/2/4, or 'virtual' for "
+        "the virtual platform (the levels in MEASURED.nc)",
     )
     verb.add_argument(
         "--run-seconds",
         type=shared.duration,
         metavar="TIME",
-        help="with nothing measured: how long a run takes at the highest levels, about",
+        help="without MEASURED.nc: approximate duration of a run at the highest levels",
     )
     verb.add_argument(
         "--overhead",
         type=shared.duration_or_none,
         default=0.0,
         metavar="TIME",
-        help="time to prepare a context, whatever its runs, as 2s or 500ms (0)",
+        help="time to set a context, such as 2s or 500ms (0)",
     )
     verb.add_argument(
         "--least-runs",
         type=shared.count,
         default=1,
         metavar="R",
-        help="least runs a context (%(default)s); of each group, with --at-once",
+        help="fewest runs of a context, or of each group with --at-once (%(default)s)",
     )
     verb.add_argument(
         "--at-once",
         type=shared.count,
         metavar="N",
-        help="counters that fit into a run, the clock among them: groups of them take turns (all)",
+        help="counters in one run, clock included; groups of counters take turns (all)",
     )
     verb.add_argument(
         "--counters",
         metavar="A,B,…",
-        help="counters to put into groups, as a file or perf names them (those in MEASURED.nc)",
+        help="counters to group, by their names in a file or in perf (those in MEASURED.nc)",
     )
     verb.add_argument(
         "--clock",
         metavar="NAME",
-        help="the counter in every group, which tells the progress of a run, or 'time' (that of "
-        "MEASURED.nc; instructions where they are among the counters, else CPU time)",
+        help="counter of progress, in every group, or 'time' (that of MEASURED.nc; "
+        "instructions, else CPU time)",
     )
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Plan from what was measured, or from levels alone."""
+    """Plan from measurements, or from levels alone."""
     if not options.measured and not options.levels:
-        raise UsageError("nothing measured and no --levels: say which levels there are.")
+        raise UsageError("without MEASURED.nc, --levels is needed.")
     if options.at_once is None and (options.counters or options.clock):
-        raise UsageError("--counters and --clock want --at-once: say how many fit into a run.")
+        raise UsageError(
+            "--counters and --clock need --at-once, the number of counters in one run."
+        )
     if options.at_once is not None and not (options.counters or options.measured):
-        raise UsageError("--at-once, and nothing measured: say which --counters.")
+        raise UsageError("without MEASURED.nc, --at-once needs --counters.")
     shared.check_files([options.measured], [options.out], force=options.force)
 
     from msbgen.data import store
@@ -120,30 +121,30 @@ def run(options: argparse.Namespace) -> None:
         shared.show(f"{options.out}: {planned.describe()}")
     else:
         shared.show_table(planned.rows())
-        shared.say(planned.describe())
+        shared.print_message(planned.describe())
     if measured is not None and options.at_once is None:
-        _say_groups(measured, options.measured.name)
+        _hint_at_groups(measured, options.measured.name)
 
 
-def _say_groups(measured: xr.Dataset, source: str) -> None:
-    """That known runs count a part of the counters each, which a plan without groups does not."""
+def _hint_at_groups(measured: xr.Dataset, source: str) -> None:
+    """Print a hint where measured runs count groups of counters and the plan does not."""
     from msbgen.data.partial import most_at_once
     from msbgen.data.schema import counter_names
 
     most, n = most_at_once(measured), len(counter_names(measured))
     if most < n:
-        shared.say(
-            f"{source} was counted in groups, up to {most} of {n} counters a run; the planned runs "
-            f"count all: --at-once {most} plans groups."
+        shared.print_message(
+            f"{source} has groups of up to {most} of {n} counters in a run; the planned runs "
+            f"count all; --at-once {most} plans groups."
         )
 
 
 def _groups(options: argparse.Namespace, measured: xr.Dataset | None) -> Groups:
-    """Counters in groups: those that are named, or those that were measured."""
+    """Groups of the named counters, else of the measured ones."""
     from msbgen.data.groups import clock_among, group_counters
     from msbgen.data.schema import clock_name, counter_names
 
-    if options.counters:  # commas also stand in perf's names, between slashes
+    if options.counters:  # names of perf contain commas between slashes
         named = re.findall(r"(?:/[^/]*/|[^,/])+", options.counters)
         counters = [name.strip() for name in named]
     else:

@@ -1,4 +1,4 @@
-"""``msbgen platform``: real programs on a virtual platform, for users without special hardware."""
+"""``msbgen platform``: replay recorded programs on the virtual platform."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def add(verbs: Verbs) -> None:
         "--runs",
         type=shared.count,
         metavar="R",
-        help="runs a context (what the CSV's column 'runs' says, else 10)",
+        help="runs of each context (column 'runs' of the CSV, else 10)",
     )
     replay.add_argument(
         "--interval",
         type=shared.duration,
         default=0.01,
         metavar="TIME",
-        help="sampling interval, as 10ms (%(default)s s)",
+        help="sampling interval, such as 10ms (%(default)s s)",
     )
     replay.add_argument(
         "--with",
         dest="onto",
         type=Path,
         metavar="FIRST.nc",
-        help="replayed before, of the same trace: its runs are written, too",
+        help="earlier replay of the same trace: its runs are added",
     )
     shared.add_seed(replay)
     shared.add_force(replay)
@@ -50,9 +50,7 @@ def add(verbs: Verbs) -> None:
         parts, "record", run_record, "record a program's trace under qemu-user"
     )
     shared.add_out(record, "TRACE.nc", "the trace to write", required=True)
-    record.add_argument(
-        "--stdin", type=Path, metavar="FILE", help="what the program reads (nothing)"
-    )
+    record.add_argument("--stdin", type=Path, metavar="FILE", help="input of the program (none)")
     record.add_argument(
         "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="program and arguments"
     )
@@ -61,8 +59,8 @@ def add(verbs: Verbs) -> None:
 
 
 def run_replay(options: argparse.Namespace) -> None:
-    """Replay a trace in the contexts wanted and write their profiles."""
-    contexts_file = shared.contexts_file(options.contexts)
+    """Replay a trace in contexts and write the profiles."""
+    contexts_file = shared.file_of_contexts(options.contexts)
     inputs = [options.trace, contexts_file, options.onto]
     shared.check_files(inputs, [options.out], force=options.force)
 
@@ -75,7 +73,7 @@ def run_replay(options: argparse.Namespace) -> None:
     trace = platform.read_trace(options.trace)
     config = platform.PlatformConfig()
     contexts = shared.contexts(options.contexts, config.levels)
-    with shared.about(options.contexts):
+    with shared.errors_from(options.contexts):
         contexts = exact_contexts(contexts, config)
     runs = np.full(len(contexts), options.runs or 10)
     again = contexts[:0]
@@ -99,22 +97,23 @@ def run_replay(options: argparse.Namespace) -> None:
 def _joined(
     first: xr.Dataset, new: xr.Dataset, again: NDArray[np.float64], options: argparse.Namespace
 ) -> xr.Dataset:
-    """Runs replayed before and the new ones, none of them twice; of those `again` only new ones."""
+    """Merge earlier and new runs; contexts `again` keep the new runs only."""
     from msbgen import platform
-    from msbgen.data import merge as batches
-    from msbgen.data import schema
+    from msbgen.data import merge, schema
 
     source = str(options.onto)
     tasks = [str(part.attrs.get("task", "")) for part in (first, new)]
-    if tasks[0] != tasks[1]:  # names are free: nothing else tells whether it is one program
-        shared.say(f"warning: {source} calls its task '{tasks[0]}', the trace '{tasks[1]}'.")
+    if tasks[0] != tasks[1]:  # only the names show that both are one program
+        shared.print_message(
+            f"warning: {source} has the task '{tasks[0]}', the trace has '{tasks[1]}'."
+        )
     resources = {name: new[name].attrs for name in schema.resource_names(new)}
-    batches.check_batch(first, resources, options.interval, source)
-    first = batches.without_replaced(first, new, platform.RESOURCES, again)
-    whole = batches.join_batches(first, new, source)
-    if batches.share_a_run(first, new):
+    merge.check_batch(first, resources, options.interval, source)
+    first = merge.without_replaced(first, new, platform.RESOURCES, again)
+    whole = merge.join_batches(first, new, source)
+    if merge.share_a_run(first, new):
         raise UsageError(
-            f"{source}: holds runs of seed {options.seed} in these contexts already; name another "
+            f"{source}: already has runs of seed {options.seed} in these contexts; choose another "
             f"--seed."
         )
     seeds = [*str(first.attrs.get("seed", "")).split(", "), str(options.seed)]
@@ -125,7 +124,7 @@ def run_record(options: argparse.Namespace) -> None:
     """Record a program and write its trace."""
     command = options.command[options.command[:1] == ["--"] :]
     if not command:
-        raise UsageError("no command to record; put it behind '--'.")
+        raise UsageError("no command to record; write it after '--'.")
     shared.check_files([options.stdin], [options.out], force=options.force)
 
     from msbgen import platform

@@ -1,4 +1,4 @@
-"""``msbgen realtime``: periodic tasks with deadlines that share the resources of a platform."""
+"""``msbgen realtime``: tasks with deadlines that share the resources of a platform."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ PARTS = ("realtime_phases", "realtime_allocate", "realtime_taskset", "realtime_s
 
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
-    parts = shared.new_group(verbs, "realtime", "decide and simulate with deadlines, on profiles")
+    parts = shared.new_group(
+        verbs, "realtime", "allocate shared resources to tasks with deadlines, and simulate them"
+    )
     for name in PARTS:
         import_module(f"msbgen.cli.{name}").add(parts)

@@ -1,4 +1,4 @@
-"""``msbgen realtime allocate``: who gets how much of the shared resources right now."""
+"""``msbgen realtime allocate``: contexts of the running tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msbgen.cli.options import UsageError, Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "allocate", run, "give running tasks their contexts, once")
+    verb = shared.new_verb(verbs, "allocate", run, "decide the contexts of running tasks once")
     verb.add_argument(
         "tables", type=Path, nargs="+", metavar="TABLE.nc", help="phase table of each running task"
     )

@@ -11,12 +11,12 @@ from msbgen.cli.options import Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "phases", run, "cut a task into phases, for allocators")
+    verb = shared.new_verb(verbs, "phases", run, "find the phases of a task, for allocators")
     verb.add_argument(
         "file",
         type=Path,
         metavar="PROFILES.nc",
-        help="profiles of every context of a platform, measured or generated",
+        help="profiles of all contexts of a platform, measured or generated",
     )
     shared.add_out(verb, "TABLE.nc", "the phase table to write", required=True)
     verb.add_argument(
@@ -24,13 +24,14 @@ def add(verbs: Verbs) -> None:
         type=shared.number,
         default=0.01,
         metavar="R",
-        help="departure of the log rates, over the whole task, that makes a phase (%(default)s)",
+        help="change of the log rates, relative to the whole task, that starts a phase "
+        "(%(default)s)",
     )
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Make the phase table of a profile file."""
+    """Write the phase table of a profile file."""
     shared.check_files([options.file], [options.out], force=options.force)
 
     from msbgen.data import store

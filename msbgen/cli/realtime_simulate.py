@@ -1,4 +1,4 @@
-"""``msbgen realtime simulate``: would a task set meet its deadlines?"""
+"""``msbgen realtime simulate``: simulate a task set and count missed deadlines"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msbgen.cli.options import Progress, UsageError, Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
-    verb = shared.new_verb(verbs, "simulate", run, "play a task set under global EDF")
+    verb = shared.new_verb(verbs, "simulate", run, "simulate a task set under global EDF")
     verb.add_argument("file", type=Path, metavar="SET.toml")
     verb.add_argument(
         "--tables",
@@ -25,7 +25,7 @@ def add(verbs: Verbs) -> None:
         type=shared.folder,
         required=True,
         metavar="DIR",
-        help="folder of profiles of every context, PROFILE.nc, whose runs the jobs are",
+        help="folder of profiles of all contexts, PROFILE.nc; jobs replay their runs",
     )
     shared.add_out(verb, "RESULT.nc", "jobs, misses and energy", required=True)
     shared.add_allocator(verb)
@@ -40,21 +40,21 @@ def add(verbs: Verbs) -> None:
         "--profiles",
         type=shared.folder,
         metavar="DIR",
-        help="for --slack simulated: folder of the profiles that the tables were made of",
+        help="for --slack simulated: folder of the profiles behind the tables",
     )
     verb.add_argument(
         "--horizon",
         type=shared.duration,
         default=60.0,
         metavar="TIME",
-        help="jobs are released until then, as 60s or 1min (%(default)s s)",
+        help="jobs are released until this time, such as 60s or 1min (%(default)s s)",
     )
     shared.add_seed(verb)
     shared.add_force(verb)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Simulate and write what became of every job."""
+    """Simulate and write the outcome of every job."""
     shared.check_files([options.file], [options.out], force=options.force)
     if (options.slack == "simulated") != (options.profiles is not None):
         raise UsageError("--slack simulated and --profiles DIR go together; give both or neither.")
@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
 
     def runs(folder: Path) -> Truth:
         parts = []
-        with shared.inside(folder), Progress("reading") as step:
+        with shared.errors_in(folder), Progress("reading") as step:
             for done, (name, path) in enumerate(paths(folder).items(), start=1):
                 parts.append(Truth.of({name: store.read_profiles(path)}))
                 step(done, len(names))
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     folders = filter(None, (options.tables, options.truth, options.profiles))
     inputs = [options.file, *(path for folder in folders for path in paths(folder).values())]
     shared.check_files(inputs, [options.out], force=options.force)
-    with shared.inside(options.tables):
+    with shared.errors_in(options.tables):
         tables = {name: phases.read_phases(path) for name, path in paths(options.tables).items()}
     truth = runs(options.truth)
 
@@ -98,14 +98,14 @@ def run(options: argparse.Namespace) -> None:
             slack=slack,
         )
 
-    with shared.about(options.file.name):
+    with shared.errors_from(options.file.name):
         slack = options.slack
         if slack == "reference":
             slack = clocks.reference_slack(chosen)
         elif slack == "simulated":
-            own = runs(options.profiles)
+            profiled = runs(options.profiles)
             slack = clocks.simulated_slack(
-                chosen, allocator, own, horizon=options.horizon, rng=options.seed + 1
+                chosen, allocator, profiled, horizon=options.horizon, rng=options.seed + 1
             )
         result = simulate_task_set(
             chosen,

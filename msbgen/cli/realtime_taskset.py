@@ -22,8 +22,8 @@ def add(verbs: Verbs) -> None:
         type=Path,
         nargs="+",
         metavar="PROFILES.nc",
-        help="measured profiles that tasks may run; their longest execution in the largest "
-        "context is the reference of utilisations",
+        help="measured profiles of the tasks; utilisations refer to their longest execution in the "
+        "largest context",
     )
     verb.add_argument(
         "--utilisation",
@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files(options.measured, [options.out], force=options.force)
     names = [path.stem for path in options.measured]
     if len(set(names)) < len(names):
-        raise UsageError("two profile files have one name; tasks are told apart by it: rename one.")
+        raise UsageError(
+            "two profile files have the same name, which identifies tasks; rename one."
+        )
 
     from msbgen.data import store
     from msbgen.realtime import tasksets
@@ -69,15 +71,15 @@ def run(options: argparse.Namespace) -> None:
 def _check_capacity(
     capacity: Mapping[str, float], cores: int, path: Path, profiles: xr.Dataset
 ) -> None:
-    """Refuse to share what the profiles do not know, or less than all cores need."""
+    """Raise where a shared resource is not in the profiles or smaller than all cores need."""
     from msbgen.data.schema import resource_names
 
-    known = resource_names(profiles)
+    resources = resource_names(profiles)
     for name, amount in capacity.items():
-        if name not in known:
+        if name not in resources:
             raise UsageError(
-                f"--capacity names '{name}', which is no resource of {path}; {', '.join(known)} "
-                f"are."
+                f"--capacity names '{name}', which is not a resource of {path}; its resources are "
+                f"{', '.join(resources)}."
             )
         least = float(profiles[name].min())
         if amount < cores * least * (1 - 1e-9):

@@ -1,4 +1,4 @@
-"""``msbgen report``: one page that says how far generated profiles are to be trusted."""
+"""``msbgen report``: one page on the accuracy of generated profiles."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ def add(verbs: Verbs) -> None:
     """Add the verb and its options."""
     from msbgen.batch import BUDGET, MISCOVERAGE
 
-    verb = shared.new_verb(verbs, "report", run, "say on a page how good generated profiles are")
+    verb = shared.new_verb(
+        verbs, "report", run, "write a page on the accuracy of generated profiles"
+    )
     verb.add_argument("measured", type=Path, metavar="MEASURED.nc")
-    text = "the page to write; its numbers go beside it, to REPORT.json"
+    text = "the page to write; its numbers are written beside it, to REPORT.json"
     shared.add_out(verb, "REPORT.html", text, required=True)
     unseen = verb.add_mutually_exclusive_group()
     unseen.add_argument(
-        "--truth", type=Path, metavar="TRUTH.nc", help="judge by measured runs of other contexts"
+        "--truth",
+        type=Path,
+        metavar="TRUTH.nc",
+        help="score against measured runs of other contexts",
     )
     unseen.add_argument(
         "--leave-out",
         type=shared.count,
         metavar="K",
-        help="leave K of the measured contexts out at a time (a quarter of them)",
+        help="leave out K of the measured contexts at a time (a quarter)",
     )
     verb.add_argument(
         "--generated",
@@ -34,22 +39,23 @@ def add(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="FILE.nc",
-        help="judge this generated file (with --truth; others, if it is repeated, are scored)",
+        help="score this generated file (with --truth; repeatable)",
     )
-    shared.add_contexts(verb, "the platform, where the file lists levels (all)", required=False)
+    shared.add_contexts(verb, "the platform, if the file lists levels (all)", required=False)
     verb.add_argument(
         "--miscoverage",
         type=shared.rate,
         default=MISCOVERAGE,
         metavar="A",
-        help="share of runs in a new context that may take longer than its bound (%(default)s)",
+        help="probability that a new run exceeds its bound (%(default)s)",
     )
     verb.add_argument(
         "--budget",
         type=shared.budget,
         default=BUDGET,
         metavar="TIME|N",
-        help="of the plan: measuring time, as 120s, 5min or 1h, or a number of contexts "
+        help="budget of the plan: measuring time, such as 120s, 5min or 1h, or a number of "
+        "contexts "
         "(%(default)s)",
     )
     shared.add_seed(verb)
@@ -57,19 +63,19 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Work out everything that a report tells, and write it."""
+    """Compute the material of a report and write it."""
     if options.generated and not options.truth:
-        raise UsageError("--generated is scored against --truth; name a file of measurements.")
+        raise UsageError("--generated needs --truth; name a file of measured profiles.")
     names = [path.name for path in options.generated]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise UsageError(f"--generated names '{twice}' twice; files of different names are wanted.")
+        raise UsageError(f"--generated names '{twice}' twice; use files of different names.")
 
     from msbgen.report import page
 
     inputs = [options.measured, options.truth, *options.generated]
     source = options.contexts or "all"
-    inputs.append(shared.contexts_file(source))
+    inputs.append(shared.file_of_contexts(source))
     shared.check_files(inputs, page.report_files(options.out), force=options.force)
     page.check_extra()
 
@@ -81,12 +87,12 @@ def run(options: argparse.Namespace) -> None:
     if options.leave_out and options.leave_out >= measured.sizes["context"]:
         raise UsageError(
             f"--leave-out {options.leave_out} leaves none of the "
-            f"{measured.sizes['context']} contexts to learn from."
+            f"{measured.sizes['context']} contexts for the fit; choose fewer."
         )
     wanted = None
     if options.contexts and options.contexts != "all":
         wanted = shared.contexts(options.contexts, shared.levels_of(measured))
-    with Progress("working out the report") as step:
+    with Progress("computing the report") as step:
         material = gather.gather_material(
             measured,
             source=options.measured.name,
@@ -108,7 +114,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """What makes this report again where this one was made."""
+    """Return the command that makes this report again."""
     from msbgen.batch import BUDGET, MISCOVERAGE
 
     words = ["msbgen", "report", str(options.measured)]

@@ -1,4 +1,4 @@
-"""``msbgen runtime``: runtimes never measured, of any workload on any platform."""
+"""``msbgen runtime``: predict runtimes of any workload on any platform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msbgen.cli.options import Progress, Verbs
 
 def add(verbs: Verbs) -> None:
     """Add the verb's parts and their options."""
-    text = "predict runtimes never measured: workload × platform × what runs beside"
+    text = "predict unmeasured runtimes: workload × platform × neighbours"
     parts = shared.new_group(verbs, "runtime", text)
 
     verb = shared.new_verb(parts, "import", run_import, "read runtimes into one file")
@@ -26,10 +26,10 @@ def add(verbs: Verbs) -> None:
     shared.add_out(verb, "RUNS.nc", "runtimes to write", required=True)
     shared.add_force(verb)
 
-    verb = shared.new_verb(parts, "fit", run_fit, "learn from runtimes, and calibrate bounds")
+    verb = shared.new_verb(parts, "fit", run_fit, "fit a predictor and calibrate its bounds")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
-    _add_learning(verb, "runs")
+    _add_fit_options(verb, "runs")
     shared.add_force(verb)
 
     verb = shared.new_verb(parts, "predict", run_predict, "predict runtimes")
@@ -42,29 +42,33 @@ def add(verbs: Verbs) -> None:
         type=shared.rate,
         default=0.05,
         metavar="A",
-        help="share of runs that may take longer (%(default)s)",
+        help="probability that a new run takes longer (%(default)s)",
     )
 
-    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on runtimes held back")
+    verb = shared.new_verb(parts, "evaluate", run_evaluate, "score on held-out runtimes")
     verb.add_argument("runs", type=Path, metavar="RUNS.nc")
     verb.add_argument(
-        "--train", type=shared.rate, default=0.5, metavar="F", help="share known (%(default)s)"
+        "--train",
+        type=shared.rate,
+        default=0.5,
+        metavar="F",
+        help="share for training (%(default)s)",
     )
     verb.add_argument(
         "--replicates", type=shared.count, default=5, metavar="R", help="repetitions (%(default)s)"
     )
     shared.add_table_out(verb, "SCORES.csv", "a row for each replicate and number of neighbours")
-    _add_learning(verb, "rows")
+    _add_fit_options(verb, "rows")
     shared.add_force(verb)
 
 
-def _add_learning(verb: argparse.ArgumentParser, split: str) -> None:
+def _add_fit_options(verb: argparse.ArgumentParser, split: str) -> None:
     verb.add_argument(
         "--split",
         choices=("rows", "runs", "cells"),
         default=split,
-        help="what is held back as a whole: observations, runs measured together, or everything "
-        "of a workload on a platform (%(default)s)",
+        help="unit that is held out as a whole: observations, runs measured together, or all "
+        "runs of a workload on a platform (%(default)s)",
     )
     verb.add_argument("--preset", choices=("default", "paper"), default="default")
     shared.add_seed(verb)
@@ -79,7 +83,7 @@ def _add_wanted(verb: argparse.ArgumentParser) -> None:
         metavar="WANTED.csv",
         help="columns workload, platform, and beside: names joined by '|'",
     )
-    shared.add_table_out(verb, "OUT.csv", "the answers")
+    shared.add_table_out(verb, "OUT.csv", "the predictions")
     shared.add_force(verb)
 
 
@@ -109,7 +113,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.runtimes import evaluation, storage
 
     dataset = runtimes.read_runtimes(options.runs)
-    with Progress("fitting") as step, shared.about(options.runs.name):
+    with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor = evaluation.fit_runtimes(
             dataset,
             preset=options.preset,
@@ -133,20 +137,20 @@ def run_fit(options: argparse.Namespace) -> None:
 
 
 def run_predict(options: argparse.Namespace) -> None:
-    """Predict the runtimes wanted."""
-    _answer(options, "runtime", lambda predictor, runs: predictor.predict(runs))
+    """Predict the listed runtimes."""
+    _predict(options, "runtime", lambda predictor, runs: predictor.predict(runs))
 
 
 def run_bound(options: argparse.Namespace) -> None:
-    """Bound the runtimes wanted."""
-    _answer(
+    """Bound the listed runtimes."""
+    _predict(
         options,
         "runtime_bound",
         lambda predictor, runs: predictor.predict_bound(runs, options.miscoverage),
     )
 
 
-def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
+def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     shared.check_files([options.model, options.wanted], [options.out], force=options.force)
 
     from msbgen.core.errors import ProfileError
@@ -160,31 +164,32 @@ def _answer(options: argparse.Namespace, column: str, ask: Any) -> None:
         workload, platform = runs[placed.argmin(), :2]
         raise ProfileError(
             f"{options.wanted.name}: workload '{workloads[workload]}' on platform "
-            f"'{platforms[platform]}' is wanted, one of which was never observed alone; leave it "
-            f"out, or fit with a run of it without neighbours."
+            f"'{platforms[platform]}' cannot be predicted: one of them has no run alone; "
+            "remove the row "
+            f"or fit with such a run."
         )
-    with shared.about(options.wanted.name):
-        answers, told = ask(predictor, runs), predictor.extrapolates(runs)
+    with shared.errors_from(options.wanted.name):
+        predictions, extrapolated = predict(predictor, runs), predictor.extrapolates(runs)
 
     def rows() -> Iterator[list[Any]]:
         yield ["workload", "platform", "beside", f"{column} [s]", "extrapolated"]
-        for (workload, platform, *beside), answer, far in zip(runs, answers, told):
-            near = "|".join(workloads[k] for k in beside if k >= 0)
-            yield [workloads[workload], platforms[platform], near, f"{answer:.6g}", int(far)]
+        for (workload, platform, *beside), value, flag in zip(runs, predictions, extrapolated):
+            neighbours = "|".join(workloads[k] for k in beside if k >= 0)
+            yield [workloads[workload], platforms[platform], neighbours, f"{value:.6g}", int(flag)]
 
-    said = f"{len(runs)} runs, {int(told.sum())} of them extrapolated"
-    shared.give_table(rows(), options.out, said, force=options.force)
+    summary = f"{len(runs)} runs, {int(extrapolated.sum())} of them extrapolated"
+    shared.write_or_show_table(rows(), options.out, summary, force=options.force)
 
 
 def run_evaluate(options: argparse.Namespace) -> None:
-    """Score predictions and bounds on what was held back."""
+    """Score predictions and bounds on held-out runtimes."""
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.runtimes import dataset as runtimes
     from msbgen.runtimes import evaluation
 
     dataset = runtimes.read_runtimes(options.runs)
-    with Progress("evaluating") as step, shared.about(options.runs.name):
+    with Progress("evaluating") as step, shared.errors_from(options.runs.name):
         scores = evaluation.evaluate_runtimes(
             dataset,
             train=options.train,
@@ -194,4 +199,4 @@ def run_evaluate(options: argparse.Namespace) -> None:
             rng=options.seed,
             progress=step,
         )
-    shared.give_table(shared.score_rows(scores), options.out, force=options.force)
+    shared.write_or_show_table(shared.score_rows(scores), options.out, force=options.force)

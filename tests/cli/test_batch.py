@@ -80,9 +80,9 @@ def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        ("--memory 5", 2, "'5' is no memory, as 500MB or 4GB"),
+        ("--memory 5", 2, "'5' is not a size of memory"),
         ("--memory xGB", 2, "'x' is not a positive number"),
-        ("--timeout 0s", 2, "is no time above 0"),
+        ("--timeout 0s", 2, "is not a time above 0"),
         ("--retries -1", 2, "'-1' is not a whole number"),
         ("--block 0", 2, "is not a whole number"),
         ("--scheduler local:0", 2, "local:N, N from 1 on, is wanted"),
@@ -102,7 +102,7 @@ def test_what_a_file_cannot_meet_is_said_with_it_and_a_remedy(tasks, tmp_path, c
     task = read_profiles(tmp_path / "in" / "t0.nc")
     del task["cache_ways"].attrs["levels"]
     with pytest.raises(
-        ProfileError, match=r"'cache_ways' lists no 'levels', .* a TOML of tasks with"
+        ProfileError, match=r"'cache_ways' lists no 'levels', .* in a TOML of tasks"
     ):
         contexts_of("all", task)
 
@@ -110,7 +110,7 @@ def test_what_a_file_cannot_meet_is_said_with_it_and_a_remedy(tasks, tmp_path, c
 def test_a_file_is_no_folder_of_results(tasks, tmp_path, capsys):
     (tmp_path / "out").write_text("precious")
     assert main(["batch", str(tasks), "-o", str(tmp_path / "out")]) == 2
-    assert "is no folder; name another one" in capsys.readouterr().err
+    assert "is not a folder; name another one" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "precious"
 
 

@@ -85,6 +85,6 @@ def test_without_matplotlib_there_is_no_picture(small, tmp_path, msbgen, monkeyp
 
 
 def test_tasks_and_folders_that_are_none_are_refused(folder, refused):
-    refused(2, "no task 'doom' ships; there are: bc, bzip2", "demo", "--task", "doom")
+    refused(2, "no program 'doom' ships; choose one of bc, bzip2", "demo", "--task", "doom")
     refused(2, "truth.nc: is no folder", "demo", "-o", "truth.nc", "--force")
-    refused(2, "'-' is no file", "demo", "-o", "-")
+    refused(2, "'-' (stdout) is for tables only", "demo", "-o", "-")

@@ -39,17 +39,17 @@ def test_a_generated_file_is_scored_beside_the_methods(folder, msbgen, refused):
 
 USAGE = [
     ([], "--truth"),
-    (["--truth", "truth.nc", "--methods", "best"], "no method 'best'; there are: default/"),
+    (["--truth", "truth.nc", "--methods", "best"], "no method 'best'; choose from default/"),
     (["--leave-out", "2", "--methods", ""], "no method ''"),
     (["--leave-out", "6"], "leaves none of the 6 contexts"),
     (["--leave-out", "6", "-o", "new/s"], "leaves none"),
-    (["--leave-out", "2", "--generated", "truth.nc"], "--generated is scored against --truth"),
+    (["--leave-out", "2", "--generated", "truth.nc"], "--generated needs --truth"),
     (
         ["--truth", "truth.nc", "--generated", "a/x.nc", "--generated", "b/x.nc"],
         "--generated names 'a/x.nc' and 'b/x.nc'",
     ),
     (["--leave-out", "2", "-o", "measured.nc"], "measured.nc: is no folder"),
-    (["--leave-out", "2", "-o", "-"], "'-' is no file"),
+    (["--leave-out", "2", "-o", "-"], "'-' (stdout) is for tables only"),
     (["--leave-out", "2", "-o", "full"], "full/scores.json: exists already"),
 ]
 

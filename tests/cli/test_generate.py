@@ -106,10 +106,10 @@ USAGE = [
     (["all", "--epsilon", "-1"], "'-1'"),
     (["all", "--samples", "0"], "'0'"),
     (["all", "--seed", "-1"], "'-1'"),
-    (["all", "--interval", "fast"], "'fast' is no time"),
+    (["all", "--interval", "fast"], "'fast' is not a time"),
     (["all", "--interval", "1e-12"], "GB"),
     (["all", "--model", "o.nc"], "o.nc: is 'o.nc' too; name another output"),
-    (["all", "--model", "-"], "'-' is no file"),
+    (["all", "--model", "-"], "'-' (stdout) is for tables only"),
     (["grid:2"], "a number of levels for each of cache_ways, frequency is wanted"),
     (["grid:9x2"], "a number from 1 to 4 is wanted"),
     (["grid:two"], "as 5x5x3, is wanted"),
@@ -128,7 +128,7 @@ OUTPUTS = [
     (".", ["--force"], "no regular file"),
     ("measured.nc", ["--force"], "another"),
     ("dangling.nc", [], "exists already"),
-    ("-", [], "'-' is no file"),
+    ("-", [], "'-' (stdout) is for tables only"),
     ("c.csv", ["--force"], "c.csv: is 'c.csv' too; name another output"),
 ]
 
@@ -199,7 +199,7 @@ def test_a_file_written_in_blocks_is_the_same(folder, monkeypatch, msbgen):
 def test_what_no_disk_and_no_memory_could_hold_is_refused(folder, monkeypatch, refused):
     (folder / "c.csv").write_text("cache_ways,frequency\n3,1.5\n")
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e2))
-    refused(2, "GB or more, there are 1e-07 GB free", *GENERATE, "all")
+    refused(2, "GB or more, 1e-07 GB are free", *GENERATE, "all")
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1e30))
     many = ("--kind", "sample", "--samples", "1000000000")
     refused(2, "one context is", *GENERATE, "c.csv", *many)

@@ -87,7 +87,7 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     done = msbgen(*other)
     assert done.returncode == 0
     assert done.stderr == (
-        "msbgen: warning: no run is of orin-nx: its sheet is taken at its word.\n"
+        "msbgen: warning: no run is of orin-nx: the prediction relies on its data sheet.\n"
     )
     (here / "few").mkdir()
     fit = ("graph", "fit", "runs.nc", "--profiles", "profiles", "-o", "x.nc")
@@ -96,7 +96,7 @@ def test_what_cannot_be_bounded_or_found_is_said(msbgen, refused, here):
     sheets = ("--device", "tx2", "--device", "tx2")
     refused(2, "1 files of runs and 2 --device", *fit, "--graphs", "graphs", *sheets)
     named = ("graph", "fit", "runs.nc", *FIT, "-o", "model.txt")
-    refused(2, "model.txt: ends like no model; .nc is wanted", *named)
+    refused(2, "model.txt: is not a model file; end the name with .nc", *named)
     refused(3, "runs are of the device 'tx2'", *fit, "--graphs", "graphs", "--device", "rubik-pi")
     refused(3, "6 families for 9 folds", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "9")
     refused(2, "is not a whole number", *fit, "--graphs", "graphs", *sheets[:2], "--folds", "1")

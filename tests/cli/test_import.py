@@ -81,13 +81,13 @@ def test_what_cannot_be_imported_is_refused(sweep, refused):
     refused(2, "name either recordings or a --manifest", "import", "-o", "o.nc")
     refused(2, "name either recordings or a --manifest", "import", "q020_r0.csv", "--manifest",
             "runs.csv", "-o", "o.nc")  # fmt: skip
-    refused(2, "a --manifest does so itself", "import", "--manifest", "runs.csv", "--names",
+    refused(2, "--names is for recordings", "import", "--manifest", "runs.csv", "--names",
             "{a}", "-o", "o.nc")  # fmt: skip
     refused(3, "q020_r0.csv: says no context", "import", "q020_r0.csv", "-o", "o.nc")
     refused(2, "pattern has a field '{}'", "import", "q020_r0.csv", "--names", "{}", "-o", "o.nc")
     refused(2, "levels are of 'ways'; one of cpu_quota", "import", "--manifest", "runs.csv",
             "--levels", "ways=1:3", "-o", "o.nc")  # fmt: skip
-    refused(2, "';;' is no list of names", "import", "--manifest", "runs.csv", "--events", ";;",
+    refused(2, "';;' is not a list of names", "import", "--manifest", "runs.csv", "--events", ";;",
             "-o", "o.nc")  # fmt: skip
     refused(3, "q020_r0.csv: there is no event 'cycles'; it has task-clock", "import",
             "--manifest", "runs.csv", "--events", "cycles", "-o", "o.nc")  # fmt: skip

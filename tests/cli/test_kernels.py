@@ -83,7 +83,7 @@ def test_launches_beyond_what_was_measured_are_marked(fitted, msbgen, refused):
     (fitted / "w.csv").write_text("workload,kind,count,m,k,n\na,matmul,1,80,80,80\n"
                                   "a,matmul,3,4000,4000,4000\nb,conv,1,1,1,1\n")  # fmt: skip
     done = msbgen("kernels", "predict", "model.nc", "--workload", "w.csv", "--network", "a")
-    assert "75.0% of the launches lie outside" in done.stderr
+    assert "75.0% of the launches are extrapolated" in done.stderr
     assert all(r["extrapolated"] == "1" for r in csv.DictReader(done.stdout.splitlines()))
     ask = ("kernels", "predict", "model.nc", "--workload", "w.csv")
     refused(2, "--network is missing; one of a, b is wanted", *ask)

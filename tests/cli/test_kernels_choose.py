@@ -91,9 +91,9 @@ ERRORS = [
     (["--latency", "1us"], 3, "what the fastest (clock=2 GHz) takes at most"),
     (["--work", "batch"], 2, "work is 'batch'; one of the resources clock is wanted"),
     (["--resources", "volts"], 3, "a column 'volts' is wanted"),
-    (["--probes", "2", "--objective", "front"], 2, "--probes want an objective"),
-    (["--probes", "2", "--program", "p1"], 2, "--probes are for one program"),
-    (["--probes", "2", "--bounds", "t.csv"], 2, "--bounds want every context known"),
+    (["--probes", "2", "--objective", "front"], 2, "--probes needs the objective"),
+    (["--probes", "2", "--program", "p1"], 2, "--probes needs one program"),
+    (["--probes", "2", "--bounds", "t.csv"], 2, "--bounds needs all contexts measured"),
 ]
 
 

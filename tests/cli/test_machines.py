@@ -138,7 +138,7 @@ PREDICT = ["predict", "model.nc", "--runs", "new.csv", "--source"]
 ERRORS = [
     (["import", "nowhere.csv", "-o", "o.nc"], 3, "nowhere.csv: no such file"),
     (["import", "runs.csv", "--machines", "a=b", "-o", "o.nc"], 2, "drop it for tables"),
-    (["import", "runs.csv", "--machines", "=", "-o", "o.nc"], 2, "is no list of machines"),
+    (["import", "runs.csv", "--machines", "=", "-o", "o.nc"], 2, "is not a list of machines"),
     (["fit", "runs.csv", "-o", "new.csv"], 2, "new.csv: exists already"),
     (["fit", "zero.csv", "-o", "o.nc"], 3, "line 2 has the runtime '0'"),
     (["fit", "unit.csv", "-o", "o.nc"], 3, "column 'runtime' has no unit"),
@@ -147,7 +147,7 @@ ERRORS = [
     (["fit", "runs.csv", "-o", "o.nc", "--folds", "1"], 2, "'1' is not a whole number ≥ 2"),
     ([*PREDICT, "oldd"], 2, "source is 'oldd', of which nothing was learned; the nearest"),
     ([*PREDICT, "new"], 3, "new.csv: run 0, of program 'p0', has no time on machine 'new'"),
-    ([*PREDICT, "old,,"], 2, "is no list of names"),
+    ([*PREDICT, "old,,"], 2, "is not a list of names"),
     (
         [*PREDICT, "old", "--miscoverage", "0.01"],
         3,

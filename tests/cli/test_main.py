@@ -150,7 +150,7 @@ def test_every_failure_has_its_code_and_its_sentence(
             ["evaluate", "measured.nc", "--truth", "truth.nc"],
             "leave the method out (--methods).",
         ),
-        (["check", "measured.nc"], "'msbgen generate' with a larger --epsilon may do."),
+        (["check", "measured.nc"], "try 'msbgen generate' with a larger --epsilon."),
     ],
     ids=lambda v: v[0] if isinstance(v, list) else "",
 )
@@ -177,7 +177,7 @@ def test_any_other_failure_is_a_bug_of_ours_with_its_traceback(folder, monkeypat
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "shapes (3,) and (4,) do not fit" in done.stderr
-    assert done.stderr.endswith("msbgen: internal error; please report what is above.\n")
+    assert done.stderr.endswith("msbgen: internal error; please report the traceback above.\n")
 
 
 @pytest.mark.parametrize("verb", ["generate", "bound", "plan", "evaluate"])

@@ -41,7 +41,7 @@ def test_from_a_command_to_a_file_and_nothing_left(msbgen, kernel, tmp_path):
     done = msbgen("measure", "--restore", "out.journal")
     assert (done.returncode, done.stdout) == (
         0,
-        "nothing is left of it: the machine is as it was.\n",
+        "nothing to restore: the machine is unchanged.\n",
     )
     done = msbgen("measure", "spec.toml", "-o", "out.nc", "--resume")
     assert done.returncode == 2
@@ -102,7 +102,7 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
     [
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure"]),
         (2, "SPEC.toml and -o OUT.nc are wanted", ["measure", "spec.toml"]),
-        (2, "--restore stands alone", ["measure", "spec.toml", "--restore", "spec.toml"]),
+        (2, "--restore takes no SPEC.toml", ["measure", "spec.toml", "--restore", "spec.toml"]),
         (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
         (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),
         (3, "contexts: ", ["measure", "spec.toml", "-o", "out.nc", "--contexts", "grid:9"]),

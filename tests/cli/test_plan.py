@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import partials
-from msbgen.cli.plan import _say_groups
+from msbgen.cli.plan import _hint_at_groups
 from msbgen.data.schema import context_table
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_plan, read_planned_contexts
@@ -72,24 +72,28 @@ def test_counters_that_were_measured_are_grouped_around_their_clock(tmp_path, ms
 
 
 def test_who_counted_in_groups_is_told_how_to_plan_so(capsys):
-    _say_groups(partials.whole(), "m.nc")
+    _hint_at_groups(partials.whole(), "m.nc")
     assert capsys.readouterr().err == ""
-    _say_groups(partials.in_groups(partials.whole()), "m.nc")
+    _hint_at_groups(partials.in_groups(partials.whole()), "m.nc")
     (line,) = capsys.readouterr().err.splitlines()
-    assert "up to 2 of 3 counters a run" in line
+    assert "up to 2 of 3 counters in a run" in line
     assert line.endswith("--at-once 2 plans groups.")
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["--budget", "12"], 2, "no --levels"),
+        (["--budget", "12"], 2, "--levels is needed"),
         (["--budget", "much", "--levels", "virtual"], 2, "'much' is neither a time"),
         (["--budget", "9s", "--levels", "virtual"], 2, "say how long a run takes"),
         (["--budget", "9", "--levels", "ways"], 2, "levels are 'ways'"),
         (["--budget", "9", "--levels", "virtual", "--least-runs", "0"], 2, "'0' is not a whole"),
-        (["--budget", "9", "--levels", "virtual", "--counters", "a"], 2, "want --at-once"),
-        (["--budget", "9", "--levels", "virtual", "--at-once", "4"], 2, "say which --counters"),
+        (["--budget", "9", "--levels", "virtual", "--counters", "a"], 2, "need --at-once"),
+        (
+            ["--budget", "9", "--levels", "virtual", "--at-once", "4"],
+            2,
+            "--at-once needs --counters",
+        ),
         (
             [
                 "--budget",

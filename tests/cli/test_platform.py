@@ -51,17 +51,19 @@ def test_runs_replayed_before_stand_beside_the_new_ones(tmp_path, msbgen, refuse
     )
     assert whole.attrs["seed"] == "0"
     again = ["--contexts", "next.csv", "--with", "b.nc", "-o", "c.nc"]
-    refused(2, "b.nc: holds runs of seed 0 in these contexts already", *replaying, *again)
+    refused(2, "b.nc: already has runs of seed 0 in these contexts", *replaying, *again)
     done = msbgen(*replaying, *again, "--seed", 1)
     assert "c.nc: 3 contexts, 8 runs\n" in done.stdout
-    assert "calls its task" not in done.stderr
+    assert "has the task" not in done.stderr
     (tmp_path / "anew.csv").write_text(
         "cache_ways,bandwidth,frequency,runs,again\n10,700,2.3,1,0\n20,1400,1.2,1,1\n"
     )
     anew = ["--contexts", "anew.csv", "--with", "b.nc", "--seed", 1, "-o", "f.nc"]
     assert "f.nc: 3 contexts, 5 runs\n" in msbgen(*replaying, *anew).stdout
     assert read_profiles(tmp_path / "c.nc").attrs["seed"] == "0, 1"
-    said = "a.nc calls its task 'openssl PBKDF2 then AES over 33 MB', the trace 'gzip -6 of 5.5 MB'"
+    said = (
+        "a.nc has the task 'openssl PBKDF2 then AES over 33 MB', the trace has 'gzip -6 of 5.5 MB'"
+    )
     assert said in msbgen("platform", "replay", GZIP, *more, "e.nc").stderr
     refused(3, "is sampled every 0.01 s", *replaying, "--interval", "5ms", *more, "d.nc")
 
@@ -75,7 +77,7 @@ def test_equal_durations_among_runs_replayed_before_do_not_matter(tmp_path, msbg
     more = ["--runs", 1, "--with", "a.nc", "--seed"]
     done = msbgen(*replaying, "grid:1x1x1", *more, 1, "-o", "b.nc")
     assert "b.nc: 1 contexts, 4 runs\n" in done.stdout, done.stderr
-    said = "a.nc: holds runs of seed 0 in these contexts already"
+    said = "a.nc: already has runs of seed 0 in these contexts"
     refused(2, said, *replaying, "grid:1x1x1", *more, 0, "-o", "c.nc")
 
 
@@ -110,7 +112,7 @@ def test_a_replay_does_not_overwrite_what_there_is(folder, refused):
 
 RECORD_ERRORS = [
     (["-o", "o.nc"], 2, "no command to record"),
-    (["-o", "-", "--", "true"], 2, "'-' is no file"),
+    (["-o", "-", "--", "true"], 2, "'-' (stdout) is for tables only"),
     (["-o", "truth.nc", "--", "true"], 2, "exists already"),
     (["-o", "o.nc", "--stdin", "no.txt", "--", "true"], 3, "no.txt: no such file"),
 ]

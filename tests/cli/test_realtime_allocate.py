@@ -37,15 +37,15 @@ def test_slack_lowers_clocks(msbgen, decisions):
     ("code", "said", "arguments"),
     [
         (2, "gives 2 values for 1 tables", [TABLE, "--progress", "0.1,0.2"]),
-        (2, "no list of shares from 0 to 1", [TABLE, "--progress", "1.5"]),
-        (2, "no list of shares from 0 to 1", [TABLE, "--progress", "nan"]),
+        (2, "not a list of shares from 0 to 1", [TABLE, "--progress", "1.5"]),
+        (2, "not a list of shares from 0 to 1", [TABLE, "--progress", "nan"]),
         (2, "cannot run 2 tasks", [TABLE, TABLE, "--progress", "0,0", "--cores", "1"]),
         (2, "not a whole number", [TABLE, "--progress", "0", "--cores", "0"]),
         (2, "not a share from 0", [TABLE, "--progress", "0", "--slack", "1"]),
         (2, "invalid choice", [TABLE, "--progress", "0", "--allocator", "best"]),
         (2, "at least 6", [TABLE, "--progress", "0", "--cores", "3"]),
         (2, "'ways' is no resource", [TABLE, "--progress", "0", "--capacity", "ways=5"]),
-        (2, "no list of amounts", [TABLE, "--progress", "0", "--capacity", "cache_ways=-5"]),
+        (2, "not a list of amounts", [TABLE, "--progress", "0", "--capacity", "cache_ways=-5"]),
         (
             2,
             "no core has a clock of its own",

@@ -44,7 +44,7 @@ def test_a_set_of_the_utilisation_asked_for(msbgen, decisions):
             ["--utilisation", "1", "--capacity", "cache_ways=7"],
         ),
         (
-            "'ways', which is no resource of truth/synthetic.nc; cache_ways, frequency are",
+            "'ways', which is not a resource of truth/synthetic.nc; its resources are cache_ways",
             ["--utilisation", "1", "--capacity", "ways=20"],
         ),
     ],
@@ -55,7 +55,7 @@ def test_what_cannot_be_drawn_is_refused(refused, decisions, said, arguments):
 
 def test_two_profiles_of_one_name_are_refused(refused, decisions):
     twice = ["truth/synthetic.nc", *ASKED[2:], "--utilisation", "1"]
-    refused(2, "two profile files have one name", "realtime", "taskset", *twice)
+    refused(2, "two profile files have the same name", "realtime", "taskset", *twice)
 
 
 def test_profiles_without_a_largest_context_are_refused(refused, folder):

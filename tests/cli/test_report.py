@@ -50,9 +50,7 @@ def test_generated_files_are_judged(files, msbgen, tmp_path):
 
 def test_what_makes_no_report_is_refused(files, refused, monkeypatch):
     out = ("-o", "r.html")
-    refused(
-        2, "--generated is scored against --truth", "report", "task.nc", "--generated", "a", *out
-    )
+    refused(2, "--generated needs --truth", "report", "task.nc", "--generated", "a", *out)
     refused(2, "a file that ends in .html", "report", "task.nc", "-o", "r.pdf")
     refused(2, "--leave-out 13 leaves none", "report", "task.nc", "--leave-out", "13", *out)
     refused(3, "none.nc: no such file", "report", "none.nc", *out)

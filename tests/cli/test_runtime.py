@@ -119,7 +119,7 @@ def test_what_was_only_seen_beside_others_is_named(table, quick, msbgen, refused
     (table / "wanted.csv").write_text("workload,platform\nw3,p2\nghost,p1\n")
     msbgen("runtime", "import", "runs.csv", "-o", "runs.nc")
     msbgen("runtime", "fit", "runs.nc", "-o", "model.nc")
-    sentence = "wanted.csv: workload 'ghost' on platform 'p1' is wanted, one of which was never"
+    sentence = "wanted.csv: workload 'ghost' on platform 'p1' cannot be predicted"
     refused(3, sentence, "runtime", "predict", "model.nc", "--wanted", "wanted.csv")
 
 

@@ -1,4 +1,4 @@
-"""What the verbs share: flags of one meaning, text to values, checks of files, messages."""
+"""Shared by the verbs: flags, parsing of their values, checks of files, messages."""
 
 from msbgen.cli.options.flags import (
     EXIT_CODES,
@@ -18,19 +18,28 @@ from msbgen.cli.options.flags import (
     new_verbs,
 )
 from msbgen.cli.options.inputs import (
-    about,
+    check_disk_space,
     check_files,
     check_folder,
-    check_room,
     contexts,
-    contexts_file,
-    give_table,
-    inside,
+    errors_from,
+    errors_in,
+    file_of_contexts,
     is_file,
     levels_of,
     profile_file,
     score_rows,
     write_json,
+    write_or_show_table,
+)
+from msbgen.cli.options.messages import (
+    Messages,
+    Progress,
+    UsageError,
+    flush,
+    print_message,
+    show,
+    show_table,
 )
 from msbgen.cli.options.values import (
     amounts,
@@ -53,15 +62,6 @@ from msbgen.cli.options.values import (
     slack,
     table_output,
 )
-from msbgen.cli.options.words import (
-    Messages,
-    Progress,
-    UsageError,
-    flush,
-    say,
-    show,
-    show_table,
-)
 
 __all__ = [
     "EXIT_CODES",
@@ -70,7 +70,6 @@ __all__ = [
     "Progress",
     "UsageError",
     "Verbs",
-    "about",
     "add_allocator",
     "add_capacity",
     "add_contexts",
@@ -81,21 +80,21 @@ __all__ = [
     "add_table_out",
     "amounts",
     "budget",
+    "check_disk_space",
     "check_files",
     "check_folder",
-    "check_room",
     "contexts",
-    "contexts_file",
     "count",
     "csv_output",
     "degrees",
     "duration",
     "duration_or_none",
+    "errors_from",
+    "errors_in",
+    "file_of_contexts",
     "flush",
     "folder",
     "folds",
-    "give_table",
-    "inside",
     "is_file",
     "levels",
     "levels_of",
@@ -106,9 +105,9 @@ __all__ = [
     "new_verbs",
     "number",
     "output",
+    "print_message",
     "profile_file",
     "rate",
-    "say",
     "score_rows",
     "seed",
     "share",
@@ -118,4 +117,5 @@ __all__ = [
     "slack",
     "table_output",
     "write_json",
+    "write_or_show_table",
 ]

@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from msbgen.cli.options.messages import show
 from msbgen.cli.options.values import amounts, csv_output, folds, output, seed
-from msbgen.cli.options.words import show
 
 if TYPE_CHECKING:
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
 else:
     Verbs = argparse._SubParsersAction
 
-# What every help ends with; the table itself is in `main`.
+# The end of every help; the table of exceptions is in `main`.
 EXIT_CODES = (
     "exit codes: 0 done, 1 internal error, 2 usage or a file that cannot be written, 3 bad data, "
     "4 not converged, 5 done in part, 130 interrupted, 143 terminated by SIGTERM (after either, no "
@@ -23,7 +23,7 @@ EXIT_CODES = (
 
 
 class _Help(argparse.HelpFormatter):
-    """Fills paragraphs, and keeps lines that are indented as they stand."""
+    """Wraps paragraphs and keeps indented lines unchanged."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill = super()._fill_text
@@ -32,10 +32,10 @@ class _Help(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows its help as any other result: a disk that is full is told of."""
+    """Prints its help like any other result, so that a full disk is an error."""
 
-    def __init__(self, **given: Any):
-        super().__init__(formatter_class=_Help, **given)
+    def __init__(self, **options: Any):
+        super().__init__(formatter_class=_Help, **options)
 
     def print_help(self, file: object = None) -> None:
         """Print the help, to stdout."""
@@ -43,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Look the version up only when it is asked for."""
+    """Look the version up only for ``--version``: the look-up is slow."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
@@ -53,7 +53,7 @@ class _Version(argparse.Action):
 
 
 def new_parser() -> argparse.ArgumentParser:
-    """Return the parser above all verbs, still without them."""
+    """Return the top parser, without verbs."""
     usage = "msbgen [-h] [--version] VERB ..."
     parser = Parser(prog="msbgen", usage=usage)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
@@ -61,14 +61,14 @@ def new_parser() -> argparse.ArgumentParser:
 
 
 def new_verbs(parser: argparse.ArgumentParser) -> Verbs:
-    """Make room for verbs, which the caller lists in the description."""
+    """Return the group to which verbs are added; the caller lists them in the description."""
     return parser.add_subparsers(
         metavar="VERB", required=True, prog=parser.prog, help=argparse.SUPPRESS
     )
 
 
 def new_group(verbs: Verbs, name: str, text: str) -> Verbs:
-    """Make room for the parts of a verb."""
+    """Return the group to which the parts of a verb are added."""
     verb = verbs.add_parser(name, description=text, epilog=EXIT_CODES)
     return verb.add_subparsers(metavar="VERB", required=True, title="parts")
 
@@ -76,7 +76,7 @@ def new_group(verbs: Verbs, name: str, text: str) -> Verbs:
 def new_verb(
     verbs: Verbs, name: str, run: Callable[[argparse.Namespace], None], text: str
 ) -> argparse.ArgumentParser:
-    """Parser of a verb that `run` carries out; the text says in a line what it does."""
+    """Return the parser of a verb with its function `run` and one line of help."""
     verb = verbs.add_parser(name, help=text, description=text, epilog=EXIT_CODES)
     verb.set_defaults(run=run)
     return verb
@@ -91,29 +91,29 @@ def add_force(verb: argparse.ArgumentParser) -> None:
 
 
 def add_seed(verb: argparse.ArgumentParser) -> None:
-    """``--seed``: where everything random comes from."""
+    """``--seed``: seed of all random draws."""
     verb.add_argument(
         "--seed",
         type=seed,
         default=0,
         metavar="N",
-        help="seed of everything random (%(default)s)",
+        help="seed of all random draws (%(default)s)",
     )
 
 
-def add_out(verb: argparse.ArgumentParser, metavar: str, text: str, **given: Any) -> None:
+def add_out(verb: argparse.ArgumentParser, metavar: str, text: str, **options: Any) -> None:
     """``-o``: the file or folder to write."""
-    verb.add_argument("-o", "--out", **{"type": output, **given}, metavar=metavar, help=text)
+    verb.add_argument("-o", "--out", **{"type": output, **options}, metavar=metavar, help=text)
 
 
 def add_table_out(verb: argparse.ArgumentParser, metavar: str, what: str) -> None:
-    """``-o``: the table to write, for verbs that show it otherwise (see :func:`give_table`)."""
+    """``-o``: the table to write; without it, the table is printed."""
     text = f"write {what} here, as CSV; without it, or with '-', to stdout"
     add_out(verb, metavar, text, type=csv_output)
 
 
 def add_folds(verb: argparse.ArgumentParser, default: int, text: str) -> None:
-    """``--folds``: in how many parts something is left out."""
+    """``--folds``: number of parts of a cross-validation."""
     text = f"{text} (%(default)s)"
     verb.add_argument("--folds", type=folds, default=default, metavar="K", help=text)
 
@@ -121,29 +121,29 @@ def add_folds(verb: argparse.ArgumentParser, default: int, text: str) -> None:
 def add_contexts(
     verb: argparse.ArgumentParser, default_levels: str, *, required: bool = True
 ) -> None:
-    """``--contexts``: which contexts, in the words of :func:`contexts`."""
+    """``--contexts``: see :func:`contexts`."""
     verb.add_argument(
         "--contexts",
         required=required,
         metavar="all|grid:AxB…|FILE",
-        help=f"all contexts of {default_levels}; a grid of so many levels of each resource, "
-        "evenly spread; or those of a file: CSV with the resources as header, or profiles (.nc)",
+        help=f"all contexts of {default_levels}; a grid of A, B, … evenly spaced levels of "
+        "each resource; or a file: CSV with the resources as header, or profiles (.nc)",
     )
 
 
 def add_capacity(verb: argparse.ArgumentParser) -> None:
-    """``--capacity``: how much there is of each shared resource."""
+    """``--capacity``: total of each shared resource."""
     verb.add_argument(
         "--capacity",
         type=amounts,
         required=True,
         metavar="NAME=X,...",
-        help="how much there is of each shared resource, as cache_ways=20,bandwidth=1400",
+        help="total of each shared resource, as cache_ways=20,bandwidth=1400",
     )
 
 
 def add_allocator(verb: argparse.ArgumentParser) -> None:
-    """``--allocator`` and ``--objective``: how decisions are made."""
+    """``--allocator`` and ``--objective``: the method of allocation and its aim."""
     verb.add_argument(
         "--allocator",
         choices=("optimum", "dna", "equal"),
@@ -154,6 +154,6 @@ def add_allocator(verb: argparse.ArgumentParser) -> None:
         "--objective",
         choices=("instructions", "progress"),
         default="instructions",
-        help="what it makes large: the sum of instruction rates, or of rates divided by those in "
-        "the largest context (%(default)s)",
+        help="maximised: the sum of instruction rates, or of rates relative to the largest "
+        "context (%(default)s)",
     )

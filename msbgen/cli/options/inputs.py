@@ -1,4 +1,4 @@
-"""What verbs read and write: contexts from wherever they come, checks of files before the work."""
+"""Inputs and outputs of the verbs: contexts, checks of files before the work, tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msbgen.cli.options.words import UsageError, show, show_table
+from msbgen.cli.options.messages import UsageError, show, show_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,18 +23,17 @@ _INF = float("inf")
 
 
 def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
-    """Contexts that a source names, (n_contexts, n_resources), in the order of `levels`.
+    """Contexts of a source, (n_contexts, n_resources), with resources in the order of `levels`.
 
-    ``all``: the product of all levels.  ``grid:5x5x3``: so many levels of each resource, evenly
-    spread.  A file of profiles (``.nc``): its contexts.  Otherwise a CSV file with the resources as
-    header.
+    ``all`` is the product of all levels; ``grid:5x5x3`` takes so many evenly spaced levels of each
+    resource.  Other sources are files: profiles (``.nc``), or CSV with the resources as header.
 
     Raises
     ------
     ArgumentError
-        A grid that the levels do not make.
+        A grid that the levels do not allow.
     ProfileError
-        A file that holds no contexts of these resources, or levels that are not known.
+        A file without contexts of these resources, or unknown levels.
     """
     if is_file(source):
         return _contexts_of_file(Path(source), list(levels))
@@ -44,8 +43,8 @@ def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
     unknown = [name for name, values in levels.items() if len(values) == 0]
     if unknown:
         raise ProfileError(
-            f"resource '{unknown[0]}' has no attribute 'levels', so that '{source}' says nothing; "
-            f"the levels that the platform can set, or a file of contexts, are wanted."
+            f"resource '{unknown[0]}' has no attribute 'levels', which '{source}' needs; add the "
+            f"levels that the platform can set, or name a file of contexts."
         )
     if source == "all":
         return grid_contexts(levels, [len(set(values)) for values in levels.values()])
@@ -53,7 +52,7 @@ def contexts(source: str, levels: Levels) -> NDArray[np.float64]:
 
 
 def is_file(source: str) -> bool:
-    """Whether contexts come from a file, rather than from what is known of the platform."""
+    """Whether contexts come from a file rather than from the levels of the platform."""
     return source != "all" and not source.startswith("grid:")
 
 
@@ -66,28 +65,28 @@ def _contexts_of_file(path: Path, resources: list[str]) -> NDArray[np.float64]:
     from msbgen.data import schema, store
 
     dataset = store.read_profiles(path)
-    there = schema.resource_names(dataset)
-    if set(there) != set(resources):
+    found = schema.resource_names(dataset)
+    if set(found) != set(resources):
         raise ProfileError(
-            f"{path.name}: has contexts of {', '.join(there)}; the resources "
+            f"{path.name}: has contexts of {', '.join(found)}; the resources "
             f"{', '.join(resources)} are wanted."
         )
-    return schema.context_table(dataset)[:, [there.index(name) for name in resources]]
+    return schema.context_table(dataset)[:, [found.index(name) for name in resources]]
 
 
 def levels_of(dataset: xr.Dataset) -> Levels:
-    """Levels of each resource by name, none where the file does not list them."""
+    """Levels of each resource by name; an empty list where the file does not list them."""
     import numpy as np
 
     from msbgen.data.schema import resource_attrs
 
-    given = {name: attrs.get("levels", ()) for name, attrs in resource_attrs(dataset).items()}
-    return {name: np.unique(np.asarray(v, dtype=float)).tolist() for name, v in given.items()}
+    levels = {name: attrs.get("levels", ()) for name, attrs in resource_attrs(dataset).items()}
+    return {name: np.unique(np.asarray(v, dtype=float)).tolist() for name, v in levels.items()}
 
 
 @contextmanager
-def about(place: str) -> Iterator[None]:
-    """Name the file that the body's arguments come from: what is wrong with them is bad data."""
+def errors_from(place: str) -> Iterator[None]:
+    """Turn errors of the body into a :class:`ProfileError` that names the file of its arguments."""
     from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 
     try:
@@ -97,8 +96,8 @@ def about(place: str) -> Iterator[None]:
 
 
 @contextmanager
-def inside(folder: Path) -> Iterator[None]:
-    """Name the folder whose files the body reads, where others hold files of the same names."""
+def errors_in(folder: Path) -> Iterator[None]:
+    """Prefix errors of the body with the folder whose files it reads."""
     from msbgen.core.errors import MeasurementError, ProfileError
 
     try:
@@ -115,9 +114,9 @@ def inside(folder: Path) -> Iterator[None]:
 def check_files(
     inputs: Sequence[Path | None], outputs: Sequence[Path | None] = (), *, force: bool = False
 ) -> None:
-    """Refuse what cannot be read or written, or would destroy an input, before the work is done.
+    """Raise where a file cannot be read or written, or an output would overwrite an input.
 
-    None stands for a file that was not asked for.
+    The checks run before the work.  None stands for an option that was not used.
     """
     from msbgen.data.files import check_input, check_output
 
@@ -135,7 +134,7 @@ def check_files(
 def check_folder(
     inputs: Sequence[Path | None], folder: Path, names: Sequence[str], *, force: bool
 ) -> None:
-    """As :func:`check_files`, for files in a folder that is made if need be."""
+    """As :func:`check_files`, for outputs in a folder, which is created if needed."""
     from msbgen.data import files
 
     if folder.is_dir():
@@ -147,67 +146,66 @@ def check_folder(
     files.check_folder(next(up for up in folder.resolve().parents if up.exists()), folder)
 
 
-def check_room(path: Path, size: float) -> None:
-    """Refuse a result of `size` bytes that the disk beside its file could never hold."""
+def check_disk_space(path: Path, size: float) -> None:
+    """Raise where a result of `size` bytes is larger than the free space of its disk."""
     import shutil
 
     free = shutil.disk_usage(path.resolve().parent).free
     if size > free:
         raise UsageError(
-            f"{path}: the result would take {size / 1e9:.3g} GB or more, there are "
-            f"{free / 1e9:.3g} GB free; ask for fewer contexts or samples, or a longer interval."
+            f"{path}: the result would take {size / 1e9:.3g} GB or more, {free / 1e9:.3g} GB "
+            f"are free; choose fewer contexts or samples, or a longer interval."
         )
 
 
 def profile_file(folder: Path, profile: str, task_set: str) -> Path:
-    """File of a profile that a task set names, in a folder.
+    """Path of a profile of a task set in a folder.
 
     Raises
     ------
     ProfileError
-        There is none.
+        The file does not exist.
     """
     path = folder / f"{profile}.nc"
     if not os.path.isfile(path):
         from msbgen.core.errors import ProfileError
 
         raise ProfileError(
-            f"{task_set}: runs '{profile}', of which there is no '{path}'; a file of that name is "
-            f"wanted."
+            f"{task_set}: runs '{profile}', but there is no file '{path}'; put the profile there."
         )
     return path
 
 
-def contexts_file(source: str) -> Path | None:
-    """Return the file that contexts come from, None where they come from none."""
+def file_of_contexts(source: str) -> Path | None:
+    """Return the file of contexts, None where the source is not a file."""
     return Path(source) if is_file(source) else None
 
 
-def give_table(
-    rows: Iterable[Sequence[object]], path: Path | None, said: str = "", *, force: bool
+def write_or_show_table(
+    rows: Iterable[Sequence[object]], path: Path | None, summary: str = "", *, force: bool
 ) -> None:
-    """Write rows as CSV and show what is said of them, or show the rows where no file is named."""
+    """Write rows as CSV and print the summary; without a file, print the rows."""
     if path is None:
         show_table(rows)
         return
     from msbgen.data.tables import write_table
 
     write_table(rows, path, overwrite=force)
-    if said:
-        show(f"{path}: {said}")
+    if summary:
+        show(f"{path}: {summary}")
 
 
 def score_rows(scores: Sequence[Mapping[str, object]]) -> list[list[object]]:
-    """Rows of a table of scores, its header first; shares and errors to four digits."""
-    shown = [
+    """Rows of a table of scores, header first; floats with four decimals."""
+    rows = [
         [f"{value:.4f}" if isinstance(value, float) else value for value in row.values()]
         for row in scores
     ]
-    return [list(scores[0]), *shown]
+    return [list(scores[0]), *rows]
 
 
 def write_json(content: Any, path: Path, *, force: bool) -> None:
-    """Write numbers and names as JSON, whole or not at all; null is what no number is."""
+    """Write JSON atomically; NaN and infinity become null."""
     from msbgen.data import files
 
     files.write_json(content, path, overwrite=force)

@@ -1,4 +1,4 @@
-"""From the text of an option to its value: what is no such value is refused with an example."""
+"""Values of options from their text; invalid text raises with an example."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def degrees(text: str) -> float:
     """Temperature [°C]."""
     value = _number(text)
     if not -100 <= value <= 300:
-        raise argparse.ArgumentTypeError(f"{text!r} is no temperature from -100 to 300 °C")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a temperature from -100 to 300 °C")
     return value
 
 
@@ -60,7 +60,9 @@ def duration(text: str) -> float:
     """Time [s] above 0, given as 2s, 500ms, 5min, 1h, or a number of seconds."""
     value = _seconds(text)
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time above 0, as 2s, 500ms, 5min or 1h")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time above 0, such as 2s, 500ms, 5min or 1h"
+        )
     return value
 
 
@@ -68,7 +70,9 @@ def duration_or_none(text: str) -> float:
     """Time as :func:`duration`, or 0."""
     value = _seconds(text)
     if not value >= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time from 0 on, as 2s, 500ms or 5min")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time of 0 or more, such as 2s, 500ms or 5min"
+        )
     return value
 
 
@@ -78,7 +82,8 @@ def budget(text: str) -> str | int:
         return count(text)
     if not _seconds(text) > 0 or not text[-1:].isalpha():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a time, as 120s, 5min or 1h, nor a number of contexts, as 40"
+            f"{text!r} is neither a time, such as 120s, 5min or 1h, nor a number of "
+            "contexts, such as 40"
         )
     return text
 
@@ -111,7 +116,7 @@ def share(text: str) -> float:
 
 
 def slack(text: str) -> float | str:
-    """Share that lower clocks may cost, or the name of a rule for it."""
+    """Share of speed that lower clocks may cost, or the name of a rule for it."""
     if text in ("reference", "simulated"):
         return text
     if not 0 <= _number(text) < 1:
@@ -125,7 +130,9 @@ def shares(text: str) -> list[float]:
     """Shares from 0 to 1, between commas."""
     values = [_number(part) for part in text.split(",")]
     if not all(0 <= value <= 1 for value in values):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of shares from 0 to 1, as 0.3,0.5")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of shares from 0 to 1, such as 0.3,0.5"
+        )
     return values
 
 
@@ -133,7 +140,7 @@ def names(text: str) -> list[str]:
     """Names between commas."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of names, as old,new")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of names, such as old,new")
     return found
 
 
@@ -145,22 +152,22 @@ def amounts(text: str) -> dict[str, float]:
         name and 0 < value < float("inf") for name, value in found.items()
     ):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no list of amounts, as cache_ways=20,bandwidth=1400"
+            f"{text!r} is not a list of amounts, such as cache_ways=20,bandwidth=1400"
         )
     return found
 
 
 def folder(text: str) -> Path:
-    """Folder of files that a task set names."""
+    """Folder of input files."""
     return Path(text)
 
 
 def output(text: str) -> Path:
     """File or folder to write."""
     if text == "-":
-        raise argparse.ArgumentTypeError("'-' is no file, and stdout is for tables; name a file")
+        raise argparse.ArgumentTypeError("'-' (stdout) is for tables only; name a file")
     if not text:
-        raise argparse.ArgumentTypeError("'' is no name; name a file or a folder")
+        raise argparse.ArgumentTypeError("'' is not a name; name a file or a folder")
     return Path(text)
 
 
@@ -172,12 +179,14 @@ def table_output(text: str) -> Path | None:
 def csv_output(text: str) -> Path | None:
     """As :func:`table_output`, where tables are CSV only."""
     if text.endswith(".nc"):
-        raise argparse.ArgumentTypeError(f"{text!r} names a netCDF file; a table is CSV: end it so")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} names a netCDF file; the table is CSV: end the name with .csv"
+        )
     return table_output(text)
 
 
 def levels(text: str) -> Mapping[str, ArrayLike]:
-    """Levels by name, as the text lists them or as the virtual platform has them."""
+    """Levels by name, from the text or of the virtual platform."""
     if text == "virtual":
         from msbgen.platform import PlatformConfig
 

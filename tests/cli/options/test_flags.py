@@ -19,7 +19,7 @@ def test_a_table_is_csv_or_stdout(verb, capsys):
     assert verb.parse_args(["-o", "a.csv"]).out == Path("a.csv")
     with pytest.raises(SystemExit):
         verb.parse_args(["-o", "a.nc"])
-    assert "'a.nc' names a netCDF file; a table is CSV" in capsys.readouterr().err
+    assert "'a.nc' names a netCDF file; the table is CSV" in capsys.readouterr().err
     assert "write the rows here" in verb.format_help()
 
 

@@ -42,10 +42,10 @@ def test_what_is_wrong_with_contexts_of_a_file_is_bad_data():
     for error in (ArgumentError, MeasurementError):
         with (
             pytest.raises(ProfileError, match=r"c.csv: ways are -1; more are wanted\."),
-            options.about("c.csv"),
+            options.errors_from("c.csv"),
         ):
             raise error("ways are -1; more are wanted.")
-    with pytest.raises(ProfileError, match=r"^other\.nc: broken\.$"), options.about("c.csv"):
+    with pytest.raises(ProfileError, match=r"^other\.nc: broken\.$"), options.errors_from("c.csv"):
         raise ProfileError("other.nc: broken.")  # which names its place already
 
 
@@ -234,14 +234,14 @@ def test_figures_that_are_no_numbers_are_null_in_json(tmp_path):
 
 def test_a_table_goes_to_a_file_or_is_shown(tmp_path, capsys):
     rows = [["program", "error"], ["a,b", 0.5]]
-    options.give_table(iter(rows), None, "two rows", force=False)
+    options.write_or_show_table(iter(rows), None, "two rows", force=False)
     assert capsys.readouterr().out == 'program,error\n"a,b",0.5\n'
     path = tmp_path / "t.csv"
-    options.give_table(iter(rows), path, "two rows", force=False)
+    options.write_or_show_table(iter(rows), path, "two rows", force=False)
     assert path.read_text() == 'program,error\n"a,b",0.5\n'
     assert capsys.readouterr().out == f"{path}: two rows\n"
     with pytest.raises(FileExistsError):
-        options.give_table(iter(rows), path, force=False)
+        options.write_or_show_table(iter(rows), path, force=False)
 
 
 def test_scores_have_four_digits_and_a_header():

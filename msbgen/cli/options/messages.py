@@ -1,4 +1,4 @@
-"""Words to the user: results to stdout, messages to stderr, a line of progress on a terminal."""
+"""Output to the user: results to stdout, messages to stderr, progress on a terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from msbgen.core.machine import OnProgress
 
-# Characters that a terminal obeys, as escapes: names come out of files that strangers wrote.
+# Control characters as escapes: names from files must not control the terminal.
 _CONTROLS = {i: f"\\x{i:02x}" for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
 
 
 class UsageError(Exception):
-    """The command line asks for something that cannot be done; the message says what to change."""
+    """The command line is inconsistent or impossible; the message names the change."""
 
 
 def show(text: object) -> None:
@@ -34,7 +34,7 @@ def show_table(rows: Iterable[Sequence[object]]) -> None:
 
 
 def flush() -> None:
-    """See that all results are where they should be."""
+    """Flush stdout; raises where results could not be written."""
     _to_stdout(lambda: sys.stdout.flush())
 
 
@@ -42,19 +42,19 @@ def _to_stdout(write: Callable[[], None]) -> None:
     try:
         write()
     except OSError as error:
-        error.filename = "stdout"  # which file it was, the system does not say
+        error.filename = "stdout"  # the system's error does not name the file
         raise
 
 
-def say(message: object) -> None:
-    """Print a message, to stderr, in the place of a progress line."""
+def print_message(message: object) -> None:
+    """Print a message to stderr, over a progress line if there is one."""
     clear = "\r\033[K" if sys.stderr.isatty() else ""
-    with suppress(OSError):  # nobody listens
+    with suppress(OSError):  # stderr is closed
         print(f"{clear}msbgen: {str(message).translate(_CONTROLS)}", file=sys.stderr)
 
 
 class Progress:
-    """A line on stderr that counts up, on a terminal only, and is gone when the work is done."""
+    """A progress line on stderr, on a terminal only; removed when the work ends."""
 
     def __init__(self, label: str):
         self._label = label
@@ -74,22 +74,22 @@ class Progress:
 
 
 class Messages:
-    """While it lasts, what the libraries log and warn of is said as the command says all else."""
+    """Context in which log records and warnings of libraries are printed as messages."""
 
     def __enter__(self) -> None:
         import logging
         import warnings
 
-        class Saying(logging.Handler):
+        class PrintingHandler(logging.Handler):
             def emit(self, record: logging.LogRecord) -> None:
-                say(f"{record.levelname.lower()}: {record.getMessage()}")
+                print_message(f"{record.levelname.lower()}: {record.getMessage()}")
 
         def show_warning(message: object, *_: object) -> None:
-            say(f"warning: {message}")
+            print_message(f"warning: {message}")
 
-        self._handler = Saying(logging.WARNING)
+        self._handler = PrintingHandler(logging.WARNING)
         logging.getLogger().addHandler(self._handler)
-        self._shown_by = warnings.showwarning
+        self._showwarning_before = warnings.showwarning
         warnings.showwarning = show_warning
 
     def __exit__(self, *_: object) -> None:
@@ -97,4 +97,4 @@ class Messages:
         import warnings
 
         logging.getLogger().removeHandler(self._handler)
-        warnings.showwarning = self._shown_by
+        warnings.showwarning = self._showwarning_before

@@ -36,7 +36,7 @@ def test_warnings_and_log_records_are_lines_without_source():
 
 def test_names_cannot_command_the_terminal(capsys):
     options.show("task \x1b[31mred\tand\nmore\x9b")
-    options.say("\x07.nc: no such file.")
+    options.print_message("\x07.nc: no such file.")
     said = capsys.readouterr()
     assert said.out == "task \\x1b[31mred\tand\nmore\\x9b\n"
     assert said.err == "msbgen: \\x07.nc: no such file.\n"
