@@ -24,7 +24,7 @@ folds that keep groups whole            :func:`group_folds`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,7 +142,7 @@ def conformal_quantile(
 def group_folds(
     groups: ArrayLike,
     n_folds: int,
-    rng: np.random.Generator | int | Sequence[int] = 0,
+    rng: np.random.Generator | int = 0,
     *,
     unit: str = "groups",
 ) -> Indices:
@@ -153,7 +153,7 @@ def group_folds(
     groups : array_like, (n,)
         The group of each run: numbers or names.
     n_folds : int
-    rng : Generator, int or sequence of int
+    rng : Generator or int
         Draws the order in which the sorted groups are dealt to the folds.
     unit : str
         What messages call the groups.
