@@ -1,1 +1,1 @@
-"""Measurements that do not belong: found from the known data alone, named, and mended."""
+"""Find faulty measurements from the measured data alone, describe them, and mend them."""

@@ -1,139 +1,176 @@
-"""What was found wrong, in sentences, and the measurements mended."""
+"""Faults that were found in measurements: their description in sentences, and their repair."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.faults.drift import drift_paces, drift_span
+from msbgen.faults.drift import drift_slowdowns, slowest_over_fastest
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-# A pace that moved so many times farther than from its first to its last, in logarithms, turned.
+# The largest slowdown exceeds that from the first to the last run by this factor, in logarithms:
+# the sentence then names both.
 _TURNED = 1.25
 
-KINDS = ("slow", "bad", "exchanged", "stretched", "count", "drift")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Something that was measured wrongly.
+    """A faulty measurement; each kind is a class of its own, with the place of the fault."""
 
-    Attributes
-    ----------
-    kind : str
-        "slow": a context took too long throughout; "bad": a context fits none of the others;
-        "exchanged": two contexts changed places; "stretched": a part of a run took too long;
-        "count": one count is absurd; "drift": the machine changed its pace over the sweep.
-    contexts : tuple of int
-        One, or the two that changed places; none of a drift.
-    where : tuple of float
-        stretched: run, begin and end as shares of the work; count: run, interval, counter; drift:
-        its terms (:func:`msbgen.faults.drift.drift_paces`).
-    factor : float
-        How many times too long, or too large; 1 where nothing is.  Drift: of its last run over its
-        first.
-    worth : float
-        What the context counts in a fit, once mended; at most 1.
-    gain : float
-        Log odds that it is no chance.
-    levels : tuple of tuple of float
-        Levels of the resources of these contexts, as they were labelled.
-    """
+    contexts: tuple[int, ...]  # rows of the contexts concerned
+    factor: float = 1.0  # how many times too long the time, or too large the count, is
+    weight: float = 1.0  # of the context in a fit after the repair, at most 1
+    log_odds: float  # of the fault against chance
+    levels: tuple[tuple[float, ...], ...] = ()  # of the resources of these contexts, as labelled
 
-    kind: str
-    contexts: tuple[int, ...]
-    where: tuple[float, ...]
-    factor: float
-    worth: float
-    gain: float
-    levels: tuple[tuple[float, ...], ...] = ()
-
-    @property
-    def of_a_run(self) -> bool:
-        """Whether it is in one run: others of the context stay as they are."""
-        return self.kind in ("stretched", "count")
+    kind: ClassVar[str]
+    # Whether the fault lies in one run, so that other runs of the context are sound.
+    in_one_run: ClassVar[bool] = False
+    # The fields that a file holds under 'where', in this order.
+    place: ClassVar[tuple[str, ...]] = ()
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
-        """What is wrong, what is done about it, and what to do; `describe` names a context."""
-        names = [describe(i) for i in self.contexts]
-        if self.kind == "slow":
-            return (
-                f"{names[0]} took {self.factor:.2f} times as long as its counts and the other "
-                f"contexts say: something slowed it down; its time is scaled back: measure it "
-                f"again."
-            )
-        if self.kind == "bad":
-            return (
-                f"{names[0]} fits none of the other contexts: its settings or its runs were "
-                f"others; it is left out: measure it again."
-            )
-        if self.kind == "exchanged":
-            return (
-                f"{names[0]} and {names[1]} look exchanged: each runs as the other should; they "
-                f"are exchanged back: mend their labels, or measure both again."
-            )
-        if self.kind == "drift":
-            how = "slower" if self.factor > 1 else "faster"
-            grew = f"grew {abs(self.factor - 1):.1%} {how}"
-            span = drift_span(self.where)
-            if np.log(span) > _TURNED * abs(np.log(self.factor)):  # it went there and back
-                grew = f"changed its pace by up to {span - 1:.1%}, and {grew}"
-            return (
-                f"the machine {grew} from the first to the last run; all times are scaled to the "
-                f"mean of the sweep: let it warm up before, and measure in random order."
-            )
-        run = int(self.where[0])
-        if self.kind == "stretched":
-            return (
-                f"run {run} of {names[0]} took {self.factor:.2f} times as long as it should "
-                f"between {self.where[1]:.0%} and {self.where[2]:.0%} of its work: something "
-                f"slowed it down meanwhile; it is left out: measure it again."
-            )
+        """Fault, repair and remedy in one sentence; `describe` names a context by its row."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowContext(Fault):
+    """All runs of a context took too long."""
+
+    kind = "slow"
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
         return (
-            f"counter '{counters[int(self.where[2])]}' is {self.factor:.3g} times the most that "
-            f"other runs have, in {names[0]}, run {run}, interval {int(self.where[1])}: it was "
-            f"read wrongly; the mean of its neighbours is taken: measure that run again."
+            f"{describe(self.contexts[0])} took {self.factor:.2f} times as long as its counts and "
+            f"the other contexts predict: something slowed it down; its time is scaled back: "
+            f"measure it again."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadContext(Fault):
+    """A context agrees with no other context."""
+
+    kind = "bad"
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
+        return (
+            f"{describe(self.contexts[0])} fits none of the other contexts: its settings or its "
+            f"runs were others; it is left out: measure it again."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangedContexts(Fault):
+    """Two contexts carry each other's label."""
+
+    kind = "exchanged"
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
+        first, second = (describe(i) for i in self.contexts)
+        return (
+            f"{first} and {second} look exchanged: each runs as the other should; they are "
+            f"exchanged back: correct their labels, or measure both again."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StretchedRun(Fault):
+    """A part of a run took too long: from `begin` to `end`, shares of the run's work."""
+
+    run: int
+    begin: float
+    end: float
+
+    kind = "stretched"
+    in_one_run = True
+    place = ("run", "begin", "end")
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
+        return (
+            f"run {self.run} of {describe(self.contexts[0])} took {self.factor:.2f} times as long "
+            f"as it should between {self.begin:.0%} and {self.end:.0%} of its work: something "
+            f"slowed it down meanwhile; it is left out: measure it again."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrongCount(Fault):
+    """A single count, of one sampling interval, is impossibly large."""
+
+    run: int
+    interval: int
+    counter: int
+
+    kind = "count"
+    in_one_run = True
+    place = ("run", "interval", "counter")
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
+        return (
+            f"counter '{counters[self.counter]}' is {self.factor:.3g} times the most that other "
+            f"runs have, in {describe(self.contexts[0])}, run {self.run}, interval "
+            f"{self.interval}: it was read wrongly; the mean of its neighbours is taken: measure "
+            f"that run again."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineDrift(Fault):
+    """The machine became slower or faster over the sweep; `factor` compares last and first run."""
+
+    terms: tuple[float, ...]  # of the drift, see `drift_slowdowns`
+    contexts: tuple[int, ...] = ()
+
+    kind = "drift"
+
+    def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
+        """See :meth:`Fault.sentence`."""
+        direction = "slower" if self.factor > 1 else "faster"
+        change = f"grew {abs(self.factor - 1):.1%} {direction}"
+        span = slowest_over_fastest(self.terms)
+        if np.log(span) > _TURNED * abs(np.log(self.factor)):
+            change = f"changed its speed by up to {span - 1:.1%}, and {change}"
+        return (
+            f"the machine {change} from the first to the last run; all times are scaled to the "
+            f"mean of the sweep: let it warm up before, and measure in random order."
+        )
+
+
+_CLASSES: dict[str, type[Fault]] = {
+    cls.kind: cls
+    for cls in (SlowContext, BadContext, ExchangedContexts, StretchedRun, WrongCount, MachineDrift)
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Mended:
-    """Measurements to fit, after :meth:`Findings.mend`.
-
-    Attributes
-    ----------
-    counts : ndarray, (n, runs, times, k)
-    duration : ndarray, (n, runs)
-        [s], as it would have been.
-    contexts : ndarray, (n, m)
-    pace : ndarray, (n, runs)
-        How many times longer each run took: `duration` is what was measured over it.
-    worth : ndarray, (n,)
-        What a context counts in a fit, at most 1.
-    guessed : ndarray of bool, (n,)
-        Contexts whose time is what the others say.
-    kept : ndarray of int, (n,)
-        Contexts among those that were measured.
-    """
+    """Measurements to fit, made by :meth:`Findings.mend`."""
 
     counts: Floats
     duration: Floats
     contexts: Floats
-    pace: Floats
-    worth: Floats
-    guessed: Bools
-    kept: NDArray[np.int64]
+    slowdown: Floats  # (n, runs): how many times too long each run took before the repair
+    weights: Floats  # (n,): of the contexts in a fit, at most 1
+    estimated: Bools  # (n,): whether the time of a context is predicted from the others
+    kept: NDArray[np.int64]  # rows of the measured contexts that are left
 
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that was found wrong with a set of measurements; empty where nothing was.
+    """All faults that were found in a set of measurements, if any.
 
     Attributes
     ----------
@@ -149,99 +186,117 @@ class Findings:
         return iter(self.faults)
 
     @property
-    def again(self) -> list[tuple[float, ...]]:
-        """Levels of the contexts that are worth measuring again, each once, the surest first."""
-        order = sorted(self.faults, key=lambda fault: -fault.gain)
+    def to_remeasure(self) -> list[tuple[float, ...]]:
+        """Levels of the contexts to measure again, each once, the most certain fault first."""
+        order = sorted(self.faults, key=lambda fault: -fault.log_odds)
         return list(dict.fromkeys(level for fault in order for level in fault.levels))
 
     def sentences(self, describe: Callable[[int], str], counters: Sequence[str]) -> list[str]:
-        """One a fault; see :meth:`Fault.sentence`."""
+        """One sentence a fault; see :meth:`Fault.sentence`."""
         return [fault.sentence(describe, counters) for fault in self.faults]
 
     def mend(
         self, counts: Floats, duration: Floats, contexts: Floats, started: Floats | None = None
     ) -> Mended:
-        """Exchange labels back, scale times, mend counts; leave out what cannot be mended.
+        """Repaired measurements, without those that cannot be repaired.
+
+        Labels are exchanged back, times scaled, and wrong counts replaced.
 
         Parameters
         ----------
         counts : ndarray, (n, runs, times, k)
         duration : ndarray, (n, runs)
         contexts : ndarray, (n, m)
-            All that was measured, in the order in which it was searched.
+            All measurements, in the order of the search.
         started : ndarray, (n, runs), optional
-            When each run began [s]; without it times that drifted stay as they are.
+            Start of each run [s]; without it a drift is not corrected.
         """
-        pace, worth = np.ones(duration.shape), np.ones(len(contexts))
-        kept, guessed = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
+        slowdown, weights = np.ones(duration.shape), np.ones(len(contexts))
+        kept, estimated = np.arange(len(contexts)), np.zeros(len(contexts), dtype=bool)
         if not self.faults:
-            return Mended(counts, duration, contexts, pace, worth, guessed, kept)
+            return Mended(counts, duration, contexts, slowdown, weights, estimated, kept)
         counts, duration, contexts = counts.copy(), duration.copy(), contexts.copy()
         left_out = np.zeros(len(contexts), dtype=bool)
         for fault in self.faults:
-            if fault.kind == "drift":
-                pace *= 1.0 if started is None else drift_paces(fault.where, started)
-                continue
-            first = fault.contexts[0]
-            if fault.kind == "slow":
-                pace[first] *= fault.factor
-                worth[first], guessed[first] = fault.worth, True
-            elif fault.kind == "bad":
-                left_out[first] = True
-            elif fault.kind == "exchanged":
-                pair = list(fault.contexts)
-                contexts[pair] = contexts[pair[::-1]]
-            elif fault.kind == "stretched":
-                counts[first, int(fault.where[0])] = np.nan
-                duration[first, int(fault.where[0])] = np.nan
-        mend_counts(counts, [fault for fault in self.faults if fault.kind == "count"])
+            match fault:
+                case MachineDrift():
+                    slowdown *= 1.0 if started is None else drift_slowdowns(fault.terms, started)
+                case SlowContext(contexts=(context,)):
+                    slowdown[context] *= fault.factor
+                    weights[context], estimated[context] = fault.weight, True
+                case BadContext(contexts=(context,)):
+                    left_out[context] = True
+                case ExchangedContexts():
+                    pair = list(fault.contexts)
+                    contexts[pair] = contexts[pair[::-1]]
+                case StretchedRun(contexts=(context,)):
+                    counts[context, fault.run] = np.nan
+                    duration[context, fault.run] = np.nan
+        mend_counts(counts, [fault for fault in self.faults if isinstance(fault, WrongCount)])
         left_out |= ~np.isfinite(duration).any(axis=1)
         kept = np.flatnonzero(~left_out)
         return Mended(
             counts[kept],
-            duration[kept] / pace[kept],
+            duration[kept] / slowdown[kept],
             contexts[kept],
-            pace[kept],
-            worth[kept],
-            guessed[kept],
+            slowdown[kept],
+            weights[kept],
+            estimated[kept],
             kept,
         )
 
     def to_plain(self) -> list[dict[str, Any]]:
-        """As JSON knows it."""
-        return [asdict(fault) for fault in self.faults]
+        """The faults as JSON objects, for :meth:`from_plain`."""
+        return [
+            {
+                "kind": fault.kind,
+                "contexts": fault.contexts,
+                "where": fault.terms
+                if isinstance(fault, MachineDrift)
+                else [getattr(fault, name) for name in fault.place],
+                "factor": fault.factor,
+                "worth": fault.weight,
+                "gain": fault.log_odds,
+                "levels": fault.levels,
+            }
+            for fault in self.faults
+        ]
 
     @classmethod
     def from_plain(cls, plain: Sequence[Mapping[str, Any]]) -> Findings:
-        """Undo :meth:`to_plain`; a ValueError where a fault is of no known kind."""
-        return cls(
-            tuple(
-                Fault(
-                    KINDS[KINDS.index(one["kind"])],
-                    tuple(int(i) for i in one["contexts"]),
-                    tuple(float(w) for w in one["where"]),
-                    float(one["factor"]),
-                    float(one["worth"]),
-                    float(one["gain"]),
-                    tuple(tuple(float(v) for v in level) for level in one["levels"]),
-                )
-                for one in plain
-            )
-        )
+        """The faults that :meth:`to_plain` wrote; KeyError, TypeError or ValueError for others."""
+        return cls(tuple(_fault(one) for one in plain))
+
+
+def _fault(plain: Mapping[str, Any]) -> Fault:
+    """One fault from its JSON object."""
+    cls = _CLASSES[plain["kind"]]
+    where: dict[str, Any] = dict(zip(cls.place, plain["where"], strict=cls is not MachineDrift))
+    if cls is MachineDrift:
+        where["terms"] = tuple(float(term) for term in plain["where"])
+    for name in where:
+        if name not in ("begin", "end", "terms"):
+            where[name] = int(where[name])
+    return cls(
+        contexts=tuple(int(i) for i in plain["contexts"]),
+        factor=float(plain["factor"]),
+        weight=float(plain["worth"]),
+        log_odds=float(plain["gain"]),
+        levels=tuple(tuple(float(v) for v in level) for level in plain["levels"]),
+        **where,
+    )
 
 
 NOTHING = Findings()
 
 
-def mend_counts(counts: Floats, faults: Sequence[Fault]) -> None:
-    """Put the mean of the neighbours in time in the place of absurd counts, in place."""
-    places = []
-    for fault in faults:
-        run, interval, counter = map(int, fault.where)
-        places.append((fault.contexts[0], run, interval, counter))
-        counts[places[-1]] = np.nan
-    for context, run, interval, counter in places:
-        own = counts[context, run, :, counter]
-        beside = own[max(interval - 1, 0) : interval + 2]
-        good = beside[np.isfinite(beside)]
-        own[interval] = good.mean() if len(good) else 0.0
+def mend_counts(counts: Floats, faults: Sequence[WrongCount]) -> None:
+    """Replace wrong counts, in place, by the mean of their neighbours in time."""
+    cells = [(fault.contexts[0], fault.run, fault.interval, fault.counter) for fault in faults]
+    for cell in cells:
+        counts[cell] = np.nan
+    for context, run, interval, counter in cells:
+        series = counts[context, run, :, counter]
+        near = series[max(interval - 1, 0) : interval + 2]
+        valid = near[np.isfinite(near)]
+        series[interval] = valid.mean() if len(valid) else 0.0

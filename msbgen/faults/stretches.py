@@ -1,0 +1,263 @@
+"""Stretched runs: runs of a sound context of which a part was slowed down.
+
+The time of each segment of progress is compared with that of the other runs of the context.  In
+contexts of one or two runs it is compared with the leave-one-out prediction from its counts and all
+other contexts.  A stretch is a window of segments whose mean residual is far larger than that of
+windows of the same length in other runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.faults.findings import StretchedRun
+from msbgen.faults.process import EXCLUDED, Neighbourhoods, Process, fit_process
+from msbgen.faults.regression import LEAST_SPREAD, TimeRegression
+from msbgen.trend.coordinates import Coordinates, default_names
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+# Runs of a context that are compared with one another; fewer are compared with other contexts.
+_SIBLINGS = 3
+# Prior odds of a stretched run; its least slowdown, and least share in the time of the run.
+_PRIOR_ODDS, _LEAST_FACTOR, _LEAST_TIME = 0.002, 1.15, 0.02
+# The longest window of a run without siblings, as a share of its length.
+_LONGEST = 0.5
+# Standard deviation of a normal variable over its median absolute deviation.
+_NORMAL = 1.4826
+# A context is slow throughout where half of its segments have this share of the log slowdown.
+_THROUGHOUT = 0.5
+# Rounds of finding runs without siblings.  A round takes those of at least this share of its
+# largest log odds, and the last leaves at most this share of the runs stretched.
+_ROUNDS, _SURE, _MOST = 6, 0.3, 0.25
+# A window runs at a cap's rate where more than this share of it does.
+_CAPPED = 0.5
+# Two runs are slow alike where they differ by at most this share of their residuals, in the root
+# mean square: the runs of that context simply differ.
+_ALIKE = 0.2
+
+
+def find_stretches(
+    contexts: Floats, amounts: Floats, capped: Floats, excess: Floats
+) -> list[StretchedRun]:
+    """The runs with a stretch that was slowed down, at most one stretch a run.
+
+    Parameters
+    ----------
+    contexts : ndarray, (n, m)
+    amounts : ndarray, (n, runs, segments, 1 + k)
+        Time [s] and counts of every segment of progress; NaN throughout for a missing run.
+    capped : ndarray, (n, runs, segments)
+        Share of each segment in which a run is at a cap's rate; a stretch is slower.
+    excess : ndarray, (n, segments)
+        Time [s] that caps add to a segment, in the mean of runs.
+    """
+    present = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
+    typical = amounts[present][..., 0].mean(axis=0)
+    residuals = _residuals(contexts, amounts, present, excess)
+    several = present.sum(axis=1) >= _SIBLINGS
+    found = []
+    if several.any():
+        siblings = present & several[:, None]
+        departure = np.full(residuals.shape, np.nan)
+        whole = np.where(present[..., None], capped, 0.0).sum(axis=1) / present.sum(axis=1)[:, None]
+        departure[several] = _from_siblings(
+            residuals[several], amounts[several], present[several], whole[several]
+        )
+        # where the runs of a context differ anyway, a stretch must depart more
+        usual = _NORMAL * np.nanmedian(np.abs(departure[several]), axis=1, keepdims=True)
+        usual = np.broadcast_to(usual, departure[several].shape)[present[several]]
+        places, longest = np.argwhere(siblings), amounts.shape[2]
+        scanned = _scan(departure[siblings], usual, typical, places, longest=longest)
+        found += [
+            s for s in scanned if not any(_alike(s, other, departure, typical) for other in scanned)
+        ]
+    alone = present & ~several[:, None]
+    if (~several).sum() >= 3 * (contexts.shape[1] + 1):
+        found += _without_siblings(contexts, residuals, alone, typical)
+    return [s for s in found if not _is_capped(s, capped[s.contexts[0], s.run])]
+
+
+def narrow_slowness(
+    contexts: Floats, amounts: Floats, excess: Floats, slow: Mapping[int, float]
+) -> list[StretchedRun]:
+    """Of slow contexts with a single run, those that were slow over a part of it only.
+
+    Arguments as of :func:`find_stretches`; `slow` maps contexts to their slowdown.  Log odds are 0.
+    """
+    present = np.asarray(np.isfinite(amounts).all(axis=(2, 3)))
+    typical = amounts[present][..., 0].mean(axis=0)
+    residuals = _residuals(contexts, amounts, present, excess)
+    rest = ~np.isin(np.arange(len(contexts)), list(slow))[:, None] & present
+    residuals -= np.median(residuals[rest], axis=0)
+    found = []
+    for context, factor in slow.items():
+        (run,) = np.flatnonzero(present[context])
+        values = residuals[context, run]
+        if np.median(values) > _THROUGHOUT * np.log(factor):
+            continue
+        first, last = _best_window(typical * (values - np.log(factor)))
+        times = np.exp(np.average(values[first:last], weights=typical[first:last]))
+        n = len(values)
+        found.append(_stretched(context, run, first / n, last / n, times, 0.0))
+    return found
+
+
+def _stretched(
+    context: int, run: int, begin: float, end: float, factor: float, log_odds: float
+) -> StretchedRun:
+    return StretchedRun(
+        contexts=(int(context),), run=int(run), begin=float(begin), end=float(end),
+        factor=float(factor), log_odds=float(log_odds),
+    )  # fmt: skip
+
+
+def _best_window(values: Floats) -> tuple[int, int]:
+    """Begin and end of the window of largest sum."""
+    sums = np.append(0.0, np.cumsum(values))
+    over = np.triu(sums[None] - sums[:, None], 1) + np.tril(np.full((len(sums),) * 2, -np.inf))
+    first, last = np.unravel_index(int(over.argmax()), over.shape)
+    return int(first), int(last)
+
+
+def _without_siblings(
+    contexts: Floats, residuals: Floats, alone: Bools, typical: Floats
+) -> list[StretchedRun]:
+    """Stretches of runs without siblings, the surest first: they distort other predictions."""
+    places, longest = np.argwhere(alone), int(_LONGEST * residuals.shape[2])
+    found: dict[tuple[int, int], StretchedRun] = {}
+    for _ in range(_ROUNDS):
+        kept = alone.copy()
+        kept[tuple(np.array(list(found), dtype=int).reshape(-1, 2).T)] = False
+        departure = _from_others(contexts, residuals, alone, kept)
+        none = np.zeros(departure.shape)
+        new = [
+            s
+            for s in _scan(departure, none, typical, places, longest=longest)
+            if (s.contexts[0], s.run) not in found
+        ]
+        if not new or len(found) > _MOST * len(places):
+            break
+        least = _SURE * max(s.log_odds for s in new)
+        found |= {(s.contexts[0], s.run): s for s in new if s.log_odds >= least}
+    return list(found.values())
+
+
+def _is_capped(stretch: StretchedRun, capped: Floats) -> bool:
+    window = slice(round(stretch.begin * len(capped)), round(stretch.end * len(capped)))
+    return bool(capped[window].mean() > _CAPPED)
+
+
+def _alike(one: StretchedRun, other: StretchedRun, departure: Floats, typical: Floats) -> bool:
+    """Whether two runs of a context are slow alike: what several runs repeat is no fault."""
+    if one.contexts != other.contexts or one.run == other.run:
+        return False
+    first, second = departure[one.contexts[0], [one.run, other.run]]
+    difference, size = ((first - second) ** 2 * typical).sum(), (first**2 * typical).sum()
+    return bool(difference < _ALIKE**2 * size)
+
+
+def _residuals(contexts: Floats, amounts: Floats, present: Bools, excess: Floats) -> Floats:
+    """Log of measured over predicted time of segments, (n, runs, segments)."""
+    means = np.where(present[..., None, None], amounts, 0.0).sum(axis=1)
+    means /= present.sum(axis=1)[:, None, None]
+    out = np.zeros(amounts.shape[:3])
+    for s in range(amounts.shape[2]):
+        floor = LEAST_SPREAD * means[:, s, 0].mean()
+        time, counts, other = means[:, s, 0] + floor, means[:, s, 1:], excess[:, s]
+        regression = TimeRegression.fit(contexts, time, counts, excess=other)
+        values = np.where(present[..., None], amounts[:, :, s], 1.0)
+        predicted = regression.predict(contexts, values[..., 1:]) + other[:, None]
+        out[..., s] = np.log(values[..., 0] + floor) - np.log(predicted)
+    return out
+
+
+def _from_siblings(residuals: Floats, amounts: Floats, present: Bools, capped: Floats) -> Floats:
+    """Residuals of runs less the median of their context, (n, runs, segments).
+
+    At a cap the time is proportional to the capped counter, even where that counter predicts little
+    time elsewhere.  So of the residual and the time per count of every counter, the one of least
+    departure is taken there.
+    """
+    time, counts = amounts[..., 0], np.moveaxis(amounts[..., 1:], -1, 0)
+    floor = np.finfo(np.float64).tiny
+    out = np.full(residuals.shape, np.nan)
+    per_count = (np.log(np.maximum(time, floor) / np.maximum(c, floor)) for c in counts)
+    for values in (residuals, *per_count):
+        departure = np.where(present[..., None], values, np.nan)
+        departure -= np.nanmedian(departure, axis=1, keepdims=True)
+        smaller = (capped > _CAPPED)[:, None] & (np.abs(departure) < np.abs(out))
+        out = np.where(np.isnan(out) | smaller, departure, out)
+    return out
+
+
+def _from_others(contexts: Floats, residuals: Floats, alone: Bools, kept: Bools) -> Floats:
+    """Residuals of runs less their prediction from all other contexts, (runs, segments).
+
+    Contexts without a run that is `kept` have no influence on others.
+    """
+    rows = np.flatnonzero(alone.any(axis=1))
+    table = contexts[rows]
+    z = Coordinates.of(default_names(table), table).scaled(table)
+    neighbourhoods, ones = Neighbourhoods.of(z), np.ones(len(rows))
+    weight = alone[rows][..., None]
+    values = (residuals[rows] * weight).sum(axis=1) / weight.sum(axis=1)
+    excluded = np.asarray(~kept[rows].any(axis=1))
+    values -= np.median(values[~excluded], axis=0)
+    whole = np.median(values, axis=1)
+    process = fit_process(neighbourhoods, whole, ones, excluded)
+    added = np.where(excluded, EXCLUDED * process.smooth.diagonal(), 0.0)
+    inverse = Process(process.smooth, process.noise + added).precision()
+    departure = (inverse @ values) / np.diag(inverse)[:, None]
+    departure -= np.median(departure, axis=1, keepdims=True)  # slow throughout is no stretch
+    return departure[np.searchsorted(rows, np.nonzero(alone)[0])]
+
+
+def _scan(
+    departure: Floats,
+    usual: Floats,
+    typical: Floats,
+    places: NDArray[np.int64],
+    *,
+    longest: int,
+) -> list[StretchedRun]:
+    """The window of each run (runs, segments) that departs most, where it is a stretch.
+
+    `usual` (runs, segments) is the usual difference between runs of that context, `typical`
+    (segments,) the usual time [s] of segments; `places` (runs, 2) are context and run.
+    """
+    n, segments = departure.shape
+    spread = _NORMAL * np.median(np.abs(departure), axis=0) + LEAST_SPREAD
+    weight = typical / spread**2 / typical.sum()
+    sums, usual_sums = np.zeros((2, n, segments + 1))
+    np.cumsum(departure * weight, axis=1, out=sums[:, 1:])
+    np.cumsum(usual * weight, axis=1, out=usual_sums[:, 1:])
+    size = np.concatenate([[0.0], np.cumsum(weight)])
+    share = np.concatenate([[0.0], np.cumsum(typical)]) / typical.sum()
+    best = np.full(n, -np.inf)
+    window, factor = np.zeros((n, 2), dtype=np.int64), np.ones(n)
+    windows = sum(segments - length + 1 for length in range(1, longest + 1))
+    prior = np.log(_PRIOR_ODDS / windows)
+    for length in range(1, longest + 1):
+        mean = (sums[:, length:] - sums[:, :-length]) / (size[length:] - size[:-length])
+        chance = _NORMAL * np.median(np.abs(mean), axis=0) + LEAST_SPREAD
+        differ = (usual_sums[:, length:] - usual_sums[:, :-length]) / (
+            size[length:] - size[:-length]
+        )
+        log_odds = 0.5 * (mean / np.maximum(chance, differ)) ** 2 + prior
+        times = np.exp(mean)
+        added = (times - 1.0) * (share[length:] - share[:-length])
+        log_odds[(times < _LEAST_FACTOR) | (added < _LEAST_TIME)] = -np.inf
+        first = log_odds.argmax(axis=1)
+        top = log_odds[np.arange(n), first]
+        better = top > best
+        best[better], factor[better] = top[better], times[np.arange(n), first][better]
+        window[better] = np.column_stack([first, first + length])[better]
+    return [
+        _stretched(*places[i], *(window[i] / segments), factor[i], best[i])
+        for i in np.flatnonzero(best > 0)
+    ]
