@@ -45,7 +45,7 @@ from msbgen.data.schema import (
     resource_attrs,
     sampling_interval,
 )
-from msbgen.faults.findings import Findings
+from msbgen.faults.findings import Findings, StretchedRun, WrongCount
 from msbgen.generate.faults import dataset_faults
 from msbgen.platform.replay import replay_trace
 from msbgen.platform.trace import read_trace
@@ -252,8 +252,8 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
         whole = {
             i for f in found if f.kind not in ("stretched", "count") for i in f.contexts
         }  # fmt: skip
-        parts = {(f.contexts[0], int(f.where[0])) for f in found if f.kind == "stretched"}
-        cells = {(f.contexts[0], int(f.where[0])) for f in found if f.kind == "count"}
+        parts = {(f.contexts[0], f.run) for f in found if isinstance(f, StretchedRun)}
+        cells = {(f.contexts[0], f.run) for f in found if isinstance(f, WrongCount)}
         plain = {i for i, factor in truth.slow.items() if factor >= _PLAIN}
         guilty = {*truth.slow, *truth.exchanged, *(i for i, _ in truth.stretched)}
         guilty |= {i for i, _ in truth.absurd}

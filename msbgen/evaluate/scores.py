@@ -480,7 +480,7 @@ class _Reference:
     def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:
         known = count_array(train)
         for one in find_wrong_counts(known):  # one of them would be the scale of all others
-            known[one.context, one.run, one.interval, one.counter] = np.nan
+            known[one.contexts[0], one.run, one.interval, one.counter] = np.nan
         largest = np.nanmax(known, axis=(0, 1, 2))
         scale = np.where(largest > 0, largest, 1.0)
         duration, interval = mean_duration(truth), sampling_interval(truth)

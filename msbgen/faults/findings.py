@@ -30,8 +30,6 @@ class Fault:
     levels: tuple[tuple[float, ...], ...] = ()  # of the resources of these contexts, as labelled
 
     kind: ClassVar[str]
-    # Whether the fault lies in one run, so that other runs of the context are sound.
-    in_one_run: ClassVar[bool] = False
     # The fields that a file holds under 'where', in this order.
     place: ClassVar[tuple[str, ...]] = ()
 
@@ -93,7 +91,6 @@ class StretchedRun(Fault):
     end: float
 
     kind = "stretched"
-    in_one_run = True
     place = ("run", "begin", "end")
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:
@@ -114,7 +111,6 @@ class WrongCount(Fault):
     counter: int
 
     kind = "count"
-    in_one_run = True
     place = ("run", "interval", "counter")
 
     def sentence(self, describe: Callable[[int], str], counters: Sequence[str]) -> str:

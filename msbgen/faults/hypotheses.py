@@ -126,9 +126,7 @@ class FaultModel:
     def _alpha(self, given: Explanation) -> list[Floats]:
         return [p @ y for p, y in zip(given.precision, given.values)]
 
-    def _exchanged(
-        self, given: Explanation, alpha: list[Floats], i: Indices, j: Indices
-    ) -> Floats:
+    def _exchanged(self, given: Explanation, alpha: list[Floats], i: Indices, j: Indices) -> Floats:
         """Log odds (pairs,) that contexts i and j (pairs,) were exchanged."""
         log_odds = np.full(len(i), np.log(_PRIOR_ODDS / max(self.n - 1, 1)))
         before, after = np.zeros((2, 3, len(i)))

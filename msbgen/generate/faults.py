@@ -34,12 +34,23 @@ from msbgen.data.schema import (
 )
 from msbgen.faults.counts import find_wrong_counts
 from msbgen.faults.drift import drift_basis, find_drift
-from msbgen.faults.explained import Explained, goes_with_time
-from msbgen.faults.findings import NOTHING, Fault, Findings, mend_counts
-from msbgen.faults.hypotheses import Kind, Move
+from msbgen.faults.findings import (
+    NOTHING,
+    BadContext,
+    ExchangedContexts,
+    Fault,
+    Findings,
+    MachineDrift,
+    SlowContext,
+    StretchedRun,
+    WrongCount,
+    mend_counts,
+)
+from msbgen.faults.hypotheses import Hypothesis, Kind
+from msbgen.faults.regression import TimeRegression, grows_with_time
 from msbgen.faults.roofline import Roofline
-from msbgen.faults.runs import Stretch, find_stretches, narrow_slowness
-from msbgen.faults.search import find_suspects
+from msbgen.faults.search import find_faulty_contexts
+from msbgen.faults.stretches import find_stretches, narrow_slowness
 from msbgen.generate.clock import to_progress, uniform_knots
 from msbgen.generate.runs import usable_runs
 from msbgen.trend.caps import Rate, at_rates, cap_rates
@@ -82,9 +93,9 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
     """
     kept = np.ones(duration_array(dataset).shape, dtype=bool)
     for fault in findings:
-        if fault.kind == "stretched":
-            kept[fault.contexts[0], int(fault.where[0])] = False
-        elif fault.kind != "count":
+        if isinstance(fault, StretchedRun):
+            kept[fault.contexts[0], fault.run] = False
+        elif not isinstance(fault, WrongCount):
             kept[list(fault.contexts)] = False
     dims = [dim for dim in ("context", replicate_dim(dataset)) if dim]
     mask = xr.DataArray(kept.reshape([dataset.sizes[dim] for dim in dims]), dims=dims)
@@ -98,12 +109,12 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
     dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
     out = {}
     for k, name in enumerate(counter_names(dataset)):
-        cells = [f for f in findings if f.kind == "count" and int(f.where[2]) == k]
+        cells = [f for f in findings if isinstance(f, WrongCount) and f.counter == k]
         if cells:
             values = dataset[name].transpose(*dims)
             counts = np.array(values, dtype=np.float64, order="C")
-            own = [replace(cell, where=(*cell.where[:2], 0.0)) for cell in cells]
-            mend_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), own)
+            first = [replace(cell, counter=0) for cell in cells]
+            mend_counts(counts.reshape(len(counts), -1, counts.shape[-1], 1), first)
             out[name] = values.copy(data=counts)
     return dataset.assign(out)
 
@@ -176,12 +187,7 @@ def find_faults(
     -----
     A third of the time of a fit where nothing is wrong, once or twice that of one elsewhere, O(n³).
     """
-    wrong = [
-        Fault(
-            "count", (w.context,), (w.run, w.interval, w.counter), w.factor, 1.0, np.log(w.factor)
-        )
-        for w in find_wrong_counts(counts)
-    ]
+    wrong = find_wrong_counts(counts)
     if wrong:
         counts = counts.copy()
         mend_counts(counts, wrong)
@@ -222,7 +228,7 @@ def _goes_with_time(counts: Floats, ended: Floats, contexts: Floats) -> Bools:
     totals = np.where(held, runs, 0.0).sum(axis=1)
     # rates of a group of counters are those of the runs that hold it
     rates = totals / np.where(held, time, 0.0).sum(axis=1)
-    return goes_with_time(contexts[rows], totals / held.sum(axis=1), rates)
+    return grows_with_time(contexts[rows], totals / held.sum(axis=1), rates)
 
 
 def _found(
@@ -308,13 +314,12 @@ def _with_stretches(
     stretches = [
         s
         for s in find_stretches(labels, parts, capped, excess)
-        if unseen[s.context, s.run, _window(s)].mean() < _UNSEEN
+        if unseen[s.contexts[0], s.run, _window(s)].mean() < _UNSEEN
     ]
     if not stretches:
         return _narrowed(contexts, parts, excess, moved, used)
-    faults = [_stretched(stretch, stretch.gain) for stretch in stretches]
     for stretch in stretches:
-        used[stretch.context, stretch.run] = False
+        used[stretch.contexts[0], stretch.run] = False
     again = _of_contexts(contexts, quantities, every, used, rates)
     gone = np.asarray(~used.any(axis=1))
     odd = {i for fault in again for i in fault.contexts}
@@ -322,13 +327,13 @@ def _with_stretches(
     halves = [
         f
         for f in moved
-        if f.kind == "exchanged" and gone[list(f.contexts)].any() and odd & {*f.contexts}
+        if isinstance(f, ExchangedContexts) and gone[list(f.contexts)].any() and odd & {*f.contexts}
     ]
     if halves:
         labels = _exchanged_back(contexts, halves)
         again = halves + _of_contexts(labels, quantities, every, used, rates)
     parts[~used] = np.nan
-    return faults + _narrowed(contexts, parts, excess, again, used)
+    return stretches + _narrowed(contexts, parts, excess, again, used)
 
 
 def _narrowed(
@@ -338,7 +343,7 @@ def _narrowed(
     slow = {
         fault.contexts[0]: fault
         for fault in faults
-        if fault.kind == "slow" and used[fault.contexts[0]].sum() == 1
+        if isinstance(fault, SlowContext) and used[fault.contexts[0]].sum() == 1
     }
     if not slow:
         return faults
@@ -348,20 +353,15 @@ def _narrowed(
         contexts[rows], parts[rows], excess[rows], {place[i]: f.factor for i, f in slow.items()}
     )
     for part in found:
-        whole = slow[int(rows[part.context])]
-        own = _stretched(replace(part, context=whole.contexts[0]), whole.gain)
-        faults = [own if fault is whole else fault for fault in faults]
+        whole = slow[int(rows[part.contexts[0]])]
+        stretched = replace(part, contexts=whole.contexts, log_odds=whole.log_odds)
+        faults = [stretched if fault is whole else fault for fault in faults]
     return faults
 
 
-def _window(stretch: Stretch) -> slice:
+def _window(stretch: StretchedRun) -> slice:
     """Its segments."""
-    return slice(round(stretch.first * _SEGMENTS), round(stretch.last * _SEGMENTS))
-
-
-def _stretched(stretch: Stretch, gain: float) -> Fault:
-    where = (float(stretch.run), stretch.first, stretch.last)
-    return Fault("stretched", (stretch.context,), where, stretch.factor, 1.0, gain)
+    return slice(round(stretch.begin * _SEGMENTS), round(stretch.end * _SEGMENTS))
 
 
 def _drifts(
@@ -370,7 +370,7 @@ def _drifts(
     """The drift of the machine, by runs in which nothing else was found; `basis` (n, runs, D)."""
     held = np.isfinite(quantities) & used[..., None]
     for fault in found:
-        runs = int(fault.where[0]) if fault.kind == "stretched" else slice(None)
+        runs = fault.run if isinstance(fault, StretchedRun) else slice(None)
         held[list(fault.contexts), runs] = False
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
     if len(rows) < _CONTEXTS * (contexts.shape[1] + 1):
@@ -378,14 +378,15 @@ def _drifts(
     held = held[rows]
     means = np.where(held, quantities[rows], 0.0).sum(axis=1) / held.sum(axis=1)
     own = np.where(held, quantities[rows], means[:, None])  # of a group that a run does not hold
-    model = Explained.fit(contexts[rows], means[:, 0], means[:, 1:])
-    left = np.log(own[..., 0]) - np.log(model.of(contexts[rows], own[..., 1:]))
+    regression = TimeRegression.fit(contexts[rows], means[:, 0], means[:, 1:])
+    left = np.log(own[..., 0]) - np.log(regression.predict(contexts[rows], own[..., 1:]))
     drift = find_drift(contexts[rows], np.where(held[..., 0], left, np.nan), basis[rows])
     if drift is None:
         return []
-    pace = basis[..., : len(drift.terms)] @ np.array(drift.terms)
-    last, first = pace[used][basis[used][:, 0].argmax()], pace[used][basis[used][:, 0].argmin()]
-    return [Fault("drift", (), drift.terms, float(np.exp(last - first)), 1.0, drift.gain)]
+    logs = (basis[..., : len(drift.terms)] @ np.array(drift.terms))[used]
+    place = basis[used][:, 0]
+    factor = float(np.exp(logs[place.argmax()] - logs[place.argmin()]))
+    return [MachineDrift(terms=drift.terms, factor=factor, log_odds=drift.log_odds)]
 
 
 def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
@@ -418,35 +419,38 @@ def _of_contexts(
     means = quantities.sum(axis=1) / held.sum(axis=1)
     state, levels = _sums_of_runs(every, used)[kept], contexts[kept]
     time, roofline = state[..., 0], Roofline.fit(rates, levels, state)
-    excess = roofline.excess_at_every_level(levels, state) * (means[:, 0] / time.sum(axis=1))
+    excess = roofline.excess_of_every_pair(levels, state) * (means[:, 0] / time.sum(axis=1))
     variance = _variance(quantities, held, means)
     variance[:, 0] += roofline.variance(levels, state)
     excused = (at_rates(rates, levels, state) * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
-    suspects = find_suspects(
+    found = find_faulty_contexts(
         levels,
         means[:, 0],
         means[:, 1:],
         variance,
         excused,
         excess,
-        _moves_among(suspected, kept),
+        _hypotheses_among(suspected, kept),
     )
-    faults = []
-    for move, gain in zip(suspects.moves, suspects.gains):
-        first = move.contexts[0]
-        places = tuple(int(kept[i]) for i in move.contexts)
-        slow = move.kind == "slow"
-        factor = float(suspects.factor[first]) if slow else 1.0
-        worth = float(suspects.worth[first]) if slow else 1.0
-        faults.append(Fault(move.kind, places, (), factor, worth, gain))
+    faults: list[Fault] = []
+    for one, log_odds in zip(found.hypotheses, found.log_odds):
+        first, places = one.contexts[0], tuple(int(kept[i]) for i in one.contexts)
+        if one.kind == "slow":
+            factor, weight = float(found.factor[first]), float(found.weight[first])
+            faults.append(
+                SlowContext(contexts=places, factor=factor, weight=weight, log_odds=log_odds)
+            )
+        else:
+            kind = BadContext if one.kind == "bad" else ExchangedContexts
+            faults.append(kind(contexts=places, log_odds=log_odds))
     return faults
 
 
-def _moves_among(faults: Sequence[Fault], kept: NDArray[np.int64]) -> list[Move]:
-    """Faults of these contexts as moves of their places among them."""
+def _hypotheses_among(faults: Sequence[Fault], kept: NDArray[np.int64]) -> list[Hypothesis]:
+    """Faults of these contexts as hypotheses about their rows among them."""
     place = {int(context): at for at, context in enumerate(kept)}
     return [
-        Move(cast("Kind", fault.kind), tuple(place[i] for i in fault.contexts))
+        Hypothesis(cast("Kind", fault.kind), tuple(place[i] for i in fault.contexts))
         for fault in faults
         if all(i in place for i in fault.contexts)
     ]
@@ -456,7 +460,7 @@ def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:
     """The contexts with the labels of those exchanged put right, (n, m)."""
     labels = contexts.copy()
     for fault in faults:
-        if fault.kind == "exchanged":
+        if isinstance(fault, ExchangedContexts):
             pair = list(fault.contexts)
             labels[pair] = labels[pair[::-1]]
     return labels

@@ -536,8 +536,8 @@ def _fit_progress(
         log_faults(dataset, findings)
     own = findings.mend(counts, duration, table, started_array(dataset))
     law = ProgressLaw.fit(
-        own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.pace,
-        worth=own.worth, guessed=own.guessed, complete=complete[own.kept],
+        own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.slowdown,
+        worth=own.weights, guessed=own.estimated, complete=complete[own.kept],
         lost=lost_array(dataset)[own.kept], progress=progress,
     )  # fmt: skip
     _warn_of_lost_counts(dataset, law, own.kept)

@@ -22,7 +22,7 @@ from msbgen.core.errors import ArgumentError
 from msbgen.data.groups import describe_groups
 from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, same_level
 from msbgen.data.tables import Groups, plan_rows, write_table
-from msbgen.faults.findings import Fault, Findings
+from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
 from msbgen.plan.design import Design, greedy_design, propose_contexts, with_corners
 from msbgen.plan.prior import (
@@ -322,18 +322,18 @@ def _again(
     if not isinstance(source, ProfileModel):
         return []
     wrong = tuple(fault for fault in source.findings if not _stands_beside(source, fault))
-    rows = [np.array(levels) for levels in Findings(wrong).again]
+    rows = [np.array(levels) for levels in Findings(wrong).to_remeasure]
     places = [int(nearest_index(axes, row)) for row in rows if holds(axes, row)]
     return [place for place in places if allowed[place]]
 
 
 def _stands_beside(model: ProfileModel, fault: Fault) -> bool:
     """Whether the fault is in one run, and the model was fitted to others of that context."""
-    if not fault.of_a_run:
+    if not isinstance(fault, (StretchedRun, WrongCount)):
         return False
     own = same_level(model.law.contexts, fault.levels[0]).all(axis=1)
     there = np.isfinite(model.law.duration[own])
-    return bool(np.delete(there, int(fault.where[0]), axis=1).any())
+    return bool(np.delete(there, fault.run, axis=1).any())
 
 
 def parse_budget(budget: str | int) -> Budget:

@@ -1,4 +1,4 @@
-"""Single counts that no run can have."""
+"""Wrong single counts."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -16,23 +16,23 @@ def runs(seed=0):
 
 @settings(max_examples=20)
 @given(st.integers(0, 1000))
-def test_counts_of_a_long_tail_are_not_named(seed):
+def test_counts_of_a_heavy_tail_are_not_wrong(seed):
     assert find_wrong_counts(runs(seed)) == []
 
 
-def test_one_absurd_count_is_named():
+def test_one_impossible_count_is_found():
     counts = runs()
     counts[4, 1, 7, 1] = 2.0**48
     (found,) = find_wrong_counts(counts)
-    assert (found.context, found.run, found.interval, found.counter) == (4, 1, 7, 1)
+    assert (found.contexts, found.run, found.interval, found.counter) == ((4,), 1, 7, 1)
     assert found.factor > 1e8
 
 
-def test_a_counter_that_never_counted_and_a_few_runs_are_passed_over():
+def test_rare_events_and_fewer_than_five_runs_are_not_searched():
     counts = runs()
     counts[..., 0] = 0.0
     assert find_wrong_counts(counts) == []
-    counts[4, 1, 7, 0] = 3.0  # what hardly any run does, as faults of pages, may happen
+    counts[4, 1, 7, 0] = 3.0  # rare events, as page faults, are possible
     assert find_wrong_counts(counts) == []
     few = runs().reshape(27, 1, 20, 2)[:5]
     few[0, 0, 3, 1] = 2.0**48

@@ -1,18 +1,27 @@
-"""Findings in sentences, and the measurements mended."""
+"""Faults in sentences, and the repair of measurements."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from msbgen.faults.findings import Fault, Findings
+from msbgen.faults.findings import (
+    BadContext,
+    ExchangedContexts,
+    Findings,
+    MachineDrift,
+    SlowContext,
+    StretchedRun,
+    WrongCount,
+)
 
-SLOW = Fault("slow", (1,), (), 2.0, 0.5, 30.0, ((2.0, 3.0),))
-BAD = Fault("bad", (2,), (), 1.0, 1.0, 20.0)
-EXCHANGED = Fault("exchanged", (0, 3), (), 1.0, 1.0, 40.0, ((0.0, 1.0), (6.0, 7.0)))
-STRETCHED = Fault("stretched", (4,), (1.0, 0.2, 0.4), 1.5, 1.0, 9.0)
-COUNT = Fault("count", (4,), (0.0, 3.0, 1.0), 1e6, 1.0, 14.0)
-DRIFT = Fault("drift", (), (0.1,), 1.22, 1.0, 9.0)
+SLOW = SlowContext(contexts=(1,), factor=2.0, weight=0.5, log_odds=30.0, levels=((2.0, 3.0),))
+BAD = BadContext(contexts=(2,), log_odds=20.0)
+EXCHANGED = ExchangedContexts(contexts=(0, 3), log_odds=40.0, levels=((0.0, 1.0), (6.0, 7.0)))
+STRETCHED = StretchedRun(contexts=(4,), run=1, begin=0.2, end=0.4, factor=1.5, log_odds=9.0)
+COUNT = WrongCount(contexts=(4,), run=0, interval=3, counter=1, factor=1e6, log_odds=14.0)
+DRIFT = MachineDrift(terms=(0.1,), factor=1.22, log_odds=9.0)
 ALL = Findings((SLOW, BAD, EXCHANGED, STRETCHED, COUNT))
 
 
@@ -21,44 +30,44 @@ def measured():
     return counts, np.full((5, 2), 4.0), np.arange(10.0).reshape(5, 2)
 
 
-def test_nothing_found_changes_nothing():
-    given = measured()
-    mended = Findings().mend(*given)
-    assert all(a is b for a, b in zip((mended.counts, mended.duration, mended.contexts), given))
+def test_findings_without_a_fault_change_nothing():
+    arrays = measured()
+    mended = Findings().mend(*arrays)
+    assert all(a is b for a, b in zip((mended.counts, mended.duration, mended.contexts), arrays))
     assert not Findings()
     assert list(Findings()) == []
 
 
-def test_mended_as_the_sentences_say():
+def test_each_fault_is_repaired_as_its_sentence_says():
     counts, duration, contexts = measured()
     before = counts.copy()
     mended = ALL.mend(counts, duration, contexts)
     assert mended.kept.tolist() == [0, 1, 3, 4]
     assert mended.duration.tolist()[:3] == [[4.0, 4.0], [2.0, 2.0], [4.0, 4.0]]
-    assert mended.pace[1].tolist() == [2.0, 2.0]
-    assert mended.worth.tolist() == [1.0, 0.5, 1.0, 1.0]
+    assert mended.slowdown[1].tolist() == [2.0, 2.0]
+    assert mended.weights.tolist() == [1.0, 0.5, 1.0, 1.0]
     assert mended.contexts[[0, 2]].tolist() == contexts[[3, 0]].tolist()
     assert np.isnan(mended.duration[3, 1])
     assert np.isnan(mended.counts[3, 1]).all()
     assert mended.counts[3, 0, 3, 1] == (before[4, 0, 2, 1] + before[4, 0, 4, 1]) / 2
-    assert np.array_equal(counts, before)  # what was given stays as it is
+    assert np.array_equal(counts, before)  # the arguments are unchanged
 
 
 def test_a_context_without_a_run_left_is_left_out():
     counts, duration, contexts = measured()
-    both = Findings((STRETCHED, Fault("stretched", (4,), (0.0, 0.0, 0.1), 2.0, 1.0, 9.0)))
+    both = Findings((STRETCHED, replace(STRETCHED, run=0)))
     assert both.mend(counts, duration, contexts).kept.tolist() == [0, 1, 2, 3]
 
 
-def test_a_drift_is_scaled_to_the_mean_of_the_sweep():
+def test_times_of_a_drifting_machine_are_scaled_to_the_mean_of_the_sweep():
     counts, duration, contexts = measured()
     started = np.arange(10.0).reshape(5, 2)
     mended = Findings((SLOW, DRIFT)).mend(counts, duration, contexts, started)
-    paces = np.exp(0.1 * (2 * started / 9 - 1))
-    paces[1] *= 2.0
-    assert mended.pace == pytest.approx(paces)
-    assert mended.duration == pytest.approx(4.0 / paces)
-    assert mended.guessed.tolist() == [False, True, False, False, False]
+    slowdowns = np.exp(0.1 * (2 * started / 9 - 1))
+    slowdowns[1] *= 2.0
+    assert mended.slowdown == pytest.approx(slowdowns)
+    assert mended.duration == pytest.approx(4.0 / slowdowns)
+    assert mended.estimated.tolist() == [False, True, False, False, False]
     assert np.array_equal(Findings((DRIFT,)).mend(*measured()).duration, duration)  # no times
 
 
@@ -71,21 +80,22 @@ def test_a_sentence_names_the_place_and_a_remedy(fault):
     assert text.count("\n") == 0
 
 
-def test_a_pace_that_comes_back_is_not_said_to_have_stayed():
-    turned = Fault("drift", (), (0.005, -0.1), 1.01, 1.0, 9.0)
+def test_the_sentence_names_a_drift_that_turned_back():
+    turned = MachineDrift(terms=(0.005, -0.1), factor=1.01, log_odds=9.0)
     text = turned.sentence(str, [])
-    assert "changed its pace by up to 16.8%, and grew 1.0% slower from the first to" in text
-    assert "changed its pace" not in DRIFT.sentence(str, [])
+    assert "changed its speed by up to 16.8%, and grew 1.0% slower from the first to" in text
+    assert "changed its speed" not in DRIFT.sentence(str, [])
 
 
-def test_plain_and_back():
-    again = Findings.from_plain(json.loads(json.dumps(ALL.to_plain())))
-    assert again == ALL
-    assert again.again == [(0.0, 1.0), (6.0, 7.0), (2.0, 3.0)]
+def test_faults_survive_json():
+    every = Findings((*ALL, DRIFT))
+    loaded = Findings.from_plain(json.loads(json.dumps(every.to_plain())))
+    assert loaded == every
+    assert loaded.to_remeasure == [(0.0, 1.0), (6.0, 7.0), (2.0, 3.0)]
 
 
-def test_an_absurd_count_without_neighbours_is_none():
+def test_a_wrong_count_without_neighbours_becomes_zero():
     counts = np.full((1, 1, 1, 1), 2.0**48)
-    alone = Fault("count", (0,), (0.0, 0.0, 0.0), 1e6, 1.0, 14.0)
-    mended = Findings((alone,)).mend(counts, np.ones((1, 1)), np.ones((1, 1)))
+    only = replace(COUNT, contexts=(0,), interval=0, counter=0)
+    mended = Findings((only,)).mend(counts, np.ones((1, 1)), np.ones((1, 1)))
     assert mended.counts.tolist() == [[[[0.0]]]]

@@ -1,4 +1,4 @@
-"""The closed forms of the moves against densities worked out the long way."""
+"""The closed forms of the hypotheses against densities from their definition."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -10,21 +10,21 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 from msbgen.faults.hypotheses import (
-    _BAD,
-    _CROWDED,
-    _LITTLE,
-    _ODDS,
-    _REAL,
-    FAULT,
-    Board,
-    Move,
-    freed_at,
+    _BAD_ODDS,
+    _NEIGHBOUR_PENALTY,
+    _PRIOR_ODDS,
+    _REAL_ODDS,
+    _SMALL_SCALE,
+    FAULT_SCALE,
+    FaultModel,
+    Hypothesis,
+    precision_with_departure,
 )
 from msbgen.faults.process import Process
 
 
 @pytest.fixture
-def board():
+def model():
     rng = np.random.default_rng(3)
     n = 5
     processes, tables = [], []
@@ -33,102 +33,107 @@ def board():
         processes.append(Process(root @ root.T, rng.uniform(0.05, 0.2, n)))
         tables.append(rng.standard_normal((n, n)))
     none = np.zeros((n, n), dtype=bool)
-    return Board(tuple(processes), tuple(tables), none, none[0])
+    return FaultModel(tuple(processes), tuple(tables), none, none[0])
 
 
 def density(process, values):
     return multivariate_normal(cov=process.smooth + np.diag(process.noise)).logpdf(values)
 
 
-def test_slow_gains_what_integration_over_its_slowness_says(board):
-    state = board.start()
-    slow = board.gains(state)[0]
-    process, values = board.processes[0], state.values[0]
-    for i in range(board.n):
-        shift = np.eye(board.n)[i]
+def test_slow_is_the_integral_over_the_slowdown(model):
+    given = model.no_faults()
+    slow = model.log_odds(given)[0]
+    process, values = model.processes[0], given.values[0]
+    for i in range(model.n):
+        shift = np.eye(model.n)[i]
         whole = quad(
             lambda d, shift=shift: (
-                np.exp(density(process, values - d * shift)) * 2 * norm.pdf(d, 0, FAULT)
+                np.exp(density(process, values - d * shift)) * 2 * norm.pdf(d, 0, FAULT_SCALE)
             ),
             0, 6, epsabs=0, epsrel=1e-10,
         )[0]  # fmt: skip
-        assert slow[i] - np.log(_ODDS) == pytest.approx(np.log(whole) - density(process, values))
+        assert slow[i] - np.log(_PRIOR_ODDS) == pytest.approx(
+            np.log(whole) - density(process, values)
+        )
 
 
-def of_counts(process, values, departing, deviation=FAULT):
-    """Log density of counts some of which depart for real."""
+def density_of_counts(process, values, departing, deviation=FAULT_SCALE):
+    """Log density of counts some of which depart without a fault."""
     free = np.isin(np.arange(len(values)), departing)
     return density(Process(process.smooth, process.noise + deviation**2 * free), values)
 
 
-def test_bad_gains_the_densities_with_a_free_variance(board):
-    state = board.start()
-    bad = board.gains(state)[1]
-    time, counts = board.processes
-    for i in range(board.n):
-        gain = of_counts(time, state.values[0], [i]) - of_counts(time, state.values[0], [])
-        free, none = (of_counts(counts, state.values[1], own) for own in ([i], []))
-        # counts may depart though nothing is wrong
-        little = of_counts(counts, state.values[1], [i], _LITTLE)
-        gain += free - np.logaddexp(none, np.log(_REAL) + np.logaddexp(free, little))
-        assert bad[i] - np.log(_ODDS * _BAD) == pytest.approx(gain)
+def test_bad_is_the_ratio_of_densities_with_a_free_variance(model):
+    given = model.no_faults()
+    bad = model.log_odds(given)[1]
+    time, counts = model.processes
+    for i in range(model.n):
+        gain = density_of_counts(time, given.values[0], [i]) - density_of_counts(
+            time, given.values[0], []
+        )
+        free, none = (density_of_counts(counts, given.values[1], own) for own in ([i], []))
+        # counts may depart without a fault
+        little = density_of_counts(counts, given.values[1], [i], _SMALL_SCALE)
+        gain += free - np.logaddexp(none, np.log(_REAL_ODDS) + np.logaddexp(free, little))
+        assert bad[i] - np.log(_PRIOR_ODDS * _BAD_ODDS) == pytest.approx(gain)
 
 
-def test_exchanged_gains_the_densities_of_exchanged_values(board):
-    state = board.start()
-    exchanged = board.gains(state)[2]
-    for i, j in combinations(range(board.n), 2):
-        label = np.arange(board.n)
-        label[[i, j]] = j, i
+def test_exchanged_is_the_ratio_of_densities_of_exchanged_values(model):
+    given = model.no_faults()
+    exchanged = model.log_odds(given)[2]
+    for i, j in combinations(range(model.n), 2):
+        source = np.arange(model.n)
+        source[[i, j]] = j, i
         gain = 0.0
-        for sign, own in ((1, label), (-1, np.arange(board.n))):
-            time, counts = (table[np.arange(board.n), own] for table in board.table)
-            gain += sign * density(board.processes[0], time)
+        for sign, own in ((1, source), (-1, np.arange(model.n))):
+            time, counts = (table[np.arange(model.n), own] for table in model.tables)
+            gain += sign * density(model.processes[0], time)
             gain += sign * logsumexp(
                 [
-                    of_counts(board.processes[1], counts, free) + len(free) * np.log(_REAL)
+                    density_of_counts(model.processes[1], counts, free)
+                    + len(free) * np.log(_REAL_ODDS)
                     for free in ([], [i], [j], [i, j])
                 ]
             )
-        assert exchanged[i, j] - np.log(_ODDS / (board.n - 1)) == pytest.approx(gain)
+        assert exchanged[i, j] - np.log(_PRIOR_ODDS / (model.n - 1)) == pytest.approx(gain)
 
 
-def test_a_rank_less_is_the_inverse_with_a_free_variance(board):
-    process = board.processes[0]
-    free = Process(process.smooth, process.noise + FAULT**2 * np.eye(board.n)[2])
-    assert freed_at(process.precision(), 2) == pytest.approx(free.precision())
+def test_the_update_of_the_precision_is_the_inverse_with_a_free_variance(model):
+    process = model.processes[0]
+    free = Process(process.smooth, process.noise + FAULT_SCALE**2 * np.eye(model.n)[2])
+    assert precision_with_departure(process.precision(), 2) == pytest.approx(free.precision())
 
 
-def test_moves_in_either_order_come_to_the_same_values(board):
-    one, two = Move("slow", (0,)), Move("exchanged", (1, 3))
-    there = board.after(board.after(board.start(), one, 1.0), two, 2.0)
-    back = board.after(board.after(board.start(), two, 2.0), one, 1.0)
-    assert there.gain == back.gain
-    for a, b in zip((*there.values, *there.precision), (*back.values, *back.precision)):
+def test_the_order_of_hypotheses_does_not_matter(model):
+    one, two = Hypothesis("slow", (0,)), Hypothesis("exchanged", (1, 3))
+    forth = model.accept(model.accept(model.no_faults(), one, 1.0), two, 2.0)
+    back = model.accept(model.accept(model.no_faults(), two, 2.0), one, 1.0)
+    assert forth.log_odds == back.log_odds
+    for a, b in zip((*forth.values, *forth.precision), (*back.values, *back.precision)):
         assert a == pytest.approx(b)
-    assert there.label.tolist() == [0, 3, 2, 1, 4]
+    assert forth.source.tolist() == [0, 3, 2, 1, 4]
 
 
-def test_no_context_moves_twice(board):
-    state = board.after(board.start(), Move("exchanged", (1, 3)), 0.0)
-    slow, bad, exchanged = board.gains(state)
+def test_no_context_has_two_faults(model):
+    given = model.accept(model.no_faults(), Hypothesis("exchanged", (1, 3)), 0.0)
+    slow, bad, exchanged = model.log_odds(given)
     assert np.isinf(slow[[1, 3]]).all()
     assert np.isinf(bad[[1, 3]]).all()
     assert np.isinf(exchanged[[1, 3]]).all()
     assert np.isinf(exchanged[:, [1, 3]]).all()
 
 
-def test_the_density_of_time_is_that_of_a_normal_law(board):
-    constant = 0.5 * board.n * np.log(2 * np.pi)
-    wanted = density(board.processes[0], board.start().values[0])
-    assert board.log_density_of_time() - constant == pytest.approx(wanted)
+def test_the_density_of_times_is_that_of_a_normal_law(model):
+    constant = 0.5 * model.n * np.log(2 * np.pi)
+    wanted = density(model.processes[0], model.no_faults().values[0])
+    assert model.log_density_of_times() - constant == pytest.approx(wanted)
 
 
-def test_a_neighbour_of_what_moved_is_suspected_less(board):
-    beside = np.zeros((board.n, board.n), dtype=bool)
-    beside[0, 1] = beside[1, 0] = True
-    near = replace(board, beside=beside)
-    state = board.after(board.start(), Move("slow", (0,)), 1.0)
-    for lone, crowded in zip(board.gains(state)[:2], near.gains(state)[:2]):
+def test_a_neighbour_of_a_faulty_context_is_less_likely_faulty(model):
+    neighbours = np.zeros((model.n, model.n), dtype=bool)
+    neighbours[0, 1] = neighbours[1, 0] = True
+    near = replace(model, neighbours=neighbours)
+    given = model.accept(model.no_faults(), Hypothesis("slow", (0,)), 1.0)
+    for lone, crowded in zip(model.log_odds(given)[:2], near.log_odds(given)[:2]):
         assert lone[2:] == pytest.approx(crowded[2:])
-        assert lone[1] - crowded[1] == pytest.approx(_CROWDED)
+        assert lone[1] - crowded[1] == pytest.approx(_NEIGHBOUR_PENALTY)

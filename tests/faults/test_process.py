@@ -1,4 +1,4 @@
-"""The robust process over contexts."""
+"""The robust Gaussian process over contexts."""
 
 import numpy as np
 import pytest
@@ -8,23 +8,23 @@ from msbgen.faults.process import Neighbourhoods, Process, fit_process, raise_no
 from msbgen.trend.coordinates import Coordinates, default_names
 
 
-def around(contexts):
+def neighbourhoods(contexts):
     return Neighbourhoods.of(Coordinates.of(default_names(contexts), contexts).scaled(contexts))
 
 
-def test_one_departure_does_not_choose_the_noise():
+def test_one_departure_does_not_determine_the_noise():
     contexts = machine((4, 4, 4))
     values = np.log(contexts) @ [0.5, -0.2, 0.3]
     values += 0.01 * np.random.default_rng(1).standard_normal(len(values))
     values -= np.median(values)
     one, none = np.ones(len(values)), np.zeros(len(values), dtype=bool)
-    clean = fit_process(around(contexts), values, one, none)
+    clean = fit_process(neighbourhoods(contexts), values, one, none)
     values[20] += 1.0
-    spoilt = fit_process(around(contexts), values, one, none)
+    spoilt = fit_process(neighbourhoods(contexts), values, one, none)
     assert np.sqrt(spoilt.noise.max()) < 0.05
-    raised = raise_noise(clean, around(contexts), values, none)
+    raised = raise_noise(clean, neighbourhoods(contexts), values, none)
     assert np.all(raised.noise >= clean.noise)
-    assert np.sqrt(raised.noise[20]) < 0.1  # its own departure does not excuse it
+    assert np.sqrt(raised.noise[20]) < 0.1  # its own departure is left out
 
 
 def test_neighbours_that_depart_together_raise_the_noise():
@@ -34,25 +34,27 @@ def test_neighbours_that_depart_together_raise_the_noise():
     corner = contexts[:, 0] == 2
     values[corner] += 0.3 * rng.standard_normal(corner.sum())
     process = Process(1e-4 * np.eye(len(values)), np.full(len(values), 1e-4))
-    noise = raise_noise(process, around(contexts), values, np.zeros(len(values), bool)).noise
+    noise = raise_noise(
+        process, neighbourhoods(contexts), values, np.zeros(len(values), bool)
+    ).noise
     assert np.median(noise[corner]) > 20 * np.median(noise[contexts[:, 0] > 15])
 
 
 @pytest.mark.parametrize("contexts", [np.array([[1.0], [2.0], [3.0], [4.0]]), machine((3, 3, 1))])
 def test_few_contexts_have_neighbours(contexts):
-    for group in around(contexts).groups:
+    for group in neighbourhoods(contexts).groups:
         assert len(group) == len(contexts)
         assert not np.any(group == np.arange(len(contexts))[:, None])
 
 
-def test_variances_are_at_least_what_is_usual_around_and_one_alone_is_not_usual():
+def test_variances_are_raised_to_the_usual_one_around():
     contexts = machine((5, 5, 5))
     variance = np.zeros((len(contexts), 2))
     variance[7] = 1.0
-    assert np.array_equal(around(contexts).shared(variance), variance)
+    assert np.array_equal(neighbourhoods(contexts).floored(variance), variance)
     corner = contexts[:, 0] == 2
     variance[corner, 1] = 1e-3 * np.random.default_rng(3).chisquare(1, corner.sum())
-    shared = around(contexts).shared(variance)
-    assert np.all(shared >= variance)
-    assert np.all(shared[corner, 1] > 1e-4)
-    assert np.array_equal(shared[:, 0], variance[:, 0])
+    floored = neighbourhoods(contexts).floored(variance)
+    assert np.all(floored >= variance)
+    assert np.all(floored[corner, 1] > 1e-4)
+    assert np.array_equal(floored[:, 0], variance[:, 0])

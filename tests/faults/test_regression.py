@@ -1,53 +1,53 @@
-"""Time that counts explain: exact where the law is of the form, and hardly moved by a fault."""
+"""Regression of time on counts: exact for a law of its form, and robust against a fault."""
 
 import numpy as np
 import pytest
 
 from faulty import machine, task
-from msbgen.faults.explained import Explained, goes_with_time
+from msbgen.faults.regression import TimeRegression, grows_with_time
 
 
 def test_a_law_of_the_form_is_found_exactly():
     contexts = machine((4, 4, 4))
     _, counts = task(contexts, noise=0)
     time = 0.2 + 0.9 / contexts[:, 2] + 3e-8 * counts[:, 1] + 4e-6 * counts[:, 1] / contexts[:, 1]
-    model = Explained.fit(contexts, time, counts)
-    assert model.of(contexts, counts) == pytest.approx(time, rel=1e-6)
+    model = TimeRegression.fit(contexts, time, counts)
+    assert model.predict(contexts, counts) == pytest.approx(time, rel=1e-6)
 
 
-def test_every_level_holds_the_own_ones():
+def test_predictions_of_every_pair_hold_those_of_each_context():
     contexts = machine()
     time, counts = task(contexts)
-    model = Explained.fit(contexts, time, counts)
-    every = model.at_every_level(contexts, counts)
-    assert np.diag(every) == pytest.approx(model.of(contexts, counts))
-    assert every[3, 5] == pytest.approx(model.of(contexts[3:4], counts[5:6])[0])
+    model = TimeRegression.fit(contexts, time, counts)
+    every = model.predict_every_pair(contexts, counts)
+    assert np.diag(every) == pytest.approx(model.predict(contexts, counts))
+    assert every[3, 5] == pytest.approx(model.predict(contexts[3:4], counts[5:6])[0])
 
 
-def test_a_slow_context_hardly_moves_the_others():
+def test_a_slow_context_hardly_changes_predictions_of_others():
     contexts = machine((5, 5, 5))
     time, counts = task(contexts)
-    clean = Explained.fit(contexts, time, counts).of(contexts, counts)
+    clean = TimeRegression.fit(contexts, time, counts).predict(contexts, counts)
     time[60] *= 3.0
-    spoilt = Explained.fit(contexts, time, counts).of(contexts, counts)
+    spoilt = TimeRegression.fit(contexts, time, counts).predict(contexts, counts)
     assert np.abs(np.log(spoilt / clean)).max() < 0.02
 
 
 def test_a_resource_of_one_level_or_with_zero_has_no_reciprocal():
     contexts = np.column_stack([np.arange(6.0), np.ones(6)])
-    model = Explained.fit(contexts, np.full(6, 2.0), np.ones((6, 1)))
+    model = TimeRegression.fit(contexts, np.full(6, 2.0), np.ones((6, 1)))
     assert np.isnan(model.least).all()
-    assert model.of(contexts, np.ones((6, 1))) == pytest.approx(2.0)
+    assert model.predict(contexts, np.ones((6, 1))) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("levels", [(3, 3, 3), (5, 5, 5)])
 @pytest.mark.parametrize("slow", [1.0, 3.0])
-def test_cycles_go_with_time_and_events_do_not(levels, slow):
+def test_cycles_grow_with_time_and_events_do_not(levels, slow):
     contexts = machine(levels)
     time, events = task(contexts)
     time[7] *= slow
     rng = np.random.default_rng(1)
     cycles = 1e9 * contexts[:, 2] * time * (1 - 0.01 * rng.random(len(time)))
     counts = np.column_stack([events, cycles, np.full(len(time), 5e8), np.zeros(len(time))])
-    found = goes_with_time(contexts, counts, counts / time[:, None])
+    found = grows_with_time(contexts, counts, counts / time[:, None])
     assert found.tolist() == [False, False, True, False, False]

@@ -1,10 +1,10 @@
-"""Time that caps add, against a machine that is one roofline."""
+"""Time that caps add, on a machine with one roofline."""
 
 import numpy as np
 import pytest
 
 from faulty import machine
-from msbgen.faults.explained import Explained
+from msbgen.faults.regression import TimeRegression
 from msbgen.faults.roofline import Roofline
 from msbgen.trend.caps import cap_rates
 
@@ -19,7 +19,7 @@ def roofline(noise=0.0):
     return contexts, np.stack([time, misses], axis=2), np.maximum(least - free, 0.0)
 
 
-def test_what_a_cap_adds_is_told_and_its_corner_explained():
+def test_the_time_that_a_cap_adds_is_found():
     contexts, state, added = roofline(noise=0.002)
     rates = cap_rates(contexts, state)
     assert {rate[:2] for rate in rates} == {(1, 1)}
@@ -28,16 +28,16 @@ def test_what_a_cap_adds_is_told_and_its_corner_explained():
     time, counts = state[..., 0].sum(axis=1), state[..., 1:].sum(axis=1)
     assert added.sum(axis=1).max() > 0.3 * time.max()
     assert excess.sum(axis=1) == pytest.approx(added.sum(axis=1), abs=0.1 * added.sum(axis=1).max())
-    whole = fitted.excess_at_every_level(contexts, state)
+    whole = fitted.excess_of_every_pair(contexts, state)
     assert np.diag(whole) == pytest.approx(excess.sum(axis=1))
     left = []
     for other in (np.zeros(len(time)), excess.sum(axis=1)):
-        model = Explained.fit(contexts, time, counts, excess=other)
-        left.append(np.abs(np.log((model.of(contexts, counts) + other) / time)).max())
+        model = TimeRegression.fit(contexts, time, counts, excess=other)
+        left.append(np.abs(np.log((model.predict(contexts, counts) + other) / time)).max())
     assert left[1] < 0.2 * left[0]
 
 
-def test_what_is_not_known_of_a_cap_grows_with_what_it_adds():
+def test_the_uncertainty_of_a_cap_grows_with_the_time_that_it_adds():
     contexts, state, added = roofline()
     fitted = Roofline.fit(cap_rates(contexts, state), contexts, state)
     deviation = np.sqrt(fitted.variance(contexts, state))
@@ -50,5 +50,5 @@ def test_without_a_cap_nothing_is_added():
     contexts, state, _ = roofline()
     none = Roofline.fit([], contexts, state)
     assert not none.excess(contexts, state).any()
-    assert not none.excess_at_every_level(contexts, state).any()
+    assert not none.excess_of_every_pair(contexts, state).any()
     assert not none.variance(contexts, state).any()

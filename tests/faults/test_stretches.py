@@ -1,10 +1,10 @@
-"""Stretches of runs that were slowed down."""
+"""Runs of which a part was slowed down."""
 
 import numpy as np
 import pytest
 
 from faulty import machine, task
-from msbgen.faults.runs import find_stretches, narrow_slowness
+from msbgen.faults.stretches import find_stretches, narrow_slowness
 
 
 def amounts(contexts, runs, seed=0):
@@ -23,21 +23,21 @@ def test_a_stretched_run_is_found_where_it_is(runs, contexts):
     assert find_stretches(contexts, state, *none) == []
     state[5, runs - 1, 10:16, 0] *= 2.0
     (found,) = find_stretches(contexts, state, *none)
-    assert (found.context, found.run) == (5, runs - 1)
-    assert found.first == pytest.approx(0.4, abs=0.05)
-    assert found.last == pytest.approx(0.64, abs=0.05)
+    assert (found.contexts, found.run) == ((5,), runs - 1)
+    assert found.begin == pytest.approx(0.4, abs=0.05)
+    assert found.end == pytest.approx(0.64, abs=0.05)
     assert found.factor == pytest.approx(2.0, rel=0.1)
 
 
-def test_slow_over_a_part_is_told_from_slow_throughout():
+def test_a_run_slow_over_a_part_is_distinguished_from_one_slow_throughout():
     contexts = machine((4, 4, 4))
     state = amounts(contexts, 1)
     state[9, 0, 10:13, 0] *= 3.0
     state[20, 0, :, 0] *= 1.5
     none = np.zeros((len(state), 25))
     (found,) = narrow_slowness(contexts, state, none, {9: 1.25, 20: 1.5})
-    assert (found.context, found.run) == (9, 0)
-    assert (found.first, found.last) == pytest.approx((0.4, 0.52))
+    assert (found.contexts, found.run) == ((9,), 0)
+    assert (found.begin, found.end) == pytest.approx((0.4, 0.52))
     assert found.factor == pytest.approx(3.0, rel=0.1)
 
 
@@ -48,18 +48,18 @@ def test_two_runs_of_a_context_that_are_slow_alike_are_no_fault():
     assert find_stretches(contexts, state, np.zeros(state.shape[:3]), np.zeros((12, 25))) == []
 
 
-def test_a_missing_run_is_passed_over_and_a_cap_excuses():
+def test_missing_runs_are_ignored_and_capped_runs_exempt():
     contexts = machine((4, 4, 4))
     state = amounts(contexts, 2)
     state[:, 1] = np.nan
     state[9, 0, 3:9, 0] *= 2.0
     capped, none = np.zeros((len(state), 2, 25)), np.zeros((len(state), 25))
-    assert [s.context for s in find_stretches(contexts, state, capped, none)] == [9]
+    assert [s.contexts[0] for s in find_stretches(contexts, state, capped, none)] == [9]
     capped[9, 0, 2:10] = 1.0
     assert find_stretches(contexts, state, capped, none) == []
 
 
-def test_a_stretch_that_makes_next_to_nothing_of_the_run_is_let_pass():
+def test_a_negligible_stretch_is_no_fault():
     contexts = machine((2, 3, 2))
     state = amounts(contexts, 6)
     least = int(state[..., 0].mean(axis=(0, 1)).argmin())

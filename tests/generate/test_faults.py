@@ -17,7 +17,7 @@ from msbgen.data.schema import (
     duration_array,
     sampling_interval,
 )
-from msbgen.faults.findings import Findings
+from msbgen.faults.findings import Findings, StretchedRun, WrongCount
 from msbgen.generate.faults import (
     describe_faults,
     find_faults,
@@ -51,7 +51,7 @@ def told(findings, order=None, runs=None):
     out = set()
     for fault in findings:
         at = fault.contexts if order is None else tuple(int(order[i]) for i in fault.contexts)
-        run = [int(fault.where[0])] if fault.kind in ("stretched", "count") else []
+        run = [fault.run] if isinstance(fault, (StretchedRun, WrongCount)) else []
         out.add((fault.kind, *sorted(at), *(run if runs is None else [int(runs[r]) for r in run])))
     return out
 
@@ -190,7 +190,8 @@ def test_an_absurd_count_is_mended(clean):
     counts, duration, contexts = arrays(clean)
     counts[3, 1, 2, 1] = 2.0**48
     (found,) = find_faults(counts, duration, contexts, sampling_interval(clean), 1)
-    assert (found.kind, found.contexts, found.where) == ("count", (3,), (1.0, 2.0, 1.0))
+    place = found.contexts, found.run, found.interval, found.counter
+    assert place == ((3,), 1, 2, 1)
 
 
 def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):

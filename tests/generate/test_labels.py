@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.core.arrays import StoredArrays
 from msbgen.core.errors import ProfileError
-from msbgen.faults.findings import Fault, Findings
+from msbgen.faults.findings import Findings, SlowContext
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 
 STORED = StoredArrays("model.nc", {})
@@ -30,7 +30,7 @@ def test_other_labels_are_refused(change):
 
 
 def test_findings_are_read_or_refused():
-    findings = Findings((Fault("slow", (3,), (), 2.0, 0.5, 9.0),))
+    findings = Findings((SlowContext(contexts=(3,), factor=2.0, weight=0.5, log_odds=9.0),))
     assert stored_findings(STORED, json.loads(json.dumps(findings.to_plain()))) == findings
     for wrong in ([{}], [3], 7, [{**findings.to_plain()[0], "factor": "much"}]):
         with pytest.raises(ProfileError, match="findings"):

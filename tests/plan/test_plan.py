@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import duration_array
 from msbgen.data.tables import read_contexts, read_plan, read_planned_contexts
-from msbgen.faults.findings import Fault, Findings
+from msbgen.faults.findings import Findings, SlowContext, StretchedRun, WrongCount
 from msbgen.generate.model import PAPER, fit_profiles
 from msbgen.plan.plan import Budget, Plan, parse_budget, parse_levels, plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
@@ -222,10 +222,9 @@ def test_a_run_that_others_stand_beside_is_not_measured_again_first(gzip):
     model = gzip[1]
     level = tuple(model.law.contexts[5].tolist())
     duration = np.full((len(model.law.contexts), 3), 1.0)
-    stretched, count = (
-        Fault(kind, (5,), (1.0, 0.2, 0.4), 2.0, 1.0, 9.0, (level,))
-        for kind in ("stretched", "count")
-    )
+    place = {"contexts": (5,), "run": 1, "log_odds": 9.0, "levels": (level,)}
+    stretched = StretchedRun(**place, begin=0.2, end=0.4)
+    count = WrongCount(**place, interval=0, counter=0)
 
     def again(*faults):
         law = replace(model.law, duration=duration)
@@ -239,7 +238,7 @@ def test_a_run_that_others_stand_beside_is_not_measured_again_first(gzip):
 def test_what_looks_wrong_is_measured_again_first(gzip):
     model = gzip[1]
     levels = tuple(model.law.contexts[5].tolist())
-    fault = Fault("slow", (5,), (), 2.0, 0.5, 9.0, (levels,))
+    fault = SlowContext(contexts=(5,), factor=2.0, weight=0.5, log_odds=9.0, levels=(levels,))
     spoilt = replace(model, findings=Findings((fault,)))
     plan = plan_contexts(spoilt, 6)
     assert plan.again == 1
