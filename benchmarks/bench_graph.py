@@ -24,7 +24,7 @@ from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import save_graph_model
-from msbgen.graphs.writers import write_graph
+from msbgen.graphs.writers import write as write_graph
 
 MANY = 324
 

@@ -29,7 +29,7 @@ import sys, time
 import numpy as np
 import msbgen
 from msbgen.runtimes.storage import save_predictor
-runs = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+runs = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
 known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
 started = time.perf_counter()
 predictor = msbgen.runtimes.fit_runtimes(runs, split="rows", known=known)
@@ -72,7 +72,7 @@ def fit(work: Path) -> list[tuple[str, float, float, str]]:
 
 def queries(work: Path) -> list[tuple[str, float, float, str]]:
     predictor, _, _ = load_predictor(work / "model.nc")
-    table = run_table(msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
+    table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
     many = table[np.random.default_rng(0).integers(len(table), size=2_000_000)]
     one, rows = table[-1:], []
     predictor.predict(many[:1000])
@@ -89,7 +89,7 @@ def queries(work: Path) -> list[tuple[str, float, float, str]]:
 
 
 def command(work: Path) -> list[tuple[str, float, float, str]]:
-    table = run_table(msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc")))
+    table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
     _, workloads, platforms = load_predictor(work / "model.nc")
     lines = ["workload,platform,beside"]
     for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:

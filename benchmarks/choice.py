@@ -28,7 +28,7 @@ from msbgen.kernels.choice.configurations import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.choice.margins import leave_out
 from msbgen.kernels.choice.probes import improvement
-from msbgen.kernels.dataset import read_kernels
+from msbgen.kernels.dataset import read as read_kernels
 from msbgen.kernels.energy import EnergyMender
 from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 

@@ -21,7 +21,7 @@ from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.generate.model import fit_profiles
 from msbgen.graphs.devices import Device, device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
-from msbgen.graphs.runs import join_graph_runs
+from msbgen.graphs.runs import join_runs as join_graph_runs
 from msbgen.graphs.simulator import Simulator, label_runs
 from msbgen.phases.phases import phase_table
 from msbgen.platform.config import PlatformConfig

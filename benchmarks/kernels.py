@@ -30,12 +30,14 @@ from msbgen.kernels.choice.configurations import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.dataset import (
     kernels_of,
-    make_kernels,
     measured_table,
     names_of,
     parameter_table,
     powers_of,
     runtimes_of,
+)
+from msbgen.kernels.dataset import (
+    make as make_kernels,
 )
 from msbgen.kernels.predictor.evaluation import choice_regret, scores
 from msbgen.kernels.predictor.networks import predict_network

@@ -21,9 +21,11 @@ import msbgen
 from msbgen.kernels.dataset import (
     configurations_of,
     kernels_of,
-    make_kernels,
     parameter_names,
     parameter_table,
+)
+from msbgen.kernels.dataset import (
+    make as make_kernels,
 )
 from msbgen.kernels.predictor.predictor import KernelPredictor
 from msbgen.kernels.predictor.structured import RestSettings
@@ -67,7 +69,7 @@ class Measured:
 
 
 def load(kernels: str = "kernels/cpu.nc", workloads: str = "kernels/cpu.workloads.nc") -> Measured:
-    every = msbgen.kernels.read_kernels(msbgen.shipped_file(kernels))
+    every = msbgen.kernels.read(msbgen.shipped_file(kernels))
     launched = msbgen.kernels.read_workload(msbgen.shipped_file(workloads))
     return arrange(every, launched)
 

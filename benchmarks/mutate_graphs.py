@@ -13,7 +13,7 @@ from mutate_machines import DoubtError
 
 import msbgen
 from msbgen.graphs import simulator as soc
-from msbgen.graphs.dataset import describe_graph
+from msbgen.graphs.dataset import describe as describe_graph
 
 GRAPHS = ("graph.nc", "graph.json", "graph.dot", "graph.csv", "workflow.json")
 RUNS = ("graph-runs.nc", "graph-runs.csv")
@@ -25,13 +25,13 @@ def make_originals(folder: Path) -> None:
     drawn = msbgen.graphs.family_graph("genome", 3)
     n = drawn.sizes["task"]
     edges = np.stack([drawn["source"].values, drawn["target"].values], axis=1)
-    graph = msbgen.graphs.make_graph(
+    graph = msbgen.graphs.make(
         ["work"] * n, drawn["work"].values, edges, names=drawn["task"].values.tolist(),
         types=drawn["type"].values.tolist(), time=drawn["work"].values, loops=np.ones(n),
         edge_bytes=np.arange(len(edges)), name="genome", family="genome",
     )  # fmt: skip
     for name in GRAPHS[:3]:
-        msbgen.graphs.write_graph(graph, folder / name)
+        msbgen.graphs.write(graph, folder / name)
     (folder / "graph.csv").write_text(
         "task,parents,kind,time [s]\na,,work,0.1\nb,a,work,0.3\nc,a b,work,0.2\n"
     )
@@ -39,7 +39,7 @@ def make_originals(folder: Path) -> None:
     shutil.copy(msbgen.shipped_file("devices/tx2.toml"), folder / SHEET)
     runs = soc.label_runs(graph, simulator(), device().largest, runs=4)
     for name in RUNS:
-        msbgen.graphs.write_graph_runs(runs, folder / name)
+        msbgen.graphs.write_runs(runs, folder / name)
 
 
 def workflow() -> dict[str, object]:
@@ -103,11 +103,11 @@ def simulator() -> soc.Simulator:
 
 def play(path: Path) -> None:
     """Read a graph, describe it, play it, write it and read it back."""
-    graph = msbgen.graphs.read_graph(path)
+    graph = msbgen.graphs.read(path)
     describe_graph(graph)
     back = path.with_name("back.dot")
-    msbgen.graphs.write_graph(graph, back, overwrite=True)
-    if not msbgen.graphs.read_graph(back).drop_attrs().equals(graph.drop_attrs()):
+    msbgen.graphs.write(graph, back, overwrite=True)
+    if not msbgen.graphs.read(back).drop_attrs().equals(graph.drop_attrs()):
         raise DoubtError("what was written is not what is read back")
     _doubt(simulator().run(graph, device().largest))
 
@@ -116,14 +116,14 @@ def try_sheet(path: Path) -> None:
     """Read a sheet and play a graph with all its cores, and with its slowest."""
     sheet = msbgen.graphs.read_device(path)
     own = soc.Simulator(sheet, {"work": table()})
-    graph = msbgen.graphs.make_graph(["work"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
+    graph = msbgen.graphs.make(["work"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
     for context in (sheet.largest, msbgen.graphs.device_contexts(sheet, clocks=2)[0]):
         _doubt(own.run(graph, context))
 
 
 def read_runs(path: Path) -> None:
     """Read runs of the device."""
-    runs = msbgen.graphs.read_graph_runs(path, device())
+    runs = msbgen.graphs.read_runs(path, device())
     if not ((runs["makespan"] > 0) & (runs["energy"] > 0)).all():
         raise DoubtError("a makespan or an energy is not positive")
 

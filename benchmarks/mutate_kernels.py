@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from msbgen.kernels.dataset import make_kernels, runtimes_of, validate_kernels, write_kernels
+from msbgen.kernels.dataset import make as make_kernels
+from msbgen.kernels.dataset import runtimes_of
+from msbgen.kernels.dataset import validate as validate_kernels
+from msbgen.kernels.dataset import write as write_kernels
 from msbgen.kernels.predictor.predictor import KernelPredictor
 from msbgen.kernels.predictor.storage import save_kernels
 from msbgen.kernels.workloads import make_workload, write_workload

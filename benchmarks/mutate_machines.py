@@ -12,7 +12,10 @@ import numpy as np
 
 from msbgen.learn.boosting import BoostingSettings
 from msbgen.learn.randomised import TreesSettings
-from msbgen.machines.dataset import make_relative, read_relative, runtimes_of, write_relative
+from msbgen.machines.dataset import make as make_relative
+from msbgen.machines.dataset import read as read_relative
+from msbgen.machines.dataset import runtimes_of
+from msbgen.machines.dataset import write as write_relative
 from msbgen.machines.kriging import KrigingSettings
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.storage import save_relative

@@ -29,13 +29,14 @@ from relative_peers import PAPER, PEERS, Peer, lookup, plain
 from tables import RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.machines.dataset import machines_of, make_relative, runtimes_of, words_of
+from msbgen.machines.dataset import machines_of, runtimes_of, words_of
+from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.evaluation import MEASURES, complete_runs, score_rows, scores
 from msbgen.machines.intervals import calibrate_answers
 from msbgen.machines.predictions import Answers, joined
 from msbgen.machines.predictor import PARTS as PARTS_OF_DEFAULT
 from msbgen.machines.predictor import RelativePredictor
-from msbgen.machines.readers import relative_from_runtimes
+from msbgen.machines.readers import from_runtimes as relative_from_runtimes
 from msbgen.machines.splits import held_rows
 
 Floats = NDArray[np.float64]
@@ -62,7 +63,7 @@ TYPICAL_ERROR = 65.0
 
 def shipped_runs(machines: dict[str, str]) -> xr.Dataset:
     """Runs of every workload in every configuration that ran on all of the machines."""
-    runtimes = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+    runtimes = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
     return complete_runs(relative_from_runtimes(runtimes, machines))
 
 

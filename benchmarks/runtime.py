@@ -49,7 +49,7 @@ ALONE = ("alone", "beside one")
 def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
     """Fit what is missing, score, store, tabulate, draw."""
     if data is None:
-        dataset = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
+        dataset = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
     else:
         dataset, _ = import_archives(data)
     with tempfile.TemporaryDirectory(prefix="msbgen-runtime-") as passing:

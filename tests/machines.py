@@ -4,7 +4,7 @@ import numpy as np
 
 from msbgen.learn.boosting import BoostingSettings
 from msbgen.learn.randomised import TreesSettings
-from msbgen.machines.dataset import make_relative
+from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.kriging import KrigingSettings
 
 # Seconds an instruction, and what a share of loads adds to it.

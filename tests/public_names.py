@@ -188,7 +188,7 @@ def runtimes(folder: Path) -> None:
     rng = np.random.default_rng(1)
     cells = np.array([(i, j, k) for i in range(6) for j in range(5) for k in (-1, -1, 0, 1)])
     seconds = 1.5 ** cells[:, 0] * 2.0 ** cells[:, 1] * np.exp(0.02 * rng.standard_normal(120))
-    made = msbgen.runtimes.make_runtimes(
+    made = msbgen.runtimes.make(
         seconds,
         cells[:, 0],
         cells[:, 1],
@@ -197,8 +197,8 @@ def runtimes(folder: Path) -> None:
         workloads=[f"w{i}" for i in range(6)],
         platforms=[f"p{j}" for j in range(5)],
     )
-    msbgen.runtimes.write_runtimes(made, folder / "runtimes.nc")
-    read = assert_type(msbgen.runtimes.read_runtimes(folder / "runtimes.nc"), xr.Dataset)
+    msbgen.runtimes.write(made, folder / "runtimes.nc")
+    read = assert_type(msbgen.runtimes.read(folder / "runtimes.nc"), xr.Dataset)
     assert_type(msbgen.runtimes.run_table(read), NDArray[np.int64])
     settings = msbgen.runtimes.TowerSettings(rank=4, hidden=8, steps=20)
     model = msbgen.runtimes.RuntimePredictor(members=1, towers=settings).fit(
@@ -222,24 +222,22 @@ def relative(folder: Path) -> None:
     """Which machine runs this best."""
     rng = np.random.default_rng(2)
     work, share = np.exp(rng.normal(15, 1, 20)), rng.random(20)
-    made = msbgen.machines.make_relative(
+    made = msbgen.machines.make(
         np.stack([1e-9 * work, 2e-9 * work * share], axis=1),
         ["old", "new"],
         program=[f"p{i}" for i in range(20)],
         counters={"instructions": work, "loads": share * work},
         work="instructions",
     )
-    msbgen.machines.write_relative(made, folder / "relative.nc")
-    read = assert_type(msbgen.machines.read_relative(folder / "relative.nc"), xr.Dataset)
+    msbgen.machines.write(made, folder / "relative.nc")
+    read = assert_type(msbgen.machines.read(folder / "relative.nc"), xr.Dataset)
     assert_type(msbgen.machines.relative_times(read, "fastest"), Floats)
     (folder / "relative.csv").write_text("program,machine,runtime [s]\np,old,1\np,new,2\n")
-    assert_type(msbgen.machines.read_relative_table(folder / "relative.csv"), xr.Dataset)
-    shipped = msbgen.runtimes.read_runtimes(msbgen.shipped_file("runtimes/pitot.nc"))
-    runs = msbgen.machines.relative_from_runtimes(
-        shipped, {"Zen 3": "hc-10", "Cortex-A72": "hc-21"}
-    )
+    assert_type(msbgen.machines.read_table(folder / "relative.csv"), xr.Dataset)
+    shipped = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
+    runs = msbgen.machines.from_runtimes(shipped, {"Zen 3": "hc-10", "Cortex-A72": "hc-21"})
     assert_type(runs, xr.Dataset)
-    assert_type(msbgen.machines.relative_from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
+    assert_type(msbgen.machines.from_profiles({"here": [ways_and_clock()]}), xr.Dataset)
     boosting = msbgen.learn.BoostingSettings(rounds=5)
     model = msbgen.machines.RelativePredictor(
         boosting=boosting,
@@ -263,14 +261,14 @@ def relative(folder: Path) -> None:
 
 def graph_predictions(folder: Path) -> None:
     profiles = {"gzip": msbgen.read_profiles(msbgen.shipped_file("gzip.nc"))}
-    graph = msbgen.graphs.make_graph(
+    graph = msbgen.graphs.make(
         ["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)], name="g", family="f"
     )
     tx2 = msbgen.graphs.shipped_device("tx2")
     some = msbgen.graphs.device_contexts(tx2)[::99]
     seconds = np.linspace(1.0, 2.0, len(some))
     names = ["g"] * len(some)
-    runs = msbgen.graphs.make_graph_runs(
+    runs = msbgen.graphs.make_runs(
         tx2, some, graph=names, family=["f"] * len(some), makespan=seconds, energy=8 * seconds
     )
     model = msbgen.graphs.GraphPredictor(residual=False)
@@ -288,7 +286,7 @@ def kernels(folder: Path) -> None:
     """Kernels at several clocks."""
     clock = np.repeat([500.0, 800.0, 1000.0], 6)
     rows = np.tile([64.0, 96.0, 128.0, 192.0, 256.0, 384.0], 3)
-    made = msbgen.kernels.make_kernels(
+    made = msbgen.kernels.make(
         ["matmul"] * 18,
         1e-5 + rows**3 / clock / 1e7,
         power=5.0 + 1e-8 * clock**3,
@@ -296,14 +294,14 @@ def kernels(folder: Path) -> None:
         resources={"clock": clock},
         units={"clock": "MHz"},
     )
-    msbgen.kernels.write_kernels(msbgen.kernels.join_kernels([made]), folder / "kernels.nc")
-    read = assert_type(msbgen.kernels.read_kernels(folder / "kernels.nc"), xr.Dataset)
+    msbgen.kernels.write(msbgen.kernels.join([made]), folder / "kernels.nc")
+    read = assert_type(msbgen.kernels.read(folder / "kernels.nc"), xr.Dataset)
     (folder / "kernels.csv").write_text("kind,runtime [ms],clock [MHz]\na,1,500\n")
     columns = msbgen.kernels.ColumnMap(resources=("clock",))
-    assert_type(msbgen.kernels.read_kernels_table(folder / "kernels.csv", columns), xr.Dataset)
+    assert_type(msbgen.kernels.read_table(folder / "kernels.csv", columns), xr.Dataset)
     (folder / "map.toml").write_text("resources = ['clock']\n")
     assert msbgen.kernels.read_column_map(folder / "map.toml") == columns
-    assert_type(msbgen.kernels.kernels_from_profiles([ways_and_clock()]), xr.Dataset)
+    assert_type(msbgen.kernels.from_profiles([ways_and_clock()]), xr.Dataset)
     readers = (msbgen.kernels.read_jetson, msbgen.kernels.read_nv_dvfs, msbgen.kernels.read_zeus)
     assert all(reader.__doc__ for reader in readers)
     launches = msbgen.kernels.make_workload(
@@ -331,9 +329,9 @@ def kernels(folder: Path) -> None:
 def graphs(folder: Path) -> None:
     """Draw, write and read task graphs; a device, and runs on it."""
     drawn = assert_type(msbgen.graphs.family_graph("cholesky", 3), xr.Dataset)
-    msbgen.graphs.write_graph(drawn, folder / "graph.json")
-    assert_type(msbgen.graphs.read_graph(folder / "graph.json"), xr.Dataset)
-    small = msbgen.graphs.make_graph(["slow", "slow"], [0.1, 0.2], [(0, 1)], name="small")
+    msbgen.graphs.write(drawn, folder / "graph.json")
+    assert_type(msbgen.graphs.read(folder / "graph.json"), xr.Dataset)
+    small = msbgen.graphs.make(["slow", "slow"], [0.1, 0.2], [(0, 1)], name="small")
     profiles = {"slow": ways_and_clock()}
     timed = assert_type(msbgen.graphs.with_times(small, profiles), xr.Dataset)
     assert_type(msbgen.graphs.with_profiles(timed, profiles), xr.Dataset)
@@ -343,7 +341,7 @@ def graphs(folder: Path) -> None:
     )
     contexts = assert_type(msbgen.graphs.device_contexts(device, clocks=1, cache_ways=16), Floats)
     n = len(contexts)
-    runs = msbgen.graphs.make_graph_runs(
+    runs = msbgen.graphs.make_runs(
         device,
         contexts,
         graph=["small"] * n,
@@ -351,9 +349,9 @@ def graphs(folder: Path) -> None:
         makespan=np.ones(n),
         energy=np.full(n, 8.0),
     )
-    msbgen.graphs.write_graph_runs(runs, folder / "runs.csv")
-    again = assert_type(msbgen.graphs.read_graph_runs(folder / "runs.csv", device), xr.Dataset)
-    assert_type(msbgen.graphs.join_graph_runs([runs, again]), xr.Dataset)
+    msbgen.graphs.write_runs(runs, folder / "runs.csv")
+    again = assert_type(msbgen.graphs.read_runs(folder / "runs.csv", device), xr.Dataset)
+    assert_type(msbgen.graphs.join_runs([runs, again]), xr.Dataset)
 
 
 def energy() -> None:
@@ -374,7 +372,7 @@ def energy() -> None:
         msbgen.kernels.compare_groups([[1.0, 1.1], [1.2, 1.4]]), msbgen.kernels.Variability
     )
     assert_type(found.between, float)
-    assert not list(msbgen.kernels.variability_rows(msbgen.kernels.kernels_from_profiles([task])))
+    assert not list(msbgen.kernels.variability_rows(msbgen.kernels.from_profiles([task])))
 
 
 def main(folder: Path) -> list[str]:

@@ -443,7 +443,7 @@ def planted_runtimes(n=1500, shape=(8, 6)):
     mine, theirs = rng.random(shape[0]), rng.random(shape[0])
     log = workload + 0.5 * platform + 0.3 * mine[workload] * platform
     log = log + np.where(beside >= 0, 0.3 * theirs[beside], 0.0) + 0.02 * rng.normal(size=n)
-    return msbgen.runtimes.make_runtimes(
+    return msbgen.runtimes.make(
         np.exp(log), workload, platform, beside[:, None], np.arange(n) // 2,
         workloads=[f"w{i}" for i in range(shape[0])], platforms=[f"p{i}" for i in range(shape[1])],
         workload_features={"length": np.arange(shape[0]), "mine": mine, "theirs": theirs},

@@ -13,7 +13,8 @@ import choice
 import tables
 
 from choosing import CLOCKS, programs
-from msbgen.kernels.dataset import make_kernels, write_kernels
+from msbgen.kernels.dataset import make as make_kernels
+from msbgen.kernels.dataset import write as write_kernels
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.workloads import make_workload
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

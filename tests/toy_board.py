@@ -4,10 +4,10 @@ import numpy as np
 
 from msbgen.data.schema import make_profiles
 from msbgen.graphs.boards import Board, prepare_graph
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import Cluster, Device, device_contexts
 from msbgen.graphs.predictor.factors import Factors, estimate
-from msbgen.graphs.runs import make_graph_runs
+from msbgen.graphs.runs import make_runs as make_graph_runs
 from msbgen.learn.boosting import BoostingSettings
 
 WAYS, BANDWIDTHS, CLOCKS = (1.0, 2.0, 4.0, 8.0), (100.0, 200.0, 400.0, 800.0), (0.5, 1.0, 2.0)

@@ -29,17 +29,17 @@ def run(options: argparse.Namespace) -> None:
 
     dataset = store.load_netcdf(options.file)
     if str(dataset.attrs.get("schema")) == runtimes.RUNTIMES_SCHEMA:
-        runtimes.validate_runtimes(dataset, source=options.file.name)
-        show(f"{runtimes.describe_runtimes(dataset)}\nno problem found")
+        runtimes.validate(dataset, source=options.file.name)
+        show(f"{runtimes.describe(dataset)}\nno problem found")
         return
     if str(dataset.attrs.get("schema")) == relative.RELATIVE_SCHEMA:
-        relative.validate_relative(dataset, source=options.file.name)
-        show(f"{relative.describe_relative(dataset)}\nno problem found")
+        relative.validate(dataset, source=options.file.name)
+        show(f"{relative.describe(dataset)}\nno problem found")
         return
     if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
-        kernels.validate_kernels(dataset, source=options.file.name)
+        kernels.validate(dataset, source=options.file.name)
         for line in (
-            kernels.describe_kernels(dataset),
+            kernels.describe(dataset),
             *variability.describe_variability(dataset),
             "no problem found",
         ):

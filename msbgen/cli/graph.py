@@ -181,8 +181,8 @@ def run_check(options: argparse.Namespace) -> None:
                     raise ProfileError(*problems)
                 graph = timed
     if options.out:
-        writers.write_graph(graph, options.out, overwrite=options.force)
-    shared.show(f"{options.out or options.graph}:\n{schema.describe_graph(graph)}")
+        writers.write(graph, options.out, overwrite=options.force)
+    shared.show(f"{options.out or options.graph}:\n{schema.describe(graph)}")
 
 
 def run_simulate(options: argparse.Namespace) -> None:
@@ -193,7 +193,8 @@ def run_simulate(options: argparse.Namespace) -> None:
 
     from msbgen.graphs import simulator as soc
     from msbgen.graphs.dataset import kinds_of
-    from msbgen.graphs.runs import check_ending, write_graph_runs
+    from msbgen.graphs.runs import check_ending
+    from msbgen.graphs.runs import write_runs as write_graph_runs
 
     check_ending(options.out)
     device = read_device(options.device)
@@ -255,7 +256,7 @@ def read(path: Path, *, tasks: Path | None = None, seed: int = 0) -> xr.Dataset:
     from msbgen.graphs.families import catalogue as families
 
     if graph_file(path):
-        return readers.read_graph(path, tasks=tasks)
+        return readers.read(path, tasks=tasks)
     family, _, size = str(path).partition(":")
     if tasks is not None:
         raise UsageError("--tasks needs a list of parents; drop it.")

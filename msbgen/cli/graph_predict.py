@@ -95,7 +95,8 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.core.conformal import least_rate
     from msbgen.graphs.predictor import predictor as graphs
     from msbgen.graphs.predictor import storage
-    from msbgen.graphs.runs import join_graph_runs, read_graph_runs
+    from msbgen.graphs.runs import join_runs as join_graph_runs
+    from msbgen.graphs.runs import read_runs as read_graph_runs
     from msbgen.learn import extras
 
     if not options.schedule_only:
@@ -206,7 +207,7 @@ def _graph(folder: Path, name: str) -> xr.Dataset:
     for path in (folder / f"{name}{end}" for end in ends):
         if path.is_file():
             with shared.errors_in(folder):
-                return readers.read_graph(path)
+                return readers.read(path)
     raise ProfileError(
         f"{folder}: has no graph '{name}', which the runs name; put {name}.nc there."
     )

@@ -73,9 +73,9 @@ def run_import(options: argparse.Namespace) -> None:
     from msbgen.kernels import readers as kernels_readers
 
     columns = kernels_readers.read_column_map(options.columns)
-    runs = kernels_readers.read_kernels_table(options.source, columns)
-    kernels.write_kernels(runs, options.out, overwrite=options.force)
-    shared.show(f"{options.out}:\n{kernels.describe_kernels(runs)}")
+    runs = kernels_readers.read_table(options.source, columns)
+    kernels.write(runs, options.out, overwrite=options.force)
+    shared.show(f"{options.out}:\n{kernels.describe(runs)}")
 
 
 def run_fit(options: argparse.Namespace) -> None:
@@ -86,7 +86,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.kernels.predictor import predictor as kernel
     from msbgen.kernels.predictor import storage
 
-    runs = kernels.read_kernels(options.runs)
+    runs = kernels.read(options.runs)
     predictor = kernel.KernelPredictor(random_state=options.seed)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
@@ -152,7 +152,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.kernels.predictor import evaluation
     from msbgen.kernels.predictor import predictor as kernel
 
-    runs = kernels.read_kernels(options.runs)
+    runs = kernels.read(options.runs)
     with Progress("evaluating") as step, shared.errors_from(options.runs.name):
         found = evaluation.evaluate_kernels(
             runs,

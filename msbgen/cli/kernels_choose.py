@@ -201,15 +201,15 @@ def _read(paths: list[Path], resources: list[str] | None) -> Costs:
         if path.suffix == ".nc":
             dataset = store.load_netcdf(path)
             if str(dataset.attrs.get("schema")) == kernels.KERNELS_SCHEMA:
-                found.append(kernels.validate_kernels(dataset, source=path.name))
+                found.append(kernels.validate(dataset, source=path.name))
                 continue
             whole = validate_profiles(dataset, source=path.name)
             with shared.errors_from(path.name):
-                found.append(kernels_readers.kernels_from_profiles([whole]))
+                found.append(kernels_readers.from_profiles([whole]))
         elif resources is None:
             raise UsageError(f"{path}: is a table; name its columns of resources with --resources.")
         else:
             columns = kernels_readers.ColumnMap(tuple(resources))
-            found.append(kernels_readers.read_kernels_table(path, columns))
+            found.append(kernels_readers.read_table(path, columns))
     with shared.errors_from(", ".join(path.name for path in paths)):
-        return costs.costs_of(kernels.join_kernels(found))
+        return costs.costs_of(kernels.join(found))

@@ -64,6 +64,6 @@ def run(options: argparse.Namespace) -> None:
             within=options.within,
             progress=step,
         )
-    shared.show(f"{out}:\n{kernels.describe_kernels(measured.kernels)}")
+    shared.show(f"{out}:\n{kernels.describe(measured.kernels)}")
     shared.show(f"{measure.workloads_beside(out)}: {measured.workloads.sizes['launch']} launches")
     measured.complete()

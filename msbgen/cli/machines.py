@@ -105,12 +105,12 @@ def run_import(options: argparse.Namespace) -> None:
     from msbgen.runtimes import dataset as runtimes
 
     if options.source.suffix == ".nc":
-        dataset = runtimes.read_runtimes(options.source)
-        runs = relative_readers.relative_from_runtimes(dataset, options.machines)
+        dataset = runtimes.read(options.source)
+        runs = relative_readers.from_runtimes(dataset, options.machines)
     else:
-        runs = relative_readers.read_relative_table(options.source)
-    relative.write_relative(runs, options.out, overwrite=options.force)
-    shared.show(f"{options.out}:\n{relative.describe_relative(runs)}")
+        runs = relative_readers.read_table(options.source)
+    relative.write(runs, options.out, overwrite=options.force)
+    shared.show(f"{options.out}:\n{relative.describe(runs)}")
 
 
 def run_fit(options: argparse.Namespace) -> None:
@@ -206,5 +206,5 @@ def _read(path: Path) -> xr.Dataset:
     from msbgen.machines import readers as relative_readers
 
     if path.suffix == ".nc":
-        return relative.read_relative(path)
-    return relative_readers.read_relative_table(path)
+        return relative.read(path)
+    return relative_readers.read_table(path)

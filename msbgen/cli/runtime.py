@@ -98,11 +98,11 @@ def run_import(options: argparse.Namespace) -> None:
     if options.source.is_dir():
         dataset, remarks = runtimes_readers.import_archives(options.source)
     else:
-        dataset, remarks = runtimes_readers.read_runtime_table(options.source), []
-    runtimes.write_runtimes(dataset, options.out, overwrite=options.force)
+        dataset, remarks = runtimes_readers.read_table(options.source), []
+    runtimes.write(dataset, options.out, overwrite=options.force)
     for remark in remarks:
         shared.show(f"{options.source}: {remark}")
-    shared.show(f"{options.out}:\n{runtimes.describe_runtimes(dataset)}")
+    shared.show(f"{options.out}:\n{runtimes.describe(dataset)}")
 
 
 def run_fit(options: argparse.Namespace) -> None:
@@ -112,7 +112,7 @@ def run_fit(options: argparse.Namespace) -> None:
     from msbgen.runtimes import dataset as runtimes
     from msbgen.runtimes import evaluation, storage
 
-    dataset = runtimes.read_runtimes(options.runs)
+    dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor = evaluation.fit_runtimes(
             dataset,
@@ -158,7 +158,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     from msbgen.runtimes import storage
 
     predictor, workloads, platforms = storage.load_predictor(options.model)
-    runs = runtimes_readers.read_wanted(options.wanted, workloads, platforms)
+    runs = runtimes_readers.read_queries(options.wanted, workloads, platforms)
     placed = predictor.answers(runs)
     if not placed.all():
         workload, platform = runs[placed.argmin(), :2]
@@ -188,7 +188,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     from msbgen.runtimes import dataset as runtimes
     from msbgen.runtimes import evaluation
 
-    dataset = runtimes.read_runtimes(options.runs)
+    dataset = runtimes.read(options.runs)
     with Progress("evaluating") as step, shared.errors_from(options.runs.name):
         scores = evaluation.evaluate_runtimes(
             dataset,

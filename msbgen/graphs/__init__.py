@@ -5,14 +5,14 @@ from msbgen.core.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "dataset": ("make_graph", "with_profiles", "with_times"),
+        "dataset": ("make", "with_profiles", "with_times"),
         "devices": ("Device", "device_contexts", "read_device", "shipped_device"),
         "families.catalogue": ("family_graph",),
         "predictor.predictor": ("GraphPredictor",),
         "predictor.storage": ("load_graph_model", "save_graph_model"),
-        "readers": ("read_graph",),
-        "runs": ("join_graph_runs", "make_graph_runs", "read_graph_runs", "write_graph_runs"),
-        "writers": ("write_graph",),
+        "readers": ("read",),
+        "runs": ("join_runs", "make_runs", "read_runs", "write_runs"),
+        "writers": ("write",),
     },
     ("agents", "simulator"),
 )

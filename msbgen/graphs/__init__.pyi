@@ -2,7 +2,7 @@
 
 from msbgen.graphs import agents as agents
 from msbgen.graphs import simulator as simulator
-from msbgen.graphs.dataset import make_graph as make_graph
+from msbgen.graphs.dataset import make as make
 from msbgen.graphs.dataset import with_profiles as with_profiles
 from msbgen.graphs.dataset import with_times as with_times
 from msbgen.graphs.devices import Device as Device
@@ -13,9 +13,9 @@ from msbgen.graphs.families.catalogue import family_graph as family_graph
 from msbgen.graphs.predictor.predictor import GraphPredictor as GraphPredictor
 from msbgen.graphs.predictor.storage import load_graph_model as load_graph_model
 from msbgen.graphs.predictor.storage import save_graph_model as save_graph_model
-from msbgen.graphs.readers import read_graph as read_graph
-from msbgen.graphs.runs import join_graph_runs as join_graph_runs
-from msbgen.graphs.runs import make_graph_runs as make_graph_runs
-from msbgen.graphs.runs import read_graph_runs as read_graph_runs
-from msbgen.graphs.runs import write_graph_runs as write_graph_runs
-from msbgen.graphs.writers import write_graph as write_graph
+from msbgen.graphs.readers import read as read
+from msbgen.graphs.runs import join_runs as join_runs
+from msbgen.graphs.runs import make_runs as make_runs
+from msbgen.graphs.runs import read_runs as read_runs
+from msbgen.graphs.runs import write_runs as write_runs
+from msbgen.graphs.writers import write as write

@@ -67,7 +67,7 @@ _OTHER_UNIT = 300.0
 _LISTED = 8
 
 
-def make_graph(
+def make(
     kind: Sequence[str],
     work: ArrayLike,
     edges: Sequence[tuple[int, int]] | Indices,
@@ -106,12 +106,12 @@ def make_graph(
     Raises
     ------
     ArgumentError
-        Arrays of other lengths, an unknown name of numbers, or what :func:`validate_graph` would
+        Arrays of other lengths, an unknown name of numbers, or what :func:`validate` would
         refuse.
 
     Examples
     --------
-    >>> graph = make_graph(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
+    >>> graph = make(["gzip"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])
     >>> graph["depth"].values, graph["critical"].values
     (array([0, 1, 1]), array([1, 0], dtype=int8))
     """
@@ -149,7 +149,7 @@ def make_graph(
     attrs = {"schema": GRAPH_SCHEMA, "name": name, "family": family}
     bare = xr.Dataset(variables, {"task": np.array(titles, dtype=str)}, attrs)
     try:
-        return validate_graph(_with_paths(bare), source=name)
+        return validate(_with_paths(bare), source=name)
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 
@@ -230,7 +230,7 @@ def graph_name(graph: xr.Dataset) -> str:
     return Path(source).name if source else str(graph.attrs.get("name", "graph"))
 
 
-def describe_graph(graph: xr.Dataset) -> str:
+def describe(graph: xr.Dataset) -> str:
     """What a valid graph holds, in a few lines for a person."""
     work = graph["work"].values
     kinds, counts = np.unique(kinds_of(graph), return_counts=True)
@@ -379,7 +379,7 @@ def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Ite
 # --------------------------------------------------------------------------- files
 
 
-def read_graph_file(path: str | os.PathLike[str]) -> xr.Dataset:
+def read_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a graph from netCDF; everything is loaded.
 
     Raises
@@ -387,10 +387,10 @@ def read_graph_file(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         The file cannot be read whole, or what it holds breaks the contract.
     """
-    return validate_graph(load_netcdf(path), source=Path(path).name)
+    return validate(load_netcdf(path), source=Path(path).name)
 
 
-def write_graph_file(
+def write_netcdf(
     graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Validate and write a graph as netCDF, whole or not at all.
@@ -402,14 +402,14 @@ def write_graph_file(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    validate_graph(graph, source=Path(path).name)
+    validate(graph, source=Path(path).name)
     save_netcdf(graph, path, overwrite=overwrite)
 
 
 # --------------------------------------------------------------------------- problems
 
 
-def validate_graph(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
+def validate(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
     """Return the dataset if it obeys the contract.
 
     Raises
@@ -453,7 +453,7 @@ def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
         dim = "edge" if name in (*of_edge, "edge_bytes") else "task"
         kinds = "OUT" if name in words else "iu" if name in whole else "fiu"
         if name not in ds:
-            yield f"variable '{name}' is missing; make the graph with make_graph."
+            yield f"variable '{name}' is missing; make the graph again."
         elif ds[name].dims != (dim,):
             yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['{dim}'] is wanted."
         elif ds[name].dtype.kind not in kinds and ds[name].size:
@@ -535,7 +535,7 @@ def _derived_problems(ds: xr.Dataset) -> Iterator[str]:
     own = _with_paths(ds)
     for name in _DERIVED:
         if not np.array_equal(ds[name].values, own[name].values):
-            yield f"variable '{name}' is not what the edges say; make the graph with make_graph."
+            yield f"variable '{name}' is not what the edges say; make the graph again."
 
 
 def _edge_problems(ds: xr.Dataset, names: NDArray[np.str_]) -> Iterator[str]:

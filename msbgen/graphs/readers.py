@@ -14,7 +14,8 @@ import xarray as xr
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.tables import read_lines
-from msbgen.graphs.dataset import GRAPH_SCHEMA, read_graph_file
+from msbgen.graphs.dataset import GRAPH_SCHEMA
+from msbgen.graphs.dataset import read_netcdf as read_graph_file
 from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
 
@@ -30,7 +31,7 @@ ENDINGS = {
 }
 
 
-def read_graph(
+def read(
     path: str | os.PathLike[str], *, tasks: str | os.PathLike[str] | None = None
 ) -> xr.Dataset:
     """Read a task graph from a file of any known sort, told by how its name ends.

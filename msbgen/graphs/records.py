@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS, make_graph
+from msbgen.graphs.dataset import EDGE_TYPES, TASK_NUMBERS
+from msbgen.graphs.dataset import make as make_graph
 
 # What a task may be given in a file of ours, beside name and kind.
 NUMBERS = ("work", *TASK_NUMBERS)

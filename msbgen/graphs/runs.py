@@ -70,7 +70,7 @@ _METER = 0.5
 _UNLIKELY = 10.0
 
 
-def make_graph_runs(
+def make_runs(
     device: Device,
     contexts: ArrayLike,
     *,
@@ -104,7 +104,7 @@ def make_graph_runs(
     Raises
     ------
     ArgumentError
-        An unknown name of numbers, or what :func:`validate_graph_runs` would refuse.
+        An unknown name of numbers, or what :func:`validate_runs` would refuse.
     """
     table = check_contexts(device, contexts)
     n = len(table)
@@ -133,12 +133,12 @@ def make_graph_runs(
             raise ArgumentError(f"{key} has shape {np.shape(values)}; one for {n} runs is wanted.")
     header = {"schema": RUNS_SCHEMA, "device": device.name, **(attrs or {})}
     try:
-        return validate_graph_runs(xr.Dataset(variables, coords, header), source="runs")
+        return validate_runs(xr.Dataset(variables, coords, header), source="runs")
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 
 
-def validate_graph_runs(
+def validate_runs(
     runs: xr.Dataset, device: Device | None = None, *, source: str = "runs"
 ) -> xr.Dataset:
     """Return the dataset if it obeys the contract, and is of the device where one is given.
@@ -161,7 +161,7 @@ def run_contexts(runs: xr.Dataset, device: Device) -> Floats:
     return np.stack([runs[name].values.astype(float) for name in device.columns], axis=1)
 
 
-def join_graph_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
+def join_runs(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     """Runs of one device from several datasets, in their order; numbers that all of them have.
 
     Raises
@@ -217,7 +217,7 @@ def runs_families(runs: xr.Dataset, graphs: Mapping[str, xr.Dataset]) -> list[st
     return [told.get(name, (name, ""))[0] for name in called]
 
 
-def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
+def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     """Read runs from netCDF, or from a table: a CSV file with a row a run.
 
     A table's header names ``graph``, ``makespan [s]``, ``energy [J]``, every column of the device
@@ -232,7 +232,7 @@ def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     """
     path = Path(path)
     if path.suffix.lower() == ".nc":
-        return validate_graph_runs(load_netcdf(path), device, source=path.name)
+        return validate_runs(load_netcdf(path), device, source=path.name)
     lines = read_lines(path)
     if not lines:
         raise ProfileError(f"{path.name}: is empty; a header and a row a run are wanted.")
@@ -267,8 +267,8 @@ def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     attrs = _one_order(columns.pop("order", []), lines_of, path.name)
     numbers: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
     try:
-        runs = make_graph_runs(device, table, **words_of, **numbers, attrs=attrs)
-        return validate_graph_runs(runs, device)
+        runs = make_runs(device, table, **words_of, **numbers, attrs=attrs)
+        return validate_runs(runs, device)
     except ArgumentError as error:
         raise ProfileError(f"{path.name}: {with_line(str(error), lines_of)}") from None
     except ProfileError as error:
@@ -276,9 +276,7 @@ def read_graph_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
         raise ProfileError(f"{path.name}: {with_line(sentence, lines_of)}") from None
 
 
-def write_graph_runs(
-    runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write runs, whole or not at all: netCDF, or a table where the name ends so.
 
     Raises
@@ -291,7 +289,7 @@ def write_graph_runs(
         `path` exists and `overwrite` is False.
     """
     check_ending(path)
-    validate_graph_runs(runs, source=Path(path).name)
+    validate_runs(runs, source=Path(path).name)
     if Path(path).suffix.lower() == ".csv":
         write_table(run_rows(runs), path, overwrite=overwrite)
     else:
@@ -310,7 +308,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def run_rows(runs: xr.Dataset) -> Iterator[list[Any]]:
-    """Rows of a table, as :func:`read_graph_runs` reads it, the header first."""
+    """Rows of a table, as :func:`read_runs` reads it, the header first."""
     columns = [str(name) for name in runs.coords if name != "run"]
     numbers = [name for name in NUMBERS if name in runs]
     flags = [name for name in ("stretched",) if name in runs]

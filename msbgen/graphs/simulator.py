@@ -34,7 +34,7 @@ from msbgen.graphs.devices import Device, check_contexts
 from msbgen.graphs.programs import Program as Program
 from msbgen.graphs.rates import RESOLUTION
 from msbgen.graphs.rates import Rates as Rates
-from msbgen.graphs.runs import make_graph_runs
+from msbgen.graphs.runs import make_runs as make_graph_runs
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -15,8 +15,12 @@ from msbgen.graphs.dataset import (
     GRAPH_SCHEMA,
     TASK_NUMBERS,
     edges_of,
-    validate_graph,
-    write_graph_file,
+)
+from msbgen.graphs.dataset import (
+    validate as validate_graph,
+)
+from msbgen.graphs.dataset import (
+    write_netcdf as write_graph_file,
 )
 from msbgen.graphs.dot import dot_lines
 
@@ -24,9 +28,7 @@ from msbgen.graphs.dot import dot_lines
 ENDINGS = (".nc", ".json", ".dot", ".gv")
 
 
-def write_graph(
-    graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a graph, whole or not at all, as the name of the file ends: .nc, .json, .dot, .gv.
 
     What is read back from any of them is the same graph.

@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = public_names(
     {
         "choice.configurations": ("ConfigurationModel",),
         "choice.costs": ("Costs", "costs_of"),
-        "dataset": ("join_kernels", "make_kernels", "read_kernels", "write_kernels"),
+        "dataset": ("join", "make", "read", "write"),
         "energy": ("EnergyMender",),
         "predictor.evaluation": ("evaluate_kernels",),
         "predictor.networks": ("predict_network",),
@@ -15,10 +15,10 @@ __getattr__, __dir__, __all__ = public_names(
         "predictor.storage": ("load_kernels", "save_kernels"),
         "readers": (
             "ColumnMap",
-            "kernels_from_profiles",
+            "from_profiles",
             "read_column_map",
             "read_jetson",
-            "read_kernels_table",
+            "read_table",
             "read_nv_dvfs",
             "read_zeus",
         ),

@@ -59,7 +59,7 @@ _MEASURED = {
 }
 
 
-def make_kernels(
+def make(
     kind: Sequence[str],
     runtime: ArrayLike,
     *,
@@ -97,7 +97,7 @@ def make_kernels(
     Returns
     -------
     xarray.Dataset
-        Not validated: see :func:`validate_kernels`.
+        Not validated: see :func:`validate`.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def make_kernels(
 
     Examples
     --------
-    >>> runs = make_kernels(
+    >>> runs = make(
     ...     ["gemm", "gemm"], [2e-3, 1e-3], power=[10.0, 15.0],
     ...     parameters={"rows": [64, 64]}, resources={"clock": [500, 1000]},
     ...     units={"clock": "MHz"},
@@ -143,7 +143,7 @@ def make_kernels(
     return xr.Dataset(variables, coords, {"schema": KERNELS_SCHEMA, **(attrs or {})})
 
 
-def validate_kernels(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+def validate(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
     """Return the dataset if it obeys the contract.
 
     Raises
@@ -157,7 +157,7 @@ def validate_kernels(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Data
     return dataset
 
 
-def describe_kernels(dataset: xr.Dataset) -> str:
+def describe(dataset: xr.Dataset) -> str:
     """What a valid dataset holds, in a few lines for a person."""
     kernels, times = kernels_of(dataset), runtimes_of(dataset)
     shown: dict[str, int] = {}
@@ -189,7 +189,7 @@ def describe_kernels(dataset: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def read_kernels(path: str | os.PathLike[str]) -> xr.Dataset:
+def read(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a file of kernel measurements; everything is loaded.
 
     Raises
@@ -197,12 +197,10 @@ def read_kernels(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         The file cannot be read whole, or what it holds breaks the contract.
     """
-    return validate_kernels(load_netcdf(path), source=Path(path).name)
+    return validate(load_netcdf(path), source=Path(path).name)
 
 
-def write_kernels(
-    dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write a file of kernel measurements, whole or not at all.
 
     Raises
@@ -212,11 +210,11 @@ def write_kernels(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    validate_kernels(dataset, source=Path(path).name)
+    validate(dataset, source=Path(path).name)
     save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
 
 
-def join_kernels(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
+def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
     """Measurements of several datasets as one; a parameter that one lacks is NaN there.
 
     Raises
@@ -252,7 +250,7 @@ def join_kernels(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
         return np.unique(np.concatenate(levels)).tolist()
 
     same = {k: v for k, v in first.attrs.items() if all(d.attrs.get(k) == v for d in datasets)}
-    return make_kernels(
+    return make(
         [str(word) for d in datasets for word in d["kind"].values],
         joined("runtime"),
         resources={name: joined(name) for name in resources},

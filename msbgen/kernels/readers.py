@@ -24,7 +24,10 @@ from msbgen.data.schema import (
 )
 from msbgen.data.tables import read_lines, shown
 from msbgen.data.toml import check_keys, read_toml
-from msbgen.kernels.dataset import RESERVED, join_kernels, make_kernels, validate_kernels
+from msbgen.kernels.dataset import RESERVED
+from msbgen.kernels.dataset import join as join_kernels
+from msbgen.kernels.dataset import make as make_kernels
+from msbgen.kernels.dataset import validate as validate_kernels
 
 Floats = NDArray[np.float64]
 
@@ -92,7 +95,7 @@ def read_column_map(path: str | os.PathLike[str]) -> ColumnMap:
     return ColumnMap(**lists, columns=columns, kind=kind)
 
 
-def read_kernels_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
+def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> xr.Dataset:
     """Measurements of kernels from a CSV file with a row for each.
 
     Columns, by their own names or as `columns` says: ``kind``; ``runtime [s]``, or another unit of
@@ -241,7 +244,7 @@ class _Table:
         return self._checked(name, found, good, "a number")
 
 
-def kernels_from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
+def from_profiles(profiles: Sequence[xr.Dataset]) -> xr.Dataset:
     """Measurements of whole tasks from their profiles: each task is a kernel.
 
     Parameters
@@ -323,12 +326,12 @@ def read_jetson(folder: str | os.PathLike[str], what: str, device: str) -> xr.Da
     if what == "mobilenet":
         columns |= {"runtime [ms]": "latency_p50_ms", "batch": "batch"}
         path = Path(folder) / "mobilenet.csv"
-        dataset = read_kernels_table(path, ColumnMap(("gpu_clock", "batch"), (), columns, what))
+        dataset = read_table(path, ColumnMap(("gpu_clock", "batch"), (), columns, what))
         return _only(dataset, dataset["node"].values == device, path, device)
     design = {"square": "sq", "rectangular": "nonsq"}[what]
     columns |= {"kind": "design", "runtime [s]": "runtime_s", "rows": "rows", "columns": "columns"}
     path = Path(folder) / "gemm.csv"
-    dataset = read_kernels_table(path, ColumnMap(("gpu_clock",), (), columns))
+    dataset = read_table(path, ColumnMap(("gpu_clock",), (), columns))
     own = (dataset["node"].values == device) & (dataset["kind"].values == design)
     found = _only(dataset, own, path, device)
     return found.assign(kind=("measurement", np.full(found.sizes["measurement"], "gemm")))
@@ -363,7 +366,7 @@ def read_nv_dvfs(folder: str | os.PathLike[str], gpu: str) -> tuple[xr.Dataset, 
         **{name: name for name in activities},
     }
     micro, real = (
-        read_kernels_table(
+        read_table(
             Path(folder) / f"{NV_DVFS[gpu]}-dvfs-{part}-profile.csv",
             ColumnMap(("core_clock",), activities, columns),
         )
@@ -400,7 +403,7 @@ def read_zeus(folder: str | os.PathLike[str], gpu: str) -> xr.Dataset:
         "power_limit [W]": "power_limit",
     }
     path = Path(folder) / f"summary_power_{ZEUS[gpu]}.csv"
-    return read_kernels_table(path, ColumnMap(("power_limit",), (), columns))
+    return read_table(path, ColumnMap(("power_limit",), (), columns))
 
 
 def _only(dataset: xr.Dataset, rows: NDArray[np.bool_], path: Path, name: str) -> xr.Dataset:

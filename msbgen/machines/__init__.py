@@ -5,11 +5,11 @@ from msbgen.core.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "dataset": ("make_relative", "read_relative", "relative_times", "write_relative"),
+        "dataset": ("make", "read", "relative_times", "write"),
         "evaluation": ("evaluate_relative",),
         "kriging": ("KrigingSettings",),
         "predictor": ("RelativePredictor", "cross_predict"),
-        "readers": ("read_relative_table", "relative_from_profiles", "relative_from_runtimes"),
+        "readers": ("read_table", "from_profiles", "from_runtimes"),
         "storage": ("load_relative", "save_relative"),
     },
     ("queue",),

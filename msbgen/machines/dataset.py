@@ -48,7 +48,7 @@ Floats = NDArray[np.float64]
 SHORTEST, LONGEST, MOST = 1e-15, 1e25, 1e30
 
 
-def make_relative(
+def make(
     runtime: ArrayLike,
     machines: Sequence[str],
     *,
@@ -85,11 +85,11 @@ def make_relative(
     Returns
     -------
     xarray.Dataset
-        Not validated: see :func:`validate_relative`.
+        Not validated: see :func:`validate`.
 
     Examples
     --------
-    >>> runs = make_relative([[2.0, 1.0], [3.0, 6.0]], ["old", "new"], program=["a", "b"])
+    >>> runs = make([[2.0, 1.0], [3.0, 6.0]], ["old", "new"], program=["a", "b"])
     >>> relative_times(runs, "old")
     array([[1. , 0.5],
            [1. , 2. ]])
@@ -130,7 +130,7 @@ def make_relative(
     return xr.Dataset(variables, coords, said)
 
 
-def validate_relative(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+def validate(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
     """Return the dataset if it obeys the contract.
 
     Raises
@@ -144,7 +144,7 @@ def validate_relative(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dat
     return dataset
 
 
-def describe_relative(dataset: xr.Dataset) -> str:
+def describe(dataset: xr.Dataset) -> str:
     """What a valid dataset holds, in a few lines for a person."""
     times, machines = runtimes_of(dataset), machines_of(dataset)
     ran = np.isfinite(times)
@@ -169,7 +169,7 @@ def describe_relative(dataset: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def read_relative(path: str | os.PathLike[str]) -> xr.Dataset:
+def read(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a file of runs on several machines; everything is loaded.
 
     Raises
@@ -177,12 +177,10 @@ def read_relative(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         The file cannot be read whole, or what it holds breaks the contract.
     """
-    return validate_relative(load_netcdf(path), source=Path(path).name)
+    return validate(load_netcdf(path), source=Path(path).name)
 
 
-def write_relative(
-    dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write a file of runs on several machines, whole or not at all.
 
     Raises
@@ -192,7 +190,7 @@ def write_relative(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    validate_relative(dataset, source=Path(path).name)
+    validate(dataset, source=Path(path).name)
     packed = {"zlib": True, "complevel": 6, "shuffle": True}
     encoding = {str(n): packed for n, v in dataset.data_vars.items() if v.dtype.kind in "fi"}
     save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)

@@ -40,8 +40,10 @@ from msbgen.learn.randomised import Trees, TreesSettings, fit_trees
 from msbgen.machines.dataset import (
     machines_of,
     runtimes_of,
-    validate_relative,
     words_of,
+)
+from msbgen.machines.dataset import (
+    validate as validate_relative,
 )
 from msbgen.machines.features import Seen, learn_features
 from msbgen.machines.intervals import Calibration, calibrate_answers

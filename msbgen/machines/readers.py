@@ -20,8 +20,12 @@ from msbgen.machines.dataset import (
     LONGEST,
     MOST,
     SHORTEST,
-    make_relative,
-    validate_relative,
+)
+from msbgen.machines.dataset import (
+    make as make_relative,
+)
+from msbgen.machines.dataset import (
+    validate as validate_relative,
 )
 
 # Columns of a table that are no counters; the first two must be there.
@@ -51,7 +55,7 @@ _OPCODES = {
 }
 
 
-def relative_from_runtimes(
+def from_runtimes(
     dataset: xr.Dataset, machines: Mapping[str, str] | Sequence[str] | None = None
 ) -> xr.Dataset:
     """Runs on several machines among the runtimes of many platforms (``msbgen-runtimes/1``).
@@ -115,7 +119,7 @@ def relative_from_runtimes(
     )
 
 
-def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
+def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
     """Runs from a CSV file with a row for each run on each machine.
 
     Columns: ``program``, ``machine``, ``runtime [s]`` (or another unit of time in the brackets);
@@ -181,7 +185,7 @@ def read_relative_table(path: str | os.PathLike[str]) -> xr.Dataset:
     return validate_relative(dataset, source=path.name)
 
 
-def relative_from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
+def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
     """Runs on several machines from profiles: durations, and counters summed over time.
 
     Parameters

@@ -5,7 +5,7 @@ from msbgen.core.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "dataset": ("make_runtimes", "read_runtimes", "run_table", "write_runtimes"),
+        "dataset": ("make", "read", "run_table", "write"),
         "evaluation": ("evaluate_runtimes", "fit_runtimes"),
         "predictor": ("RuntimePredictor",),
         "storage": ("load_predictor", "save_predictor"),

@@ -1,9 +1,9 @@
 """The public names of ``msbgen.runtimes`` for type checkers."""
 
-from msbgen.runtimes.dataset import make_runtimes as make_runtimes
-from msbgen.runtimes.dataset import read_runtimes as read_runtimes
+from msbgen.runtimes.dataset import make as make
+from msbgen.runtimes.dataset import read as read
 from msbgen.runtimes.dataset import run_table as run_table
-from msbgen.runtimes.dataset import write_runtimes as write_runtimes
+from msbgen.runtimes.dataset import write as write
 from msbgen.runtimes.evaluation import evaluate_runtimes as evaluate_runtimes
 from msbgen.runtimes.evaluation import fit_runtimes as fit_runtimes
 from msbgen.runtimes.predictor import RuntimePredictor as RuntimePredictor

@@ -36,7 +36,7 @@ RUNTIMES_SCHEMA = "msbgen-runtimes/1"
 _INDICES = ("workload_index", "platform_index", "run")
 
 
-def make_runtimes(
+def make(
     runtime: ArrayLike,
     workload: ArrayLike,
     platform: ArrayLike,
@@ -67,7 +67,7 @@ def make_runtimes(
     Returns
     -------
     xarray.Dataset
-        Not validated: see :func:`validate_runtimes`.
+        Not validated: see :func:`validate`.
     """
     variables: dict[str, Any] = {
         "runtime": (
@@ -97,7 +97,7 @@ def make_runtimes(
     return xr.Dataset(variables, coords, {"schema": RUNTIMES_SCHEMA, **(attrs or {})})
 
 
-def validate_runtimes(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
+def validate(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
     """Return the dataset if it obeys the contract.
 
     Raises
@@ -111,7 +111,7 @@ def validate_runtimes(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dat
     return dataset
 
 
-def describe_runtimes(dataset: xr.Dataset) -> str:
+def describe(dataset: xr.Dataset) -> str:
     """What a valid dataset holds, in a few lines for a person."""
     degree = (dataset["beside"].values >= 0).sum(axis=1)
     cells = dataset["workload_index"].values * dataset.sizes["platform"]
@@ -134,7 +134,7 @@ def describe_runtimes(dataset: xr.Dataset) -> str:
     return "\n".join(lines)
 
 
-def read_runtimes(path: str | os.PathLike[str]) -> xr.Dataset:
+def read(path: str | os.PathLike[str]) -> xr.Dataset:
     """Read and validate a runtime file; everything is loaded.
 
     Raises
@@ -142,12 +142,10 @@ def read_runtimes(path: str | os.PathLike[str]) -> xr.Dataset:
     ProfileError
         The file cannot be read whole, or what it holds breaks the contract.
     """
-    return validate_runtimes(load_netcdf(path), source=Path(path).name)
+    return validate(load_netcdf(path), source=Path(path).name)
 
 
-def write_runtimes(
-    dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> None:
+def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Validate and write a runtime file, whole or not at all.
 
     Raises
@@ -157,7 +155,7 @@ def write_runtimes(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    validate_runtimes(dataset, source=Path(path).name)
+    validate(dataset, source=Path(path).name)
     packed = {"zlib": True, "complevel": 9, "shuffle": True}
     encoding = {str(n): packed for n, v in dataset.data_vars.items() if v.dtype.kind in "fi"}
     # seven digits are more than any clock has

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
-from msbgen.runtimes.dataset import features_of, run_table, validate_runtimes
+from msbgen.runtimes.dataset import features_of, run_table
+from msbgen.runtimes.dataset import validate as validate_runtimes
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.scaling import check_connected
 from msbgen.runtimes.splits import Split, hold_back, set_aside, units_of

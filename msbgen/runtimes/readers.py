@@ -23,7 +23,8 @@ from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.tables import shown
-from msbgen.runtimes.dataset import make_runtimes, validate_runtimes
+from msbgen.runtimes.dataset import make as make_runtimes
+from msbgen.runtimes.dataset import validate as validate_runtimes
 
 # Columns of tables; that of runtimes has its unit behind it.
 _COLUMNS = ("workload", "platform", "beside", "runtime", "run")
@@ -96,7 +97,7 @@ def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[st
     return validate_runtimes(dataset, source=str(folder)), remarks
 
 
-def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
+def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
     """Runtimes from a CSV file with the columns workload, platform, beside and runtime.
 
     The header gives the unit: ``runtime [ms]``.  ``beside`` may be left out; names in it are
@@ -159,7 +160,7 @@ def read_runtime_table(path: str | os.PathLike[str]) -> xr.Dataset:
     return validate_runtimes(dataset, source=path.name)
 
 
-def read_wanted(
+def read_queries(
     path: str | os.PathLike[str], workloads: Sequence[str], platforms: Sequence[str]
 ) -> NDArray[np.int64]:
     """Runs wanted from a CSV file with the columns workload, platform and beside, by index.

@@ -10,7 +10,7 @@ from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.forecaster import GraphForecaster
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
-from msbgen.graphs.writers import write_graph
+from msbgen.graphs.writers import write as write_graph
 from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

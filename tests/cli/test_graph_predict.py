@@ -12,8 +12,9 @@ from msbgen.data.store import write_profiles
 from msbgen.graphs.devices import shipped_device
 from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.storage import load_graph_model
-from msbgen.graphs.runs import read_graph_runs, write_graph_runs
-from msbgen.graphs.writers import write_graph
+from msbgen.graphs.runs import read_runs as read_graph_runs
+from msbgen.graphs.runs import write_runs as write_graph_runs
+from msbgen.graphs.writers import write as write_graph
 from toy_board import CYCLES, GRAPHS, profiles_of, runs_of
 
 TX2 = shipped_device("tx2")

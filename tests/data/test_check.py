@@ -9,7 +9,7 @@ from broken import BROKEN, ODD, UNSTORABLE, in_time
 from msbgen.core.errors import ProfileError
 from msbgen.data.check import inspect_profiles, validate_profiles
 from msbgen.data.schema import counter_names, make_profiles, resource_names
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 
 
 def test_profiles_without_a_replicate_dimension_are_valid(measured):

@@ -3,7 +3,8 @@ import pytest
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs.boards import Board, placements, prepare_graph, schedule
-from msbgen.graphs.dataset import edges_of, make_graph
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts
 from toy_board import CYCLES, MOVED, device_of, layered, seconds_of
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from graphs import all_paths, longest_path, small_graphs
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs import dataset as graphs
-from msbgen.graphs.dataset import make_graph, times_are_shares, validate_graph
+from msbgen.graphs.dataset import make as make_graph
+from msbgen.graphs.dataset import times_are_shares
+from msbgen.graphs.dataset import validate as validate_graph
 
 
 def diamond(**given):
@@ -119,17 +121,17 @@ def test_files_that_break_the_contract_are_refused(spoil, said):
 
 def test_a_graph_survives_its_file(tmp_path):
     graph = diamond(time=[1, 2, 3, 4], loops=[0, 1, 2, 3], edge_bytes=[1, 2, 3, 4], family="toy")
-    graphs.write_graph_file(graph, tmp_path / "g.nc")
-    xr.testing.assert_identical(graphs.read_graph_file(tmp_path / "g.nc"), graph)
+    graphs.write_netcdf(graph, tmp_path / "g.nc")
+    xr.testing.assert_identical(graphs.read_netcdf(tmp_path / "g.nc"), graph)
     with pytest.raises(FileExistsError):
-        graphs.write_graph_file(graph, tmp_path / "g.nc")
+        graphs.write_netcdf(graph, tmp_path / "g.nc")
 
 
 def test_a_graph_of_one_task_without_edges_is_a_graph(tmp_path):
     graph = make_graph(["gzip"], [0.5], [])
-    graphs.write_graph_file(graph, tmp_path / "g.nc")
-    assert graphs.read_graph_file(tmp_path / "g.nc").sizes == {"task": 1, "edge": 0}
-    assert graphs.describe_graph(graph).startswith("tasks      1 of 1 kinds: 1 gzip")
+    graphs.write_netcdf(graph, tmp_path / "g.nc")
+    assert graphs.read_netcdf(tmp_path / "g.nc").sizes == {"task": 1, "edge": 0}
+    assert graphs.describe(graph).startswith("tasks      1 of 1 kinds: 1 gzip")
 
 
 def test_times_are_what_profiles_say_of_the_work(measured):

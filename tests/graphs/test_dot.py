@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from graphs import small_graphs
 from msbgen.core.errors import ProfileError
-from msbgen.graphs.dataset import edges_of, make_graph
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.dot import dot_lines, read_dot
 
 

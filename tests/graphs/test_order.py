@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from msbgen.graphs.dataset import edges_of, make_graph
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.graphs.order import canonical_order
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs import small_graphs
-from msbgen.graphs.dataset import edges_of, make_graph
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
 from msbgen.graphs.simulator import Program
 

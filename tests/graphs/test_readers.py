@@ -7,7 +7,7 @@ import pytest
 
 from msbgen.core.errors import ProfileError
 from msbgen.graphs.dataset import edges_of
-from msbgen.graphs.readers import read_graph
+from msbgen.graphs.readers import read as read_graph
 
 # as WfFormat 1.5 has it: https://github.com/wfcommons/WfFormat; written for this test
 WORKFLOW = {

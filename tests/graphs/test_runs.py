@@ -6,9 +6,11 @@ import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.graphs import runs as graph_runs
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts, shipped_device
-from msbgen.graphs.runs import make_graph_runs, read_graph_runs, validate_graph_runs
+from msbgen.graphs.runs import make_runs as make_graph_runs
+from msbgen.graphs.runs import read_runs as read_graph_runs
+from msbgen.graphs.runs import validate_runs as validate_graph_runs
 
 TX2 = shipped_device("tx2")
 CONTEXTS = device_contexts(TX2, cores={"denver": 2, "a57": [0, 4]}, clocks=1, cache_ways=16)
@@ -31,39 +33,39 @@ def test_runs_survive_their_files(name, tmp_path):
     n = len(CONTEXTS)
     given = {"power": np.full(n, 8.1), "start_temperature": np.full(n, 31.0)}
     runs = some(**given, stretched=np.arange(n) % 2, attrs={"order": "heft"})
-    graph_runs.write_graph_runs(runs, tmp_path / name)
+    graph_runs.write_runs(runs, tmp_path / name)
     xr.testing.assert_identical(read_graph_runs(tmp_path / name, TX2), runs)
     with pytest.raises(FileExistsError):
-        graph_runs.write_graph_runs(runs, tmp_path / name)
-    graph_runs.write_graph_runs(runs, tmp_path / name.upper())
+        graph_runs.write_runs(runs, tmp_path / name)
+    graph_runs.write_runs(runs, tmp_path / name.upper())
     xr.testing.assert_identical(read_graph_runs(tmp_path / name.upper(), TX2), runs)
 
 
 @pytest.mark.parametrize("name", ["r.weird", "r.json", "r"])
 def test_runs_are_written_to_names_that_are_read_again(name, tmp_path):
     with pytest.raises(ArgumentError, match=r"ends like no runs; \.nc or \.csv is wanted"):
-        graph_runs.write_graph_runs(some(), tmp_path / name)
+        graph_runs.write_runs(some(), tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_runs_of_one_device_are_joined():
-    both = graph_runs.join_graph_runs([some(), some(throttled=np.zeros(len(CONTEXTS)))])
+    both = graph_runs.join_runs([some(), some(throttled=np.zeros(len(CONTEXTS)))])
     validate_graph_runs(both, TX2)
     assert both.sizes["run"] == 2 * len(CONTEXTS)
     assert "throttled" not in both
     np.testing.assert_array_equal(graph_runs.run_contexts(both, TX2)[: len(CONTEXTS)], CONTEXTS)
     with pytest.raises(ArgumentError, match="runs are of other and tx2"):
-        graph_runs.join_graph_runs([some(), some().assign_attrs(device="other")])
+        graph_runs.join_runs([some(), some().assign_attrs(device="other")])
     with pytest.raises(ArgumentError, match="runs are none"):
-        graph_runs.join_graph_runs([])
+        graph_runs.join_runs([])
 
 
 def test_runs_of_one_order_are_joined_and_of_two_are_not():
     arrival, heft = (some(attrs={"order": order}) for order in ("arrival", "heft"))
-    assert graph_runs.join_graph_runs([some(), heft]).attrs["order"] == "heft"
-    assert "order" not in graph_runs.join_graph_runs([some(), some()]).attrs
+    assert graph_runs.join_runs([some(), heft]).attrs["order"] == "heft"
+    assert "order" not in graph_runs.join_runs([some(), some()]).attrs
     with pytest.raises(ArgumentError, match="in the orders arrival and heft; those of one"):
-        graph_runs.join_graph_runs([arrival, some(), heft])
+        graph_runs.join_runs([arrival, some(), heft])
 
 
 def test_families_are_those_of_runs_or_else_of_graphs():

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import soc
 from graphs import longest_path, small_graphs
 from msbgen.graphs import _kernels as kernels
-from msbgen.graphs.dataset import edges_of, make_graph
+from msbgen.graphs.dataset import edges_of
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import Device, shipped_device
 from msbgen.graphs.simulator import Simulator
 

@@ -10,10 +10,10 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.store import read_profiles
 from msbgen.data.tables import read_lines
 from msbgen.graphs import simulator
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts, shipped_device
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
-from msbgen.graphs.runs import validate_graph_runs
+from msbgen.graphs.runs import validate_runs as validate_graph_runs
 from msbgen.graphs.simulator import Simulator, label_runs, simulate_graph
 
 TX2 = shipped_device("tx2")

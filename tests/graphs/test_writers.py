@@ -4,10 +4,11 @@ import pytest
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families.catalogue import FAMILIES, family_graph
-from msbgen.graphs.readers import read_graph
-from msbgen.graphs.writers import ENDINGS, write_graph
+from msbgen.graphs.readers import read as read_graph
+from msbgen.graphs.writers import ENDINGS
+from msbgen.graphs.writers import write as write_graph
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

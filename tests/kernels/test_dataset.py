@@ -9,18 +9,30 @@ from kernelling import CLOCKS, made_kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.kernels.dataset import (
     configurations_of,
-    describe_kernels,
     energies_of,
     family_of,
-    join_kernels,
     kernels_of,
-    make_kernels,
     measured_table,
     parameter_names,
-    read_kernels,
     runtimes_of,
-    validate_kernels,
-    write_kernels,
+)
+from msbgen.kernels.dataset import (
+    describe as describe_kernels,
+)
+from msbgen.kernels.dataset import (
+    join as join_kernels,
+)
+from msbgen.kernels.dataset import (
+    make as make_kernels,
+)
+from msbgen.kernels.dataset import (
+    read as read_kernels,
+)
+from msbgen.kernels.dataset import (
+    validate as validate_kernels,
+)
+from msbgen.kernels.dataset import (
+    write as write_kernels,
 )
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.core.errors import ArgumentError
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.kinds import (
     KINDS,
     PARAMETERS,

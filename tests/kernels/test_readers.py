@@ -16,12 +16,16 @@ from msbgen.kernels.dataset import (
 )
 from msbgen.kernels.readers import (
     ColumnMap,
-    kernels_from_profiles,
     read_column_map,
     read_jetson,
-    read_kernels_table,
     read_nv_dvfs,
     read_zeus,
+)
+from msbgen.kernels.readers import (
+    from_profiles as kernels_from_profiles,
+)
+from msbgen.kernels.readers import (
+    read_table as read_kernels_table,
 )
 
 TABLE = """kind,runtime [ms],power [W],clock [MHz],m,node,run

@@ -10,14 +10,24 @@ from machines import made_runs
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.machines.dataset import (
     counters_of,
-    describe_relative,
-    make_relative,
-    read_relative,
     relative_times,
     runtimes_of,
-    validate_relative,
     words_of,
-    write_relative,
+)
+from msbgen.machines.dataset import (
+    describe as describe_relative,
+)
+from msbgen.machines.dataset import (
+    make as make_relative,
+)
+from msbgen.machines.dataset import (
+    read as read_relative,
+)
+from msbgen.machines.dataset import (
+    validate as validate_relative,
+)
+from msbgen.machines.dataset import (
+    write as write_relative,
 )
 
 

@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from machines import QUICK, made_runs
 from msbgen.core.errors import MeasurementError
-from msbgen.machines.dataset import make_relative, runtimes_of
+from msbgen.machines.dataset import make as make_relative
+from msbgen.machines.dataset import runtimes_of
 from msbgen.machines.evaluation import (
     complete_runs,
     constant_times,

@@ -5,7 +5,7 @@ import pytest
 
 from machines import made_runs
 from msbgen.core.errors import MeasurementError
-from msbgen.machines.dataset import make_relative
+from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.features import learn_features
 
 

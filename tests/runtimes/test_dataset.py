@@ -6,12 +6,22 @@ import xarray as xr
 
 from msbgen.core.errors import ProfileError
 from msbgen.runtimes.dataset import (
-    describe_runtimes,
-    make_runtimes,
-    read_runtimes,
+    describe as describe_runtimes,
+)
+from msbgen.runtimes.dataset import (
+    make as make_runtimes,
+)
+from msbgen.runtimes.dataset import (
+    read as read_runtimes,
+)
+from msbgen.runtimes.dataset import (
     run_table,
-    validate_runtimes,
-    write_runtimes,
+)
+from msbgen.runtimes.dataset import (
+    validate as validate_runtimes,
+)
+from msbgen.runtimes.dataset import (
+    write as write_runtimes,
 )
 
 

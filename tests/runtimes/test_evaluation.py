@@ -6,7 +6,8 @@ import pytest
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.runtimes import evaluation
 from msbgen.runtimes import predictor as completion
-from msbgen.runtimes.dataset import make_runtimes, run_table
+from msbgen.runtimes.dataset import make as make_runtimes
+from msbgen.runtimes.dataset import run_table
 from msbgen.runtimes.evaluation import evaluate_runtimes, fit_runtimes, score_answers
 from msbgen.runtimes.splits import hold_back, units_of
 from msbgen.runtimes.towers import TowerSettings

@@ -5,7 +5,9 @@ import pytest
 
 from msbgen.core.errors import ProfileError
 from msbgen.runtimes.dataset import features_of, run_table
-from msbgen.runtimes.readers import import_archives, read_runtime_table, read_wanted
+from msbgen.runtimes.readers import import_archives
+from msbgen.runtimes.readers import read_queries as read_wanted
+from msbgen.runtimes.readers import read_table as read_runtime_table
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from msbgen.core.errors import ArgumentError
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.families import recursions, shapes
 from msbgen.graphs.families.builder import Family
 

@@ -35,7 +35,8 @@ from msbgen.graphs.predictor.residual import (
     fit_residual,
     leave_families_out,
 )
-from msbgen.graphs.runs import run_contexts, runs_families, validate_graph_runs
+from msbgen.graphs.runs import run_contexts, runs_families
+from msbgen.graphs.runs import validate_runs as validate_graph_runs
 from msbgen.learn.boosting import BoostingSettings
 from msbgen.learn.parameters import Parameters
 
@@ -170,7 +171,7 @@ class GraphPredictor(Parameters):
             if called.count(name) > 1:
                 raise ProfileError(
                     f"runs of '{name}' are in {called.count(name)} parts; one is wanted: join "
-                    f"them (msbgen.graphs.join_graph_runs, or one file)."
+                    f"them (msbgen.graphs.join_runs, or one file)."
                 )
         self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
         self.devices_: dict[str, FittedDevice] = {}

@@ -26,7 +26,7 @@ from msbgen.kernels.dataset import (
     powers_of,
     runtimes_of,
 )
-from msbgen.kernels.readers import kernels_from_profiles
+from msbgen.kernels.readers import from_profiles as kernels_from_profiles
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.kinds import PARAMETERS, Point
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.plan import Plan

@@ -12,7 +12,7 @@ import xarray as xr
 
 from msbgen.core.machine import OnProgress
 from msbgen.data.files import check_output
-from msbgen.kernels.dataset import write_kernels
+from msbgen.kernels.dataset import write as write_kernels
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.harvest import harvest, workloads_of
 from msbgen.kernels.measure.plan import make_plan

@@ -32,7 +32,9 @@ from msbgen.kernels.dataset import (
     powers_of,
     runtimes_of,
     units_of,
-    validate_kernels,
+)
+from msbgen.kernels.dataset import (
+    validate as validate_kernels,
 )
 from msbgen.kernels.predictor.intervals import Scores, half_width
 from msbgen.kernels.predictor.power import PowerModel, fit_power

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from msbgen.graphs.boards import prepare_graph
-from msbgen.graphs.dataset import make_graph
+from msbgen.graphs.dataset import make as make_graph
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.factors import estimate
 from msbgen.graphs.predictor.features import (

@@ -8,7 +8,7 @@ import pytest
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import make_profiles
 from msbgen.kernels.choice.costs import Costs, costs_of
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from msbgen.kernels.dataset import kernels_of, validate_kernels
+from msbgen.kernels.dataset import kernels_of
+from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.kinds import Point
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.harvest import harvest, workloads_of

@@ -12,7 +12,7 @@ from fake_kernel import FakeKernel
 from forks import forked, status_of
 from layering import needs_torch
 from msbgen.core.errors import ProfileError
-from msbgen.kernels.dataset import read_kernels
+from msbgen.kernels.dataset import read as read_kernels
 from msbgen.kernels.measure.campaign import Campaign
 from msbgen.kernels.measure.measure import measure_kernels, rehearse_kernels, workloads_beside
 from msbgen.kernels.measure.plan import make_plan

@@ -5,7 +5,9 @@ import pytest
 
 from kernelling import CLOCKS, made_kernels
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.kernels.dataset import energies_of, join_kernels, make_kernels, powers_of, runtimes_of
+from msbgen.kernels.dataset import energies_of, powers_of, runtimes_of
+from msbgen.kernels.dataset import join as join_kernels
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.predictor.predictor import KernelPredictor, cross_predict
 from msbgen.kernels.workloads import make_workload
 

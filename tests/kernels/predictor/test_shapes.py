@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msbgen.kernels.dataset import make_kernels
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.predictor.shapes import distinct_columns, shapes_of
 
 
