@@ -102,9 +102,9 @@ def _restore(journal: Path) -> None:
     from msbgen.measure.sweep import restore
 
     outcome = restore.restore_machine(journal)
-    for sentence in (*outcome.done, *outcome.others):
+    for sentence in (*outcome.restored, *outcome.changed_by_others):
         shared.show(sentence)
     if outcome.failed:
         raise actuator.SettingError(*outcome.failed)
-    if not outcome.done and not outcome.others:
+    if not outcome.restored and not outcome.changed_by_others:
         shared.show("nothing to restore: the machine is unchanged.")

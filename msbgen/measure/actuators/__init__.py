@@ -1,1 +1,1 @@
-"""What gives resources to a program: the interface, the kernel's files, one file a mechanism."""
+"""Actuators, which limit a program's resources: the interface, and one file per mechanism."""

@@ -1,4 +1,4 @@
-"""The small interface of what gives a resource to a program: capability, apply, read, restore."""
+"""The interface of an actuator, which sets one resource of a program."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Protocol
 
 from msbgen.data.schema import same_level
 
-# What is set and what is read back are one value up to this share: units are whole numbers.
+# Levels that a message lists.
 _SHOWN_LEVELS = 6
 
 
 class SettingError(RuntimeError):
-    """The machine did not take a setting; the message has value, the kernel's word and a remedy.
+    """The machine did not accept a setting; the message has the value, the reason and a remedy.
 
     Attributes
     ----------
     problems : tuple of str
-        One sentence each.
+        One sentence per setting.
     """
 
     def __init__(self, *problems: str):
@@ -33,13 +33,13 @@ class Capability:
     Attributes
     ----------
     mechanism : str
-        What does it, in words that a file keeps: other mechanisms never share its axis.
+        Its name, which a profile file keeps: levels of different mechanisms are not comparable.
     lowest, highest : float
-        The range of its levels.
+        Range of the levels.
     step : float
-        Levels are `lowest` and whole numbers of steps above it; 0 where every value will do.
+        Levels are `lowest` plus whole numbers of steps; 0 if every value is possible.
     problems : tuple of str
-        Why it cannot be used, a sentence with its remedy each; empty where it can.
+        Why it cannot be used, a sentence with a remedy each; empty if it can.
     """
 
     mechanism: str
@@ -49,16 +49,16 @@ class Capability:
     problems: tuple[str, ...]
 
     def level_problems(self, name: str, levels: Sequence[float], units: str) -> list[str]:
-        """A sentence for each level that the machine would not take as it stands."""
+        """A sentence for each level that the machine would not set exactly."""
         if self.problems:
             return list(self.problems)
-        said = []
+        refused = []
         for level in levels:
             if (
                 not self.lowest <= level <= self.highest
                 and not same_level(level, [self.lowest, self.highest]).any()
             ):
-                said.append(
+                refused.append(
                     f"{name} is {level:g} {units}; this machine's {self.mechanism} takes "
                     f"{self.lowest:g} to {self.highest:g}."
                 )
@@ -66,23 +66,23 @@ class Capability:
                 steps = (level - self.lowest) / self.step
                 above = self.lowest + self.step * -(-(level - self.lowest) // self.step)
                 if abs(steps - round(steps)) > 1e-6 * max(1.0, abs(steps)):
-                    said.append(
+                    refused.append(
                         f"{name} is {level:g} {units}, which is rounded to {above:g}; whole steps "
                         f"of {self.step:g} from {self.lowest:g} on are wanted."
                     )
-        return said
+        return refused
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a run used.
+    """Times of a run.
 
     Attributes
     ----------
     wall : float
-        From its release to its end [s].
+        Time from the program's release to its end [s].
     cpu : float
-        Of the program and of the children that it waited for [s].
+        CPU time of the program and of the child processes that it waited for [s].
     """
 
     wall: float
@@ -90,16 +90,16 @@ class Usage:
 
 
 class Actuator(Protocol):
-    """Gives one resource to a program, in levels of one unit.
+    """Sets one resource of a program to levels in one unit.
 
-    Every value is written unbuffered and read back; what the kernel makes of it is never assumed.
+    Every value is written unbuffered and read back, because the kernel may round or ignore it.
 
     Attributes
     ----------
     name : str
-        The resource, as contexts name it.
+        Name of the resource in contexts.
     units, long_name : str
-        As a profile file has them.
+        Attributes of the resource in a profile file.
     """
 
     name: str
@@ -107,35 +107,35 @@ class Actuator(Protocol):
     long_name: str
 
     def capability(self) -> Capability:
-        """What can be set here; changes nothing."""
+        """What can be set on this machine; changes nothing."""
         ...
 
     def apply(self, level: float) -> None:
-        """Set a level and read it back; raises :class:`SettingError` where it did not take."""
+        """Set a level and read it back; raise :class:`SettingError` if they differ."""
         ...
 
     def read(self) -> float:
-        """The level that is set now, as the kernel says it."""
+        """The level that the kernel shows now."""
         ...
 
     def place(self, pid: int) -> None:
-        """Put a process under the setting."""
+        """Apply the setting to a process."""
         ...
 
     def watch(self) -> None:
-        """Look at what the running program has, from time to time."""
+        """Sample what the running program gets; called several times during a run."""
         ...
 
     def achieved(self, usage: Usage) -> float:
-        """What the run had of the resource, in its units."""
+        """Achieved level of the run, in the resource's unit."""
         ...
 
     def restore(self) -> None:
-        """Take everything back; raises :class:`SettingError` for what could not be."""
+        """Restore all settings; raise :class:`SettingError` for those that cannot be restored."""
         ...
 
 
 def listed(levels: Sequence[float]) -> str:
-    """A few levels in words."""
+    """The first levels as text."""
     shown = ", ".join(f"{level:g}" for level in levels[:_SHOWN_LEVELS])
     return shown + (", …" if len(levels) > _SHOWN_LEVELS else "")

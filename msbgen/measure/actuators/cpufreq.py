@@ -1,9 +1,9 @@
-"""The clock of a program's cores: minimum and maximum of cpufreq clamped to one value.
+"""Clock frequency of a program's cores: minimum and maximum of cpufreq set to one value.
 
-Clamping works under every governor and driver; ``userspace`` alone sets a wish that a thermal
-limit or a boost may overrule, so that its cores are clamped, too.  On Intel cores a single fixed
-clock "is fiction" (Documentation/admin-guide/pm/intel_pstate.rst): what the cores ran at is read
-while the program runs, and kept beside what was asked for.
+This works under every governor and driver.  Under ``userspace`` alone, a thermal limit or a boost
+may override the clock, so minimum and maximum are set there, too.  On Intel cores a fixed clock "is
+fiction" (Documentation/admin-guide/pm/intel_pstate.rst): so the actual clock is sampled while the
+program runs, and stored beside the level.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LOW, _HIGH = "scaling_min_freq", "scaling_max_freq"
 
 
 class CoreClock:
-    """Clock of the cores that a program runs on [MHz].
+    """Clock frequency of the cores that a program runs on [MHz].
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class CoreClock:
         self._settings = settings
         self._files = settings.files
         self._folders = [f"{_ROOT}/cpu{core}/cpufreq" for core in cores]
-        self._seen: list[float] = []
+        self._samples: list[float] = []
 
     def capability(self) -> Capability:
         """The range of the hardware."""
         for folder in self._folders:
             if not self._files.exists(folder):
                 lack = (
-                    f"{self.name}: there is no {folder}; a clock is set on machines whose kernel "
-                    f"has a cpufreq driver, virtual ones have none."
+                    f"{self.name}: there is no {folder}; the kernel needs a cpufreq driver, which "
+                    f"virtual machines do not have."
                 )
                 return Capability("cpufreq", 0.0, 0.0, 0.0, (lack,))
         driver = self._files.read(f"{self._folders[0]}/scaling_driver").strip()
@@ -52,7 +52,7 @@ class CoreClock:
         return Capability(f"cpufreq ({driver})", lowest, highest, 0.0, ())
 
     def apply(self, level: float) -> None:
-        """Clamp minimum and maximum of every core, and read them back."""
+        """Set minimum and maximum of every core, and read them back."""
         wanted = round(level * 1000)
         for folder in self._folders:
             up = wanted > round(1000 * self._number(folder, _HIGH))
@@ -67,41 +67,41 @@ class CoreClock:
                     )
             if self._files.read(f"{folder}/scaling_governor").strip() == "userspace":
                 self._write(f"{folder}/scaling_setspeed", wanted)
-        self._seen.clear()
+        self._samples.clear()
 
     def read(self) -> float:
-        """Clock that the first core is clamped to [MHz]."""
+        """Clock that the first core is set to [MHz]."""
         low, high = (self._number(self._folders[0], file) for file in (_LOW, _HIGH))
         if low != high:
             raise SettingError(
-                f"{self.name} is {low:g} to {high:g} MHz: somebody else sets "
+                f"{self.name} is {low:g} to {high:g} MHz: another process sets "
                 f"{self._folders[0]}; end that first."
             )
         return high
 
     def place(self, pid: int) -> None:
-        """Nothing to do: programs are pinned to their cores."""
+        """No process needs to be moved: the program is pinned to its cores."""
 
     def watch(self) -> None:
-        """Look at the clocks that the cores run at."""
-        self._seen += [self._number(folder, "scaling_cur_freq") for folder in self._folders]
+        """Sample the actual clocks of the cores."""
+        self._samples += [self._number(folder, "scaling_cur_freq") for folder in self._folders]
 
     def achieved(self, usage: Usage) -> float:
-        """Mean of the clocks seen while the program ran; at its end, if it was too short [MHz]."""
-        if not self._seen:
+        """Mean of the sampled clocks; for a very short run, the clock at its end [MHz]."""
+        if not self._samples:
             self.watch()
-        mean = sum(self._seen) / len(self._seen)
-        self._seen.clear()
+        mean = sum(self._samples) / len(self._samples)
+        self._samples.clear()
         return mean
 
     def restore(self) -> None:
-        """Put limits back as they were."""
+        """Restore minimum and maximum."""
         outcome = self._settings.restore()
         if outcome.failed:
             raise SettingError(*outcome.failed)
 
     def _number(self, folder: str, file: str) -> float:
-        """A clock, of kHz in the file [MHz]."""
+        """A clock [MHz], from kHz in the file."""
         return int(self._files.read(f"{folder}/{file}")) / 1000
 
     def _available(self, folder: str) -> str:
@@ -113,6 +113,6 @@ class CoreClock:
             self._settings.write(path, str(wanted))
         except OSError as error:
             raise SettingError(
-                f"{path}: the kernel refused {wanted} ({error.strerror}); run as root, and ask for "
+                f"{path}: the kernel refused {wanted} ({error.strerror}); run as root, and choose "
                 f"a clock that the driver has{self._available(path.rpartition('/')[0])}."
             ) from None

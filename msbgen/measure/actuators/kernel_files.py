@@ -1,7 +1,7 @@
-"""Files in which the kernel shows and takes settings: one unbuffered write each.
+"""Access to the kernel's setting files, with one unbuffered write per value.
 
-A buffered write of a refused value vanishes silently when its buffer is flushed too late; these
-files are opened, written in a single call, and closed.  Tests put a fake kernel in their place.
+With a buffered write, the error of a refused value may be lost when the buffer is flushed.  So each
+file is opened, written in a single call and closed.  Tests replace these classes by a fake kernel.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Protocol
 
 
 class KernelFiles(Protocol):
-    """What actuators ask of the kernel's files; failures are the kernel's :class:`OSError`."""
+    """Operations on the kernel's files; they raise the kernel's :class:`OSError`."""
 
     def read(self, path: str) -> str:
-        """Whole text of a file."""
+        """Text of a file."""
         ...
 
     def write(self, path: str, text: str) -> None:
@@ -23,27 +23,27 @@ class KernelFiles(Protocol):
         ...
 
     def make(self, path: str) -> None:
-        """Make a folder: a group."""
+        """Create a folder, which creates a group."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a folder that is a group."""
+        """Remove the folder of a group."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Whether a file or folder exists."""
         ...
 
     def names(self, path: str) -> list[str]:
-        """What a folder holds, sorted; nothing where there is none."""
+        """Sorted names in a folder; empty if there is no such folder."""
         ...
 
 
 class SystemFiles:
-    """The files of the kernel that runs."""
+    """The files of the running kernel."""
 
     def read(self, path: str) -> str:
-        """Whole text of a file."""
+        """Text of a file."""
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             parts = []
@@ -66,19 +66,19 @@ class SystemFiles:
             os.close(handle)
 
     def make(self, path: str) -> None:
-        """Make a folder: a group."""
+        """Create a folder, which creates a group."""
         os.mkdir(path)
 
     def remove(self, path: str) -> None:
-        """Remove a folder that is a group: its files go with it."""
+        """Remove the folder of a group, with its files."""
         os.rmdir(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder."""
+        """Whether a file or folder exists."""
         return os.path.lexists(path)
 
     def names(self, path: str) -> list[str]:
-        """What a folder holds, sorted; nothing where there is none."""
+        """Sorted names in a folder; empty if there is no such folder."""
         try:
             return sorted(os.listdir(path))
         except OSError:
@@ -86,12 +86,12 @@ class SystemFiles:
 
 
 class DryRunFiles:
-    """Files that can be written without effect: reads see what was written, the kernel does not.
+    """Files for a dry run: reads return what was written, but nothing reaches the kernel.
 
     Attributes
     ----------
     commands : list of str
-        What a shell would be told to do the same.
+        Shell commands that would make the same changes.
     """
 
     def __init__(self, files: KernelFiles):
@@ -101,30 +101,30 @@ class DryRunFiles:
         self.commands: list[str] = []
 
     def read(self, path: str) -> str:
-        """What was written last, or what is there."""
+        """The text written last, else that of the kernel's file."""
         return self._written[path] if path in self._written else self._files.read(path)
 
     def write(self, path: str, text: str) -> None:
-        """Remember a text."""
+        """Store a text, and the command that would write it."""
         self._written[path] = text
         self.commands.append(f"echo '{text.strip()}' > {path}")
 
     def make(self, path: str) -> None:
-        """Remember a folder."""
+        """Store a folder, and the command that would create it."""
         if self.exists(path):
             raise FileExistsError(errno.EEXIST, "file exists", path)
         self._folders.add(path)
         self.commands.append(f"mkdir {path}")
 
     def remove(self, path: str) -> None:
-        """Forget a folder."""
+        """Drop a folder, and store the command that would remove it."""
         self._folders.discard(path)
         self.commands.append(f"rmdir {path}")
 
     def exists(self, path: str) -> bool:
-        """Whether there is one, or was made."""
+        """Whether a file or folder exists or was created."""
         return path in self._folders or path in self._written or self._files.exists(path)
 
     def names(self, path: str) -> list[str]:
-        """What is there."""
+        """Names in the kernel's folder."""
         return self._files.names(path)

@@ -1,8 +1,8 @@
-"""Changes of the machine's settings: noted before they are made, and taken back.
+"""Changes of kernel settings: recorded before they are made, and undone from the records.
 
-Each change is a record of a journal, written (and on the disk) before the kernel's file is: what
-was there, what is written.  The live sweep and ``measure --restore`` take changes back by the same
-function, from the same records; what somebody else has changed meanwhile is left alone.
+Each change is a record of a journal: the value before, the value written.  The record is on the
+disk before the kernel's file is written.  A running sweep and ``measure --restore`` undo changes
+by the same function; values that somebody else has changed since are left alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from msbgen.measure.actuators.kernel_files import KernelFiles
 
 Record = dict[str, Any]
 
-# A group can be removed once its killed processes are gone, which takes this time [s] at most.
-_PATIENCE = 5.0
-_PAUSE = 0.01
-# Limits of bandwidth per core, as MemGuard shows them.
+# A group can be removed once its killed processes are gone, which takes this time at most [s].
+_REMOVAL_TIMEOUT = 5.0
+_RETRY_PAUSE = 0.01
+# A core's bandwidth limit, as MemGuard shows it.
 _LIMIT = re.compile(r"^CPU(\d+):\s*(\d+)\s*\((\d+)\s*MB/s\)", re.MULTILINE)
 
 
@@ -33,17 +33,17 @@ def _plain(text: str) -> str:
 
 
 def _controller(text: str) -> str:
-    """Whether groups below have the controller ``cpu``, in the word that makes it so."""
+    """``+cpu`` if groups below have the controller ``cpu``, else ``-cpu``."""
     return "+cpu" if {"cpu", "+cpu"} & set(text.split()) else "-cpu"
 
 
 def _limits(text: str) -> str:
-    """MemGuard's limits in the words that set them."""
-    found = _LIMIT.findall(text)
-    return "mb " + " ".join(mb for _, _, mb in found) if found else _plain(text)
+    """MemGuard's limits in the syntax that sets them."""
+    limits = _LIMIT.findall(text)
+    return "mb " + " ".join(mb for _, _, mb in limits) if limits else _plain(text)
 
 
-# How what a file shows becomes what would have to be written to get it.
+# Functions from the text that a file shows to the text that would set it, by kind of file.
 NORMALISERS: dict[str, Callable[[str], str]] = {
     "plain": _plain,
     "controller": _controller,
@@ -53,31 +53,30 @@ NORMALISERS: dict[str, Callable[[str], str]] = {
 
 @dataclass
 class RestoreReport:
-    """What came of taking changes back, a sentence each.
+    """Outcome of undoing changes, one sentence per change.
 
     Attributes
     ----------
-    done : list of str
-        What was put back.
-    others : list of str
-        What somebody else has changed since, and was left alone.
+    restored : list of str
+    changed_by_others : list of str
+        Settings that somebody else has changed since; they were left alone.
     failed : list of str
-        What could not be put back, with what to do by hand.
+        Settings that could not be restored, each with the command to do it by hand.
     """
 
-    done: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
+    changed_by_others: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
 class KernelSettings:
-    """The changes of one sweep.
+    """Changes kernel settings for one sweep, and restores them.
 
     Parameters
     ----------
     files : KernelFiles
     log : callable
-        Takes the record of a change, and returns when it is safe.
+        Stores the record of a change; it returns when the record is on the disk.
     """
 
     def __init__(self, files: KernelFiles, log: Callable[[Record], None]):
@@ -86,12 +85,12 @@ class KernelSettings:
         self._records: list[Record] = []
 
     def make(self, path: str) -> None:
-        """Make a group's folder.
+        """Create the folder of a group.
 
         Raises
         ------
         OSError
-            As the kernel says it.
+            The kernel refuses.
         """
         self._note({"event": "make", "path": path})
         try:
@@ -101,36 +100,42 @@ class KernelSettings:
             raise
 
     def write(self, path: str, text: str, reading: str = "plain") -> str:
-        """Write a text and return what the file shows then, read by :data:`NORMALISERS`.
+        """Write a text; return what the file shows afterwards, normalised.
+
+        Parameters
+        ----------
+        path, text : str
+        reading : str
+            Key of the normaliser in :data:`NORMALISERS`.
 
         Raises
         ------
         OSError
-            As the kernel says it.
+            The kernel refuses.
         """
-        read = NORMALISERS[reading]
-        noted = not any(path.startswith(f"{folder}/") for folder in _folders(self._records))
-        if noted:  # what is in a group of ours goes with it
-            before, wrote = read(self.files.read(path)), read(text)
+        normalise = NORMALISERS[reading]
+        recorded = not any(path.startswith(f"{folder}/") for folder in _folders(self._records))
+        if recorded:  # files of our own groups are removed with the group
+            before, wrote = normalise(self.files.read(path)), normalise(text)
             change = {"path": path, "reading": reading, "before": before, "wrote": wrote}
             self._note({"event": "set", **change})
         self.files.write(path, text)
-        after = read(self.files.read(path))
-        if noted and after != read(text):
+        after = normalise(self.files.read(path))
+        if recorded and after != normalise(text):
             self._note({"event": "read", "path": path, "after": after})
         return after
 
     def restore(self) -> RestoreReport:
-        """Take every change back, the last one first."""
-        outcome = undo_changes(self.files, self._records)
-        if self._records and not outcome.failed:
+        """Undo every change, the last one first."""
+        report = undo_changes(self.files, self._records)
+        if self._records and not report.failed:
             self._records.clear()
-            with suppress(OSError):  # on a full disk; what is as before needs no note
-                self._log({"event": "restored", "others": outcome.others})
-        return outcome
+            with suppress(OSError):  # a full disk; the machine is restored all the same
+                self._log({"event": "restored", "others": report.changed_by_others})
+        return report
 
     def end_processes(self) -> None:
-        """Kill what is in the groups that were made."""
+        """Kill the processes in the groups that were created."""
         for folder in _folders(self._records):
             kill_group(self.files, folder)
 
@@ -140,7 +145,7 @@ class KernelSettings:
 
 
 def pending_changes(records: Iterable[Record]) -> list[Record]:
-    """Records of changes since settings were last restored."""
+    """Records of the changes since settings were last restored."""
     changes: list[Record] = []
     for record in records:
         if record["event"] in ("make", "not made", "set", "read"):
@@ -151,46 +156,48 @@ def pending_changes(records: Iterable[Record]) -> list[Record]:
 
 
 def undo_changes(files: KernelFiles, records: Iterable[Record]) -> RestoreReport:
-    """Take changes back, the last one first.
+    """Undo recorded changes, the last one first.
 
-    A value is put back only where the file still shows what was written: anything else is
-    somebody's later change.  Groups are removed with the processes in them.
+    A value is restored only if the file still shows what was written; any other value is a later
+    change by somebody else.  Groups are removed, and the processes in them killed.
     """
     records = list(records)
-    outcome = RestoreReport()
-    waiting = _values(records)
+    report = RestoreReport()
+    values = _values(records)
     for last in (False, False, True):  # a minimum may have to wait for its maximum
-        waiting = [value for value in waiting if not _put_back(files, value, outcome, last=last)]
+        values = [value for value in values if not _restore_value(files, value, report, last=last)]
     for path in reversed(_folders(records)):
-        _remove_group(files, path, outcome)
-    return outcome
+        _remove_group(files, path, report)
+    return report
 
 
 @dataclass
 class _Value:
-    """A file's value before the first change, and what was written or shown since."""
+    """A file's value before the first change, and the values that we have written or read since."""
 
     path: str
     reading: str
     before: str
-    ours: set[str]
+    written: set[str]
 
 
 def _values(records: list[Record]) -> list[_Value]:
-    """Values to put back, the last change first."""
-    found: dict[str, _Value] = {}
+    """Values to restore, the last change first."""
+    values: dict[str, _Value] = {}
     for record in records:
         path = record["path"]
         if record["event"] == "set":
-            value = found.setdefault(path, _Value(path, record["reading"], record["before"], set()))
-            value.ours.add(record["wrote"])
-        elif record["event"] == "read" and path in found:
-            found[path].ours.add(record["after"])
-    return list(found.values())[::-1]
+            value = values.setdefault(
+                path, _Value(path, record["reading"], record["before"], set())
+            )
+            value.written.add(record["wrote"])
+        elif record["event"] == "read" and path in values:
+            values[path].written.add(record["after"])
+    return list(values.values())[::-1]
 
 
 def _folders(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Groups that were made, in their order."""
+    """Folders of the groups that were created, in order."""
     made: dict[str, None] = {}
     for record in records:
         if record["event"] == "make":
@@ -200,42 +207,42 @@ def _folders(records: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(made)
 
 
-def _put_back(files: KernelFiles, value: _Value, outcome: RestoreReport, *, last: bool) -> bool:
-    """Whether there is nothing more to do about a value."""
-    read = NORMALISERS[value.reading]
+def _restore_value(files: KernelFiles, value: _Value, report: RestoreReport, *, last: bool) -> bool:
+    """Whether a value is done: restored, or left to somebody else."""
+    normalise = NORMALISERS[value.reading]
     try:
-        now = read(files.read(value.path))
+        now = normalise(files.read(value.path))
         if now == value.before:
             return True
-        if now not in value.ours:
-            outcome.others.append(
-                f"{value.path} is '{now}', neither what was set nor '{value.before}' as before: "
-                f"somebody changed it since, and it was left as it is."
+        if now not in value.written:
+            report.changed_by_others.append(
+                f"{value.path} is '{now}', neither what msbgen set nor '{value.before}' as before: "
+                f"somebody changed it since, so it was left as it is."
             )
             return True
         files.write(value.path, f"{value.before}\n")
-        now = read(files.read(value.path))
+        now = normalise(files.read(value.path))
         reason = f"it shows '{now}'"
     except FileNotFoundError:  # a driver that was unloaded, a core that is offline
-        outcome.others.append(f"{value.path} is no more; there is nothing to put back.")
+        report.changed_by_others.append(f"{value.path} is no more; there is nothing to restore.")
         return True
     except OSError as error:
         now, reason = None, str(error.strerror)
     if now == value.before:
-        outcome.done.append(f"{value.path} is '{now}' again.")
+        report.restored.append(f"{value.path} is '{now}' again.")
         return True
     if last:
-        outcome.failed.append(
-            f"{value.path} could not be put back to '{value.before}' ({reason}); do it by hand: "
+        report.failed.append(
+            f"{value.path} could not be restored to '{value.before}' ({reason}); do it by hand: "
             f"echo '{value.before}' > {value.path}"
         )
     return False
 
 
-def _remove_group(files: KernelFiles, path: str, outcome: RestoreReport) -> None:
+def _remove_group(files: KernelFiles, path: str, report: RestoreReport) -> None:
     if not files.exists(path):
         return
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _REMOVAL_TIMEOUT
     while True:
         kill_group(files, path)
         try:
@@ -244,25 +251,25 @@ def _remove_group(files: KernelFiles, path: str, outcome: RestoreReport) -> None
             return
         except OSError as error:
             if error.errno == errno.EBUSY and time.monotonic() < until:
-                time.sleep(_PAUSE)
+                time.sleep(_RETRY_PAUSE)
                 continue
-            outcome.failed.append(
-                f"group {path} could not be removed ({error.strerror}); end what is in it, then: "
-                f"rmdir {path}"
+            report.failed.append(
+                f"group {path} could not be removed ({error.strerror}); end the processes in it, "
+                f"then: rmdir {path}"
             )
             return
-        outcome.done.append(f"group {path} is removed.")
+        report.restored.append(f"group {path} is removed.")
         return
 
 
 def kill_group(files: KernelFiles, path: str) -> int:
-    """Kill the processes of a group of ours; returns how many there were."""
+    """Kill the processes of one of our groups; return how many there were."""
     killed = 0
     for name in ("cgroup.procs", "tasks"):
         file = f"{path}/{name}"
         if files.exists(file):
             with suppress(OSError):
-                # 0 stands for a process of another container, and would mean our own group
+                # 0 stands for a process of another container; os.kill(0) would kill our own group
                 for pid in filter(None, map(int, files.read(file).split())):
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """Memory bandwidth of a core, regulated by the kernel module MemGuard (Yun et al., RTAS 2013).
 
-Its files in debugfs refuse nothing: values that are missing, zero or no numbers leave a core as it
-was, in silence.  So every limit is read back and compared.
+Its files in debugfs accept everything: for a value that is missing, zero or no number, a core keeps
+its limit without an error.  So every limit is read back and compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msbgen.measure.actuators.actuator import Capability, SettingError, Usage
 from msbgen.measure.actuators.kernel_settings import NORMALISERS, KernelSettings
 
 FOLDER = "/sys/kernel/debug/memguard"
-# The module's own word for no limit [MB/s].
+# The limit that the module uses for "no limit" [MB/s].
 _HIGHEST = 100_000.0
 _CORE = re.compile(r"^CPU(\d+):", re.MULTILINE)
 
@@ -26,9 +26,9 @@ class MemGuard:
     name : str
     settings : KernelSettings
     cores : sequence of int
-        Each gets the level; others keep their limits.
+        Cores that get the level; the others keep their limits.
     direction : {"read", "write"}
-        Which limit is set.
+        The limit to set.
     """
 
     units = "MB s-1"
@@ -45,7 +45,7 @@ class MemGuard:
         self._path = f"{FOLDER}/{direction}_limit"
 
     def capability(self) -> Capability:
-        """Whole megabytes per second from 1 on."""
+        """Whole megabytes per second, 1 or more."""
         mechanism = f"MemGuard {self._direction} limit"
         problems = []
         if not self._files.exists(self._path):
@@ -54,17 +54,17 @@ class MemGuard:
                 f"debugfs: mount -t debugfs none /sys/kernel/debug"
             )
         else:
-            known = self._limits()
+            limits = self._limits()
             problems += [
-                f"{self.name}: MemGuard does not regulate core {core}; it knows "
-                f"{', '.join(map(str, known))}."
+                f"{self.name}: MemGuard does not regulate core {core}, only "
+                f"{', '.join(map(str, limits))}."
                 for core in self._cores
-                if core not in known
+                if core not in limits
             ]
         return Capability(mechanism, 1.0, _HIGHEST, 1.0, tuple(problems))
 
     def apply(self, level: float) -> None:
-        """Write the limits of all cores, ours changed, and compare what is shown then."""
+        """Write the limits of all cores, with new ones for ours, and read them back."""
         wanted = round(level)
         limits = self._limits()
         limits.update(dict.fromkeys(self._cores, wanted))
@@ -78,8 +78,8 @@ class MemGuard:
         for core, limit in self._limits().items():
             if core in self._cores and limit != wanted:
                 raise SettingError(
-                    f"{self._path}: core {core} has {limit} MB/s where {wanted} was written, and "
-                    f"MemGuard says nothing: ask for a limit that it shows as it was written."
+                    f"{self._path}: core {core} has {limit} MB/s where {wanted} was written; "
+                    f"choose a limit that MemGuard shows as it was written."
                 )
 
     def read(self) -> float:
@@ -88,17 +88,17 @@ class MemGuard:
         return float(min(limits[core] for core in self._cores))
 
     def place(self, pid: int) -> None:
-        """Nothing to do: programs are pinned to their cores."""
+        """No process needs to be moved: the program is pinned to its cores."""
 
     def watch(self) -> None:
-        """Nothing to see while a program runs."""
+        """There is nothing to sample."""
 
     def achieved(self, usage: Usage) -> float:
-        """The limit, read again: what the program moved is what its counters say."""
+        """The limit, read again; the bandwidth used is in the program's counters."""
         return self.read()
 
     def restore(self) -> None:
-        """Put the limits back as they were."""
+        """Restore the limits."""
         outcome = self._settings.restore()
         if outcome.failed:
             raise SettingError(*outcome.failed)

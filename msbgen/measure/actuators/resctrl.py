@@ -1,9 +1,8 @@
 """Cache ways and memory bandwidth of a program, by resctrl (Intel RDT, AMD QoS, Arm MPAM).
 
-One group of ``/sys/fs/resctrl`` holds the program; lines of its ``schemata`` give it ways of the
-last-level cache (CAT) and a share of the memory bandwidth (MBA).  Where the kernel refuses, it says
-why in ``info/last_cmd_status``, but not always (``fs/resctrl/ctrlmondata.c``): refusals
-without a word are explained here.
+One group of ``/sys/fs/resctrl`` holds the program.  Lines of its ``schemata`` assign ways of the
+last-level cache (CAT) and limit the memory bandwidth (MBA).  The kernel gives the reason of most
+refusals in ``info/last_cmd_status`` (``fs/resctrl/ctrlmondata.c``); this module explains the rest.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ ROOT = "/sys/fs/resctrl"
 _STATUS = f"{ROOT}/info/last_cmd_status"
 _MOUNTS = "/proc/self/mounts"
 
-# What helps, by the kernel's word.
+# Remedies by a part of the kernel's reason.
 _REMEDIES = (
-    ("Out of CLOSIDs", "remove groups that nobody needs: rmdir " + ROOT + "/GROUP"),
-    ("Out of RMIDs", "remove groups that nobody needs, and wait until the caches forget theirs"),
+    ("Out of CLOSIDs", "remove unused groups: rmdir " + ROOT + "/GROUP"),
+    ("Out of RMIDs", "remove unused groups, and wait until their lines have left the caches"),
     ("No space on", "other groups hold the cache exclusively: make one of them shareable"),
     ("exclusive group", "another group holds these ways exclusively: echo shareable > its 'mode'"),
     ("other group", "our group was made exclusive: leave its 'mode' shareable"),
     ("pseudo-lock", "a group has locked a part of the cache: remove it, or ask for other ways"),
     ("Pseudo-lock", "a group has locked a part of the cache: remove it, or ask for other ways"),
     ("uninitialized", "remove the group and measure again"),
-    ("Mask out of range", "as many ways as the cache has, and no fewer than it can, are wanted"),
+    ("Mask out of range", "a number of ways between the cache's least and most is wanted"),
     ("Need at least", "ask for more ways"),
     ("non-consecutive", "ways in one piece are wanted"),
     ("Non-hex", "a mask in hexadecimal digits is wanted"),
@@ -52,9 +51,9 @@ _REMEDIES = (
     ("out of memory", "end something"),
     ("Failed to initialize", "measure again"),
 )
-# What helps where the kernel refuses without a word.
-_SILENT = {
-    errno.EINVAL: "it did not say why; caches that 'schemata' lists, in a whole line, are wanted",
+# Remedies for refusals without a reason, by errno.
+_WITHOUT_REASON = {
+    errno.EINVAL: "no reason given; a whole line with the caches listed in 'schemata' is wanted",
     errno.EACCES: "run as root",
     errno.EPERM: "run as root",
     errno.EBUSY: "monitors of groups removed lately still count: wait a minute, or remove groups",
@@ -66,7 +65,7 @@ _SILENT = {
 
 
 class ResctrlGroup:
-    """The group that one program runs in; both resources are lines of its schemata.
+    """The resctrl group of a program; cache ways and bandwidth are lines of its schemata.
 
     Parameters
     ----------
@@ -80,8 +79,8 @@ class ResctrlGroup:
         self.files = settings.files
         self.folder = f"{ROOT}/{name}"
 
-    def lack(self) -> str | None:
-        """Why there is no resctrl here, with its remedy."""
+    def problem(self) -> str | None:
+        """Why resctrl is missing, with a remedy; None if it is there."""
         if self.files.exists(f"{ROOT}/schemata"):
             return None
         return (
@@ -90,16 +89,16 @@ class ResctrlGroup:
         )
 
     def lines(self, folder: str) -> dict[str, dict[str, str]]:
-        """Values of a group by resource and cache, blanks stripped: AMD pads with them."""
-        found: dict[str, dict[str, str]] = {}
+        """Values of a group by resource and cache, without the blanks that AMD pads with."""
+        values: dict[str, dict[str, str]] = {}
         for line in self.files.read(f"{folder}/schemata").splitlines():
-            resource, _, values = line.partition(":")
-            pairs = (value.partition("=") for value in values.split(";"))
-            found[resource.strip()] = {cache.strip(): value.strip() for cache, _, value in pairs}
-        return found
+            resource, _, text = line.partition(":")
+            pairs = (value.partition("=") for value in text.split(";"))
+            values[resource.strip()] = {cache.strip(): value.strip() for cache, _, value in pairs}
+        return values
 
     def options(self) -> list[str]:
-        """Options that resctrl is mounted with."""
+        """Mount options of resctrl."""
         for line in self.files.read(_MOUNTS).splitlines():
             fields = line.split()
             if fields[1:3] == [ROOT, "resctrl"]:
@@ -107,12 +106,12 @@ class ResctrlGroup:
         return []
 
     def number(self, path: str) -> int:
-        """A decimal number of ``info``."""
+        """A decimal number from a file in ``info``."""
         return int(self.files.read(f"{ROOT}/info/{path}"))
 
     def set(self, what: str, resources: list[str], value: str) -> None:
-        """Give the group one value of resources in every cache."""
-        self._make(what)
+        """Set the resources of the group to one value in every cache."""
+        self._create(what)
         caches = self.lines(ROOT)
         for resource in resources:
             line = f"{resource}:" + ";".join(f"{cache}={value}" for cache in caches[resource])
@@ -120,21 +119,21 @@ class ResctrlGroup:
 
     def place(self, what: str, pid: int) -> None:
         """Move a process into the group."""
-        self._make(what)
+        self._create(what)
         self._write(what, "tasks", str(pid), f"task {pid}")
         if str(pid) not in self.files.read(f"{self.folder}/tasks").split():
             raise SettingError(
-                f"{what}: task {pid} is not in {self.folder}/tasks after it was written; measure "
-                f"again."
+                f"{what}: task {pid} is missing from {self.folder}/tasks after it was written; "
+                f"measure again."
             )
 
     def restore(self) -> None:
-        """Remove the group: the kernel gives its tasks back to the default one."""
-        outcome = self.settings.restore()
-        if outcome.failed:
-            raise SettingError(*outcome.failed)
+        """Remove the group; the kernel moves its tasks to the default group."""
+        report = self.settings.restore()
+        if report.failed:
+            raise SettingError(*report.failed)
 
-    def _make(self, what: str) -> None:
+    def _create(self, what: str) -> None:
         if not self.files.exists(self.folder):
             self._try(what, f"group {self.folder}", lambda: self.settings.make(self.folder))
 
@@ -143,31 +142,31 @@ class ResctrlGroup:
         self._try(what, value, lambda: self.settings.write(path, f"{text}\n"))
 
     def _try(self, what: str, value: str, act: Callable[[], object]) -> None:
-        """Do it; a refusal becomes a sentence with the kernel's word, the value and a remedy."""
+        """Call `act`; turn a refusal into a sentence with value, reason and remedy."""
         try:
             act()
         except OSError as error:
-            said = self._status()
-            remedies = [text for word, text in _REMEDIES if word in said]
+            reason = self._refusal_reason()
+            remedies = [text for part, text in _REMEDIES if part in reason]
             number = error.errno or errno.EINVAL
-            remedy = (*remedies, _SILENT.get(number, "measure again"))[0]
-            word = f"'{said}'" if said else error.strerror
-            raise SettingError(f"{what}: the kernel refused {value}: {word}; {remedy}.") from None
+            remedy = (*remedies, _WITHOUT_REASON.get(number, "measure again"))[0]
+            shown = f"'{reason}'" if reason else error.strerror
+            raise SettingError(f"{what}: the kernel refused {value}: {shown}; {remedy}.") from None
 
-    def _status(self) -> str:
-        """The kernel's word about the last refusal; none where it has none."""
+    def _refusal_reason(self) -> str:
+        """The kernel's reason of the last refusal; empty if it has none."""
         try:
-            said = self.files.read(_STATUS).strip()
+            status = self.files.read(_STATUS).strip()
         except OSError:
             return ""
-        return "" if said == "ok" else ", ".join(said.splitlines())
+        return "" if status == "ok" else ", ".join(status.splitlines())
 
 
 class CacheWays:
     """Ways of the last-level cache that a program may fill [1], by CAT.
 
-    Programs elsewhere on the machine may share these ways: what they do is not bounded.  Lines that
-    a program left in other ways stay there, so that each run is a new process.
+    Other programs on the machine may use the same ways.  A program's lines in other ways stay there
+    after a change, so each run is a new process.
 
     Parameters
     ----------
@@ -183,30 +182,30 @@ class CacheWays:
         self._group = group
 
     def capability(self) -> Capability:
-        """From the fewest bits of a mask to all of them."""
-        lack = self._group.lack()
-        if lack is None and not self._resources():
-            lack = "this processor cannot allocate its last-level cache (no L3 in 'schemata')."
-        if lack is not None:
-            return Capability("resctrl L3", 0.0, 0.0, 1.0, (f"{self.name}: {lack}",))
+        """From the fewest bits that a mask may have to all of them."""
+        problem = self._group.problem()
+        if problem is None and not self._resources():
+            problem = "this processor cannot allocate its last-level cache (no L3 in 'schemata')."
+        if problem is not None:
+            return Capability("resctrl L3", 0.0, 0.0, 1.0, (f"{self.name}: {problem}",))
         info = self._resources()[0]
         ways = self._all().bit_count()
         least = self._group.number(f"{info}/min_cbm_bits")
         return Capability("resctrl L3", float(max(least, 1)), float(ways), 1.0, ())
 
     def apply(self, level: float) -> None:
-        """Give so many ways in one piece, apart from those of devices where there is room."""
+        """Assign adjacent ways, if possible none of those that devices share."""
         mask = self._mask(round(level))
         self._group.set(f"{self.name} = {level:g}", self._resources(), f"{mask:x}")
         back = self.read()
         if back != round(level):
             raise SettingError(
-                f"{self.name} is {back:g} where {level:g} was written; as many ways as the kernel "
-                f"gives are wanted."
+                f"{self.name} is {back:g} where {level:g} was written; a number of ways that the "
+                f"kernel accepts is wanted."
             )
 
     def read(self) -> float:
-        """Ways that the group has in every cache; the fewest, if they differ."""
+        """Ways of the group; the fewest if caches differ."""
         lines = self._group.lines(self._group.folder)
         masks = [int(m, 16) for resource in self._resources() for m in lines[resource].values()]
         return float(min(mask.bit_count() for mask in masks))
@@ -216,7 +215,7 @@ class CacheWays:
         self._group.place(self.name, pid)
 
     def watch(self) -> None:
-        """Nothing to see while a program runs."""
+        """There is nothing to sample."""
 
     def achieved(self, usage: Usage) -> float:
         """The ways, read again."""
@@ -227,7 +226,7 @@ class CacheWays:
         self._group.restore()
 
     def _resources(self) -> list[str]:
-        """Lines of the cache; with code and data apart there are two."""
+        """Schemata lines of the cache: one, or two if code and data are apart."""
         return [name for name in self._group.lines(ROOT) if name in ("L3", "L3CODE", "L3DATA")]
 
     def _info(self, file: str) -> int:
@@ -246,8 +245,8 @@ class CacheWays:
 class MemoryBandwidth:
     """Memory bandwidth of a program, by MBA: percent, or MB/s by the kernel's software controller.
 
-    The throttle is approximate, acts on a whole core with its sibling, and is not linear: the
-    achieved bandwidth is what the program's counters say.
+    The limit is approximate and not linear, and acts on a whole core with its sibling thread.  The
+    achieved bandwidth is in the program's counters.
 
     Parameters
     ----------
@@ -271,32 +270,32 @@ class MemoryBandwidth:
             self.units, self._mechanism = "percent", "resctrl MB"
 
     def capability(self) -> Capability:
-        """Steps of the processor, from its least on."""
-        lack = self._group.lack()
-        if lack is None and "MB" not in self._group.lines(ROOT):
-            lack = "this processor cannot throttle its memory bandwidth (no MB in 'schemata')."
-        if lack is not None:
-            return Capability(self._mechanism, 0.0, 0.0, 0.0, (f"{self.name}: {lack}",))
+        """Steps of the processor, from its lowest level."""
+        problem = self._group.problem()
+        if problem is None and "MB" not in self._group.lines(ROOT):
+            problem = "this processor cannot throttle its memory bandwidth (no MB in 'schemata')."
+        if problem is not None:
+            return Capability(self._mechanism, 0.0, 0.0, 0.0, (f"{self.name}: {problem}",))
         least = float(self._group.number("MB/min_bandwidth"))
         step = float(self._group.number("MB/bandwidth_gran"))
         whole = max(map(float, self._group.lines(ROOT)["MB"].values()))
         if self._megabytes:
             return Capability(self._mechanism, 1.0, whole, 1.0, ())
-        # the kernel rounds up to whole steps from zero on
+        # the kernel rounds up to whole steps, counted from zero
         return Capability(self._mechanism, least, max(whole, least), step, ())
 
     def apply(self, level: float) -> None:
-        """Throttle, and read back: the kernel rounds up to its steps."""
+        """Set the limit and read it back, because the kernel rounds up to its steps."""
         self._group.set(f"{self.name} = {level:g}", ["MB"], f"{round(level)}")
         back = self.read()
         if back != round(level):
             raise SettingError(
-                f"{self.name} is {back:g} where {level:g} was written: the kernel rounds up; ask "
-                f"for {back:g}."
+                f"{self.name} is {back:g} where {level:g} was written: the kernel rounds up; "
+                f"use {back:g}."
             )
 
     def read(self) -> float:
-        """Throttle of the group in every domain; the lowest, if they differ."""
+        """Limit of the group; the lowest if domains differ."""
         lines = self._group.lines(self._group.folder)
         return min(float(re.sub(r"\D", "", value)) for value in lines["MB"].values())
 
@@ -305,10 +304,10 @@ class MemoryBandwidth:
         self._group.place(self.name, pid)
 
     def watch(self) -> None:
-        """Nothing to see while a program runs."""
+        """There is nothing to sample."""
 
     def achieved(self, usage: Usage) -> float:
-        """The throttle, read again."""
+        """The limit, read again."""
         return self.read()
 
     def restore(self) -> None:

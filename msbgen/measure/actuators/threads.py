@@ -1,4 +1,4 @@
-"""How many threads a program uses: told to it, for it to obey."""
+"""Number of threads, for programs that read their context from the environment."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from msbgen.measure.actuators.actuator import Capability, Usage
 
 
 class Threads:
-    """Number of threads of a program that is told its context when it starts.
+    """Number of threads of a program that reads its context when it starts.
 
     Parameters
     ----------
     name : str
     cores : sequence of int
-        That the program is pinned to: no more threads than these make sense.
+        Cores that the program is pinned to; their number is the highest level.
     """
 
     units = "1"
@@ -22,30 +22,30 @@ class Threads:
 
     def __init__(self, name: str, cores: Sequence[int]):
         self.name = name
-        self._most = len(cores)
-        self._level = float(self._most)
+        self._n_cores = len(cores)
+        self._level = float(self._n_cores)
 
     def capability(self) -> Capability:
-        """Whole numbers up to the cores."""
-        return Capability("number of threads", 1.0, float(self._most), 1.0, ())
+        """Whole numbers up to the number of cores."""
+        return Capability("number of threads", 1.0, float(self._n_cores), 1.0, ())
 
     def apply(self, level: float) -> None:
-        """Remember a level: the program reads it."""
+        """Store the level; the program itself reads it."""
         self._level = level
 
     def read(self) -> float:
-        """The level that the next program is told."""
+        """The stored level."""
         return self._level
 
     def place(self, pid: int) -> None:
-        """Nothing to place."""
+        """No process needs to be moved."""
 
     def watch(self) -> None:
-        """Nothing to see while a program runs."""
+        """There is nothing to sample."""
 
     def achieved(self, usage: Usage) -> float:
-        """What the program was told."""
+        """The stored level."""
         return self._level
 
     def restore(self) -> None:
-        """Nothing was changed."""
+        """No setting was changed."""

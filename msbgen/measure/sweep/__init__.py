@@ -1,1 +1,1 @@
-"""Measuring by ourselves: from a spec to runs, resumable, everything put back."""
+"""Sweeps: from a spec to measured runs, resumable, with every changed setting restored."""

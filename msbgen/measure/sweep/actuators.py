@@ -1,4 +1,4 @@
-"""The actuators that a spec names, on the cores that its program gets."""
+"""The actuators of a spec, and the cores for the program and for perf."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ from msbgen.measure.actuators.threads import Threads
 from msbgen.measure.sweep.spec import ResourceSpec, Spec
 
 
-def make_actuators(spec: Spec, settings: KernelSettings, name: str) -> list[Actuator]:
-    """One actuator a resource, in the spec's order.
+def make_actuators(spec: Spec, settings: KernelSettings, group_name: str) -> list[Actuator]:
+    """One actuator per resource, in the order of the spec.
 
     Parameters
     ----------
     spec : Spec
     settings : KernelSettings
-        Where their changes are noted.
-    name : str
-        Of the groups that they make.
+        Records and restores their changes.
+    group_name : str
+        Name of the control groups that they create.
     """
     cores = program_cores(spec)
-    group = ResctrlGroup(settings, name)
+    group = ResctrlGroup(settings, group_name)
 
-    def one(resource: ResourceSpec) -> Actuator:
+    def actuator(resource: ResourceSpec) -> Actuator:
         if resource.by == "quota":
-            return CpuQuota(resource.name, settings, name, resource.period or spec.interval)
+            period = resource.period or spec.interval
+            return CpuQuota(resource.name, settings, group_name, period)
         if resource.by == "ways":
             return CacheWays(resource.name, group)
         if resource.by == "bandwidth":
             return MemoryBandwidth(resource.name, group)
         if resource.by == "clock":
             return CoreClock(resource.name, settings, cores)
-        if resource.by == "threads":  # of programs that read their context: kernels
+        if resource.by == "threads":  # for programs that read their context, as kernels do
             return Threads(resource.name, cores)
         return MemGuard(resource.name, settings, cores, resource.direction)
 
-    return [one(resource) for resource in spec.resources]
+    return [actuator(resource) for resource in spec.resources]
 
 
 def program_cores(spec: Spec) -> list[int]:
-    """Cores that the program is pinned to: the spec's, or the last one of ours."""
+    """Cores that the program is pinned to: those of the spec, or the last one that we may use."""
     return list(spec.cores) or [max(os.sched_getaffinity(0))]
 
 
 def other_cores(cores: Sequence[int]) -> list[int]:
-    """Cores for perf and ourselves: all but the program's, or all if there are no others."""
+    """Cores for perf and msbgen: all but the program's, or all if there are no others."""
     ours = os.sched_getaffinity(0)
     return sorted(ours - set(cores)) or sorted(ours)

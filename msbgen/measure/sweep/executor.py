@@ -86,7 +86,7 @@ class RunExecutor:
                 outcome = self._settings.restore()
                 self._guard.stop()
                 os.sched_setaffinity(0, self._before)
-                for sentence in (*outcome.others, *outcome.failed):
+                for sentence in (*outcome.changed_by_others, *outcome.failed):
                     _log.warning("%s", sentence)
         finally:  # not before those handlers that waited are back
             self._hangup.__exit__(None, None, None)

@@ -1,4 +1,4 @@
-"""What else the machine did while a run went on: other work, and what its host took away."""
+"""Interference during a run: other tasks on the machine, and CPU time that its host took away."""
 
 from __future__ import annotations
 
@@ -9,45 +9,53 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
-# Columns of a core in /proc/stat (proc(5)): time of work, and of none; stolen time is the eighth.
-_WORK, _IDLE, _STEAL = (0, 1, 2, 5, 6), (3, 4), 7
+# Columns of a core in /proc/stat (proc(5)): busy time, idle time, stolen time.
+_BUSY, _IDLE, _STEAL = (0, 1, 2, 5, 6), (3, 4), 7
 
 
 class InterferenceMeter:
-    """From now on, until asked.
+    """Measures interference from its creation on.
 
     Parameters
     ----------
     cores : sequence of int
-        Those of the program: stolen time counts there.
+        Cores of the program, for which stolen time is measured.
     """
 
     def __init__(self, cores: Sequence[int]):
         self._cores = cores
         self._start = time.monotonic()
-        self._before = _times()
+        self._times_at_start = _core_times()
 
     def measure(self, cpu: float) -> dict[str, float]:
-        """Load and steal, as a profile file notes them, beside the run's own CPU time [s]."""
-        wall = time.monotonic() - self._start
-        after = _times()
+        """``load`` and ``steal`` so far, as a profile file stores them.
+
+        ``load`` is the mean number of other tasks that ran on all cores [1], ``steal`` the share of
+        time that the host took from the program's cores [1].
+
+        Parameters
+        ----------
+        cpu : float
+            CPU time of the program itself [s], which is no interference.
+        """
+        elapsed = time.monotonic() - self._start
         spent = {
-            core: [b - a for a, b in zip(self._before[core], times)]
-            for core, times in after.items()
-            if core in self._before
+            core: [b - a for a, b in zip(self._times_at_start[core], times)]
+            for core, times in _core_times().items()
+            if core in self._times_at_start
         }
-        work = sum(times[i] for times in spent.values() for i in _WORK)
-        own = [spent[core] for core in self._cores if core in spent]
-        whole = sum(times[i] for times in own for i in (*_WORK, *_IDLE, _STEAL))
-        steal = sum(times[_STEAL] for times in own)
+        busy = sum(times[i] for times in spent.values() for i in _BUSY)
+        program = [spent[core] for core in self._cores if core in spent]
+        total = sum(times[i] for times in program for i in (*_BUSY, *_IDLE, _STEAL))
+        stolen = sum(times[_STEAL] for times in program)
         return {
-            "load": max(work - cpu, 0.0) / wall,
-            "steal": steal / whole if whole > 0 else 0.0,
+            "load": max(busy - cpu, 0.0) / elapsed,
+            "steal": stolen / total if total > 0 else 0.0,
         }
 
 
-def _times() -> dict[int, list[float]]:
-    """Times of every core [s]."""
+def _core_times() -> dict[int, list[float]]:
+    """Columns of /proc/stat of every core [s]."""
     tick = os.sysconf("SC_CLK_TCK")
     lines = re.findall(r"^cpu(\d+) (.*)$", _STAT.read_text(), re.MULTILINE)
     return {int(core): [int(n) / tick for n in numbers.split()] for core, numbers in lines}

@@ -1,4 +1,4 @@
-"""After a sweep that was killed: end what it left running, put back what it changed."""
+"""Restore the machine after a sweep that was killed: processes, groups and settings."""
 
 from __future__ import annotations
 
@@ -9,35 +9,30 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msbgen.measure.actuators.kernel_files import KernelFiles, SystemFiles
-from msbgen.measure.actuators.kernel_settings import (
-    KernelSettings,
-    RestoreReport,
-    pending_changes,
-    undo_changes,
-)
+from msbgen.measure.actuators.kernel_settings import RestoreReport, pending_changes, undo_changes
 from msbgen.measure.sweep.journal import SweepJournal
 from msbgen.measure.sweep.process import kill_leftovers
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreReport:
-    """Mend what a sweep left: processes, groups, settings, as its journal has them.
+    """Undo what a killed sweep left: processes, groups and settings, from its journal.
 
-    What somebody else has changed since is left alone and named.  Nothing happens if all is
-    well, so that it can be called any number of times.
+    A setting that somebody else has changed since is left alone and named in the report.  The
+    function can be called any number of times; without anything to undo it does nothing.
 
     Parameters
     ----------
     path : Path
         The journal.
     files : KernelFiles, optional
-        Of the kernel that runs, where none are given.
+        Default: the files of the running kernel.
 
     Raises
     ------
     ProfileError
-        No journal, or one that another process is writing.
+        There is no journal, or another process is writing it.
     OSError
         The journal cannot be written.
     """
@@ -49,75 +44,70 @@ def restore_machine(path: Path, *, files: KernelFiles | None = None) -> RestoreR
 
 
 def restore_journal(journal: SweepJournal, files: KernelFiles) -> RestoreReport:
-    """As :func:`restore_machine`, for a journal that is open."""
+    """Undo the changes in an open journal; see :func:`restore_machine`."""
     if not journal.records:
         return RestoreReport()
     first = journal.records[0]
     if first["boot"] != boot_id():
-        # settings and processes went with the kernel that had them
+        # a reboot has ended the processes and reset the settings
         if pending_changes(journal.records):
             journal.append({"event": "restored", "others": []})
         return RestoreReport()
     with deferred_signals():
-        ended = kill_leftovers(0, first["tag"])
+        killed = kill_leftovers(0, first["tag"])
         changes = pending_changes(journal.records)
-        outcome = undo_changes(files, changes)
-        if ended:
-            outcome.done.insert(0, "what the program had left running was ended.")
-        if changes and not outcome.failed:
-            journal.append({"event": "restored", "others": outcome.others})
-    return outcome
+        report = undo_changes(files, changes)
+        if killed:
+            report.restored.insert(0, "processes that the program had left running were ended.")
+        if changes and not report.failed:
+            journal.append({"event": "restored", "others": report.changed_by_others})
+    return report
 
 
 def boot_id() -> str:
-    """Which start of the machine this is."""
-    return _BOOT.read_text().strip()
+    """Identifier of the current boot of this machine."""
+    return _BOOT_ID.read_text().strip()
 
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
-    """Let signals that would end us wait until the machine is as it was.
+    """Defer SIGINT, SIGTERM, SIGHUP and SIGALRM to the end of the block.
 
-    By handlers, not by a mask: a signal of the process goes to any thread that does not mask it.
+    Handlers collect the signals.  A mask would not do: the kernel delivers a signal of the process
+    to any thread that does not mask it.
     """
-    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
+    if threading.current_thread() is not threading.main_thread():  # no signal arrives here
         yield
         return
-    waiting: list[int] = []
-    before = {
+    received: list[int] = []
+    handlers = {
         number: handler
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
         if (handler := signal.getsignal(number)) not in (signal.SIG_IGN, None)
     }
-    for number in before:
-        signal.signal(number, lambda number, frame: waiting.append(number))
+    for number in handlers:
+        signal.signal(number, lambda number, frame: received.append(number))
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        for number in waiting:
+        for number in received:
             signal.raise_signal(number)
-
-
-def restore_settings(settings: KernelSettings) -> RestoreReport:
-    """Take a live sweep's changes back, whatever signals come."""
-    with deferred_signals():
-        return settings.restore()
 
 
 @contextmanager
 def sighup_handled_by(handler: Callable[..., object] | int | None) -> Iterator[None]:
-    """While it lasts, a closed terminal (SIGHUP) ends us by the handler of SIGTERM."""
+    """Use this handler, that of SIGTERM, for SIGHUP (a closed terminal) within the block."""
     try:
         before = signal.getsignal(signal.SIGHUP)
-        taken = callable(handler) and before == signal.SIG_DFL
-        if taken:
+        replaced = callable(handler) and before == signal.SIG_DFL
+        if replaced:
             signal.signal(signal.SIGHUP, handler)
     except ValueError:  # in a thread, where no signal arrives
-        taken, before = False, None
+        replaced, before = False, None
     try:
         yield
     finally:
-        if taken:
+        if replaced:
             signal.signal(signal.SIGHUP, before)

@@ -1,18 +1,16 @@
-"""What to measure: a command, resources with their levels, contexts, runs; as a TOML file.
+"""The spec of a sweep, read from TOML: command, resources with levels, contexts, runs.
 
 ::
 
-    task = "xz"                            # the program's name if left out
     command = ["xz", "-k", "-c", "-1", "input.bin"]
-    events = ["task-clock", "page-faults"] # as perf names them
+    events = ["task-clock", "page-faults"] # in perf's names
     runs = 5                               # of each context
-    cores = [1]                            # that the program is pinned to
 
     [resources.cpu_share]
-    by = "quota"                           # quota, ways, bandwidth, clock, memguard
+    by = "quota"                           # quota, ways, bandwidth, clock or memguard
     levels = [10, 25, 50, 75, 100]
 
-All other keys have defaults; see :class:`Spec`.
+:class:`Spec` describes every key and its default.
 """
 
 from __future__ import annotations
@@ -36,33 +34,33 @@ from msbgen.data.tables import Groups
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA, counter_names_of
 
-# What gives a resource, by the word of a spec.
+# The values of a resource's key `by`.
 ACTUATOR_KINDS = ("quota", "ways", "bandwidth", "clock", "memguard")
 _RESOURCE_KEYS = ("by", "levels", "period", "direction")
 _MOST = 1_000_000
-# Keys that change no run; contexts are told apart as they were read.
-_OF_NO_RUN = ("contexts", "progress", "seconds", "at_once")
-# Keys that journals begun before them do not know: told only where they are given.
-_LATER = ("keep_cut",)
-# Events in whose place perf counts others.
-_SEVERAL = re.compile(r"[*?{,]")
+# Keys that change no run. The digest holds the contexts themselves, not the key's text.
+_NOT_IN_DIGEST = ("contexts", "progress", "seconds", "at_once")
+# Keys added later: they are in the digest only where set, so that older journals can be resumed.
+_IN_DIGEST_IF_SET = ("keep_cut",)
+# Characters of an event for which perf counts several others, with names of their own.
+_WILDCARD = re.compile(r"[*?{,]")
 
 
 @dataclass(frozen=True)
 class ResourceSpec:
-    """One resource and how it is given.
+    """One resource and the actuator that sets it.
 
     Attributes
     ----------
     name : str
     by : str
-        One of :data:`ACTUATOR_KINDS`.
+        The actuator, one of :data:`ACTUATOR_KINDS`.
     levels : tuple of float
-        Every level that contexts may have, rising.
+        Every level that contexts may have, in ascending order.
     period : float or None
-        Of a quota [s]; the sampling interval, where it is not given.
+        Period of a CPU quota [s]; None for the sampling interval.
     direction : str
-        Which limit MemGuard sets, read or write.
+        The limit that MemGuard sets: read or write.
     """
 
     name: str
@@ -74,7 +72,7 @@ class ResourceSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """What to measure.
+    """What a sweep measures, and how.
 
     Attributes
     ----------
@@ -82,41 +80,42 @@ class Spec:
         Program and arguments.
     resources : tuple of ResourceSpec
     task : str
-        Name of the task; the program's, where it is not given.
+        Name of the task; by default that of the program.
     folder : str
-        Where the command runs, relative to the spec's file.
+        Working directory of the command, relative to the spec's file.
     stdin : str
-        File that it reads from its standard input, relative to `folder`.
+        File for the standard input of the command, relative to `folder`.
     environment : dict of str to str
-        Variables that it has beside ours.
+        Environment variables that are added to ours.
     interval : float
-        Sampling interval [s].
+        Sampling interval [s], whole milliseconds.
     events : tuple of str
-        What is counted, in perf's names; tracepoints and probes that exist count, too.
+        Events to count, in perf's names, including tracepoints and probes that exist.
     progress : str or None
-        Counter that tells the progress of a run: ``instructions`` where they are counted, else
-        CPU time, where it is not given.
+        Counter that measures the progress of a run.  None: ``instructions`` if they are counted,
+        else CPU time.
     contexts : str
-        ``all``, ``grid:5x3``, or a CSV file, such as a plan with its runs; relative to the file.
+        ``all``, ``grid:5x3``, or a CSV file, such as a plan, relative to the spec's file.
     runs : int
-        Of each context, where the CSV does not say.
+        Runs of each context, unless the CSV file has a column ``runs``.
     warmups : int
-        Runs before the first that are not kept.
+        Runs before the first one that are not kept.
     retries : int
-        How often a failed run is tried again.
+        How often a failed run is repeated.
     seed : int
-        Of the order of all runs.
+        Seed of the random order of all runs.
     cores : tuple of int
-        That the program is pinned to; the last one of ours, where none is given.
+        Cores that the program is pinned to; by default the last core that we may use.
     at_once : int or None
-        Events that fit into a run, the clock of progress among them: groups of them take turns; a
-        plan's own groups come before.  Every run counts all, where it is not given.
+        Number of events in one run, including the progress counter.  The runs of a context then
+        count different groups of events in turn; groups in a plan take precedence.  None: every
+        run counts all events.
     cooldown, timeout : float
-        Pause before each run, and longest duration of one [s].
+        Pause before each run, and the longest duration of a run [s].
     keep_cut : bool
-        Whether runs that the timeout ended are kept, as cut ones, in the place of trying again.
+        Whether a run that the timeout ended is kept as incomplete instead of repeated.
     seconds : float or None
-        How long a run takes at the highest levels, about: for the time that a dry run tells [s].
+        Approximate duration of a run at the highest levels [s], for the estimate of a dry run.
     """
 
     command: tuple[str, ...]
@@ -146,11 +145,11 @@ class Spec:
         runs: Sequence[int],
         groups: Sequence[Groups] = (),
     ) -> str:
-        """What tells runs of this spec, with contexts and groups, from those of every other one."""
+        """Digest of everything that determines the runs: this spec, contexts, runs and groups."""
         given = {
             key: value
             for key, value in asdict(self).items()
-            if key not in _OF_NO_RUN and not (key in _LATER and not value)
+            if key not in _NOT_IN_DIGEST and not (key in _IN_DIGEST_IF_SET and not value)
         }
         whole: list[Any] = [given, [list(row) for row in contexts], [int(n) for n in runs]]
         if any(groups):
@@ -161,12 +160,12 @@ class Spec:
 
 
 def read_spec(path: str | os.PathLike[str]) -> Spec:
-    """Read a spec.
+    """The spec in a TOML file.
 
     Raises
     ------
     ProfileError
-        No such file, no TOML, a key missing or unknown, a value that makes no sense.
+        The file is missing or no TOML, or a key is missing, unknown or has an invalid value.
     """
     path, content = read_toml(path)
     return _spec(content, path)
@@ -180,15 +179,13 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     command = _command(content["command"], at)
     resources = _resources(content["resources"], at)
     base = path.resolve().parent
-    folder = str(base / read.text("folder", "."))
+    folder = str(base / read.text("folder", Spec.folder))
     if not Path(folder).is_dir():
-        raise ProfileError(
-            f"{at}: 'folder' is '{folder}', which is none; an existing one is wanted."
-        )
-    stdin = str(Path(folder) / read.text("stdin", os.devnull))
+        raise ProfileError(f"{at}: 'folder' is '{folder}'; an existing folder is wanted.")
+    stdin = str(Path(folder) / read.text("stdin", Spec.stdin))
     if stdin != os.devnull:
         check_input(stdin)
-    contexts = read.text("contexts", "all")
+    contexts = read.text("contexts", Spec.contexts)
     if contexts != "all" and not contexts.startswith("grid:"):
         contexts = str(base / contexts)
     events = read.names("events", Spec.events)
@@ -203,22 +200,22 @@ def _spec(content: Mapping[str, Any], path: Path) -> Spec:
         events=events,
         progress=_progress(read, events, resources, at),
         contexts=contexts,
-        runs=read.whole("runs", 5, least=1),
-        warmups=read.whole("warmups", 1),
-        retries=read.whole("retries", 1),
-        seed=read.whole("seed", 0),
+        runs=read.whole("runs", Spec.runs, least=1),
+        warmups=read.whole("warmups", Spec.warmups),
+        retries=read.whole("retries", Spec.retries),
+        seed=read.whole("seed", Spec.seed),
         cores=read.cores("cores"),
         at_once=read.whole("at_once", 1, least=1) if "at_once" in content else None,
-        cooldown=read.seconds("cooldown", 0.0),
-        timeout=read.seconds("timeout", 600.0, least=0.01),
+        cooldown=read.seconds("cooldown", Spec.cooldown),
+        timeout=read.seconds("timeout", Spec.timeout, least=0.01),
         keep_cut=read.flag("keep_cut"),
         seconds=read.seconds("seconds", 0.0) or None,
     )
 
 
 def _interval(read: SpecTable, at: str) -> float:
-    """perf takes whole milliseconds."""
-    seconds = read.seconds("interval", 0.01, least=0.001)
+    """Sampling interval [s]; perf accepts whole milliseconds only."""
+    seconds = read.seconds("interval", Spec.interval, least=0.001)
     if abs(1000 * seconds - round(1000 * seconds)) > 1e-9 * seconds:
         raise ProfileError(f"{at}: 'interval' is {seconds:g} s; whole milliseconds are wanted.")
     return round(1000 * seconds) / 1000
@@ -227,11 +224,11 @@ def _interval(read: SpecTable, at: str) -> float:
 def _progress(
     read: SpecTable, events: Sequence[str], resources: Sequence[ResourceSpec], at: str
 ) -> str | None:
-    """A counter of the events, by either of its names; refused now, not after the last run."""
+    """Progress counter, by its name as a counter or as an event; checked before the first run."""
     wanted = read.text("progress", "") or None
     counters = counter_names_of(events, [*(r.name for r in resources), *RUN_METADATA])
-    known = ["time", *events, *counters]
-    if wanted is None or wanted in known or any(map(_SEVERAL.search, events)):
+    accepted = [None, "time", *events, *counters]
+    if wanted in accepted or any(map(_WILDCARD.search, events)):
         return wanted
     raise ProfileError(
         f"{at}: 'progress' is '{wanted}', which is not counted; {', '.join(events)} or time is "
@@ -245,7 +242,7 @@ def _command(value: Any, at: str) -> tuple[str, ...]:
             value = shlex.split(value)
         except ValueError as error:
             raise ProfileError(
-                f"{at}: 'command' is no command ({error}); a list is wanted."
+                f"{at}: 'command' cannot be split into words ({error}); a list is wanted."
             ) from None
     strings = isinstance(value, list) and all(isinstance(word, str) for word in value)
     if not strings or not value or not value[0] or any("\0" in word for word in value):
@@ -294,7 +291,7 @@ def _resources(tables: Any, at: str) -> tuple[ResourceSpec, ...]:
         found.append(ResourceSpec(name, by, tuple(sorted(map(float, levels))), period, direction))
     same = [(r.by, r.direction) for r in found]
     if len(set(same)) < len(same):
-        raise ProfileError(f"{at}: two resources are set by the same means; one each is wanted.")
+        raise ProfileError(f"{at}: two resources are set by the same actuator; one each is wanted.")
     return tuple(found)
 
 
@@ -304,7 +301,7 @@ def _near(word: str) -> str:
 
 
 class SpecTable:
-    """Values of a table, each of its kind, or a sentence."""
+    """Values of a TOML table, each checked for its type and range."""
 
     def __init__(self, table: Mapping[str, Any], where: str):
         self._table, self._where = table, where
@@ -313,28 +310,28 @@ class SpecTable:
         return ProfileError(f"{self._where}: '{key}' is {self._table[key]!r}; {wanted} is wanted.")
 
     def text(self, key: str, default: str) -> str:
-        """A text that is not empty."""
+        """Text, not empty."""
         value = self._table.get(key, default)
         if not isinstance(value, str) or "\0" in value or (key in self._table and not value):
             raise self._refuse(key, "a text")
         return value
 
     def whole(self, key: str, default: int, least: int = 0) -> int:
-        """A whole number."""
+        """Whole number."""
         value = self._table.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
             raise self._refuse(key, f"a whole number from {least} to {_MOST}")
         return value
 
     def flag(self, key: str) -> bool:
-        """Yes or no; no where it is not given."""
+        """True or false; false by default."""
         value = self._table.get(key, False)
         if not isinstance(value, bool):
             raise self._refuse(key, "true or false")
         return value
 
     def seconds(self, key: str, default: float, least: float = 0.0) -> float:
-        """A time [s]."""
+        """Time [s]."""
         value = self._table.get(key, default)
         number = value if isinstance(value, (int, float)) else _seconds(value)
         if isinstance(value, bool) or not least <= number < 1e7:
@@ -342,7 +339,7 @@ class SpecTable:
         return float(number)
 
     def names(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """Distinct names."""
+        """Distinct names, one or more."""
         value = self._table.get(key, list(default))
         listed = isinstance(value, list) and all(isinstance(v, str) and v.strip() for v in value)
         if not listed or not value or len(set(value)) < len(value):
@@ -350,7 +347,7 @@ class SpecTable:
         return tuple(value)
 
     def cores(self, key: str) -> tuple[int, ...]:
-        """Distinct numbers of cores."""
+        """Distinct core numbers."""
         value = self._table.get(key, [])
         listed = isinstance(value, list) and all(
             isinstance(v, int) and not isinstance(v, bool) and 0 <= v < 65536 for v in value
@@ -370,7 +367,7 @@ class SpecTable:
 
 
 def _seconds(text: Any) -> float:
-    """A time in seconds; -1 where it is none."""
+    """Time [s]; -1 if the text is no time."""
     try:
         return parse_seconds(text) if isinstance(text, str) else -1.0
     except ArgumentError:

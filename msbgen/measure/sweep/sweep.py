@@ -206,7 +206,7 @@ def _begin(
 def _mend(journal: SweepJournal, files: KernelFiles) -> None:
     """Restore what the sweep left when it was killed."""
     outcome = restore_journal(journal, files)
-    for sentence in outcome.others:
+    for sentence in outcome.changed_by_others:
         _log.warning("%s", sentence)
     if outcome.failed:
         raise SettingError(*outcome.failed)

@@ -5,6 +5,7 @@ import resource
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -194,10 +195,11 @@ def test_a_real_program_gets_its_share():
         wall = time.monotonic() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        # others work on this machine, too: the quota is a limit, and it was the limit
+        # other programs use this machine, too: the share may be lower, but the quota was the limit
         assert actuator.achieved(Usage(wall, cpu)) < 45
-        periods, throttled = actuator.throttled()
-        assert 5 < throttled <= periods
+        words = next(Path("/sys/fs/cgroup").rglob(f"{name}/cpu.stat")).read_text().split()
+        statistics = dict(zip(words[::2], words[1::2]))
+        assert 5 < int(statistics["nr_throttled"]) <= int(statistics["nr_periods"])
     finally:
         actuator.restore()
     try:

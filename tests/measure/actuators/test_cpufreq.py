@@ -71,11 +71,11 @@ def test_without_permission_the_sentence_says_who_may(kernel):
         clock(kernel).apply(1200)
 
 
-def test_another_hand_is_noticed(kernel):
+def test_a_clock_that_another_process_sets_is_refused(kernel):
     actuator = clock(kernel)
     actuator.apply(1200)
     kernel.put(f"{CPU}/cpu0/cpufreq/scaling_max_freq", "3000000\n")
-    with pytest.raises(SettingError, match="1200 to 3000 MHz: somebody else"):
+    with pytest.raises(SettingError, match="1200 to 3000 MHz: another process"):
         actuator.read()
 
 

@@ -53,8 +53,8 @@ def test_changes_are_taken_back_in_an_order_that_the_kernel_accepts(kernel):
         changes.write(path, str(value))
     outcome = changes.restore()  # min first: a maximum below it would be refused
     assert (kernel.read(MIN), kernel.read(MAX)) == ("800000\n", "1600000\n")
-    assert len(outcome.done) == 2
-    assert not outcome.others
+    assert len(outcome.restored) == 2
+    assert not outcome.changed_by_others
     assert not outcome.failed
     assert log[-1] == {"event": "restored", "others": []}
 
@@ -79,7 +79,7 @@ def test_what_somebody_else_has_changed_is_named_and_left_alone(kernel):
     changes = KernelSettings(kernel, Log())
     changes.write(MAX, "2400000")
     kernel.write(MAX, "1600000")
-    (sentence,) = changes.restore().others
+    (sentence,) = changes.restore().changed_by_others
     assert MAX in sentence
     assert "'1600000'" in sentence
     assert kernel.read(MAX) == "1600000\n"
@@ -88,7 +88,7 @@ def test_what_somebody_else_has_changed_is_named_and_left_alone(kernel):
 def test_a_change_that_was_noted_but_never_made_needs_no_mending(kernel):
     record = {"event": "set", "path": MAX, "reading": "plain", "before": "3000000", "wrote": "1"}
     outcome = undo_changes(kernel, [record, {"event": "make", "path": f"{CGROUP}/cpu/user/none"}])
-    assert outcome.done == outcome.others == outcome.failed == []
+    assert outcome.restored == outcome.changed_by_others == outcome.failed == []
 
 
 def test_a_value_that_cannot_be_put_back_is_said_with_the_command_that_would(kernel):
@@ -108,7 +108,7 @@ def test_a_file_that_is_gone_is_nobodys_failure(kernel):
     kernel.at(MAX).unlink()
     outcome = changes.restore()
     assert not outcome.failed
-    assert "is no more" in outcome.others[0]
+    assert "is no more" in outcome.changed_by_others[0]
 
 
 def test_what_the_kernel_made_of_a_value_counts_as_ours(kernel):
@@ -118,7 +118,7 @@ def test_what_the_kernel_made_of_a_value_counts_as_ours(kernel):
     changes.write(MIN, "2000000")
     assert changes.write(MAX, "2100000") == "2400000"  # the table's next
     assert {"event": "read", "path": MAX, "after": "2400000"} in log
-    assert not changes.restore().others
+    assert not changes.restore().changed_by_others
     assert (kernel.read(MIN), kernel.read(MAX)) == ("800000\n", "3000000\n")
 
 
@@ -128,7 +128,7 @@ def test_groups_go_with_the_processes_in_them(kernel):
     changes.make(group)
     child = subprocess.Popen(["sleep", "60"])
     changes.write(f"{group}/cgroup.procs", str(child.pid))
-    assert changes.restore().done == [f"group {group} is removed."]
+    assert changes.restore().restored == [f"group {group} is removed."]
     assert child.wait() == -9
     assert not kernel.exists(group)
 

@@ -52,22 +52,22 @@ def test_everything_is_put_back_once_and_then_there_is_nothing_to_do(kernel, lef
     child = subprocess.Popen(["sleep", "60"], env={**os.environ, TAG: tag})
     assert tree(kernel) != before
     outcome = restore_machine(path, files=kernel)
-    assert len(outcome.done) == 3
-    assert not outcome.others
+    assert len(outcome.restored) == 3
+    assert not outcome.changed_by_others
     assert not outcome.failed
     assert tree(kernel) == before
     assert child.wait() == -signal.SIGKILL
     again = restore_machine(path, files=kernel)
-    assert again.done == again.others == again.failed == []
+    assert again.restored == again.changed_by_others == again.failed == []
 
 
 def test_others_changes_are_left_alone_by_name(kernel, left):
     path = left()
     kernel.write(MAX, "1600000")
     outcome = restore_machine(path, files=kernel)
-    assert MAX in outcome.others[0]
+    assert MAX in outcome.changed_by_others[0]
     assert kernel.read(MAX) == "1600000\n"
-    assert not restore_machine(path, files=kernel).others  # said once
+    assert not restore_machine(path, files=kernel).changed_by_others  # said once
 
 
 def test_after_a_failure_it_can_be_tried_again(kernel, left):
@@ -83,7 +83,7 @@ def test_a_machine_that_was_started_anew_has_nothing_of_it(kernel, left):
     """The same value may be somebody's: it is not touched."""
     path = left(boot="another start")
     outcome = restore_machine(path, files=kernel)
-    assert outcome.done == outcome.others == outcome.failed == []
+    assert outcome.restored == outcome.changed_by_others == outcome.failed == []
     assert kernel.read(MAX) == "1200000\n"
 
 
