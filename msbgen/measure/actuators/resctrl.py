@@ -111,7 +111,7 @@ class ResctrlGroup:
 
     def set(self, what: str, resources: list[str], value: str) -> None:
         """Set the resources of the group to one value in every cache."""
-        self._create(what)
+        self.create(what)
         caches = self.lines(ROOT)
         for resource in resources:
             line = f"{resource}:" + ";".join(f"{cache}={value}" for cache in caches[resource])
@@ -119,7 +119,7 @@ class ResctrlGroup:
 
     def place(self, what: str, pid: int) -> None:
         """Move a process into the group."""
-        self._create(what)
+        self.create(what)
         self._write(what, "tasks", str(pid), f"task {pid}")
         if str(pid) not in self.files.read(f"{self.folder}/tasks").split():
             raise SettingError(
@@ -133,7 +133,8 @@ class ResctrlGroup:
         if report.failed:
             raise SettingError(*report.failed)
 
-    def _create(self, what: str) -> None:
+    def create(self, what: str) -> None:
+        """Create the group if it does not exist; `what` begins the message of a refusal."""
         if not self.files.exists(self.folder):
             self._try(what, f"group {self.folder}", lambda: self.settings.make(self.folder))
 
@@ -259,7 +260,7 @@ class MemoryBandwidth:
     def __init__(self, name: str, group: ResctrlGroup):
         self.name = name
         self._group = group
-        lines = {} if group.lack() else group.lines(ROOT)
+        lines = {} if group.problem() else group.lines(ROOT)
         whole = max(map(int, lines["MB"].values())) if "MB" in lines else 100
         self._megabytes = "MB" in lines and "mba_MBps" in group.options()
         if self._megabytes:  # the software controller counts mebibytes

@@ -149,7 +149,7 @@ def refused(kernel, sentence, act):
 def raw(kernel, text):
     """Have our group write a line as it stands, as a mask or bandwidth gone wrong would be."""
     one = group(kernel)
-    one._make("cache_ways = 1")
+    one.create("cache_ways = 1")
     one._try("cache_ways = 1", text.strip(), lambda: kernel.write(f"{GROUP}/schemata", text))
 
 
@@ -176,7 +176,7 @@ def test_every_sentence_about_a_line_reaches_the_user(tmp_path, sentence, line):
 
     def act():
         nonlocal before
-        group(kernel)._make("x")
+        group(kernel).create("x")
         before = kernel.values(GROUP)
         raw(kernel, line)
 
@@ -185,7 +185,7 @@ def test_every_sentence_about_a_line_reaches_the_user(tmp_path, sentence, line):
 
 
 def test_a_mask_of_no_bits_is_out_of_range(kernel):
-    assert "as many ways as the cache has" in refused(
+    assert "a number of ways between" in refused(
         kernel, "Mask out of range", lambda: ways(kernel).apply(0)
     )
     refused(kernel, "Mask out of range", lambda: ways(kernel).apply(21))
@@ -208,7 +208,7 @@ MODES = {
 @pytest.mark.parametrize(("sentence", "modes"), MODES.items(), ids=MODES)
 def test_groups_in_the_way_are_named_by_the_kernel(kernel, sentence, modes):
     theirs, ours = modes
-    group(kernel)._make("x")
+    group(kernel).create("x")
     kernel.make(f"{RESCTRL}/other")
     kernel.put(f"{RESCTRL}/other/mode", f"{theirs}\n")
     kernel.put(f"{GROUP}/mode", f"{ours}\n")
@@ -216,7 +216,7 @@ def test_groups_in_the_way_are_named_by_the_kernel(kernel, sentence, modes):
 
 
 def test_a_group_that_is_being_locked_takes_neither_bandwidth_nor_tasks(kernel, child):
-    group(kernel)._make("x")
+    group(kernel).create("x")
     kernel.put(f"{GROUP}/mode", "pseudo-locksetup\n")
     refused(kernel, "Cannot pseudo-lock MBA resource", lambda: bandwidth(kernel).apply(50))
     refused(kernel, "Pseudo-locking in progress", lambda: ways(kernel).place(child.pid))
@@ -260,7 +260,7 @@ def test_a_task_that_is_gone_or_anothers_is_said(kernel, child):
 
 def test_a_list_that_is_none_and_a_monitoring_group(kernel, child):
     one = group(kernel)
-    one._make("x")
+    one.create("x")
     refused(
         kernel,
         "Task list parsing error pid me",
@@ -274,7 +274,7 @@ def test_a_list_that_is_none_and_a_monitoring_group(kernel, child):
 
 def test_a_write_that_changed_nothing_is_noticed(kernel, child):
     kernel._write_tasks = lambda folder, text: None
-    with pytest.raises(SettingError, match="is not in"):
+    with pytest.raises(SettingError, match="is missing from"):
         ways(kernel).place(child.pid)
     child.kill()
 

@@ -174,7 +174,7 @@ def test_a_wrong_resource_is_a_sentence(write, lines, sentence):
 
 @pytest.mark.parametrize("command", ["[]", "''", "['']", "[1]", '"a \'"', "3", '["a\\u0000"]'])
 def test_what_is_no_command_is_refused(write, command):
-    with pytest.raises(ProfileError, match="'command' (is|cannot be split)"):
+    with pytest.raises(ProfileError, match=r"'command' (is|cannot be split)"):
         read_spec(write(LEAST.replace('["xz", "-k", "f"]', command)))
 
 
