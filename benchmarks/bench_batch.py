@@ -34,7 +34,7 @@ import numpy as np
 from tables import RESULTS, ROOT, markdown, put_into_readme, store
 
 import msbgen
-from msbgen.batch.tasks import Task, read_tasks
+from msbgen.batch.tasks import BatchTask, read_tasks
 from msbgen.platform import PlatformConfig, read_trace, replay_trace
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -385,7 +385,7 @@ def manifest_table(found: dict) -> str:
     return markdown(header, [row])
 
 
-def unit_lines(task: Task, out: Path, now: str, blocks: int) -> list[dict]:
+def unit_lines(task: BatchTask, out: Path, now: str, blocks: int) -> list[dict]:
     (out / task.name).mkdir()
     (out / task.name / "mean.nc").write_bytes(b"y")
     stat = task.measured.stat()

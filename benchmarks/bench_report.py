@@ -32,8 +32,8 @@ from tables import RESULTS, markdown, put_into_readme, store
 import browsing
 import msbgen
 from conftest import synthetic_task
-from msbgen.batch import heldout
-from msbgen.batch.material import gather_material
+from msbgen.batch import held_out
+from msbgen.batch.report_data import collect_report_data
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.schema import make_profiles
 from msbgen.platform import PlatformConfig, read_trace, replay_trace
@@ -126,7 +126,7 @@ def pages(only: list[str]) -> int:
                 if only and name not in only:
                     continue
                 begun = time.perf_counter()
-                material = gather_material(measured, source=f"{name}.nc", truth=truth)
+                material = collect_report_data(measured, source=f"{name}.nc", truth=truth)
                 page, _ = write_report(Path(folder, f"{name}.html"), material)
                 row = {
                     "report": name,
@@ -203,7 +203,7 @@ def cost() -> int:
     """What zstd's report costs beyond its fits, judged either way; 1 where a limit is missed."""
     measured = msbgen.read_profiles(msbgen.shipped_file("zstd.nc"))
     truth = msbgen.read_profiles(msbgen.shipped_file("zstd-truth.nc"))
-    fits, fit = [], heldout.fit_profiles
+    fits, fit = [], held_out.fit_profiles
 
     def timed(dataset: xr.Dataset) -> Any:
         begun = time.perf_counter()
@@ -216,15 +216,17 @@ def cost() -> int:
         return max(end for _, end in some) - min(begun for begun, _ in some) if some else 0.0
 
     found = {}
-    heldout.fit_profiles = timed
+    held_out.fit_profiles = timed
     with tempfile.TemporaryDirectory() as folder:
         # the first report compiles, imports, and is not counted
-        write_report(Path(folder, "first.html"), gather_material(measured[{"context": slice(9)}]))
+        write_report(
+            Path(folder, "first.html"), collect_report_data(measured[{"context": slice(9)}])
+        )
         for judged, by in (("by its truth", truth), ("by contexts left out", None)):
             fits.clear()
             model = timed(measured)
             begun = time.perf_counter()
-            material = gather_material(measured, source="zstd.nc", truth=by, model=model)
+            material = collect_report_data(measured, source="zstd.nc", truth=by, model=model)
             page, _ = write_report(Path(folder, "zstd.html"), material, overwrite=True)
             found[judged] = {
                 "contexts": material.everywhere.profiles.sizes["context"],
@@ -235,7 +237,7 @@ def cost() -> int:
                 "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
             }
             print(judged, found[judged], flush=True)
-    heldout.fit_profiles = fit
+    held_out.fit_profiles = fit
     store(RESULTS / "report-cost.json", {"load": os.getloadavg()[0], "judged": found})
     header = ["zstd's report, judged", "fits", "fitting [s]", "beyond [s] (<= 10)",
               "MB (<= 4)", "peak [GB] (<= 1)"]  # fmt: skip

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 
 from conftest import synthetic_task
-from msbgen.batch.material import gather_material
+from msbgen.batch.report_data import collect_report_data
 from msbgen.bounds.model import calibrate_model
 from msbgen.generate.model import fit_profiles
 
@@ -42,7 +42,7 @@ def fitted_model():
 @cache
 def whole_material():
     """A whole report's, judged by the unseen contexts."""
-    return gather_material(
+    return collect_report_data(
         reported_task(),
         source="task.nc",
         truth=unseen_contexts(),

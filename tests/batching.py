@@ -9,14 +9,14 @@ import time
 import numpy as np
 
 from conftest import synthetic_task
-from msbgen.batch.execute import Found, Orders, Step
+from msbgen.batch.execute import BatchStep, ExecutionConfig, StepResult
 from msbgen.batch.run import run_batch
-from msbgen.batch.tasks import Settings, read_tasks
+from msbgen.batch.tasks import TaskSettings, read_tasks
 from msbgen.data.schema import all_contexts
 from msbgen.data.store import write_profiles
 
 GRID = [(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 2.0)]
-SETTINGS = Settings(kinds=("mean", "sample"), samples=2, preset="paper")
+SETTINGS = TaskSettings(kinds=("mean", "sample"), samples=2, preset="paper")
 
 
 def make_tasks(folder, n=2):
@@ -39,7 +39,7 @@ def note(job):
     with (job.out / f"{job.task.name}.carried-out").open("a") as stream:
         stream.write(".")
     (job.folder / "note.txt").write_text(job.task.name)
-    return Found(["note.txt"], {"error": float(len(job.task.name)), "other": float("nan")})
+    return StepResult(["note.txt"], {"error": float(len(job.task.name)), "other": float("nan")})
 
 
 def fail(job):
@@ -76,9 +76,9 @@ def die(job):
 def batch(folder, out, step=note, settings=SETTINGS, tasks=None, **options):
     """Run a batch of the tasks of a folder."""
     limits = {k: options.pop(k) for k in ("timeout", "memory", "retries") if k in options}
-    orders = Orders(contexts_of, {"note": Step(step)}, **limits)
+    config = ExecutionConfig(contexts_of, {"note": BatchStep(step)}, **limits)
     tasks = read_tasks(folder, settings) if tasks is None else tasks
-    return run_batch(tasks, out, orders, **options)
+    return run_batch(tasks, out, config, **options)
 
 
 def results(out):

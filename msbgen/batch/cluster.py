@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from msbgen.batch.execute import (
-    Orders,
+    ExecutionConfig,
     Unit,
     attempts,
-    carry_out,
-    forget_attempts,
-    lost_too_often,
-    too_long,
-    was_late,
+    clear_attempts,
+    execute,
+    lost_message,
+    timed_out,
+    timeout_message,
 )
 from msbgen.batch.job import Facts
 from msbgen.batch.manifest import FAILED, LOST
@@ -55,7 +55,7 @@ class DaskPool:
     scheduler : str
         ``local:N`` for N processes of this machine, the address of a scheduler, as
         ``tcp://head:8786``, or a file that one has written of itself.
-    orders : Orders
+    config : ExecutionConfig
 
     Raises
     ------
@@ -65,11 +65,11 @@ class DaskPool:
         The cluster does not start, or its scheduler does not answer.
     """
 
-    def __init__(self, scheduler: str, orders: Orders):
+    def __init__(self, scheduler: str, config: ExecutionConfig):
         self._distributed = load_library("distributed", "dist", "--scheduler")
         self._scheduler = scheduler
         self._local = check_scheduler(scheduler)
-        self._orders = replace(orders, worker=True)
+        self._config = replace(config, worker=True)
         self._units: dict[str, tuple[Unit, Any]] = {}
         self._ended: queue.Queue[Any] = queue.Queue()
         self._serial = 0
@@ -82,14 +82,14 @@ class DaskPool:
     def _start(self) -> None:
         config = load_library("dask.config", "dist", "--scheduler")
         # a unit knows itself how often it was begun; what is lost beside it is begun again here
-        settings = {"distributed.scheduler.allowed-failures": self._orders.retries}
+        settings = {"distributed.scheduler.allowed-failures": self._config.retries}
         problem = "no cluster started on this machine."
         for left in reversed(range(_STARTS if self._local else 1)):
             try:
                 if self._local:
                     with config.set(settings):
                         self._cluster = _within(_START, self._start_workers, problem)
-                self._client = _within(_START, self._connect, self._nobody)
+                self._client = _within(_START, self._connect, self._no_answer)
                 return
             except ClusterError as error:
                 self._end()
@@ -121,7 +121,7 @@ class DaskPool:
         return self._distributed.Client(timeout=_ANSWER, set_as_default=False, **place)
 
     @property
-    def _nobody(self) -> str:
+    def _no_answer(self) -> str:
         return (
             f"the scheduler '{self._scheduler}' does not answer; start it again and go on with "
             f"--resume."
@@ -153,23 +153,23 @@ class DaskPool:
         self._short_since = min(self._short_since, now)
         if now > self._short_since + _AWAY:
             self._short_since = math.inf
-            raise ClusterError("workers of this machine do not come back.", blame=False)
+            raise ClusterError("workers of this machine do not come back.", suspect=False)
 
     def submit(self, unit: Unit) -> None:
         """See :class:`msbgen.batch.pool.Pool`."""
-        forget_attempts(unit)
+        clear_attempts(unit)
         self._submit(unit)
 
     def _submit(self, unit: Unit) -> None:
         self._serial += 1
         key = f"{unit.key}#{self._serial}"
-        future = self._client.submit(carry_out, unit, self._orders, key=key, pure=False, retries=0)
+        future = self._client.submit(execute, unit, self._config, key=key, pure=False, retries=0)
         self._units[key] = unit, future
         future.add_done_callback(self._ended.put)
 
     def collect(self) -> list[tuple[Unit, Facts]]:
         """See :class:`msbgen.batch.pool.Pool`."""
-        until = time.monotonic() + self._orders.timeout + _GRACE
+        until = time.monotonic() + self._config.timeout + _GRACE
         gone = math.inf
         while time.monotonic() < until:
             try:
@@ -179,13 +179,13 @@ class DaskPool:
                 there = self._client.status == "running" and self._client.scheduler is not None
                 gone = math.inf if there else min(gone, time.monotonic() + _GONE)
                 if time.monotonic() > gone:
-                    raise ClusterError(self._nobody) from None
+                    raise ClusterError(self._no_answer) from None
                 continue
             answered = self._answer(future)
             if answered is not None:
                 return [answered]
         raise ClusterError(
-            f"no unit has ended within {self._orders.timeout + _GRACE:g} s: the workers are lost "
+            f"no unit has ended within {self._config.timeout + _GRACE:g} s: the workers are lost "
             f"or do not answer."
         )
 
@@ -204,14 +204,18 @@ class DaskPool:
         if error is not None and not isinstance(error, (killed, TimeoutError, OSError)):
             said = f"could not be given to a worker, {type(error).__name__}: {error}"
             return unit, {"outcome": FAILED, "error": said[:600]}
-        begun, late = attempts(unit), was_late(unit)
-        if begun <= self._orders.retries and not late:  # lost beside another one, or not too often
+        begun, late = attempts(unit), timed_out(unit)
+        if begun <= self._config.retries and not late:  # lost beside another one, or not too often
             self._submit(unit)
             return None
-        forget_attempts(unit)
+        clear_attempts(unit)
         if late:
-            return unit, {"outcome": FAILED, "attempt": begun, "error": too_long(self._orders)}
-        return unit, {"outcome": LOST, "attempt": begun, "error": lost_too_often(begun)}
+            return unit, {
+                "outcome": FAILED,
+                "attempt": begun,
+                "error": timeout_message(self._config),
+            }
+        return unit, {"outcome": LOST, "attempt": begun, "error": lost_message(begun)}
 
     def renew(self) -> list[Unit]:
         """See :class:`msbgen.batch.pool.Pool`."""

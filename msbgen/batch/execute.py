@@ -30,7 +30,7 @@ _SAID, _TRACE = 600, 3000
 
 
 @dataclass(frozen=True)
-class Found:
+class StepResult:
     """What a step has found.
 
     Attributes
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Step:
+class BatchStep:
     """What is done with a fitted task, beyond generating profiles.
 
     Attributes
@@ -57,7 +57,7 @@ class Step:
         Whether it waits for the profiles and all other steps.
     """
 
-    run: Callable[[Job], Found]
+    run: Callable[[Job], StepResult]
     last: bool = False
 
 
@@ -95,14 +95,14 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Orders:
+class ExecutionConfig:
     """How units are carried out.
 
     Attributes
     ----------
     contexts_of : callable
         Contexts that a text names, of what was measured.
-    steps : mapping of str to Step
+    steps : mapping of str to BatchStep
         Every step that there is.
     timeout : float
         Longest time of a unit [s].
@@ -115,14 +115,14 @@ class Orders:
     """
 
     contexts_of: FindContexts
-    steps: Mapping[str, Step]
+    steps: Mapping[str, BatchStep]
     timeout: float = 3600.0
     memory: float = math.inf
     retries: int = 0
     worker: bool = False
 
 
-def carry_out(unit: Unit, orders: Orders) -> Facts:
+def execute(unit: Unit, config: ExecutionConfig) -> Facts:
     """Carry a unit out; returns the fields of its line in the manifest, whatever happens.
 
     Only what ends the process is not answered: then the unit is begun again elsewhere, and knows
@@ -131,29 +131,29 @@ def carry_out(unit: Unit, orders: Orders) -> Facts:
     begun = time.perf_counter()
     answer: Facts = {"host": socket.gethostname(), "attempt": 1}
     try:
-        with _attempt(unit, orders) as answer["attempt"]:
-            facts, files = _result(unit, orders)
+        with _attempt(unit, config) as answer["attempt"]:
+            facts, files = _result(unit, config)
         answer |= {"outcome": DONE, "facts": facts, "files": files, "bytes": sum(files.values())}
-    except _LostTooOften as error:
+    except _LostError as error:
         answer |= {"outcome": LOST, "attempt": error.attempts - 1, "error": str(error)}
     except OutOfTime:
-        answer |= {"outcome": FAILED, "error": too_long(orders)}
+        answer |= {"outcome": FAILED, "error": timeout_message(config)}
     except Exception as error:
-        answer |= {"outcome": FAILED, "error": _said(error, orders)}
+        answer |= {"outcome": FAILED, "error": _describe_error(error, config)}
         if not isinstance(error, _EXPECTED):
             answer["facts"] = {"trace": traceback.format_exc()[-_TRACE:]}
     return {**answer, "seconds": time.perf_counter() - begun}
 
 
-class _LostTooOften(Exception):
+class _LostError(Exception):
     """The unit was begun too often."""
 
     def __init__(self, attempts: int):
-        super().__init__(lost_too_often(attempts - 1))
+        super().__init__(lost_message(attempts - 1))
         self.attempts = attempts
 
 
-def lost_too_often(attempts: int) -> str:
+def lost_message(attempts: int) -> str:
     """What is said of a unit that has lost its workers."""
     return (
         f"its worker was lost in attempt {attempts} of {attempts}; it may need more memory than "
@@ -161,19 +161,19 @@ def lost_too_often(attempts: int) -> str:
     )
 
 
-def too_long(orders: Orders) -> str:
+def timeout_message(config: ExecutionConfig) -> str:
     """What is said of a unit that took too long."""
-    return f"took longer than {orders.timeout:g} s (--timeout)."
+    return f"took longer than {config.timeout:g} s (--timeout)."
 
 
 _EXPECTED = (ArgumentError, MeasurementError, ProfileError, OSError, MemoryError)
 
 
 @contextmanager
-def _attempt(unit: Unit, orders: Orders) -> Iterator[int]:
+def _attempt(unit: Unit, config: ExecutionConfig) -> Iterator[int]:
     """Carry out within the limits, and in a worker with marks for the next; yields which it is."""
-    if not orders.worker:
-        with time_limit(orders.timeout), memory_limit(orders.memory):
+    if not config.worker:
+        with time_limit(config.timeout), memory_limit(config.memory):
             yield 1
         return
     limit_cores(1)  # others have the rest
@@ -185,11 +185,11 @@ def _attempt(unit: Unit, orders: Orders) -> Iterator[int]:
     with begun.open("ab") as stream:
         stream.write(b".")
     attempt = begun.stat().st_size
-    if attempt > orders.retries + 1:
+    if attempt > config.retries + 1:
         _remove(begun)
-        raise _LostTooOften(attempt)
+        raise _LostError(attempt)
     try:
-        with fatal_time_limit(orders.timeout, late.touch), memory_limit(orders.memory):
+        with fatal_time_limit(config.timeout, late.touch), memory_limit(config.memory):
             yield attempt
     finally:
         _remove(begun)
@@ -201,12 +201,12 @@ def _remove(*paths: Path) -> None:
             os.unlink(path)
 
 
-def forget_attempts(unit: Unit) -> None:
+def clear_attempts(unit: Unit) -> None:
     """Remove the marks of attempts that were another batch's, or no fault of the unit."""
     _remove(unit.mark("late"), unit.mark("begun"))
 
 
-def was_late(unit: Unit) -> bool:
+def timed_out(unit: Unit) -> bool:
     """Whether the last attempt of a unit took too long."""
     return unit.mark("late").exists()
 
@@ -219,11 +219,11 @@ def attempts(unit: Unit) -> int:
         return 0
 
 
-def _result(unit: Unit, orders: Orders) -> tuple[Facts, dict[str, int]]:
+def _result(unit: Unit, config: ExecutionConfig) -> tuple[Facts, dict[str, int]]:
     """Facts of a unit, and the files that it leaves in the task's folder, with their sizes."""
     job, name = unit.job, unit.name
     if name == "fit":
-        facts = jobs.fit(job, orders.contexts_of)
+        facts = jobs.fit(job, config.contexts_of)
         size = job.model_file.stat().st_size
         return {**facts, "model_bytes": size}, {"model.nc": size} if job.models else {}
     if name.startswith("generate/"):
@@ -236,19 +236,19 @@ def _result(unit: Unit, orders: Orders) -> tuple[Facts, dict[str, int]]:
         jobs.join(job, cast(Kind, kind), dict(unit.facts), unit.rows)
         return {}, jobs.product_files(job.product(kind))
     job.folder.mkdir(parents=True, exist_ok=True)
-    found = orders.steps[name].run(job)
+    found = config.steps[name].run(job)
     figures = {key: float(value) for key, value in found.figures.items() if math.isfinite(value)}
     return {"figures": figures}, {file: (job.folder / file).stat().st_size for file in found.files}
 
 
-def _said(error: Exception, orders: Orders) -> str:
+def _describe_error(error: Exception, config: ExecutionConfig) -> str:
     """What went wrong, in a sentence."""
     if isinstance(error, MemoryError):
-        if math.isfinite(orders.memory):
-            return f"took more than {orders.memory / 1e9:g} GB of memory (--memory)."
+        if math.isfinite(config.memory):
+            return f"took more than {config.memory / 1e9:g} GB of memory (--memory)."
         return "took more memory than there is."
     if isinstance(error, OSError):
-        text = said_of(error)
+        text = describe_os_error(error)
     elif isinstance(error, _EXPECTED):
         text = " ".join(getattr(error, "problems", ())) or str(error)
     else:
@@ -256,7 +256,7 @@ def _said(error: Exception, orders: Orders) -> str:
     return text[:_SAID]
 
 
-def said_of(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     """An error of the system in a sentence."""
     if not error.strerror:
         return str(error)

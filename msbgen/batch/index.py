@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from msbgen.batch.manifest import INDEX
-from msbgen.batch.state import Told
+from msbgen.batch.state import TaskRecord
 from msbgen.data.files import replace_file
 
 # Figures that tasks are listed by: steps that find them call them so.
@@ -62,10 +62,10 @@ a { color: #0b4f9c }
 <main>
 <h1>Profiles of many tasks</h1>
 """
-_COLUMNS = ("Task", "State", "Error", "Baseline", "CPU time", "Size", "Results")
+_COLUMNS = ("BatchTask", "State", "Error", "Baseline", "CPU time", "Size", "Results")
 
 
-def write_index(out: Path, courses: Sequence[Told]) -> None:
+def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
     """Write the index of a batch.
 
     Failed tasks come first, each with its first reason; then those that are not complete; then the
@@ -76,49 +76,49 @@ def write_index(out: Path, courses: Sequence[Told]) -> None:
     OSError
         It cannot be written.
     """
-    failed = sum(bool(course.failures) for course in courses)
-    done = sum(course.is_complete for course in courses)
+    failed = sum(bool(task.failures) for task in tasks)
+    done = sum(task.is_complete for task in tasks)
     lines = [
         _HEAD,
-        f"<p>{len(courses)} {'task' if len(courses) == 1 else 'tasks'}: {done} complete, "
+        f"<p>{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}: {done} complete, "
         f"{failed} with failures. Failed tasks come first, then the largest errors.</p>\n",
         "<table>\n",
         "<caption>Error: distance of generated from measured profiles in contexts held out (scaled "
         "nDTW); baseline: that of bracketing interpolation.</caption>\n<thead><tr>",
         *(f'<th scope="col">{name}</th>' for name in _COLUMNS),
         "</tr></thead>\n<tbody>\n",
-        *(_row(course) for course in sorted(courses, key=_place)),
+        *(_row(task) for task in sorted(tasks, key=_place)),
         "</tbody>\n</table>\n</main>\n</body>\n</html>\n",
     ]
     with replace_file(out / INDEX, overwrite=True) as partial:
         partial.write_text("".join(lines), encoding="utf-8", errors="backslashreplace")
 
 
-def _place(course: Told) -> tuple[int, float, str]:
-    state = 0 if course.failures else 1 if not course.is_complete else 2
-    error = course.figures().get(ERROR, -math.inf)
-    return state, -error, course.name
+def _place(task: TaskRecord) -> tuple[int, float, str]:
+    rank = 0 if task.failures else 1 if not task.is_complete else 2
+    error = task.figures().get(ERROR, -math.inf)
+    return rank, -error, task.name
 
 
-def _row(course: Told) -> str:
-    name, figures = course.name, course.figures()
+def _row(task: TaskRecord) -> str:
+    name, figures = task.name, task.figures()
     cells = [
         f'<tr><th scope="row">{escape(name)}</th>',
-        f"<td>{_state(course)}</td>",
+        f"<td>{_state(task)}</td>",
         *(f"<td>{_number(figures.get(key))}</td>" for key in (ERROR, BASELINE)),
-        f"<td>{course.seconds:.1f} s</td><td>{course.size / 1e6:.2f} MB</td>",
-        f"<td>{_links(name, course.files())}</td></tr>\n",
+        f"<td>{task.seconds:.1f} s</td><td>{task.size / 1e6:.2f} MB</td>",
+        f"<td>{_links(name, task.files())}</td></tr>\n",
     ]
     return "".join(cells)
 
 
-def _state(course: Told) -> str:
-    if course.failures:
-        first = course.failures[0]
+def _state(task: TaskRecord) -> str:
+    if task.failures:
+        first = task.failures[0]
         said = str(first["error"])
         said = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
         return escape(f"failed: {first['unit']}: {said}")
-    return "complete" if course.is_complete else "not complete"
+    return "complete" if task.is_complete else "not complete"
 
 
 def _number(value: float | None) -> str:

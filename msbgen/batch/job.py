@@ -19,8 +19,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from msbgen.batch import zarr_store
-from msbgen.batch.heldout import check_leave_out
-from msbgen.batch.tasks import Task
+from msbgen.batch.held_out import check_leave_out
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.files import check_input, replace_file
 from msbgen.data.schema import join_profiles
@@ -48,7 +48,7 @@ class Job:
 
     Attributes
     ----------
-    task : Task
+    task : BatchTask
     out : Path
         Folder of the batch.
     zarr : bool
@@ -59,7 +59,7 @@ class Job:
         Contexts of a block; a few seconds' worth where nothing is said.
     """
 
-    task: Task
+    task: BatchTask
     out: Path
     zarr: bool = False
     models: bool = False
@@ -135,14 +135,14 @@ def _kept_contexts(path: str, size: int, changed: int) -> Floats:
     return np.load(path, allow_pickle=False)
 
 
-def forget_files() -> None:
+def clear_caches() -> None:
     """Let go of what was read and kept."""
     _kept_contexts.cache_clear()
     _kept_profiles.cache_clear()
     _kept_model.cache_clear()
 
 
-def identify(task: Task) -> Facts:
+def identify(task: BatchTask) -> Facts:
     """Hash of the content of a task's inputs, and what of the files tells cheaply of a change.
 
     Raises
@@ -158,7 +158,7 @@ def identify(task: Task) -> Facts:
     return {"input": found.hexdigest(), "stat": state_of(task)}
 
 
-def state_of(task: Task) -> list[list[int]]:
+def state_of(task: BatchTask) -> list[list[int]]:
     """Size and time of change of each input; none where one is missing."""
     try:
         found = [path.stat() for path in task.inputs]

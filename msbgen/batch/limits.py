@@ -49,8 +49,8 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def fatal_time_limit(seconds: float, last_words: Callable[[], None]) -> Iterator[None]:
-    """End this process, after `last_words`, once the body has taken so long [s].
+def fatal_time_limit(seconds: float, before_end: Callable[[], None]) -> Iterator[None]:
+    """End this process, after `before_end`, once the body has taken so long [s].
 
     For threads, which nothing else interrupts: the process must be one that is started again.
     """
@@ -60,7 +60,7 @@ def fatal_time_limit(seconds: float, last_words: Callable[[], None]) -> Iterator
 
     def end() -> None:
         try:
-            last_words()
+            before_end()
         finally:
             os._exit(1)
 

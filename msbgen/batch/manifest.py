@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from msbgen.batch.tasks import Task
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_folder
 from msbgen.data.journal import Form, Journal, Record
@@ -60,7 +60,7 @@ FORM = Form(
 
 
 def open_manifest(
-    out: Path, tasks: Sequence[Task], options: dict[str, bool], *, resume: bool
+    out: Path, tasks: Sequence[BatchTask], options: dict[str, bool], *, resume: bool
 ) -> Journal:
     """Begin the manifest of a batch, or go on with that of one that was begun.
 
@@ -68,7 +68,7 @@ def open_manifest(
     ----------
     out : Path
         Folder of the batch, which is made.
-    tasks : sequence of Task
+    tasks : sequence of BatchTask
     options : dict of str to bool
         What beyond the tasks' settings forms the results: "zarr" and "models".
     resume : bool
@@ -107,7 +107,7 @@ def open_manifest(
     return journal
 
 
-def _check_free(out: Path, tasks: Sequence[Task]) -> None:
+def _check_free(out: Path, tasks: Sequence[BatchTask]) -> None:
     """Raise ArgumentError where a first batch would write over what it has not written."""
     for path in (out / INDEX, *(out / task.name for task in tasks)):
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
@@ -117,7 +117,7 @@ def _check_free(out: Path, tasks: Sequence[Task]) -> None:
             )
 
 
-def _check(journal: Journal, tasks: Sequence[Task], options: dict[str, bool]) -> None:
+def _check(journal: Journal, tasks: Sequence[BatchTask], options: dict[str, bool]) -> None:
     """See that a manifest goes on as it was begun; begin it if it was not."""
     now = version("msbgen")
     if not journal.records:
@@ -158,7 +158,7 @@ def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     return " and ".join(told) or "other settings"
 
 
-def unit_record(task: Task, unit: str, outcome: str, facts: dict[str, Any]) -> Record:
+def unit_record(task: BatchTask, unit: str, outcome: str, facts: dict[str, Any]) -> Record:
     """The line of a unit that has ended."""
     return {
         "event": "unit",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msbgen.batch.execute import Orders, Unit, carry_out
+from msbgen.batch.execute import ExecutionConfig, Unit, execute
 from msbgen.batch.job import Facts
 
 
@@ -15,13 +15,13 @@ class ClusterError(RuntimeError):
     ----------
     problems : tuple of str
         A sentence each.
-    blame : bool
+    suspect : bool
         Whether a unit that was under way may have been what ended it.
     """
 
-    def __init__(self, *problems: str, blame: bool = True):
+    def __init__(self, *problems: str, suspect: bool = True):
         super().__init__(" ".join(problems))
-        self.problems, self.blame = problems, blame
+        self.problems, self.suspect = problems, suspect
 
 
 class Pool(Protocol):
@@ -60,16 +60,16 @@ class Pool(Protocol):
         ...
 
 
-class HerePool:
+class LocalPool:
     """Carries units out in this process, as they come.
 
     Parameters
     ----------
-    orders : Orders
+    config : ExecutionConfig
     """
 
-    def __init__(self, orders: Orders):
-        self._orders = orders
+    def __init__(self, config: ExecutionConfig):
+        self._config = config
         self._ended: list[tuple[Unit, Facts]] = []
 
     def room(self) -> int:
@@ -78,7 +78,7 @@ class HerePool:
 
     def submit(self, unit: Unit) -> None:
         """Carry a unit out."""
-        self._ended.append((unit, carry_out(unit, self._orders)))
+        self._ended.append((unit, execute(unit, self._config)))
 
     def collect(self) -> list[tuple[Unit, Facts]]:
         """Those that have ended: all."""

@@ -14,13 +14,13 @@ from itertools import islice
 from pathlib import Path
 
 from msbgen.batch import job as jobs
-from msbgen.batch.execute import Orders, Step, Unit, said_of
+from msbgen.batch.execute import BatchStep, ExecutionConfig, Unit, describe_os_error
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Facts, Job
 from msbgen.batch.manifest import LOST, open_manifest, unit_record
-from msbgen.batch.pool import ClusterError, HerePool, Pool
-from msbgen.batch.state import Course, Earlier
-from msbgen.batch.tasks import Task
+from msbgen.batch.pool import ClusterError, LocalPool, Pool
+from msbgen.batch.state import EarlierTask, TaskState
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
 from msbgen.data.journal import Journal, Record
@@ -33,7 +33,7 @@ _MOST_CLUSTERS = 3
 _UNDER_WAY = 64
 
 
-class IncompleteError(RuntimeError):
+class BatchIncompleteError(RuntimeError):
     """Some units failed; the others are done.
 
     Attributes
@@ -48,48 +48,48 @@ class IncompleteError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchResult:
     """What a batch has come to.
 
     Attributes
     ----------
     out : Path
-    courses : sequence of Course
+    states : sequence of TaskState
         Of every task, in their order.
-    carried_out : int
+    executed : int
         Units that were, this time.
     problems : tuple of str
         Sentences on what failed beside units.
     """
 
     out: Path
-    courses: Sequence[Course]
-    carried_out: int
+    states: Sequence[TaskState]
+    executed: int
     problems: tuple[str, ...] = ()
 
     @property
     def failures(self) -> list[Record]:
         """Units that failed."""
-        return [record for course in self.courses for record in course.failures]
+        return [record for state in self.states for record in state.failures]
 
     def describe(self) -> str:
         """How many tasks are complete."""
-        done, n = sum(course.is_complete for course in self.courses), len(self.courses)
+        done, n = sum(state.is_complete for state in self.states), len(self.states)
         tasks = "task is" if n == 1 else "tasks are"
-        units = "unit was" if self.carried_out == 1 else "units were"
-        return f"{done} of {n} {tasks} complete; {self.carried_out} {units} carried out"
+        units = "unit was" if self.executed == 1 else "units were"
+        return f"{done} of {n} {tasks} complete; {self.executed} {units} carried out"
 
     def complete(self) -> None:
-        """Raise :class:`IncompleteError` where something failed."""
+        """Raise :class:`BatchIncompleteError` where something failed."""
         problems = [f"{r['task']}, {r['unit']}: {r['error']}" for r in self.failures]
         if problems or self.problems:
-            raise IncompleteError(*problems, *self.problems)
+            raise BatchIncompleteError(*problems, *self.problems)
 
 
 def run_batch(
-    tasks: Sequence[Task],
+    tasks: Sequence[BatchTask],
     out: Path,
-    orders: Orders,
+    config: ExecutionConfig,
     *,
     scheduler: str = "",
     resume: bool = False,
@@ -97,15 +97,15 @@ def run_batch(
     models: bool = False,
     block: int | None = None,
     progress: OnProgress | None = None,
-) -> Batch:
+) -> BatchResult:
     """Fit every task, generate its profiles, and carry out the steps that it wants.
 
     Parameters
     ----------
-    tasks : sequence of Task
+    tasks : sequence of BatchTask
     out : Path
         Folder of the results, made where its parent is; one folder a task, the manifest, an index.
-    orders : Orders
+    config : ExecutionConfig
     scheduler : str
         As :class:`msbgen.batch.cluster.DaskPool` has it; "" for this process.
     resume : bool
@@ -117,7 +117,7 @@ def run_batch(
 
     Returns
     -------
-    Batch
+    BatchResult
         Failures included; `complete` raises them.
 
     Raises
@@ -132,58 +132,58 @@ def run_batch(
     OSError
         The manifest cannot be written: the disk is full, say.
     """
-    steps = {task.name: _steps_of(task, orders.steps) for task in tasks}
+    steps = {task.name: _steps_of(task, config.steps) for task in tasks}
     out = out.resolve()
     if scheduler:
         from msbgen.batch.cluster import check_scheduler
 
         check_scheduler(scheduler)  # before anything is written
     journal = open_manifest(out, tasks, {"zarr": zarr, "models": models}, resume=resume)
-    courses: list[Course] = []
-    earlier: list[Earlier] = []
+    states: list[TaskState] = []
+    earlier: list[EarlierTask] = []
     try:
         told: dict[str, list[Record]] = {}
         for record in journal.records[1:]:
             told.setdefault(record["task"], []).append(record)
         for task in tasks:
             job = Job(task, out, zarr, models, block)
-            courses.append(Course(job, steps[task.name], told.pop(task.name, ())))
+            states.append(TaskState(job, steps[task.name], told.pop(task.name, ())))
         for name, records in told.items():
-            earlier.append(Earlier(name, out / name, records, list(orders.steps)))
-        carried_out = 0
-        if not all(course.is_over for course in courses):
-            pool = _pool(scheduler, orders)
+            earlier.append(EarlierTask(name, out / name, records, list(config.steps)))
+        executed = 0
+        if not all(state.is_over for state in states):
+            pool = _pool(scheduler, config)
             try:
-                carried_out = _Run(pool, courses, journal, orders.retries, progress).carry_on()
+                executed = _Run(pool, states, journal, config.retries, progress).run()
             finally:
                 pool.close()
-                jobs.forget_files()
+                jobs.clear_caches()
     except BaseException as error:
         with suppress(OSError):  # what ended the batch is said, whatever becomes of the index
-            write_index(out, [*courses, *earlier])
+            write_index(out, [*states, *earlier])
         if not isinstance(error, Exception):  # those have a sentence of their own
             _log.warning("%s: what is done is kept; go on with --resume.", out)
         raise
     finally:
         journal.close()
-        _tidy(out, courses)
+        _tidy(out, states)
     try:
-        write_index(out, [*courses, *earlier])
+        write_index(out, [*states, *earlier])
     except OSError as error:
-        return Batch(out, courses, carried_out, (f"index: {said_of(error)}",))
-    return Batch(out, courses, carried_out)
+        return BatchResult(out, states, executed, (f"index: {describe_os_error(error)}",))
+    return BatchResult(out, states, executed)
 
 
-def _tidy(out: Path, courses: Sequence[Course]) -> None:
+def _tidy(out: Path, states: Sequence[TaskState]) -> None:
     """Remove what the units of complete tasks left for one another."""
-    for course in courses:
-        if course.is_complete:
-            jobs.clear(course.job)
+    for state in states:
+        if state.is_complete:
+            jobs.clear(state.job)
     with suppress(OSError):  # others still need it
         (out / jobs.SCRATCH).rmdir()
 
 
-def _steps_of(task: Task, steps: Mapping[str, Step]) -> dict[str, Step]:
+def _steps_of(task: BatchTask, steps: Mapping[str, BatchStep]) -> dict[str, BatchStep]:
     """Steps that a task wants, in the order of all."""
     wanted = task.settings.steps
     unknown = [name for name in wanted if name != "all" and name not in steps]
@@ -195,12 +195,12 @@ def _steps_of(task: Task, steps: Mapping[str, Step]) -> dict[str, Step]:
     return {name: step for name, step in steps.items() if "all" in wanted or name in wanted}
 
 
-def _pool(scheduler: str, orders: Orders) -> Pool:
+def _pool(scheduler: str, config: ExecutionConfig) -> Pool:
     if not scheduler:
-        return HerePool(orders)
+        return LocalPool(config)
     from msbgen.batch.cluster import DaskPool
 
-    return DaskPool(scheduler, orders)
+    return DaskPool(scheduler, config)
 
 
 class _Run:
@@ -209,56 +209,56 @@ class _Run:
     def __init__(
         self,
         pool: Pool,
-        courses: Sequence[Course],
+        states: Sequence[TaskState],
         journal: Journal,
         retries: int,
         progress: OnProgress | None,
     ):
         self._pool, self._journal, self._retries = pool, journal, retries
         self._progress: Callable[[int, int], None] = progress or (lambda done, total: None)
-        waiting = [course for course in courses if not course.is_over]
-        self._done = len(courses) - len(waiting)
+        waiting = [state for state in states if not state.is_over]
+        self._done = len(states) - len(waiting)
         self._waiting = iter(waiting)
-        self._open: list[Course] = []
-        self._by_task = {course.job.task.name: course for course in courses}
+        self._open: list[TaskState] = []
+        self._by_task = {state.job.task.name: state for state in states}
         self._lost: dict[str, int] = {}
-        self._carried_out = 0
+        self._executed = 0
 
-    def carry_on(self) -> int:
+    def run(self) -> int:
         """Carry out all there is; returns how many units that were."""
         in_a_row = 0
         while True:
-            self._open = [course for course in self._open if not self._close(course)]
+            self._open = [state for state in self._open if not self._close(state)]
             self._open += islice(self._waiting, max(_UNDER_WAY - len(self._open), 0))
             try:
                 for unit in islice(self._next_units(), max(self._pool.room(), 0)):
                     self._by_task[unit.job.task.name].running.add(unit.name)
                     self._pool.submit(unit)
-                if not any(course.running for course in self._open):
+                if not any(state.running for state in self._open):
                     if not self._open:
-                        return self._carried_out
+                        return self._executed
                     continue
                 for unit, fields in self._pool.collect():
                     self._note(unit, fields)
                     in_a_row = 0
                     if fields["outcome"] == LOST:
-                        self._begin_anew("a unit lost its worker too often", blame=False)
+                        self._restart("a unit lost its worker too often", suspect=False)
             except ClusterError as error:
                 in_a_row += 1
                 if in_a_row >= _MOST_CLUSTERS:
                     raise
-                self._begin_anew(str(error), blame=error.blame)
+                self._restart(str(error), suspect=error.suspect)
 
     def _next_units(self) -> Iterator[Unit]:
-        for course in self._open:
-            yield from course.next_units()
+        for state in self._open:
+            yield from state.next_units()
 
-    def _close(self, course: Course) -> bool:
+    def _close(self, state: TaskState) -> bool:
         """Whether nothing is left of a task; then what its units left is removed."""
-        if not course.is_over:
+        if not state.is_over:
             return False
-        if course.is_complete:
-            jobs.clear(course.job)
+        if state.is_complete:
+            jobs.clear(state.job)
         self._done += 1
         self._progress(self._done, len(self._by_task))
         return True
@@ -270,17 +270,17 @@ class _Run:
         record = unit_record(task, unit.name, str(fields["outcome"]), own)
         self._journal.append(record)
         self._by_task[task.name].end(record)
-        self._carried_out += 1
+        self._executed += 1
 
-    def _begin_anew(self, why: str, *, blame: bool) -> None:
+    def _restart(self, why: str, *, suspect: bool) -> None:
         """Have a fresh cluster carry out what the last one has not.
 
-        Where nobody knows which unit is to `blame`, all that were under way may be, and none of
+        Where nobody knows which unit is to `suspect`, all that were under way may be, and none of
         them is tried for ever.
         """
         _log.warning("a fresh cluster is wanted: %s", why)
         for unit in self._pool.renew():
-            self._lost[unit.key] = self._lost.get(unit.key, 0) + blame
+            self._lost[unit.key] = self._lost.get(unit.key, 0) + suspect
             if self._lost[unit.key] > self._retries:
                 fields = {"outcome": LOST, "attempt": self._lost[unit.key], "error": why}
                 self._note(unit, fields)

@@ -1,4 +1,4 @@
-"""The course of a task through its units: what is done, what can be done next, what is in the way.
+"""The state of a task through its units: what is done, what can be done next, what is in the way.
 
 ::
 
@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msbgen.batch.execute import Step, Unit
+from msbgen.batch.execute import BatchStep, Unit
 from msbgen.batch.job import Job, block_starts, identify, state_of
 from msbgen.batch.manifest import DONE
 from msbgen.core.errors import ProfileError
 from msbgen.data.journal import Record
 
 
-class Told:
+class TaskRecord:
     """What is told of a task.
 
     Parameters
@@ -71,7 +71,7 @@ class Told:
         return sum(r["bytes"] for n, r in self.ended.items() if self._is_done(n))
 
 
-class Earlier(Told):
+class EarlierTask(TaskRecord):
     """What the manifest tells of a task that is not asked for any more.
 
     Parameters
@@ -105,19 +105,19 @@ class Earlier(Told):
         return self._is_done("fit") and super().is_complete
 
 
-class Course(Told):
+class TaskState(TaskRecord):
     """What of a task's work is done.
 
     Parameters
     ----------
     job : Job
-    steps : mapping of str to Step
+    steps : mapping of str to BatchStep
         Those that the task wants.
     records : sequence of dict
         What the manifest says of the task, in its order.
     """
 
-    def __init__(self, job: Job, steps: Mapping[str, Step], records: Sequence[Record] = ()):
+    def __init__(self, job: Job, steps: Mapping[str, BatchStep], records: Sequence[Record] = ()):
         joins = [f"join/{kind}" for kind in job.task.settings.kinds]
         super().__init__(job.task.name, joins, steps)
         self.job, self.steps = job, steps

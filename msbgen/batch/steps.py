@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from msbgen.batch import PARTS
-from msbgen.batch.execute import Found, Step
+from msbgen.batch.execute import BatchStep, StepResult
 from msbgen.batch.index import BASELINE, ERROR, REPORT
 from msbgen.batch.job import Job
-from msbgen.batch.material import gather_material
+from msbgen.batch.report_data import collect_report_data
 from msbgen.bounds.model import calibrate_model
 from msbgen.core.errors import MeasurementError
 from msbgen.data.files import write_json
@@ -32,7 +32,7 @@ from msbgen.report.page import write_report
 _BRACKETING = "bracketing"
 
 
-def bound(job: Job) -> Found:
+def bound(job: Job) -> StepResult:
     """Bounds of the contexts that the task wants, ``bounds.nc``."""
     miscoverage = job.task.settings.miscoverage
     calibrated = calibrate_model(job.model(), job.measured())
@@ -45,10 +45,10 @@ def bound(job: Job) -> Found:
         ) from None
     bounds = calibrated.bounds(job.contexts(), miscoverage)
     save_netcdf(bounds, job.folder / "bounds.nc", overwrite=True)
-    return Found(["bounds.nc"])
+    return StepResult(["bounds.nc"])
 
 
-def evaluate(job: Job) -> Found:
+def evaluate(job: Job) -> StepResult:
     """Scores on contexts held out: those of the truth, or the measured ones in turn."""
     settings, measured = job.task.settings, job.measured()
     names = settings.methods
@@ -69,7 +69,7 @@ def evaluate(job: Job) -> Found:
     figures = {ERROR: means[names[0]]["ndtw_scaled"]}
     if _BRACKETING in means:
         figures[BASELINE] = means[_BRACKETING]["ndtw_scaled"]
-    return Found(["scores.nc", "scores.json"], figures)
+    return StepResult(["scores.nc", "scores.json"], figures)
 
 
 def _left_out(job: Job) -> int | None:
@@ -78,17 +78,17 @@ def _left_out(job: Job) -> int | None:
     return None if n < 2 else job.task.settings.leave_out or math.ceil(n / PARTS)
 
 
-def plan(job: Job) -> Found:
+def plan(job: Job) -> StepResult:
     """Contexts to measure next, ``plan.csv``."""
     planned = plan_contexts(job.model(), job.task.settings.budget)
     planned.write(job.folder / "plan.csv", overwrite=True)
-    return Found(["plan.csv"])
+    return StepResult(["plan.csv"])
 
 
-def report(job: Job) -> Found:
+def report(job: Job) -> StepResult:
     """Everything that is told of the task, ``report.html``, and its numbers beside it."""
     settings = job.task.settings
-    material = gather_material(
+    material = collect_report_data(
         job.measured(),
         source=job.task.measured.name,
         path=str(job.task.measured),
@@ -100,14 +100,14 @@ def report(job: Job) -> Found:
         budget=settings.budget,
         seed=settings.seed,
     )
-    return Found(
+    return StepResult(
         [path.name for path in write_report(job.folder / REPORT, material, overwrite=True)]
     )
 
 
 STEPS = {
-    "bound": Step(bound),
-    "evaluate": Step(evaluate),
-    "plan": Step(plan),
-    "report": Step(report),
+    "bound": BatchStep(bound),
+    "evaluate": BatchStep(evaluate),
+    "plan": BatchStep(plan),
+    "report": BatchStep(report),
 }

@@ -38,7 +38,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class TaskSettings:
     """What is wanted of a task; every field is a key in TOML.
 
     Attributes
@@ -87,7 +87,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Task:
+class BatchTask:
     """A task of a batch.
 
     Attributes
@@ -97,13 +97,13 @@ class Task:
     measured : Path
     truth : Path or None
         Measured profiles of other contexts, that methods are scored against.
-    settings : Settings
+    settings : TaskSettings
     """
 
     name: str
     measured: Path
     truth: Path | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: TaskSettings = field(default_factory=TaskSettings)
 
     @property
     def inputs(self) -> tuple[Path, ...]:
@@ -131,8 +131,8 @@ def is_rule(contexts: str) -> bool:
 
 
 def read_tasks(
-    source: Path, defaults: Settings | None = None, steps: Sequence[str] = ()
-) -> list[Task]:
+    source: Path, defaults: TaskSettings | None = None, steps: Sequence[str] = ()
+) -> list[BatchTask]:
     """Tasks of a TOML file, or of the profile files of a folder, in their order.
 
     Parameters
@@ -140,9 +140,9 @@ def read_tasks(
     source : Path
         A TOML file with a table ``[defaults]`` and an array of tables ``[[task]]``, each with
         ``measured`` (beside the file), ``name`` (that of the file), ``truth``, and fields of
-        :class:`Settings`; or a folder whose ``*.nc`` are tasks, but for the ``*-truth.nc`` beside
+        :class:`TaskSettings`; or a folder whose ``*.nc`` are tasks, with ``*-truth.nc`` beside
         them, which are what their methods are scored against.
-    defaults : Settings, optional
+    defaults : TaskSettings, optional
         Where the file says nothing.
     steps : sequence of str
         Those that there are; without, any name is one.
@@ -153,7 +153,7 @@ def read_tasks(
         No such file or folder, an unknown key, a value that cannot be, a name that makes no folder
         or is there twice, no task.
     """
-    base = defaults or Settings()
+    base = defaults or TaskSettings()
     tasks = _of_folder(source, base) if source.is_dir() else _of_toml(source, base, steps)
     if not tasks:
         raise ProfileError(f"{source}: holds no task; a profile file, *.nc, or more is wanted.")
@@ -166,17 +166,17 @@ def read_tasks(
     return tasks
 
 
-def _of_folder(folder: Path, settings: Settings) -> list[Task]:
+def _of_folder(folder: Path, settings: TaskSettings) -> list[BatchTask]:
     files = {path.stem: path.resolve() for path in sorted(folder.glob("*.nc"))}
     truths = {name for name in files if name.endswith("-truth") and name[:-6] in files}
     return [
-        Task(name, path, files.get(f"{name}-truth"), settings)
+        BatchTask(name, path, files.get(f"{name}-truth"), settings)
         for name, path in files.items()
         if name not in truths
     ]
 
 
-def _of_toml(path: Path, base: Settings, steps: Sequence[str]) -> list[Task]:
+def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[BatchTask]:
     if path.suffix == ".nc" and path.is_file():
         raise ProfileError(
             f"{path.name}: is a profile file; a TOML file of tasks, or a folder of profile files, "
@@ -192,29 +192,29 @@ def _of_toml(path: Path, base: Settings, steps: Sequence[str]) -> list[Task]:
     tasks = []
     for number, own in enumerate(toml.tables(content, "task", path.name), start=1):
         where = f"{path.name}, task {number}"
-        keys = [f.name for f in fields(Settings)]
+        keys = [f.name for f in fields(TaskSettings)]
         toml.check_keys(own, (*_OWN, *keys), ("measured",), where)
         named = {key: toml.name(own, key, where, said) for key, said in _OWN.items() if key in own}
         measured = folder / named["measured"]
         truth = folder / named["truth"] if "truth" in named else None
         given = {key: value for key, value in own.items() if key not in _OWN}
         settings = _settings(given, base, folder, steps, where)
-        tasks.append(Task(named.get("name", measured.stem), measured, truth, settings))
+        tasks.append(BatchTask(named.get("name", measured.stem), measured, truth, settings))
     return tasks
 
 
 def _settings(
-    given: Mapping[str, Any], base: Settings, folder: Path, steps: Sequence[str], where: str
-) -> Settings:
-    """Settings of a table, each key checked, over those that it does not say."""
-    defaults = {f.name: getattr(base, f.name) for f in fields(Settings)}
+    given: Mapping[str, Any], base: TaskSettings, folder: Path, steps: Sequence[str], where: str
+) -> TaskSettings:
+    """TaskSettings of a table, each key checked, over those that it does not say."""
+    defaults = {f.name: getattr(base, f.name) for f in fields(TaskSettings)}
     toml.check_keys(given, tuple(defaults), (), where)
     values = {**defaults, **{key: _value(key, v, defaults[key], where) for key, v in given.items()}}
-    settings = Settings(**values)
+    settings = TaskSettings(**values)
     if "contexts" in given and not is_rule(settings.contexts):
         values["contexts"] = str(folder / settings.contexts)
         check_input(values["contexts"])
-        settings = Settings(**values)
+        settings = TaskSettings(**values)
     _check(settings, steps, where)
     return settings
 
@@ -242,7 +242,7 @@ def _value(key: str, value: Any, default: Any, where: str) -> Any:
     raise ProfileError(f"{where}: '{key}' is {str(value)[:_SHOWN]!r}; {wanted} is wanted.")
 
 
-def _check(settings: Settings, steps: Sequence[str], where: str) -> None:
+def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
     kinds = get_args(Kind)
     for key, found, known in (
         ("kinds", settings.kinds, kinds),

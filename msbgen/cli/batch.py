@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 
     from msbgen.batch import run as batches
     from msbgen.batch import tasks
-    from msbgen.batch.execute import Orders
+    from msbgen.batch.execute import ExecutionConfig
     from msbgen.batch.steps import STEPS
 
     if options.out.exists() and not options.out.is_dir():
@@ -109,14 +109,14 @@ def run(options: argparse.Namespace) -> None:
     if missing and not any("report" in task.settings.steps for task in wanted):
         shared.print_message(f"no reports: {missing[0]} is not installed; install msbgen[report].")
         del steps["report"]
-    orders = Orders(
+    config = ExecutionConfig(
         contexts_of, steps, options.timeout, options.memory, retries=options.retries
     )  # fmt: skip
     with Progress("tasks") as step:
         batch = batches.run_batch(
             wanted,
             options.out,
-            orders,
+            config,
             scheduler=options.scheduler,
             resume=options.resume,
             zarr=options.format == "zarr",

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     from importlib.util import find_spec
     from typing import get_args
 
-    from msbgen.batch import material as gather
+    from msbgen.batch import report_data
     from msbgen.data import schema, store
     from msbgen.evaluate import baselines
     from msbgen.evaluate import scores as evaluate
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
         shared.print_message("no picture: matplotlib is not installed; install msbgen[plot].")
     if find_spec("matplotlib") and find_spec("jinja2"):
         with Progress("writing the report") as step:
-            material = gather.gather_material(
+            material = report_data.collect_report_data(
                 train,
                 source=measured.name,
                 path=str(measured),

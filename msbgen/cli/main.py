@@ -42,7 +42,7 @@ CODES = {
     "msbgen.measure.actuators.actuator.SettingError": USAGE,
     "msbgen.measure.sweep.requirements.RequirementError": USAGE,
     "msbgen.measure.sweep.profiles.IncompleteError": PARTIAL,
-    "msbgen.batch.run.IncompleteError": PARTIAL,
+    "msbgen.batch.run.BatchIncompleteError": PARTIAL,
     "msbgen.batch.pool.ClusterError": PARTIAL,
     "builtins.OSError": USAGE,
     "msbgen.bridge.solve.NotConvergedError": NOT_CONVERGED,

@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> None:
     shared.check_files(inputs, page.report_files(options.out), force=options.force)
     page.check_extra()
 
-    from msbgen.batch import material as gather
+    from msbgen.batch import report_data
     from msbgen.data import store
 
     measured = store.read_profiles(options.measured)
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
     if options.contexts and options.contexts != "all":
         wanted = shared.contexts(options.contexts, shared.levels_of(measured))
     with Progress("computing the report") as step:
-        material = gather.gather_material(
+        material = report_data.collect_report_data(
             measured,
             source=options.measured.name,
             path=str(options.measured),

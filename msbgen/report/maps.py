@@ -23,8 +23,8 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
-from msbgen.report.material import Missing, Spread
-from msbgen.report.words import unit_of
+from msbgen.report.data import SampleSpread, Unavailable
+from msbgen.report.formatting import unit_of
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -39,7 +39,7 @@ _SPARSE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class MapGrid:
     """Contexts on the product of their levels.
 
     Attributes
@@ -60,7 +60,7 @@ class Grid:
     sparse: bool
 
     @classmethod
-    def of(cls, table: Floats, duration: Floats) -> Grid:
+    def of(cls, table: Floats, duration: Floats) -> MapGrid:
         """The grid of contexts (n, m) with the durations (n,) that choose its axes."""
         columns = [np.unique(column, return_inverse=True) for column in table.T]
         levels, place = [c[0] for c in columns], np.stack([c[1] for c in columns], axis=1)
@@ -126,7 +126,7 @@ def shades_of(values: Floats) -> tuple[Indices, Floats]:
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SHADES - 1), edges
 
 
-def maps_of(grid: Grid, shade: Indices, hatched: Floats, dotted: Floats) -> list[Map]:
+def maps_of(grid: MapGrid, shade: Indices, hatched: Floats, dotted: Floats) -> list[Map]:
     """Every map of a grid, in the order of the other resources' levels."""
     if grid.sparse:
         return []
@@ -173,8 +173,8 @@ def _filled(cells: list[list[int | None]], shade: Indices) -> list[tuple[int, st
 
 def embedded(
     profiles: xr.Dataset,
-    spread: Spread | Missing,
-    grid: Grid,
+    spread: SampleSpread | Unavailable,
+    grid: MapGrid,
     numbers: dict[str, Any],
     measured: list[int],
 ) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def embedded(
     points = min(points, counts.shape[1])
     duration, interval = mean_duration(profiles), sampling_interval(profiles)
     drawn = [resampled(counts, duration, interval, points)]
-    if isinstance(spread, Spread):
+    if isinstance(spread, SampleSpread):
         edges = (spread.lowest, spread.highest)
         drawn += [resampled(edge, duration, interval, points) for edge in edges]
     peak = np.max([part.max(axis=1) for part in drawn], axis=0)
@@ -230,7 +230,7 @@ def _packed(counts: Floats, peak: Floats) -> str:
     return base64.b64encode(bytes_.tobytes()).decode("ascii")
 
 
-def _in_order(grid: Grid) -> bool:
+def _in_order(grid: MapGrid) -> bool:
     """Whether the contexts are all products of the levels, the last resource changing first."""
     sizes = [axis.size for axis in grid.levels]
     if math.prod(sizes) != len(grid.place):

@@ -23,8 +23,8 @@ from msbgen.data.schema import (
     resource_names,
     sampling_interval,
 )
+from msbgen.report.data import Bounds, HeldOutScores, ReportData, Unavailable
 from msbgen.report.maps import shades_of
-from msbgen.report.material import Bounds, HeldOut, Material, Missing
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ _MOST = 0.95
 _FEW = 3
 
 
-def numbers_of(material: Material) -> dict[str, Any]:
+def numbers_of(material: ReportData) -> dict[str, Any]:
     """Everything that a report says in numbers, as JSON knows it.
 
     Returns
@@ -74,14 +74,14 @@ def numbers_of(material: Material) -> dict[str, Any]:
         "versions": dict(material.versions),
         "warnings": list(material.warnings),
         "measured": _measured(measured),
-        "held_out": _missing(held) if isinstance(held, Missing) else _held_out(held, measured),
+        "held_out": _missing(held) if isinstance(held, Unavailable) else _held_out(held, measured),
         "everywhere": _everywhere(material),
         "convergence": _convergence(material),
         "next": _next(material, held),
     }
 
 
-def _missing(part: Missing) -> dict[str, str]:
+def _missing(part: Unavailable) -> dict[str, str]:
     return {"missing": part.why}
 
 
@@ -164,7 +164,7 @@ def _levels(resource: xr.DataArray) -> dict[str, Any]:
 # --------------------------------------------------------------------------- held out
 
 
-def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
+def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
     own = held.scores["score"].sel({"method": held.method})
     error, time = own.sel(metric=ERROR).values, own.sel(metric=TIME).values
     methods = held.summary["methods"]
@@ -176,8 +176,8 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
     table = context_table(held.truth)
     durations, ended = duration_array(held.truth), ended_durations(held.truth)
     bounds = held.bounds
-    missing = isinstance(bounds, Missing)
-    exceeded = None if isinstance(bounds, Missing) else _exceeded(bounds, ended)
+    missing = isinstance(bounds, Unavailable)
+    exceeded = None if isinstance(bounds, Unavailable) else _exceeded(bounds, ended)
     apart = _distance(context_table(measured), table)
     return {
         "how": held.how,
@@ -202,7 +202,7 @@ def _held_out(held: HeldOut, measured: xr.Dataset) -> dict[str, Any]:
         "halves_scores": dict(held.halves),
         "bounds": (
             _missing(bounds)
-            if isinstance(bounds, Missing)
+            if isinstance(bounds, Unavailable)
             else _coverage(bounds, ended, held.extrapolated)
         ),
         "regions": _regions(held.truth, error, time, None if missing else bounds.duration),
@@ -234,7 +234,7 @@ def _tail(error: Floats) -> dict[str, float | None]:
     return {"p95": float(np.quantile(known, _MOST)), "largest": float(known.max())}
 
 
-def _counters(held: HeldOut) -> list[dict[str, Any]]:
+def _counters(held: HeldOutScores) -> list[dict[str, Any]]:
     """How far each counter is off by itself, beside the baseline where both are known."""
     own, baseline = (
         held.counters["score"].sel({"method": name}).transpose("counter", "context").values
@@ -262,7 +262,7 @@ def _best(methods: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
     return {"method": name, "value": known[name]}
 
 
-def _over_halves(held: HeldOut) -> dict[str, float]:
+def _over_halves(held: HeldOutScores) -> dict[str, float]:
     """Scores over those of halves of the runs, of what both are known of.
 
     A mean profile has no spread: that of random profiles stands for it, where there are some.
@@ -410,14 +410,14 @@ def loose_region(held_out: dict[str, Any]) -> int | None:
 # --------------------------------------------------------------------------- the rest
 
 
-def _everywhere(material: Material) -> dict[str, Any]:
+def _everywhere(material: ReportData) -> dict[str, Any]:
     everywhere = material.everywhere
     profiles, bounds = everywhere.profiles, everywhere.bounds
     table = context_table(profiles)
     known = {tuple(row) for row in context_table(material.measured).tolist()}
     outside = profiles["extrapolated"].values.astype(int)
     duration = mean_duration(profiles)
-    missing = isinstance(bounds, Missing)
+    missing = isinstance(bounds, Unavailable)
     return {
         "resources": resource_names(profiles),
         "contexts": len(table),
@@ -425,12 +425,12 @@ def _everywhere(material: Material) -> dict[str, Any]:
         "shortest": float(duration.min()),
         "longest": float(duration.max()),
         "shades": shades_of(duration)[1].tolist(),
-        "random_runs": 0 if isinstance(everywhere.spread, Missing) else everywhere.spread.runs,
+        "random_runs": 0 if isinstance(everywhere.spread, Unavailable) else everywhere.spread.runs,
         "extrapolated_contexts": int(outside.sum()),
         "notes": list(everywhere.notes),
         "bounds": (
             _missing(bounds)
-            if isinstance(bounds, Missing)
+            if isinstance(bounds, Unavailable)
             else {"miscoverage": bounds.miscoverage, "beyond": int(bounds.beyond.sum())}
         ),
         "context": table.tolist(),
@@ -441,9 +441,9 @@ def _everywhere(material: Material) -> dict[str, Any]:
     }
 
 
-def _convergence(material: Material) -> dict[str, Any]:
+def _convergence(material: ReportData) -> dict[str, Any]:
     part = material.convergence
-    if isinstance(part, Missing):
+    if isinstance(part, Unavailable):
         return _missing(part)
     return {
         "status": part.status,
@@ -455,11 +455,11 @@ def _convergence(material: Material) -> dict[str, Any]:
     }
 
 
-def _next(material: Material, held: HeldOut | Missing) -> dict[str, Any]:
+def _next(material: ReportData, held: HeldOutScores | Unavailable) -> dict[str, Any]:
     part = material.next
-    if isinstance(part, Missing):
+    if isinstance(part, Unavailable):
         return _missing(part)
-    own = None if isinstance(held, Missing) else held.summary["methods"][held.method].get(ERROR)
+    own = None if isinstance(held, Unavailable) else held.summary["methods"][held.method].get(ERROR)
     known = part.calibrated and own is not None and math.isfinite(own) and own * part.error[0] > 0
     return {
         "contexts": len(part.contexts),

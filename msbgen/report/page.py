@@ -23,10 +23,8 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.report import figures, maps
-from msbgen.report.material import HeldOut, Material, Missing
-from msbgen.report.numbers import loose_region, numbers_of, worst_region
-from msbgen.report.verdict import verdict_of
-from msbgen.report.words import (
+from msbgen.report.data import HeldOutScores, ReportData, Unavailable
+from msbgen.report.formatting import (
     FORMS,
     Numbers,
     as_level,
@@ -35,6 +33,8 @@ from msbgen.report.words import (
     shortened,
     unit_of,
 )
+from msbgen.report.numbers import loose_region, numbers_of, worst_region
+from msbgen.report.verdict import verdict_of
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ _METHODS = {
 
 
 def write_report(
-    path: str | os.PathLike[str], material: Material, *, overwrite: bool = False
+    path: str | os.PathLike[str], material: ReportData, *, overwrite: bool = False
 ) -> tuple[Path, Path]:
     """Write a report, ``NAME.html``, and its numbers beside it, ``NAME.json``.
 
@@ -77,7 +77,7 @@ def write_report(
     ----------
     path : str or os.PathLike
         Of the page; it ends in ``.html``.
-    material : Material
+    material : ReportData
     overwrite : bool
 
     Returns
@@ -129,12 +129,12 @@ def check_extra() -> None:
         load_library(name, extra="report", purpose="reports")
 
 
-def verdict(material: Material) -> list[str]:
+def verdict(material: ReportData) -> list[str]:
     """The three sentences that a report begins with."""
     return [plain(sentence) for sentence in verdict_of(Numbers(numbers_of(material)))]
 
 
-def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
+def render(material: ReportData, numbers: dict[str, Any], beside: str) -> str:
     """The page of a material whose numbers, verdict included, are known and in a file beside it."""
     import jinja2
 
@@ -159,7 +159,7 @@ def render(material: Material, numbers: dict[str, Any], beside: str) -> str:
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     everywhere = material.everywhere
     told = numbers["everywhere"]
-    grid = maps.Grid.of(np.array(told["context"], dtype=float), np.array(told["duration"]))
+    grid = maps.MapGrid.of(np.array(told["context"], dtype=float), np.array(told["duration"]))
     shade, _ = maps.shades_of(np.array(told["duration"]))
     hatched, dotted = np.array(told["extrapolated"]), np.array(told["measured"])
     return environment.get_template("page.html").render(
@@ -193,7 +193,7 @@ def _loose(held: dict[str, Any]) -> dict[str, Any] | None:
     return None if region is None else held["regions"][region]
 
 
-def _panels(material: Material, numbers: dict[str, Any], grid: maps.Grid) -> dict[str, str]:
+def _panels(material: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> dict[str, str]:
     """The panels that stand alone, by name."""
     measured, held = numbers["measured"], numbers["held_out"]
     found = {
@@ -202,7 +202,7 @@ def _panels(material: Material, numbers: dict[str, Any], grid: maps.Grid) -> dic
             *(np.array(measured[n]) for n in ("duration_least", "duration", "duration_most")),
         )
     }
-    if isinstance(material.held_out, HeldOut):
+    if isinstance(material.held_out, HeldOutScores):
         found["errors"] = figures.error_panel(
             "errors",
             np.array(held["distance"]),
@@ -218,34 +218,34 @@ def _panels(material: Material, numbers: dict[str, Any], grid: maps.Grid) -> dic
                 np.array(held["extrapolated"], dtype=bool),
             )
         bounds = material.held_out.bounds
-        if not isinstance(bounds, Missing):
+        if not isinstance(bounds, Unavailable):
             durations = ended_durations(material.held_out.truth)
             found["bounds"] = figures.bound_panel("bounds", durations, bounds.duration)
     convergence = material.convergence
-    if not isinstance(convergence, Missing) and len(convergence.errors):
+    if not isinstance(convergence, Unavailable) and len(convergence.errors):
         found["residuals"] = figures.residual_panel(
             "residuals", convergence.errors, convergence.tol
         )
-    if not isinstance(material.next, Missing):
+    if not isinstance(material.next, Unavailable):
         found["plan"] = figures.plan_panel("plan", material.next.seconds, material.next.error)
     return found
 
 
-def _shown(material: Material) -> Iterator[dict[str, Any]]:
+def _shown(material: ReportData) -> Iterator[dict[str, Any]]:
     """The held-out contexts that are drawn, each with a panel a counter."""
     held = material.held_out
-    if isinstance(held, Missing):
+    if isinstance(held, Unavailable):
         return
     truth, interval = held.truth, sampling_interval(held.truth)
     for one in held.shown:
         runs = count_array(truth.isel(context=[one.row]))[0]
         runs = runs[np.isfinite(runs).any(axis=(1, 2))]
         mean = count_array(one.mean)[0, 0]
-        samples = None if isinstance(one.samples, Missing) else count_array(one.samples)[0]
+        samples = None if isinstance(one.samples, Unavailable) else count_array(one.samples)[0]
         yield {
             "place": one.place,
             "row": one.row,
-            "why": one.samples.why if isinstance(one.samples, Missing) else "",
+            "why": one.samples.why if isinstance(one.samples, Unavailable) else "",
             "panels": [
                 {
                     "counter": name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msbgen.report.formatting import Figure, Numbers, Sentence, shortened, unit_of
 from msbgen.report.numbers import AS_GOOD, loose_region, worst_region
-from msbgen.report.words import Figure, Numbers, Sentence, shortened, unit_of
 
 
 def verdict_of(number: Numbers) -> list[Sentence]:

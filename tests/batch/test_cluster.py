@@ -13,7 +13,7 @@ import batching
 from batching import batch, contexts_of, done, make_tasks, results
 from msbgen.batch import cluster
 from msbgen.batch.cluster import DaskPool
-from msbgen.batch.execute import Orders
+from msbgen.batch.execute import ExecutionConfig
 from msbgen.batch.pool import ClusterError
 from msbgen.core.errors import ArgumentError
 
@@ -66,7 +66,7 @@ def test_an_interrupt_is_not_heard_by_workers(monkeypatch):
 
     monkeypatch.setattr(distributed, "LocalCluster", masked)
     monkeypatch.setattr(DaskPool, "_connect", lambda pool: None)
-    pool = DaskPool("local:1", Orders(contexts_of, {}))
+    pool = DaskPool("local:1", ExecutionConfig(contexts_of, {}))
     assert pool._cluster is True
     assert not masked()
 
@@ -80,7 +80,7 @@ def test_a_mistake_in_a_start_is_told_as_it_is_and_not_made_again(monkeypatch):
 
     monkeypatch.setattr(distributed, "LocalCluster", wrong)
     with pytest.raises(TypeError, match="no such argument"):
-        DaskPool("local:1", Orders(contexts_of, {}))
+        DaskPool("local:1", ExecutionConfig(contexts_of, {}))
     assert len(starts) == 1
 
 
@@ -144,16 +144,16 @@ def _wait(path):
 def test_other_texts_name_no_cluster(text):
     said = "local:N, N from 1 on" if text.startswith("local") else "and there is no such file"
     with pytest.raises(ArgumentError, match=f"scheduler is '{text}'.* {said}"):
-        DaskPool(text, Orders(contexts_of, {}))
+        DaskPool(text, ExecutionConfig(contexts_of, {}))
 
 
 def test_what_is_missing_without_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ArgumentError, match=r"'pip install msbgen\[dist\]' is wanted"):
-        DaskPool("local:1", Orders(contexts_of, {}))
+        DaskPool("local:1", ExecutionConfig(contexts_of, {}))
 
 
 def test_a_scheduler_that_nobody_started(monkeypatch):
     monkeypatch.setattr(cluster, "_ANSWER", 0.5)
     with pytest.raises(ClusterError, match="does not answer"):
-        DaskPool("tcp://127.0.0.1:9", Orders(contexts_of, {}))
+        DaskPool("tcp://127.0.0.1:9", ExecutionConfig(contexts_of, {}))

@@ -8,17 +8,17 @@ import batching
 from batching import SETTINGS, contexts_of, make_tasks
 from forks import forked, status_of
 from msbgen.batch.execute import (
-    Found,
-    Orders,
-    Step,
+    BatchStep,
+    ExecutionConfig,
+    StepResult,
     Unit,
     attempts,
-    carry_out,
-    forget_attempts,
-    was_late,
+    clear_attempts,
+    execute,
+    timed_out,
 )
 from msbgen.batch.job import Job
-from msbgen.batch.tasks import Task
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import MeasurementError, ProfileError
 from msbgen.core.machine import limit_cores
 
@@ -26,7 +26,7 @@ from msbgen.core.machine import limit_cores
 @pytest.fixture
 def job(tmp_path):
     source = make_tasks(tmp_path / "in", 1)
-    return Job(Task("t0", source / "t0.nc", settings=SETTINGS), tmp_path / "out")
+    return Job(BatchTask("t0", source / "t0.nc", settings=SETTINGS), tmp_path / "out")
 
 
 @pytest.fixture(autouse=True)
@@ -55,60 +55,64 @@ def raising(error):
     ],
 )
 def test_what_went_wrong_is_said_in_a_sentence(job, error, said):
-    answer = carry_out(Unit(job, "step"), Orders(contexts_of, {"step": Step(raising(error))}))
+    answer = execute(
+        Unit(job, "step"), ExecutionConfig(contexts_of, {"step": BatchStep(raising(error))})
+    )
     assert (answer["outcome"], answer["error"]) == ("failed", said)
     traced = said.startswith("internal")
     assert ("trace" in answer.get("facts", {})) == traced
 
 
 def test_figures_that_are_none_are_left_out(job):
-    step = Step(lambda job: Found([], {"good": 1, "bad": float("inf")}))
-    answer = carry_out(Unit(job, "step"), Orders(contexts_of, {"step": step}))
+    step = BatchStep(lambda job: StepResult([], {"good": 1, "bad": float("inf")}))
+    answer = execute(Unit(job, "step"), ExecutionConfig(contexts_of, {"step": step}))
     assert answer["facts"] == {"figures": {"good": 1.0}}
     assert answer["bytes"] == 0
 
 
 def test_units_of_a_task_in_their_order(job):
-    orders = Orders(contexts_of, {"note": Step(batching.note)})
-    fitted = carry_out(Unit(job, "fit"), orders)
+    config = ExecutionConfig(contexts_of, {"note": BatchStep(batching.note)})
+    fitted = execute(Unit(job, "fit"), config)
     assert fitted["outcome"] == "done", fitted
     facts = fitted["facts"]
     assert facts["model_bytes"] == job.model_file.stat().st_size
-    block = carry_out(Unit(job, "generate/mean/0", 12, facts), orders)
+    block = execute(Unit(job, "generate/mean/0", 12, facts), config)
     assert block["facts"]["part_bytes"] == job.part("mean", 0).stat().st_size
-    joined = carry_out(Unit(job, "join/mean", 0, facts, block["facts"]["rows"]), orders)
+    joined = execute(Unit(job, "join/mean", 0, facts, block["facts"]["rows"]), config)
     assert joined["files"] == {"mean.nc": job.product("mean").stat().st_size}
-    assert carry_out(Unit(job, "note"), orders)["files"] == {"note.txt": 2}
+    assert execute(Unit(job, "note"), config)["files"] == {"note.txt": 2}
 
 
 def test_a_worker_that_dies_is_counted_until_it_was_too_often(job):
     """Each in a process of its own, as workers are."""
-    orders = Orders(contexts_of, {"die": Step(batching.die)}, retries=1, worker=True)
+    config = ExecutionConfig(contexts_of, {"die": BatchStep(batching.die)}, retries=1, worker=True)
     unit = Unit(job, "die")
     job.out.mkdir()
     for nth in (1, 2):
-        assert status_of(forked(lambda: carry_out(unit, orders) and 7)) == -9
+        assert status_of(forked(lambda: execute(unit, config) and 7)) == -9
         assert attempts(unit) == nth
-    answer = carry_out(unit, orders)
+    answer = execute(unit, config)
     assert (answer["outcome"], answer["attempt"]) == ("lost", 2)
     assert "lost in attempt 2 of 2" in answer["error"]
     assert (job.out / "deaths").read_text() == ".."
     assert attempts(unit) == 0
     (job.out / "go on").touch()
-    assert carry_out(unit, orders)["outcome"] == "done"
+    assert execute(unit, config)["outcome"] == "done"
 
 
 def test_a_worker_that_takes_too_long_ends_and_the_next_one_says_so(job):
-    orders = Orders(contexts_of, {"hang": Step(batching.hang)}, timeout=0.3, worker=True)
+    config = ExecutionConfig(
+        contexts_of, {"hang": BatchStep(batching.hang)}, timeout=0.3, worker=True
+    )
     unit = Unit(job, "hang")
-    assert status_of(forked(lambda: carry_out(unit, orders) and 7)) == 1
-    assert was_late(unit)
-    answer = carry_out(unit, orders)
+    assert status_of(forked(lambda: execute(unit, config) and 7)) == 1
+    assert timed_out(unit)
+    answer = execute(unit, config)
     assert answer["error"] == "took longer than 0.3 s (--timeout)."
-    assert not was_late(unit)
+    assert not timed_out(unit)
     job.scratch.mkdir(parents=True, exist_ok=True)
     unit.mark("late").touch()
-    forget_attempts(unit)
+    clear_attempts(unit)
     (job.out / "go on").touch()
-    assert carry_out(unit, orders)["outcome"] == "done"
+    assert execute(unit, config)["outcome"] == "done"
     assert os.listdir(job.scratch) == []

@@ -3,19 +3,21 @@
 import re
 from html.parser import HTMLParser
 
-from msbgen.batch.execute import Found, Step
+from msbgen.batch.execute import BatchStep, StepResult
 from msbgen.batch.index import write_index
 from msbgen.batch.job import Job
 from msbgen.batch.manifest import DONE, FAILED, unit_record
-from msbgen.batch.state import Course
-from msbgen.batch.tasks import Settings, Task
+from msbgen.batch.state import TaskState
+from msbgen.batch.tasks import BatchTask, TaskSettings
 
-STEPS = {"evaluate": Step(lambda job: Found([]))}
+STEPS = {"evaluate": BatchStep(lambda job: StepResult([]))}
 FACTS = {"contexts": 1, "blocks": {}, "within": {}}
 
 
-def course(tmp_path, name, error=None, failure=None, files=()):
-    made = Course(Job(Task(name, tmp_path / "x.nc", settings=Settings(kinds=())), tmp_path), STEPS)
+def state(tmp_path, name, error=None, failure=None, files=()):
+    made = TaskState(
+        Job(BatchTask(name, tmp_path / "x.nc", settings=TaskSettings(kinds=())), tmp_path), STEPS
+    )
     task = made.job.task
     made.end(unit_record(task, "fit", DONE, {"facts": FACTS, "seconds": 61.25}))
     if failure is not None:
@@ -50,14 +52,14 @@ class Rows(HTMLParser):
 
 def test_failed_tasks_come_first_then_the_worst(tmp_path):
     names = ["<script>alert(1)</script>", "مهمة", 'a"b', "bad & <i>", "waiting"]
-    courses = [
-        course(tmp_path, names[0], 0.02, files=["report.html", "mean.nc"]),
-        course(tmp_path, names[1], 0.04),
-        course(tmp_path, names[2], 0.03),
-        course(tmp_path, names[3], failure="<b>" + "x" * 500),
-        course(tmp_path, names[4]),
+    states = [
+        state(tmp_path, names[0], 0.02, files=["report.html", "mean.nc"]),
+        state(tmp_path, names[1], 0.04),
+        state(tmp_path, names[2], 0.03),
+        state(tmp_path, names[3], failure="<b>" + "x" * 500),
+        state(tmp_path, names[4]),
     ]
-    write_index(tmp_path, courses)
+    write_index(tmp_path, states)
     text = (tmp_path / "index.html").read_text()
     page = Rows(text)
     assert [row[0] for row in page.rows[1:]] == [names[i] for i in (3, 4, 1, 2, 0)]
@@ -75,7 +77,7 @@ def test_failed_tasks_come_first_then_the_worst(tmp_path):
 
 
 def test_ten_thousand_rows_are_less_than_five_megabytes(tmp_path):
-    one = course(tmp_path, "a task with a name of some length", 0.02, files=["report.html"])
+    one = state(tmp_path, "a task with a name of some length", 0.02, files=["report.html"])
     write_index(tmp_path, [one])
     assert "<p>1 task: 1 complete, 0 with failures." in (tmp_path / "index.html").read_text()
     empty = tmp_path / "empty"

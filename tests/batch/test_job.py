@@ -7,7 +7,7 @@ import xarray as xr
 from batching import SETTINGS, contexts_of, make_tasks
 from msbgen.batch import job as jobs
 from msbgen.batch.job import Job, block_starts, identify, starts
-from msbgen.batch.tasks import Task
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ProfileError
 from msbgen.data.store import read_profiles
 
@@ -15,7 +15,7 @@ from msbgen.data.store import read_profiles
 @pytest.fixture
 def job(tmp_path):
     source = make_tasks(tmp_path / "in", 1)
-    return Job(Task("t0", source / "t0.nc", settings=SETTINGS), tmp_path / "out", block=5)
+    return Job(BatchTask("t0", source / "t0.nc", settings=SETTINGS), tmp_path / "out", block=5)
 
 
 def test_blocks_never_cross_what_a_file_is_written_from_at_a_time():
@@ -77,5 +77,5 @@ def test_what_was_read_is_kept_until_the_file_changes(job):
     (job.task.measured.parent / "t1.nc").replace(job.task.measured)
     other = job.measured()
     assert other.sizes["run"] != first.sizes["run"]
-    jobs.forget_files()
+    jobs.clear_caches()
     np.testing.assert_array_equal(job.measured()["duration"], other["duration"])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from msbgen.batch.manifest import DONE, open_manifest, unit_record
-from msbgen.batch.tasks import Task
+from msbgen.batch.tasks import BatchTask
 from msbgen.core.errors import ProfileError
 
 OPTIONS = {"zarr": False, "models": False}
@@ -13,7 +13,7 @@ OPTIONS = {"zarr": False, "models": False}
 
 @pytest.fixture
 def task(tmp_path):
-    return Task("a", tmp_path / "a.nc")
+    return BatchTask("a", tmp_path / "a.nc")
 
 
 def test_a_manifest_is_begun_and_gone_on_with(tmp_path, task):

@@ -9,10 +9,10 @@ import pytest
 
 import batching
 from batching import SETTINGS, batch, done, lines, make_tasks, results
-from msbgen.batch.execute import Orders, Step
+from msbgen.batch.execute import BatchStep, ExecutionConfig
 from msbgen.batch.job import identify
-from msbgen.batch.run import IncompleteError, run_batch
-from msbgen.batch.tasks import Settings, Task, read_tasks
+from msbgen.batch.run import BatchIncompleteError, run_batch
+from msbgen.batch.tasks import BatchTask, TaskSettings, read_tasks
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import read_profiles, write_profiles
 
@@ -54,7 +54,7 @@ def test_all_is_done_and_noted(source, undisturbed):
         assert record["attempt"] == 1
         assert record["seconds"] > 0
         assert record["host"]
-        assert record["input"] == identify(Task("t", source / f"{record['task']}.nc"))["input"]
+        assert record["input"] == identify(BatchTask("t", source / f"{record['task']}.nc"))["input"]
         assert record["bytes"] == sum(record["files"].values())
     assert lines(undisturbed)[-1]["facts"]["figures"] == {"error": 2.0}
     assert "t0" in (undisturbed / "index.html").read_text()
@@ -88,7 +88,7 @@ def test_a_unit_that_goes_wrong_stops_no_other(source, undisturbed, tmp_path, st
     assert [(r["task"], r["unit"], r["error"]) for r in done_so_far.failures] == [
         ("t0", "note", said)
     ]
-    with pytest.raises(IncompleteError, match="t0, note: "):
+    with pytest.raises(BatchIncompleteError, match="t0, note: "):
         done_so_far.complete()
     assert len(done(out)) == 11
     assert "<script>" not in (out / "index.html").read_text()
@@ -162,8 +162,8 @@ def test_what_is_missing_or_was_changed_is_made_again(source, undisturbed, tmp_p
     again = batch(source, out, resume=True)
     assert results(out) == results(undisturbed)
     assert [name for name in done(out)[12:] if name.startswith("t1")] == ["t1/fit", "t1/note"]
-    assert again.carried_out == 5  # the fit, the means, their file; the fit, the note
-    assert batch(source, out, resume=True).carried_out == 0
+    assert again.executed == 5  # the fit, the means, their file; the fit, the note
+    assert batch(source, out, resume=True).executed == 0
 
 
 def test_another_input_makes_its_task_anew(tmp_path):
@@ -171,11 +171,11 @@ def test_another_input_makes_its_task_anew(tmp_path):
     batch(source, out)
     before = results(out)
     os.utime(source / "t0.nc")  # touched, and as it was
-    assert batch(source, out, resume=True).carried_out == 0
+    assert batch(source, out, resume=True).executed == 0
     task = read_profiles(source / "t0.nc")
     task["instructions"].values *= 1.01
     write_profiles(task, source / "t0.nc", overwrite=True)
-    assert batch(source, out, resume=True).carried_out == 6
+    assert batch(source, out, resume=True).executed == 6
     changed = {name for name, content in results(out).items() if before[name] != content}
     assert changed == {"t0/mean.nc", "t0/sample.nc"}
 
@@ -188,7 +188,7 @@ def test_other_settings_need_another_folder(source, tmp_path):
     with pytest.raises(
         ArgumentError, match=r"task 't0' was begun with kinds .* and samples 2, not 10; put that"
     ):
-        batch(source, out, resume=True, settings=Settings(kinds=("mean",), preset="paper"))
+        batch(source, out, resume=True, settings=TaskSettings(kinds=("mean",), preset="paper"))
     with pytest.raises(ArgumentError, match="was begun without --models, not with --models"):
         batch(source, out, resume=True, models=True)
     manifest = out / "manifest.jsonl"
@@ -208,20 +208,20 @@ def test_settings_with_which_nothing_was_done_are_mended_in_the_same_folder(sour
             raise ArgumentError(f"grid is '{source}'; another one is wanted.")
         return batching.contexts_of(source, measured)
 
-    def carried_out(tasks, **options):
-        orders = Orders(contexts_of, {"note": Step(batching.note)})
-        return run_batch(tasks, out, orders, **options)
+    def executed(tasks, **options):
+        config = ExecutionConfig(contexts_of, {"note": BatchStep(batching.note)})
+        return run_batch(tasks, out, config, **options)
 
-    (failed,) = carried_out(wanted(contexts="grid:9")).failures
+    (failed,) = executed(wanted(contexts="grid:9")).failures
     assert (failed["task"], failed["unit"]) == ("t0", "fit")
     assert failed["error"] == "t0.nc: grid is 'grid:9'; another one is wanted."
-    (failed,) = carried_out(wanted(leave_out=1000), resume=True).failures
+    (failed,) = executed(wanted(leave_out=1000), resume=True).failures
     assert failed["unit"] == "fit"
     assert failed["error"].startswith("t0.nc: leave_out is 1000; 1 to 5 of the 6 contexts")
-    assert not carried_out(wanted(), resume=True).failures
+    assert not executed(wanted(), resume=True).failures
     assert len(set(done(out))) == len(done(out)), "something finished was done again"
     with pytest.raises(ArgumentError, match="task 't0' was begun with samples 2, not 3; put that"):
-        carried_out(wanted(samples=3), resume=True)
+        executed(wanted(samples=3), resume=True)
 
 
 def test_files_of_others_are_not_written_over(source, tmp_path):
@@ -274,7 +274,9 @@ def test_a_full_disk_fails_a_unit_or_ends_the_batch(source, undisturbed, tmp_pat
     out = tmp_path / "index"
     with monkeypatch.context() as patch:
         patch.setattr("msbgen.batch.run.write_index", full)
-        with pytest.raises(IncompleteError, match=r"^index: mean.nc: no space left on device\."):
+        with pytest.raises(
+            BatchIncompleteError, match=r"^index: mean.nc: no space left on device\."
+        ):
             batch(source, out).complete()
 
     out = tmp_path / "other"
@@ -300,7 +302,7 @@ def test_models_are_kept_where_they_are_asked_for(source, undisturbed, tmp_path)
     assert {"t0/model.nc", "t1/model.nc"} == set(results(out)) - set(results(undisturbed))
     before = results(out)
     (out / "t0" / "model.nc").unlink()
-    assert batch(source, out, models=True, resume=True).carried_out == 1
+    assert batch(source, out, models=True, resume=True).executed == 1
     assert results(out) == before
 
 
@@ -325,12 +327,12 @@ def test_stores_are_written_region_by_region(source, tmp_path):
 
 
 def test_a_step_that_there_is_not(source, tmp_path):
-    tasks = [Task("a", source / "t0.nc", settings=Settings(steps=("dance",)))]
+    tasks = [BatchTask("a", source / "t0.nc", settings=TaskSettings(steps=("dance",)))]
     with pytest.raises(ArgumentError, match="wants the step 'dance'; note, or all, are known"):
         batch(source, tmp_path / "out", tasks=tasks)
-    none = [Task("a", source / "t0.nc", settings=Settings(kinds=(), steps=()))]
-    orders = Orders(batching.contexts_of, {})
-    run_batch(none, tmp_path / "none", orders)
+    none = [BatchTask("a", source / "t0.nc", settings=TaskSettings(kinds=(), steps=()))]
+    config = ExecutionConfig(batching.contexts_of, {})
+    run_batch(none, tmp_path / "none", config)
     assert not (tmp_path / "none" / "a").exists()
 
 
@@ -341,17 +343,17 @@ def test_ten_thousand_tasks_resume_in_seconds(tmp_path, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
     synthetic_manifest(source, out, 200, 10)
-    tasks = read_tasks(source, Settings(kinds=("mean",), steps=()))
-    orders = Orders(batching.contexts_of, {})
-    again = run_batch(tasks, out, orders, resume=True)
-    assert again.carried_out == 0
+    tasks = read_tasks(source, TaskSettings(kinds=("mean",), steps=()))
+    config = ExecutionConfig(batching.contexts_of, {})
+    again = run_batch(tasks, out, config, resume=True)
+    assert again.executed == 0
     assert again.describe().startswith("200 of 200 tasks are complete")
     assert (out / "index.html").stat().st_size < 500 * 200 + 2_000
 
 
 def synthetic_manifest(source, out, n_tasks, units):
     """What a batch of so many complete tasks has noted, each in so many units."""
-    settings = Settings(kinds=("mean",), steps=())
+    settings = TaskSettings(kinds=("mean",), steps=())
     with (out / "manifest.jsonl").open("w") as stream:
         from importlib.metadata import version
 
@@ -363,7 +365,7 @@ def synthetic_manifest(source, out, n_tasks, units):
             path.write_bytes(b"x")
             (out / path.stem).mkdir()
             (out / path.stem / "mean.nc").write_bytes(b"y")
-            task = Task(path.stem, path.resolve(), settings=settings)
+            task = BatchTask(path.stem, path.resolve(), settings=settings)
             stat = [[1, path.stat().st_mtime_ns]]
             blocks = units - 2
             facts = {"input": "0" * 32, "stat": stat, "contexts": blocks, "blocks": {"mean": 1}}

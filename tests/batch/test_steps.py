@@ -10,7 +10,7 @@ from batching import contexts_of, make_tasks
 from msbgen.batch import job as jobs
 from msbgen.batch import steps
 from msbgen.batch.job import Job
-from msbgen.batch.tasks import Settings, Task
+from msbgen.batch.tasks import BatchTask, TaskSettings
 from msbgen.bounds.model import calibrate_model
 from msbgen.core.errors import MeasurementError
 from msbgen.data.store import load_netcdf, read_profiles, write_profiles
@@ -18,7 +18,9 @@ from msbgen.evaluate.scores import leave_contexts_out, score_methods, summarise
 from msbgen.generate.model import fit_profiles
 from msbgen.plan.plan import plan_contexts
 
-SETTINGS = Settings(kinds=(), miscoverage=0.3, budget="3", methods=("bracketing", "default/mean"))
+SETTINGS = TaskSettings(
+    kinds=(), miscoverage=0.3, budget="3", methods=("bracketing", "default/mean")
+)
 
 
 pytest.importorskip("jinja2")
@@ -30,7 +32,7 @@ def job(tmp_path_factory):
     source = make_tasks(folder / "in", 1)
     truth = folder / "truth.nc"
     write_profiles(read_profiles(source / "t0.nc").isel(context=slice(1, 3)), truth)
-    job = Job(Task("t0", source / "t0.nc", truth, SETTINGS), folder / "out")
+    job = Job(BatchTask("t0", source / "t0.nc", truth, SETTINGS), folder / "out")
     jobs.fit(job, contexts_of)
     job.folder.mkdir(parents=True)
     return job
@@ -44,7 +46,7 @@ def test_bounds_are_those_of_the_calibrated_model(job):
 
 
 def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
-    task = Task("t0", job.task.measured, settings=Settings(kinds=()))
+    task = BatchTask("t0", job.task.measured, settings=TaskSettings(kinds=()))
     said = r"support 0\.1429\. In a TOML of tasks, say 'miscoverage' of that or more, or 'steps'"
     with pytest.raises(MeasurementError, match=said):
         steps.bound(Job(task, job.out))
@@ -52,8 +54,8 @@ def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
 
 @pytest.mark.parametrize(("wanted", "size"), [(None, 2), (3, 3)])
 def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, wanted, size):
-    settings = Settings(kinds=(), leave_out=wanted, miscoverage=0.2, budget="30s")
-    task = Task("t0", job.task.measured, settings=settings)
+    settings = TaskSettings(kinds=(), leave_out=wanted, miscoverage=0.2, budget="30s")
+    task = BatchTask("t0", job.task.measured, settings=settings)
     asked = []
 
     def gathered(_, leave_out, miscoverage, budget, **__):
@@ -61,7 +63,7 @@ def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, want
         assert (miscoverage, budget) == (0.2, "30s")
 
     monkeypatch.setattr(steps, "write_report", lambda *_, **__: [])
-    monkeypatch.setattr(steps, "gather_material", gathered)
+    monkeypatch.setattr(steps, "collect_report_data", gathered)
     monkeypatch.setattr(steps, "leave_contexts_out", lambda _, size, *__, rng: asked.append(size))
     monkeypatch.setattr(steps, "save_netcdf", lambda *_, **__: None)
     scores = {"methods": {name: {"ndtw_scaled": 0.0} for name in task.settings.methods}}
@@ -73,14 +75,14 @@ def test_scores_and_the_report_leave_as_many_contexts_out(job, monkeypatch, want
 
 def test_a_single_context_has_no_scores_and_it_is_said_what_to_do(job, monkeypatch):
     monkeypatch.setattr(steps, "scored_contexts", lambda measured: ([0], measured))
-    alone = Job(Task("t0", job.task.measured, settings=SETTINGS), job.out)
+    alone = Job(BatchTask("t0", job.task.measured, settings=SETTINGS), job.out)
     with pytest.raises(MeasurementError, match="name a 'truth', or 'steps' without evaluate"):
         steps.evaluate(alone)
 
 
 def test_scores_are_of_contexts_left_out_or_of_the_truth(job):
     measured, names = job.measured(), SETTINGS.methods
-    found = steps.evaluate(Job(Task("t0", job.task.measured, settings=SETTINGS), job.out))
+    found = steps.evaluate(Job(BatchTask("t0", job.task.measured, settings=SETTINGS), job.out))
     scores = leave_contexts_out(measured, 2, names, rng=np.random.default_rng(0))
     xr.testing.assert_identical(load_netcdf(job.folder / "scores.nc"), scores)
     means = summarise(scores)["methods"]

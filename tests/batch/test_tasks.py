@@ -2,7 +2,7 @@
 
 import pytest
 
-from msbgen.batch.tasks import Settings, Task, read_tasks
+from msbgen.batch.tasks import BatchTask, TaskSettings, read_tasks
 from msbgen.core.errors import ProfileError
 
 
@@ -26,7 +26,7 @@ def test_a_folder_is_a_task_a_file_with_its_truth(folder):
         ("b", "b.nc", None),
         ("lone-truth", "lone-truth.nc", None),
     ]
-    assert all(t.settings == Settings() for t in tasks)
+    assert all(t.settings == TaskSettings() for t in tasks)
 
 
 def test_what_a_task_says_stands_over_the_defaults(folder):
@@ -58,10 +58,10 @@ def test_what_a_task_says_stands_over_the_defaults(folder):
 
 
 def test_a_digest_is_of_settings_alone(tmp_path):
-    one, other = Task("a", tmp_path / "a"), Task("b", tmp_path / "b")
+    one, other = BatchTask("a", tmp_path / "a"), BatchTask("b", tmp_path / "b")
     assert one.digest == other.digest
-    assert one.digest != Task("a", tmp_path / "a", settings=Settings(seed=1)).digest
-    assert one.digest != Task("a", tmp_path / "a", tmp_path / "truth").digest
+    assert one.digest != BatchTask("a", tmp_path / "a", settings=TaskSettings(seed=1)).digest
+    assert one.digest != BatchTask("a", tmp_path / "a", tmp_path / "truth").digest
 
 
 ONE = '[[task]]\nmeasured = "a.nc"\n'
@@ -121,7 +121,7 @@ def test_names_of_many_letters_are_fine(folder):
 
 def test_every_step_may_be_asked_for_in_a_word(folder):
     (task,) = read_tasks(written(folder, ONE + 'steps = "all"\n'))
-    assert task.digest == Task("a", folder / "a.nc").digest
+    assert task.digest == BatchTask("a", folder / "a.nc").digest
 
 
 def test_only_steps_that_there_are_may_be_asked_for(folder):

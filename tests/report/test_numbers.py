@@ -16,7 +16,7 @@ from msbgen.evaluate.scores import score_halves, score_methods
 from msbgen.plan.plan import plan_contexts
 from msbgen.platform import replay_trace
 from msbgen.report import numbers as numbers_module
-from msbgen.report.material import Material, Missing
+from msbgen.report.data import ReportData, Unavailable
 from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_region
 
 
@@ -127,7 +127,7 @@ def test_errors_expected_are_beside_those_observed(material, numbers):
     own = numbers["held_out"]["error"]
     assert numbers["next"]["observed_over_expected"] == own / material.next.error[0]
     for next_ in (replace(material.next, calibrated=False), material.next):
-        none = replace(material, next=next_, held_out=Missing("none."))
+        none = replace(material, next=next_, held_out=Unavailable("none."))
         told = numbers_of(none if next_.calibrated else replace(material, next=next_))
         assert told["next"]["observed_over_expected"] is None
 
@@ -235,6 +235,6 @@ def test_regions_are_means_over_their_contexts(material, numbers):
 
 
 def test_what_is_missing_says_why(task, material):
-    none = Missing("not done.")
-    told = numbers_of(Material("a.nc", task, (), none, material.everywhere, none, none))
+    none = Unavailable("not done.")
+    told = numbers_of(ReportData("a.nc", task, (), none, material.everywhere, none, none))
     assert told["held_out"] == told["next"] == told["convergence"] == {"missing": "not done."}

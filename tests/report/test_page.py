@@ -14,10 +14,10 @@ import browsing
 import partials
 from batches import GRID, small_task
 from components import needs
-from msbgen.batch.material import gather_material
+from msbgen.batch.report_data import collect_report_data
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import make_profiles
-from msbgen.report import figures, words
+from msbgen.report import figures, formatting
 from msbgen.report import page as page_module
 from msbgen.report.numbers import loose_region
 from msbgen.report.page import write_report
@@ -48,7 +48,7 @@ def hostile(tmp_path_factory):
         counters={script: {}, "constant": {"long_name": HOSTILE}},
         attrs={"task": HOSTILE, "platform": HOSTILE, "progress": script},
     )  # fmt: skip
-    material = gather_material(task, source="</script><script>.nc", command=HOSTILE)
+    material = collect_report_data(task, source="</script><script>.nc", command=HOSTILE)
     return write_report(tmp_path_factory.mktemp("hostile") / "report.html", material)
 
 
@@ -124,13 +124,13 @@ def test_groups_cuts_and_what_follows_are_told(material, tmp_path, monkeypatch):
 
 def test_every_figure_of_the_page_is_that_of_the_json(written):
     page, numbers = written
-    number = words.Numbers(json.loads(numbers.read_text(encoding="utf-8")))
+    number = formatting.Numbers(json.loads(numbers.read_text(encoding="utf-8")))
     figures = Reader(page.read_text(encoding="utf-8")).figures
     assert len(figures) > 100
     for attrs, text in figures:
         told = number(attrs["data-at"])
         assert float(attrs["value"]) == told.value or np.isnan(told.value)
-        assert text in {form(told.value) for form in words.FORMS.values()} | {"–"}
+        assert text in {form(told.value) for form in formatting.FORMS.values()} | {"–"}
 
 
 def test_no_other_number_stands_on_the_page(written):
@@ -140,9 +140,9 @@ def test_no_other_number_stands_on_the_page(written):
     levels = [level for context in told["everywhere"]["context"] for level in context]
     known = [v for v in values(told) if isinstance(v, str)]
     known += [path.read_text(encoding="utf-8") for path in TEMPLATES]
-    known += [words.as_level(level) for level in levels]
+    known += [formatting.as_level(level) for level in levels]
     known += map(str, told["settings"].values())
-    forms = (words.as_count, words.as_seconds, words.as_fine_share)
+    forms = (formatting.as_count, formatting.as_seconds, formatting.as_fine_share)
     numbers = [v for v in values(told) if isinstance(v, (int, float)) and np.isfinite(v)]
     known += [form(number) for number in numbers for form in forms]
     tokens = {token for text in known for token in NUMBER.findall(text)}
@@ -164,7 +164,7 @@ def test_tables_hold_the_durations_of_their_contexts(written):
         for other, cell in zip(head[1:], cells, strict=True):
             context = {across: float(other), up: float(level)}
             key = tuple(context[name] for name in told["resources"])
-            assert cell == words.as_number(duration[key])
+            assert cell == formatting.as_number(duration[key])
             met += 1
     assert met == told["contexts"] == 16
 
@@ -329,8 +329,10 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
             page.keyboard.press("Shift+Tab")
         assert len(set(answers)) == len(answers) == 16
         for answer, duration, bound in zip(answers, told["duration"], told["bound"]):
-            assert f"{words.as_seconds(duration)} on average" in answer
-            assert f"longer than {words.as_seconds(bound)} with probability at most 5" in answer
+            assert f"{formatting.as_seconds(duration)} on average" in answer
+            assert (
+                f"longer than {formatting.as_seconds(bound)} with probability at most 5" in answer
+            )
         box = page.locator(".map.now svg").bounding_box()
         page.mouse.click(box["x"] + 3, box["y"] + box["height"] - 3)
         assert page.text_content(".answer") in answers
@@ -389,9 +391,9 @@ def test_without_scripts_everything_else_is_there(chromium, written):
 
 
 def test_what_is_missing_stands_in_its_place(material, unpainted, tmp_path):
-    from msbgen.report.material import Missing
+    from msbgen.report.data import Unavailable
 
-    none = Missing("There is none of it.")
+    none = Unavailable("There is none of it.")
     bare = replace(material, held_out=none, convergence=none, next=none)
     bare = replace(bare, everywhere=replace(material.everywhere, bounds=none, spread=none))
     page, _ = write_report(tmp_path / "report.html", bare)

@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
+from msbgen.report.formatting import Numbers, plain
 from msbgen.report.numbers import numbers_of
 from msbgen.report.verdict import verdict_of
-from msbgen.report.words import Numbers, plain
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from batches import BETWEEN
-from msbgen.batch import heldout
-from msbgen.batch.heldout import bounds_of, judge, judge_left_out, supported_rate
+from msbgen.batch import held_out
+from msbgen.batch.held_out import bounds_of, score_held_out, score_left_out, supported_rate
 from msbgen.bounds.model import calibrate_model
 from msbgen.core.conformal import groups_needed
 from msbgen.core.contexts import Hull
@@ -13,7 +13,7 @@ from msbgen.core.errors import ProfileError
 from msbgen.data.schema import context_table
 from msbgen.evaluate.scores import score_methods, summarise
 from msbgen.generate.model import fit_profiles
-from msbgen.report.material import Missing
+from msbgen.report.data import Unavailable
 
 
 def test_a_truth_is_met_with_the_scores_and_bounds_of_the_library(task, unseen, model, gathered):
@@ -42,25 +42,27 @@ def test_best_median_and_worst_are_those_of_the_scores(unseen, gathered):
 
 def test_scores_that_are_known_are_not_worked_out_again(task, unseen, model):
     known = score_methods(task, unseen, {"default/mean": lambda _, c: model.generate(c)})
-    held = judge(task, unseen, model, bounds_of(model, task, 0.05), {}, known, 0)
+    held = score_held_out(task, unseen, model, bounds_of(model, task, 0.05), {}, known, 0)
     assert held.scores is known
 
 
 def test_files_are_what_the_report_is_about(task, unseen, model, gathered):
     noisy = model.generate(BETWEEN, kind="sample", n_samples=20, rng=1)
     known = gathered.held_out.scores
-    held = judge(task, unseen, model, bounds_of(model, task, 0.05), {"noisy.nc": noisy}, known, 0)
+    held = score_held_out(
+        task, unseen, model, bounds_of(model, task, 0.05), {"noisy.nc": noisy}, known, 0
+    )
     assert held.method == "noisy.nc"
     assert held.shown[0].samples.sizes["sample"] == 20
     assert list(held.summary["methods"])[:2] == ["noisy.nc", "default/mean"]
     part = {"part": noisy.isel(context=[0])}
     with pytest.raises(ProfileError, match="part: lacks 11 contexts of the truth"):
-        judge(task, unseen, model, bounds_of(model, task, 0.05), part, known, 0)
+        score_held_out(task, unseen, model, bounds_of(model, task, 0.05), part, known, 0)
 
 
 def test_left_out_contexts_are_met_by_models_without_them(task):
     task = task.isel(context=slice(0, None, 2), run=slice(2))
-    held = judge_left_out(task, 7, 4, (0.05, 0.2), seed=5)
+    held = score_left_out(task, 7, 4, (0.05, 0.2), seed=5)
     order = np.random.default_rng(5).permutation(13)
     group = np.sort(order[:7])
     kept = task.isel(context=np.setdiff1d(np.arange(13), group))
@@ -97,17 +99,17 @@ def test_a_rate_is_supported_from_the_contexts_on_that_it_needs():
 
 def test_without_paths_in_a_part_means_alone_are_judged(task, monkeypatch):
     few = task.isel(context=slice(0, None, 3), run=slice(2))
-    monkeypatch.setattr(heldout, "_has_paths", lambda one: len(one.law.contexts) != 4)
-    held = judge_left_out(few, 5, 4, (0.2,), seed=5)
+    monkeypatch.setattr(held_out, "_has_paths", lambda one: len(one.law.contexts) != 4)
+    held = score_left_out(few, 5, 4, (0.2,), seed=5)
     methods = list(held.scores["method"].values)
-    assert methods == ["default/mean", *heldout.BASELINES]
+    assert methods == ["default/mean", *held_out.BASELINES]
     assert held.scores["score"].sel({"method": "default/mean", "metric": "ndtw"}).notnull().all()
 
 
 def test_bounds_that_cannot_be_are_missing_with_the_reason(task, model):
     few = task.isel(context=slice(0, 5))
     bound = bounds_of(fit_profiles(few), few, 0.05)(BETWEEN)
-    assert isinstance(bound, Missing)
+    assert isinstance(bound, Unavailable)
     assert "at least 19 runs of as many different contexts" in bound.why
-    held = judge_left_out(few, 3, 4, (0.05,), seed=0)
-    assert isinstance(held.bounds, Missing)
+    held = score_left_out(few, 3, 4, (0.05,), seed=0)
+    assert isinstance(held.bounds, Unavailable)

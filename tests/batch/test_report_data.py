@@ -9,12 +9,12 @@ import pytest
 import msbgen
 import partials
 from batches import BETWEEN, GRID, small_task
-from msbgen.batch import material as gather
-from msbgen.batch.material import gather_material, thinned
+from msbgen.batch import report_data
+from msbgen.batch.report_data import collect_report_data, thinned
 from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import context_table
 from msbgen.plan.plan import plan_contexts
-from msbgen.report.material import Missing
+from msbgen.report.data import Unavailable
 
 
 def test_what_is_generated_and_bounded_is_what_the_model_says(model, gathered):
@@ -51,30 +51,30 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
     replayed = task.assign_attrs(platform="simulated", task="gzip -6 of 5.5 MB")
     shipped = str(msbgen.shipped_file("traces/gzip.nc"))
-    command, said = gather._means(replayed, "")
+    command, said = report_data._means(replayed, "")
     assert command == f"platform replay {shlex.quote(shipped)}"
     assert said == "Its trace is that of gzip, which ships with msbgen."
-    assert gather._means(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
+    assert report_data._means(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
     for name in ("", "own", "../gzip"):
-        command, said = gather._means(replayed.assign_attrs(task=name), "")
+        command, said = report_data._means(replayed.assign_attrs(task=name), "")
         assert command == "platform replay TRACE.nc"
         assert "recorded trace that these runs are replays of (msbgen platform record" in said
-    assert "SPEC.toml stands for the specification" in gather._means(task, "")[1]
+    assert "SPEC.toml stands for the specification" in report_data._means(task, "")[1]
 
 
 def test_commands_find_the_file_and_fit_its_platform(model):
     path = "a b/task.nc"
-    assert gather._planned(model, 12, path, gather._MEANS).commands == (
+    assert report_data._planned(model, 12, path, report_data._MEANS).commands == (
         "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
         "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
     )
 
 
 def test_what_was_measured_in_groups_is_planned_in_groups(model):
-    assert gather._groups(partials.whole()) == ()
-    groups = gather._groups(partials.in_groups(partials.whole()))
+    assert report_data._groups(partials.whole()) == ()
+    groups = report_data._groups(partials.in_groups(partials.whole()))
     assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
-    planned = gather._planned(model, 4, "task.nc", gather._MEANS, groups=groups)
+    planned = report_data._planned(model, 4, "task.nc", report_data._MEANS, groups=groups)
     assert planned.commands[0] == "msbgen plan task.nc --budget 4 --at-once 2 -o next.csv"
     assert planned.groups == groups
     assert (planned.runs % 2 == 0).all()
@@ -84,7 +84,7 @@ def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
     known = {"truth": unseen, "model": model, "scores": gathered.held_out.scores}
     task = task.assign_attrs(platform="simulated")
     asked = {"contexts": GRID[:3], "miscoverage": 0.2, "budget": "2s", "trace": "a b.nc"}
-    found = gather_material(task, **known, **asked)
+    found = collect_report_data(task, **known, **asked)
     for bounds, contexts in ((found.everywhere.bounds, GRID[:3]), (found.held_out.bounds, BETWEEN)):
         np.testing.assert_array_equal(bounds.duration, model.duration_bound(contexts, 0.2))
         assert bounds.miscoverage == 0.2
@@ -99,19 +99,21 @@ def test_bounds_and_plan_are_what_is_asked_for(task, unseen, model, gathered):
 def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, gathered):
     held, bounds = gathered.held_out, gathered.everywhere.bounds
     larger = replace(held, bounds=replace(held.bounds, miscoverage=0.1))
-    assert [*gather._other_rates(0.05, gathered.everywhere, held)] == []
-    (said,) = gather._other_rates(0.05, gathered.everywhere, larger)
+    assert [*report_data._other_rates(0.05, gathered.everywhere, held)] == []
+    (said,) = report_data._other_rates(0.05, gathered.everywhere, larger)
     assert said.startswith("Bounds are judged at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
     everywhere = replace(gathered.everywhere, bounds=replace(bounds, miscoverage=0.1))
-    (said,) = gather._other_rates(0.025, everywhere, larger)
+    (said,) = report_data._other_rates(0.025, everywhere, larger)
     assert said.startswith("Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few")
 
 
 def test_guesses_are_told_by_the_levels_where_most_are(gathered):
     profiles = gathered.everywhere.profiles
     highest = profiles["frequency"].values == 2.5  # alone in its third of four levels
-    assert gather._most_of(profiles, highest) == "; most at frequency 2.5\u00a0GHz, 4 of 4 there"
-    assert gather._most_of(profiles, np.ones(len(highest), dtype=bool)) == ""
+    assert (
+        report_data._most_of(profiles, highest) == "; most at frequency 2.5\u00a0GHz, 4 of 4 there"
+    )
+    assert report_data._most_of(profiles, np.ones(len(highest), dtype=bool)) == ""
 
 
 def test_the_bridge_is_solved_to_its_tolerance(model, gathered):
@@ -126,34 +128,34 @@ def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
     for name in ("cache_ways", "frequency"):
         bare[name].attrs.pop("levels")
     few = bare.isel(context=slice(0, 10))
-    found = gather_material(few, source="a b.nc", truth=unseen.isel(context=[0]))
+    found = collect_report_data(few, source="a b.nc", truth=unseen.isel(context=[0]))
     assert found.everywhere.profiles.sizes["context"] == 2 * 5
     assert "does not list the levels of cache_ways, frequency" in found.everywhere.notes[0]
     # every product of them is measured, so there is nothing left to plan
-    assert isinstance(found.next, Missing)
+    assert isinstance(found.next, Unavailable)
     said = "--budget 12 --levels cache_ways=FIRST:LAST:STEP,frequency=FIRST:LAST:STEP -o next.csv"
     assert f"msbgen plan 'a b.nc' {said}" in found.next.why
 
 
 def test_a_single_context_makes_a_report_that_says_what_is_missing():
-    found = gather_material(small_task(GRID[:1]), contexts=[[2.0, 1.5]])
+    found = collect_report_data(small_task(GRID[:1]), contexts=[[2.0, 1.5]])
     assert "too few to leave some out" in found.held_out.why
     assert "No bounds" in found.everywhere.bounds.why
 
 
 def test_what_makes_no_report_is_refused(task, model):
     with pytest.raises(ArgumentError, match="leave_out is 25; 1 to 24 of the 25 contexts"):
-        gather_material(task, model=model, leave_out=25)
+        collect_report_data(task, model=model, leave_out=25)
     with pytest.raises(ArgumentError, match="rows × 2 columns"):
-        gather_material(task, model=model, contexts=[[1.0]])
+        collect_report_data(task, model=model, contexts=[[1.0]])
     with pytest.raises(ArgumentError, match="budget is 'much'"):
-        gather_material(task, model=model, budget="much")
+        collect_report_data(task, model=model, budget="much")
 
 
 def test_large_platforms_are_thinned_and_it_is_said(task, unseen, model, gathered, monkeypatch):
-    monkeypatch.setattr(gather, "most_contexts", lambda n_counters: 2 * n_counters)
+    monkeypatch.setattr(report_data, "most_contexts", lambda n_counters: 2 * n_counters)
     known = gathered.held_out.scores
-    found = gather_material(task, truth=unseen, model=model, scores=known)
+    found = collect_report_data(task, truth=unseen, model=model, scores=known)
     assert found.everywhere.profiles.sizes["context"] == 6
     assert "has 16 contexts; 6 are shown" in found.everywhere.notes[0]
 

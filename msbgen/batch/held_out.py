@@ -26,10 +26,10 @@ from msbgen.evaluate import scores as evaluate
 from msbgen.evaluate.baselines import BASELINES, mean_profiles
 from msbgen.faults.findings import NOTHING, Findings
 from msbgen.generate.model import ProfileModel, fit_profiles
-from msbgen.report.material import Bounds, HeldOut, Missing, Shown
+from msbgen.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
 
 Floats = NDArray[np.float64]
-BoundsOf = Callable[[Floats], Bounds | Missing]
+BoundsOf = Callable[[Floats], Bounds | Unavailable]
 
 # The method that the report is about, and the metric that says which context is best and worst.
 MEAN, RANKED_BY = "default/mean", "ndtw_scaled"
@@ -48,7 +48,7 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsO
         calibrated = model if known else calibrate_model(model, measured)
         calibrated.calibration.check(rate)
     except (MeasurementError, ArgumentError) as error:
-        missing = Missing(f"No bounds: {error}")
+        missing = Unavailable(f"No bounds: {error}")
         return lambda contexts: missing
 
     def bound(contexts: Floats) -> Bounds:
@@ -63,7 +63,7 @@ def supported_rate(rates: Sequence[float], n_contexts: int) -> float:
     return next((rate for rate in rates if groups_needed(rate) <= n_contexts), rates[-1])
 
 
-def judge(
+def score_held_out(
     measured: xr.Dataset,
     truth: xr.Dataset,
     model: ProfileModel,
@@ -71,13 +71,13 @@ def judge(
     generated: Mapping[str, xr.Dataset],
     scores: xr.Dataset | None,
     seed: int,
-) -> HeldOut:
+) -> HeldOutScores:
     """Judge a model on measured runs of other contexts.
 
     Parameters
     ----------
     measured, truth, generated, scores, seed
-        As :func:`msbgen.batch.material.gather_material` takes them.
+        As :func:`msbgen.batch.report_data.collect_report_data` takes them.
     model : ProfileModel
         Fitted to `measured`.
     bound : callable
@@ -91,20 +91,20 @@ def judge(
         extra = evaluate.score_methods(measured, truth, files)
         scores = xr.concat([extra, scores], dim="method")
     method = next(iter(files), MEAN)
-    judged = files or {MEAN: _asks(model, "mean")}
+    judged = files or {MEAN: _method_of(model, "mean")}
     wanted = context_table(truth)
 
-    def shown(place: str, row: int) -> Shown:
+    def shown(place: str, row: int) -> ShownContext:
         own = wanted[row : row + 1]
         profiles = files[method](measured, own) if files else model.generate(own, kind="mean")
-        samples: xr.Dataset | Missing
+        samples: xr.Dataset | Unavailable
         if replicate_dim(profiles):
             samples, profiles = profiles, mean_profiles(profiles)
         else:
             samples = _samples(model, own, seed)
-        return Shown(place, row, profiles, samples)
+        return ShownContext(place, row, profiles, samples)
 
-    return HeldOut(
+    return HeldOutScores(
         how=f"{len(wanted)} other contexts, measured to compare with",
         truth=truth,
         method=method,
@@ -121,23 +121,23 @@ def judge(
 
 
 @dataclass(frozen=True, eq=False)
-class _Met:
+class _FoldResult:
     """What a group of contexts says of a model that has not seen it."""
 
     scores: xr.Dataset
     counters: xr.Dataset
-    bounds: Bounds | Missing
+    bounds: Bounds | Unavailable
     outside: NDArray[np.bool_]
 
 
-def judge_left_out(
+def score_left_out(
     measured: xr.Dataset,
     size: int | None,
     parts: int,
     rates: Sequence[float],
     seed: int,
     findings: Findings = NOTHING,
-) -> HeldOut | Missing:
+) -> HeldOutScores | Unavailable:
     """Judge by leaving contexts out in turn: each is met by a model that has not seen it.
 
     Parameters
@@ -162,7 +162,7 @@ def judge_left_out(
     n = len(rows)
     check_leave_out(size, n)
     if n < _FEWEST:
-        return Missing(
+        return Unavailable(
             f"{n} measured context{'s are' if n != 1 else ' is'} too few to leave some out: "
             f"measure others and name them (--truth)."
         )
@@ -176,13 +176,13 @@ def judge_left_out(
         try:
             models = list(pool.map(partial(fit_profiles, part=True), known))
         except MeasurementError as error:
-            return Missing(f"Contexts could not be left out: {error}")
+            return Unavailable(f"Contexts could not be left out: {error}")
 
-        def met(i: int) -> _Met:
+        def met(i: int) -> _FoldResult:
             unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
             methods = {**_kinds(models[i]), **BASELINES}
             two = {name: methods[name] for name in (MEAN, BASELINE)}
-            return _Met(
+            return _FoldResult(
                 evaluate.score_methods(known[i], unseen, methods),
                 evaluate.score_counters(known[i], unseen, two),
                 bounds_of(models[i], known[i], rate)(wanted),
@@ -197,11 +197,13 @@ def judge_left_out(
     )
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
-    def shown(place: str, row: int) -> Shown:
+    def shown(place: str, row: int) -> ShownContext:
         model, own = models[fold[row]], table[row : row + 1]
-        return Shown(place, row, model.generate(own, kind="mean"), _samples(model, own, seed))
+        return ShownContext(
+            place, row, model.generate(own, kind="mean"), _samples(model, own, seed)
+        )
 
-    return HeldOut(
+    return HeldOutScores(
         how=f"the {n} measured contexts, {size} left out at a time",
         truth=truth,
         method=MEAN,
@@ -223,7 +225,7 @@ def check_leave_out(size: int | None, n: int) -> None:
         )
 
 
-def _asks(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
+def _method_of(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
     return lambda _train, contexts: model.generate(contexts, kind=kind, rng=0)
 
 
@@ -231,7 +233,7 @@ def _kinds(model: ProfileModel) -> dict[str, evaluate.Method]:
     """What a model generates, by name: means alone where its bridge could not be solved."""
     kinds: tuple[evaluate.Kind, ...] = ("mean", "max_likelihood", "sample")
     kept = kinds if _has_paths(model) else kinds[:1]
-    return {f"default/{kind}": _asks(model, kind) for kind in kept}
+    return {f"default/{kind}": _method_of(model, kind) for kind in kept}
 
 
 def _has_paths(model: ProfileModel) -> bool:
@@ -243,18 +245,20 @@ def _has_paths(model: ProfileModel) -> bool:
     return True
 
 
-def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Missing:
+def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Unavailable:
     try:
         return model.generate(context, kind="sample", n_samples=_SAMPLES, rng=seed)
     except NotConvergedError as error:
-        return Missing(f"No random profiles: {error.reached}.")
+        return Unavailable(f"No random profiles: {error.reached}.")
 
 
-def _joined(parts: Sequence[Bounds | Missing], place: NDArray[np.int64]) -> Bounds | Missing:
+def _joined(
+    parts: Sequence[Bounds | Unavailable], place: NDArray[np.int64]
+) -> Bounds | Unavailable:
     """The bounds of groups of contexts, in the order of all contexts; missing where one is."""
     found = [part for part in parts if isinstance(part, Bounds)]
     if len(found) < len(parts):
-        return next(part for part in parts if isinstance(part, Missing))
+        return next(part for part in parts if isinstance(part, Unavailable))
     return Bounds(
         found[0].miscoverage,
         np.concatenate([part.duration for part in found])[place],

@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from msbgen.report.words import Figure, Numbers, labelled_unit, plain, rounded, shortened, unit_of
+from msbgen.report.formatting import (
+    Figure,
+    Numbers,
+    labelled_unit,
+    plain,
+    rounded,
+    shortened,
+    unit_of,
+)
 
 
 @pytest.mark.parametrize(

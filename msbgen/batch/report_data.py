@@ -1,6 +1,6 @@
 """Everything that is told of a task, from its measurements: the material of its report.
 
-Fit, calibrate, judge on contexts held out, generate everywhere, bound, plan.  This is the floor
+Fit, calibrate, score on left-out contexts, generate all contexts, bound, plan.  This is the place
 where these meet: each is a wing of its own, and none knows the others.
 """
 
@@ -18,12 +18,12 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.batch import BUDGET, MISCOVERAGE, PARTS
-from msbgen.batch.heldout import (
+from msbgen.batch.held_out import (
     BoundsOf,
     bounds_of,
     check_leave_out,
-    judge,
-    judge_left_out,
+    score_held_out,
+    score_left_out,
     supported_rate,
 )
 from msbgen.bridge.solve import NotConvergedError
@@ -47,18 +47,18 @@ from msbgen.evaluate.scores import describe_excluded
 from msbgen.generate.faults import without_absurd_counts
 from msbgen.generate.model import ProfileModel, fit_profiles
 from msbgen.plan.plan import parse_budget, plan_contexts
-from msbgen.report.maps import most_contexts
-from msbgen.report.material import (
+from msbgen.report.data import (
+    AllContexts,
     Convergence,
-    Everywhere,
-    HeldOut,
-    Material,
-    Missing,
-    Next,
-    Spread,
+    HeldOutScores,
+    PlanSummary,
+    ReportData,
+    SampleSpread,
+    Unavailable,
 )
+from msbgen.report.formatting import as_level, shortened, unit_of
+from msbgen.report.maps import most_contexts
 from msbgen.report.numbers import is_simulated, thirds
-from msbgen.report.words import as_level, shortened, unit_of
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +72,7 @@ _MEANS = "measure SPEC.toml"
 _LIBRARIES = ("numpy", "scipy", "numba", "xarray", "matplotlib", "jinja2")
 
 
-def gather_material(
+def collect_report_data(
     measured: xr.Dataset,
     *,
     source: str = "measured.nc",
@@ -89,7 +89,7 @@ def gather_material(
     seed: int = 0,
     command: str = "",
     progress: OnProgress | None = None,
-) -> Material:
+) -> ReportData:
     """Work out everything that a report tells of a task.
 
     Parameters
@@ -104,7 +104,7 @@ def gather_material(
         Where they find the trace that was replayed, of profiles of a simulated platform; without,
         the one that ships, if the task is called after its program.
     truth : xarray.Dataset, optional
-        Measured runs of other contexts, to judge by; without it measured contexts are left out.
+        Measured runs of other contexts to score against; without it, measured contexts are left out.
     generated : mapping of name to profile dataset, optional
         Profiles of the contexts of `truth`, from elsewhere: the first is what the report is about
         in the place of the model's mean profiles.
@@ -133,8 +133,8 @@ def gather_material(
 
     Returns
     -------
-    Material
-        What could not be done is a :class:`msbgen.report.material.Missing` with the reason.
+    ReportData
+        What could not be done is a :class:`msbgen.report.data.Unavailable` with the reason.
 
     Raises
     ------
@@ -163,11 +163,11 @@ def gather_material(
     convergence = _convergence(model)
     step()
     if truth is not None:
-        held_out: HeldOut | Missing = judge(
+        held_out: HeldOutScores | Unavailable = score_held_out(
             measured, truth, model, calibrated, generated or {}, scores, seed
         )
     else:
-        held_out = judge_left_out(measured, leave_out, PARTS, rates, seed, model.findings)
+        held_out = score_left_out(measured, leave_out, PARTS, rates, seed, model.findings)
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
@@ -179,7 +179,7 @@ def gather_material(
         *(describe_excluded(measured, model.findings) if truth is None else ()),
         *_other_rates(miscoverage, everywhere, held_out),
     ]
-    return Material(
+    return ReportData(
         source=source,
         measured=measured,
         warnings=tuple(warnings),
@@ -194,7 +194,7 @@ def gather_material(
     )
 
 
-def _convergence(model: ProfileModel) -> Convergence | Missing:
+def _convergence(model: ProfileModel) -> Convergence | Unavailable:
     try:
         model.prepare("sample")
     except NotConvergedError as error:
@@ -203,7 +203,9 @@ def _convergence(model: ProfileModel) -> Convergence | Missing:
         return Convergence(error.reached, bridge.epsilon, tol, bridge.marginal_error)
     chain = getattr(model.law, "chain", None)
     if chain is None:
-        return Missing("The paper's law solves its bridge during the fit, and keeps no residuals.")
+        return Unavailable(
+            "The paper's law solves its bridge during the fit, and keeps no residuals."
+        )
     errors = chain.marginal_errors()
     return Convergence(chain.status, chain.epsilon, model.law.settings.tol, errors)
 
@@ -217,7 +219,7 @@ def _everywhere(
     wanted: Floats | None,
     calibrated: BoundsOf,
     seed: int,
-) -> Everywhere:
+) -> AllContexts:
     most = most_contexts(len(counter_names(measured)))
     notes = []
     if wanted is not None:
@@ -243,18 +245,20 @@ def _everywhere(
         table = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(shown, -1)
     profiles = model.generate(table, kind="mean")
     spread = _spread(model, table, profiles.sizes["time"], seed)
-    return Everywhere(profiles, calibrated(table), spread, tuple(notes))
+    return AllContexts(profiles, calibrated(table), spread, tuple(notes))
 
 
-def _spread(model: ProfileModel, table: Floats, times: int, seed: int) -> Spread | Missing:
+def _spread(
+    model: ProfileModel, table: Floats, times: int, seed: int
+) -> SampleSpread | Unavailable:
     """The spread of a few random runs of every context, over the times of the mean profiles."""
     ends: list[NDArray[np.float32]] = []
     try:
         for block in model.stream(table, kind="sample", n_samples=_RUNS, rng=seed):
             ends.append(_ends(block, times))
     except NotConvergedError as error:
-        return Missing(f"No random runs: {error.reached}.")
-    return Spread(_RUNS, *np.concatenate(ends, axis=1))
+        return Unavailable(f"No random runs: {error.reached}.")
+    return SampleSpread(_RUNS, *np.concatenate(ends, axis=1))
 
 
 def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
@@ -344,7 +348,7 @@ def _planned(
     means: str,
     note: str = "",
     groups: Groups = (),
-) -> Next | Missing:
+) -> PlanSummary | Unavailable:
     levels = {
         name: attrs.get("levels", np.unique(model.law.contexts[:, i]))
         for i, (name, attrs) in enumerate(model.resources.items())
@@ -355,8 +359,8 @@ def _planned(
         plan = plan_contexts(model, budget, levels=levels, groups=groups)
     except ArgumentError as error:
         if not unlisted:
-            return Missing(str(error))
-        return Missing(
+            return Unavailable(str(error))
+        return Unavailable(
             f"{error} The file does not list the levels of {', '.join(unlisted)}: name those that "
             f"the platform can set, as in msbgen plan {file} --budget {shlex.quote(str(budget))} "
             f"--levels {','.join(f'{name}=FIRST:LAST:STEP' for name in unlisted)} -o next.csv"
@@ -367,7 +371,7 @@ def _planned(
         said = f" --levels {shlex.quote(','.join(texts))}"
     if groups:
         said += f" --at-once {max(map(len, groups))}"
-    return Next(
+    return PlanSummary(
         plan.contexts,
         plan.runs,
         plan.seconds,
@@ -393,9 +397,9 @@ def _warnings(
     measured: xr.Dataset,
     source: str,
     model: ProfileModel,
-    everywhere: Everywhere,
-    held_out: HeldOut | Missing,
-    convergence: Convergence | Missing,
+    everywhere: AllContexts,
+    held_out: HeldOutScores | Unavailable,
+    convergence: Convergence | Unavailable,
 ) -> Iterator[str]:
     """Plain sentences on what limits the trust, what was measured wrongly first."""
     yield from map(str, np.atleast_1d(model.attrs.get("faults", [])))
@@ -414,13 +418,13 @@ def _warnings(
             f"{outside:,} of the {profiles.sizes['context']:,} contexts shown are extrapolated: "
             f"they lie outside what was measured."
         )
-    if not isinstance(everywhere.bounds, Missing) and everywhere.bounds.beyond.any():
+    if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.beyond.any():
         guesses = everywhere.bounds.beyond
         yield (
             f"{int(guesses.sum()):,} of {len(guesses):,} bounds are guesses: nothing that was left "
             f"out to calibrate them lay as far from the rest{_most_of(profiles, guesses)}."
         )
-    if isinstance(held_out, HeldOut) and held_out.extrapolated.any():
+    if isinstance(held_out, HeldOutScores) and held_out.extrapolated.any():
         yield (
             f"{int(held_out.extrapolated.sum()):,} of the {len(held_out.extrapolated):,} contexts "
             f"held out lay outside what the model had seen of the platform."
@@ -430,17 +434,17 @@ def _warnings(
 
 
 def _other_rates(
-    miscoverage: float, everywhere: Everywhere, held_out: HeldOut | Missing
+    miscoverage: float, everywhere: AllContexts, held_out: HeldOutScores | Unavailable
 ) -> Iterator[str]:
     """That bounds are for another rate than the one asked for, where contexts do not support it."""
     asked = miscoverage
-    if not isinstance(everywhere.bounds, Missing) and everywhere.bounds.miscoverage > asked:
+    if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.miscoverage > asked:
         asked = everywhere.bounds.miscoverage
         yield (
             f"Bounds are for a miscoverage of {_percent(asked)}, not of {_percent(miscoverage)}: "
             f"too few contexts were measured for that."
         )
-    if not isinstance(held_out, HeldOut) or isinstance(held_out.bounds, Missing):
+    if not isinstance(held_out, HeldOutScores) or isinstance(held_out.bounds, Unavailable):
         return
     if held_out.bounds.miscoverage > asked:
         yield (

@@ -1,7 +1,7 @@
 """What a report is made of: datasets and numbers, however they came to be.
 
 The page knows no model: what is told of a task is fitted, generated, bounded and planned elsewhere
-(:mod:`msbgen.batch.material` does all of it), and handed over in these records.
+(:mod:`msbgen.batch.report_data` does all of it), and handed over in these records.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Missing:
+class Unavailable:
     """A part of the report that there is not, and why, in one sentence."""
 
     why: str
@@ -46,7 +46,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ShownContext:
     """A held-out context whose profiles are drawn.
 
     Attributes
@@ -57,18 +57,18 @@ class Shown:
         Which of the held-out contexts it is.
     mean : xarray.Dataset
         Its generated mean profile, dims (time), or (context, time) with one context.
-    samples : xarray.Dataset or Missing
+    samples : xarray.Dataset or Unavailable
         Random profiles of it, dims (context, sample, time) with one context.
     """
 
     place: str
     row: int
     mean: xr.Dataset
-    samples: xr.Dataset | Missing
+    samples: xr.Dataset | Unavailable
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutScores:
     """Generated profiles beside measured runs that the model has not seen.
 
     Attributes
@@ -91,8 +91,8 @@ class HeldOut:
         Empty where contexts have a single run.
     extrapolated : ndarray of bool, (n_contexts,)
         Outside the hull of what the model had seen.
-    bounds : Bounds or Missing
-    shown : tuple of Shown
+    bounds : Bounds or Unavailable
+    shown : tuple of ShownContext
     """
 
     how: str
@@ -103,12 +103,12 @@ class HeldOut:
     counters: xr.Dataset
     halves: Mapping[str, float]
     extrapolated: NDArray[np.bool_]
-    bounds: Bounds | Missing
-    shown: tuple[Shown, ...]
+    bounds: Bounds | Unavailable
+    shown: tuple[ShownContext, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class SampleSpread:
     """How far a few random runs of each context are apart in every sampling interval.
 
     Attributes
@@ -125,23 +125,23 @@ class Spread:
 
 
 @dataclass(frozen=True, eq=False)
-class Everywhere:
+class AllContexts:
     """What is generated for the contexts of the platform.
 
     Attributes
     ----------
     profiles : xarray.Dataset
         Mean profiles, dims (context, time), with ``duration`` and ``extrapolated``.
-    bounds : Bounds or Missing
-    spread : Spread or Missing
+    bounds : Bounds or Unavailable
+    spread : SampleSpread or Unavailable
         Of random profiles, with as many times as `profiles` has.
     notes : tuple of str
         Sentences: which contexts these are, and which of the platform's are left out.
     """
 
     profiles: xr.Dataset
-    bounds: Bounds | Missing
-    spread: Spread | Missing
+    bounds: Bounds | Unavailable
+    spread: SampleSpread | Unavailable
     notes: tuple[str, ...] = ()
 
 
@@ -166,7 +166,7 @@ class Convergence:
 
 
 @dataclass(frozen=True, eq=False)
-class Next:
+class PlanSummary:
     """What to measure next.
 
     Attributes
@@ -210,7 +210,7 @@ class Next:
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
+class ReportData:
     """Everything that a report tells of a task.
 
     Attributes
@@ -220,10 +220,10 @@ class Material:
     measured : xarray.Dataset
     warnings : tuple of str
         Sentences on what limits the trust in what is told.
-    held_out : HeldOut or Missing
-    everywhere : Everywhere
-    convergence : Convergence or Missing
-    next : Next or Missing
+    held_out : HeldOutScores or Unavailable
+    everywhere : AllContexts
+    convergence : Convergence or Unavailable
+    next : PlanSummary or Unavailable
     seed : int
     command : str
         What made the report.
@@ -235,10 +235,10 @@ class Material:
     source: str
     measured: xr.Dataset
     warnings: tuple[str, ...]
-    held_out: HeldOut | Missing
-    everywhere: Everywhere
-    convergence: Convergence | Missing
-    next: Next | Missing
+    held_out: HeldOutScores | Unavailable
+    everywhere: AllContexts
+    convergence: Convergence | Unavailable
+    next: PlanSummary | Unavailable
     seed: int = 0
     command: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
