@@ -104,7 +104,7 @@ def collect_report_data(
         Where they find the trace that was replayed, of profiles of a simulated platform; without,
         the one that ships, if the task is called after its program.
     truth : xarray.Dataset, optional
-        Measured runs of other contexts to score against; without it, measured contexts are left out.
+        Measured runs of other contexts to score against; without it, contexts are left out.
     generated : mapping of name to profile dataset, optional
         Profiles of the contexts of `truth`, from elsewhere: the first is what the report is about
         in the place of the model's mean profiles.

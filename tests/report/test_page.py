@@ -330,7 +330,7 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
         assert len(set(answers)) == len(answers) == 16
         for answer, duration, bound in zip(answers, told["duration"], told["bound"]):
             assert f"{formatting.as_seconds(duration)} on average" in answer
-            assert (
+            assert f"longer than {formatting.as_seconds(bound)} with probability at most" in answer
                 f"longer than {formatting.as_seconds(bound)} with probability at most 5" in answer
             )
         box = page.locator(".map.now svg").bounding_box()
