@@ -198,13 +198,13 @@ def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
 
 
 def independent(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
-    """Lenders drawn at random among the runs of the same context that hold the quantity."""
+    """Donors drawn at random among the runs of the same context that hold the quantity."""
     rng = np.random.default_rng(0)
-    return _whole_lenders(coarse, run_context, lambda run, others: int(rng.choice(others)))
+    return _whole_donors(coarse, run_context, lambda run, others: int(rng.choice(others)))
 
 
 def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
-    """Lenders whose time, segment by segment, is the nearest."""
+    """Donors whose time, segment by segment, is the nearest."""
     shared = np.isfinite(coarse).all(axis=(0, 1))
     own = np.concatenate([coarse[..., shared], lag[..., shared]], axis=2)
     own /= own.std(axis=(0, 1))
@@ -212,18 +212,18 @@ def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **
     def nearest(run: int, others: Any) -> int:
         return int(others[((own[others] - own[run]) ** 2).sum(axis=(1, 2)).argmin()])
 
-    return _whole_lenders(coarse, run_context, nearest)
+    return _whole_donors(coarse, run_context, nearest)
 
 
-def _whole_lenders(coarse: Floats, run_context: Any, choose: Callable[[int, Any], int]) -> Any:
+def _whole_donors(coarse: Floats, run_context: Any, choose: Callable[[int, Any], int]) -> Any:
     n, _, k = coarse.shape
-    lender = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
+    donor = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
     held = np.asarray(np.isfinite(coarse).all(axis=1))
     for run, q in product(range(n), range(k)):
         if not held[run, q]:
             others = np.flatnonzero(held[:, q] & (run_context == run_context[run]))
-            lender[run, :, q] = choose(run, others)
-    return lender
+            donor[run, :, q] = choose(run, others)
+    return donor
 
 
 _JOINED: dict[str, Callable[..., Any]] = {"independent": independent, "nearest run": nearest_run}
@@ -247,11 +247,11 @@ def fitted_and_asked(
 
 
 def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
-    """The fit to partial runs, and the peers', which differ from it in who lends what."""
+    """The fit to partial runs, and the peers', which differ from it in the donors."""
     own, fit, given, named = fitted_and_asked(partial)
     models = {"partial": own}
-    for name, lenders in _JOINED.items():
-        with patch("msbgen.generate.residuals.find_donors", lenders):
+    for name, donors in _JOINED.items():
+        with patch("msbgen.generate.residuals.find_donors", donors):
             law = replace(cast(ProgressLaw, own.law), residuals=fit(*given, **named))
         models[name] = replace(own, law=law)
     return models

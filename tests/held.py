@@ -30,12 +30,12 @@ def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state
         segments=segments,
         bandwidth=1.0,
         total=work,
-        pace=work,
-        guessed=np.zeros(n, dtype=bool),
+        slowdown=work,
+        time_imputed=np.zeros(n, dtype=bool),
         trend=trend,
         total_trend=fit_trend(contexts, work[..., None], find_caps=False),
         departure=np.zeros((n, segments, k)),
-        trust=np.ones((n, k)),
+        shrinkage=np.ones((n, k)),
     )
     return HeldOut(
         centre=centre,

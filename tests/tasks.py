@@ -3,17 +3,22 @@
 import numpy as np
 
 from msbgen.data.schema import make_profiles
+from msbgen.generate.measurements import Measurements
+from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from msbgen.generate.runs import Runs
 
 INTERVAL = 0.01
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 COUNTERS = 2
 TIME, INSTRUCTIONS = 0, 1  # clocks
+SMALL = ProgressSettings(bins=50, segments=10)
 
 
 def task(contexts, n_runs, *, seed=1, noise=0.02, interval=INTERVAL, rare=False):
     """Runs of two phases: counts (contexts, runs, time, 2) and durations.
 
-    Each run's pace and its misses vary by `noise`; misses fall with the ways, time with the clock.
+    Duration and misses of each run vary by `noise`; misses fall with the ways, time with the
+    clock.
     """
     rng = np.random.default_rng(seed)
     work = np.full(50, 2e5)
@@ -22,9 +27,9 @@ def task(contexts, n_runs, *, seed=1, noise=0.02, interval=INTERVAL, rare=False)
         requests = np.where(np.arange(50) == 30, requests, 0.0)
     runs = []
     for ways, frequency in np.repeat(contexts, n_runs, axis=0):
-        pace, luck = np.exp(noise * rng.standard_normal(2))
+        slowness, luck = np.exp(noise * rng.standard_normal(2))
         misses = requests * 0.8 * luck * ways**-0.7
-        seconds = 50e-9 * pace * (work / frequency + 60 * misses)
+        seconds = 50e-9 * slowness * (work / frequency + 60 * misses)
         ends = np.append(np.arange(interval, seconds.sum(), interval), seconds.sum())
         edges = np.append(0.0, seconds.cumsum())
         reached = [
@@ -36,6 +41,20 @@ def task(contexts, n_runs, *, seed=1, noise=0.02, interval=INTERVAL, rare=False)
         row[: len(own)] = own
     shape = (len(contexts), n_runs)
     return counts.reshape(*shape, *counts.shape[1:]), np.array([d for _, d in runs]).reshape(shape)
+
+
+def fit_law(
+    counts, duration, contexts=GRID, *, clock=INSTRUCTIONS, interval=INTERVAL, settings=SMALL,
+    progress=None,
+):  # fmt: skip
+    """The default law of such runs."""
+    measurements = Measurements(counts, duration, contexts, interval, clock)
+    return ProgressLaw.fit(measurements, settings, progress=progress)
+
+
+def runs_of(counts, duration, contexts, interval, bins, *, clock=INSTRUCTIONS, **known):
+    """Such runs on their progress clock."""
+    return Runs.of(Measurements(counts, duration, contexts, interval, clock, **known), bins)
 
 
 def without(counts, measured, context, run):

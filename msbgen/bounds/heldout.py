@@ -484,7 +484,7 @@ def leave_out(
     # a time that was scaled back by what the others say tells nothing of how far they err
     rows = np.concatenate(groups)
     weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
-    weight = np.where(centre.guessed[rows], 0.0, weight)
+    weight = np.where(centre.time_imputed[rows], 0.0, weight)
     weight /= weight.sum()
     used, means = _ended(law), law.known_states()
     # nor does a context of which every run was cut
@@ -500,7 +500,7 @@ def leave_out(
         if len(run) == 0:
             continue
         mine = group[place], run
-        steps = law.interval / centre.pace[mine] if centre.scaled else law.interval
+        steps = law.interval / centre.slowdown[mine] if centre.is_corrected else law.interval
         runs = (counts[mine], law.duration[mine], steps)
         own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=centre.clock)
         state.append(_in_segments(own.state, centre.segments))

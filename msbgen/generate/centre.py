@@ -1,9 +1,10 @@
-"""Where the profiles of a context lie: a trend over contexts, and what the known ones depart.
+"""Expected amounts of any context: a trend over contexts, and a local mean of what it leaves.
 
 At equal progress all runs are in the same phase, so the state (time and events per bin of
 progress) depends smoothly on the context: log state = centre(β, bin) + residual.  The centre is
-the trend and the local mean of what it leaves: a context's departure, log(mean of its runs/trend),
-smoothed by a kernel over the contexts; of a single run's as much as its neighbours confirm.
+the trend plus the kernel mean, over the known contexts, of their departures from it.  The departure
+of a context is log(mean of its runs / trend); that of a single run is shrunk by how well the
+departures of its neighbours predict it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from msbgen.core.arrays import ANY, LOGARITHMS, NOT_NEGATIVE, POSITIVE, StoredArrays
 from msbgen.core.contexts import gaussian_log_weights, scott_bandwidth
+from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.coordinates import COORDINATES
@@ -26,51 +28,51 @@ from msbgen.trend.smooth import FORMS
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# The least that Scott's rule may say of the kernel over contexts, in spacings of the known ones.
+# Least bandwidth of the kernel over contexts before its factor, in spacings of the known contexts:
+# few contexts are farther apart than Scott's bandwidth, and a mean would be that of the nearest.
 _LEAST_SPACINGS = 0.7
 
 
 @dataclass(frozen=True, eq=False)
 class Centre:
-    """Amounts per bin of progress that the runs of a context vary about.
+    """Expected amounts per bin of progress, from which the runs of a context vary.
 
     Attributes
     ----------
     clock : int
-        What tells progress: 0 for wall time, 1 + k for counter k.
+        Quantity that measures progress: 0 for wall time, 1 + k for counter k.
     segments : int
         Segments of progress, of equally many bins each.
     bandwidth : float
-        Of the kernel over contexts, as a multiple of Scott's rule over the known ones in the
-        coordinates of the trend, or of 0.7 times their spacing where that is more.
+        Bandwidth of the kernel over contexts, as a multiple of Scott's rule over the known contexts
+        in the coordinates of the trend, or of 0.7 times their spacing where that is more.
     total : ndarray, (n_known, n_runs)
-        What the clock counted in each run; NaN for runs that are missing or lost counts.
-    pace : ndarray, (n_known, n_runs)
-        How many times longer each run was measured to take than it is taken to; 1 where nothing
-        was wrong.
-    guessed : ndarray of bool, (n_known,)
-        Known contexts whose time is what the others say of it.
+        Total of the clock in each run; NaN for runs that are missing or lost counts.
+    slowdown : ndarray, (n_known, n_runs)
+        Measured time of each run over the corrected one; 1 unless a fault was corrected.
+    time_imputed : ndarray of bool, (n_known,)
+        Known contexts whose time was scaled to what the others predict.
     trend : Trend
         Amounts per bin at any context; the first quantity is time where it is not the clock.
     total_trend : Trend
-        What the clock counts at any context.
+        Total of the clock at any context.
     departure : ndarray, (n_known, bins, k)
         Log of each context's mean measured amounts over the fitted ones.
-    trust : ndarray, (n_known, k)
-        How much of a departure the local mean takes: 1, or of a single run, which may be noise,
-        the share that its neighbours confirm.
+    shrinkage : ndarray, (n_known, k)
+        Factor on the departures in the local mean: 1, or for a single run, which may be noise, the
+        share that the neighbours predict.
     """
 
     clock: int
     segments: int
     bandwidth: float
     total: Floats
-    pace: Floats
-    guessed: NDArray[np.bool_]
+    slowdown: Floats
+    time_imputed: NDArray[np.bool_]
     trend: Trend
     total_trend: Trend
     departure: Floats
-    trust: Floats
+    shrinkage: Floats
 
     @classmethod
     def fit(
@@ -78,21 +80,22 @@ class Centre:
         runs: Runs,
         state: Floats,
         trend: Trend,
+        measurements: Measurements,
         *,
         segments: int,
         bandwidth: float,
-        pace: ArrayLike = 1.0,
-        guessed: ArrayLike = False,
     ) -> Centre:
-        """Fit the trend of the totals, and find what the known contexts depart from the trend.
+        """Centre with the trend of the totals, and the departures of the known contexts.
 
         Parameters
         ----------
         runs : Runs
         state : ndarray, (n, bins, k)
-            Amounts per bin of progress of each run, as `trend` was fitted to their means.
+            Amounts per bin of progress of each run; `trend` was fitted to their means.
         trend : Trend
-        segments, bandwidth, pace
+        measurements : Measurements
+            What `runs` were made of.
+        segments, bandwidth
             As the attributes.
         """
         total_trend = fit_trend(
@@ -103,92 +106,97 @@ class Centre:
         )
         means = fill_means(runs.amounts(state), trend)
         departure = log_ratio(means, trend.predict(runs.contexts))
-        trust = np.ones((len(departure), departure.shape[2]))
-        alone = runs.holders <= 1
-        if alone.any():
-            place = trend.scaled(runs.contexts) / _width(trend, bandwidth)
+        shrinkage = np.ones((len(departure), departure.shape[2]))
+        single = runs.n_measured <= 1
+        if single.any():
+            scaled = trend.scaled(runs.contexts) / _kernel_width(trend, bandwidth)
             means = np.nan_to_num(runs.means(runs.state))
             size = np.maximum(means.sum(axis=(0, 1)), 1e-300)
-            share = confirmed(place, departure, alone[:, None] * means / size)
-            trust = np.where(alone, share, trust)
-        paces = np.broadcast_to(np.asarray(pace, dtype=float), runs.total.shape)
-        mended = np.broadcast_to(np.asarray(guessed, dtype=bool), len(departure))
+            factor = predicted_share(scaled, departure, single[:, None] * means / size)
+            shrinkage = np.where(single, factor, shrinkage)
+        imputed = np.asarray(measurements.time_imputed, dtype=bool)
         return cls(
-            runs.clock, segments, bandwidth, runs.total, paces, mended, trend, total_trend,
-            departure, trust,
-        )  # fmt: skip
+            runs.clock,
+            segments,
+            bandwidth,
+            runs.total,
+            measurements.slowdowns,
+            np.broadcast_to(imputed, len(departure)),
+            trend,
+            total_trend,
+            departure,
+            shrinkage,
+        )
 
     @cached_property
     def n_runs(self) -> Indices:
-        """Runs of each known context that were learned from, (n_known,)."""
+        """Number of runs of each known context that the law was fitted to, (n_known,)."""
         return np.isfinite(self.total).sum(axis=1)
 
     @cached_property
-    def scaled(self) -> bool:
-        """Whether the time of any run is not what was measured."""
-        return bool((self.pace != 1.0).any())
+    def is_corrected(self) -> bool:
+        """Whether the time of any run was corrected."""
+        return bool((self.slowdown != 1.0).any())
 
     @cached_property
-    def width(self) -> Floats:
+    def kernel_width(self) -> Floats:
         """Bandwidth of the kernel over contexts in the coordinates of the trend, (n_resources,)."""
-        return _width(self.trend, self.bandwidth)
+        return _kernel_width(self.trend, self.bandwidth)
 
     @cached_property
-    def place(self) -> Floats:
+    def scaled_contexts(self) -> Floats:
         """Known contexts in bandwidths, (n_known, n_resources)."""
-        return self.trend.scaled(self.trend.contexts) / self.width
+        return self.trend.scaled(self.trend.contexts) / self.kernel_width
 
     @cached_property
-    def _trusted(self) -> Floats:
-        """Departures as the local mean takes them, (n_known, bins, k)."""
-        return self.departure * self.trust[:, None]
+    def _shrunk(self) -> Floats:
+        """Departures after shrinkage, (n_known, bins, k)."""
+        return self.departure * self.shrinkage[:, None]
 
     @cached_property
-    def _trusted_sums(self) -> Floats:
-        """The same of sums over bins, (n_known, 1, k)."""
+    def _shrunk_sums(self) -> Floats:
+        """Departures of the sums over bins after shrinkage, (n_known, 1, k)."""
         states = self.known_states(), self._fitted
         sums = log_ratio(*(amounts.sum(axis=1, keepdims=True) for amounts in states))
-        return sums * self.trust[:, None]
+        return sums * self.shrinkage[:, None]
 
     @cached_property
     def _fitted(self) -> Floats:
-        """The trend at the known contexts, (n_known, bins, k)."""
+        """Amounts of the trend at the known contexts, (n_known, bins, k)."""
         return self.trend.predict(self.trend.contexts)
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
         return self._fitted * np.exp(self.departure)
 
-    def of_known(self, holders: Indices) -> Floats:
-        """What the runs of each known context are measured from, (n_known, bins, k).
+    def of_known(self, n_measured: Indices) -> Floats:
+        """Amounts from which residuals of the known contexts are taken, (n_known, bins, k).
 
-        Their own mean; where there is one run only, the centre of what surrounds it.
+        The mean of the runs of a context, or, of a single run, the centre.
 
         Parameters
         ----------
-        holders : ndarray of int, (n_known, k)
-            Runs of each context that hold each quantity.
+        n_measured : ndarray of int, (n_known, k)
+            Number of runs of each context that hold each quantity.
         """
-        states, alone = self.known_states(), holders <= 1
-        rows = alone.any(axis=1)
-        log_weight = gaussian_log_weights(self.place, self.place[rows])
-        around = self._departed(self._fitted[rows], log_weight)
-        states[rows] = np.where(alone[rows, None], around, states[rows])
+        states, single = self.known_states(), n_measured <= 1
+        rows = single.any(axis=1)
+        log_weight = gaussian_log_weights(self.scaled_contexts, self.scaled_contexts[rows])
+        centre = self._with_departures(self._fitted[rows], log_weight)
+        states[rows] = np.where(single[rows, None], centre, states[rows])
         return states
 
     @cached_property
     def held_out(self) -> Floats:
-        """The centre of each known context from all others, (n_known, bins, k).
+        """Centre of each known context, predicted from all others, (n_known, bins, k).
 
-        With the parameters of the trend and the departures of the others from the trend of all.
+        The parameters of the trend stay, and the departures of the others are from the full trend.
         """
-        log_weight = gaussian_log_weights(self.place, self.place)
-        np.fill_diagonal(log_weight, -np.inf)
-        log_weight -= log_weight.max(axis=1, keepdims=True)
-        return self._departed(self.trend.held_out, log_weight)
+        log_weight = _weights_of_others(self.scaled_contexts)
+        return self._with_departures(self.trend.held_out, log_weight)
 
     def of_others(self, kept: Indices, states: Floats, trend: Trend) -> Centre:
-        """The centre that some of the known contexts make, with a trend that was fitted to them.
+        """Centre of some of the known contexts, with a trend that was fitted to them.
 
         Parameters
         ----------
@@ -200,46 +208,49 @@ class Centre:
         return replace(
             self,
             total=self.total[kept],
-            pace=self.pace[kept],
-            guessed=self.guessed[kept],
+            slowdown=self.slowdown[kept],
+            time_imputed=self.time_imputed[kept],
             trend=trend,
             departure=log_ratio(states, trend.predict(trend.contexts)),
-            trust=self.trust[kept],
+            shrinkage=self.shrinkage[kept],
         )
 
     def log_weights(self, query: Floats) -> Floats:
         """Log of the kernel between contexts and known ones, (q, n_known), 0 for the nearest."""
-        return gaussian_log_weights(self.place, self.trend.scaled(query) / self.width)
+        return gaussian_log_weights(
+            self.scaled_contexts, self.trend.scaled(query) / self.kernel_width
+        )
 
     def amounts(self, query: Floats, log_weight: Floats) -> Floats:
-        """Amounts per bin at contexts whose :meth:`log_weights` are known, (q, bins, k)."""
-        return self._departed(self.trend.predict(query), log_weight)
+        """Amounts per bin at contexts with their :meth:`log_weights`, (q, bins, k)."""
+        return self._with_departures(self.trend.predict(query), log_weight)
 
-    def _departed(self, fitted: Floats, log_weight: Floats) -> Floats:
-        """The trend (q, bins, k) with the local mean of what known contexts depart from it.
+    def _with_departures(self, fitted: Floats, log_weight: Floats) -> Floats:
+        """Amounts of the trend (q, bins, k) times the local mean of the departures.
 
-        Where the trend takes the time as a whole from its sums, so do departures: bins hold the
-        noise of placing counts there, and the mean of noisy logarithms is too low.
+        Where the trend takes the total time from a trend of the sums, so do departures: single bins
+        hold the noise of deconvolution, and the mean of noisy logarithms is too low.
         """
-        states = fitted * np.exp(_local_mean(log_weight, self._trusted))
+        states = fitted * np.exp(_local_mean(log_weight, self._shrunk))
         if not self.trend.whole:
             return states
-        sums = fitted.sum(axis=1) * np.exp(_local_mean(log_weight, self._trusted_sums)[:, 0])
+        sums = fitted.sum(axis=1) * np.exp(_local_mean(log_weight, self._shrunk_sums)[:, 0])
         states *= (sums / np.maximum(states.sum(axis=1), 1e-300))[:, None]
         return states
 
     def totals(self, query: Floats) -> Floats:
-        """What the clock counts at contexts, (q,)."""
+        """Total of the clock at contexts, (q,)."""
         return self.total_trend.predict(query)[:, 0, 0]
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the settings as named arrays with their dimensions."""
+        imputed = self.time_imputed
         return {
             "total": (("known", "run"), self.total),
-            **({"pace": (("known", "run"), self.pace)} if self.scaled else {}),
-            **({"guessed": (("known",), self.guessed.astype(float))} if self.guessed.any() else {}),
+            **({"pace": (("known", "run"), self.slowdown)} if self.is_corrected else {}),
+            **({"guessed": (("known",), imputed.astype(float))} if imputed.any() else {}),
             "departure": (("known", "bin", "quantity"), self.departure),
-            "trust": (("known", "quantity"), self.trust),
+            "trust": (("known", "quantity"), self.shrinkage),
             **_with_dims("trend_", self.trend),
             **_with_dims("clock_", self.total_trend),
         }
@@ -256,23 +267,23 @@ class Centre:
         segments: int,
         bandwidth: float,
     ) -> Centre:
-        """Undo :meth:`to_arrays`.
+        """Centre of the arrays of :meth:`to_arrays`.
 
         Raises
         ------
         ProfileError
-            An array that is missing, of another shape, or of numbers that it cannot hold.
+            An array is missing, of another shape, or out of range.
         """
         n = len(contexts)
         total = stored.numbers("total", duration.shape, within=NOT_NEGATIVE, missing=True)
         used = np.isfinite(total)
         stored.want(bool((total[used] > 0).all()), stored.named("total"), 0, "a positive number")
         stored.want(bool(used.any(axis=1).all()), stored.named("total"), "NaN", "a run a context")
-        pace, guessed = np.ones(duration.shape), np.zeros(n, dtype=bool)
+        slowdown, imputed = np.ones(duration.shape), np.zeros(n, dtype=bool)
         if "pace" in stored.arrays:
-            pace = stored.numbers("pace", duration.shape, within=POSITIVE)
+            slowdown = stored.numbers("pace", duration.shape, within=POSITIVE)
         if "guessed" in stored.arrays:
-            guessed = stored.numbers("guessed", (n,), within=(0.0, 1.0)) != 0
+            imputed = stored.numbers("guessed", (n,), within=(0.0, 1.0)) != 0
         trend = _stored_trend(stored.part("trend_"), contexts, bins, None)
         k = trend.mean.shape[0]
         stored.want(0 <= clock <= k, "clock", clock, f"0 to {k}")
@@ -281,8 +292,8 @@ class Centre:
             segments,
             bandwidth,
             total,
-            pace,
-            guessed,
+            slowdown,
+            imputed,
             trend,
             _stored_trend(stored.part("clock_"), contexts, 1, 1),
             stored.numbers("departure", (n, bins, k), within=LOGARITHMS),
@@ -315,7 +326,7 @@ _NOT_ALWAYS_MEASURED = {"states"}
 def _stored_trend(
     stored: StoredArrays, contexts: Floats, bins: int, quantities: int | None
 ) -> Trend:
-    """The trend of a file, of so many bins and quantities (None for any number)."""
+    """Trend of a file, with the given numbers of bins and quantities (None for any number)."""
     n, m = contexts.shape
     q = stored.numbers("nugget", (quantities,)).size
     c = stored.numbers("cap_rate", (None,)).size
@@ -357,12 +368,12 @@ def _stored_trend(
         resource,
         "levels > 0",
     )
-    own: dict[str, NDArray[Any]] = {"form": form, "coordinates": coordinates}
-    own |= {"cap_counter": counter, "cap_resource": resource}
+    arrays |= {"form": form, "coordinates": coordinates}
+    arrays |= {"cap_counter": counter, "cap_resource": resource}
     part = stored.part("whole_")
     if part.arrays:
         whole = _stored_trend(part, contexts, 1, q)
-        own |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
+        arrays |= {f"whole_{name}": array for name, array in whole.to_arrays().items()}
     law = stored.part("joint_")
     if law.arrays:
         stored.want(bool(part.arrays), stored.named("joint_parts"), "alone", "a trend of the sums")
@@ -371,19 +382,15 @@ def _stored_trend(
             bool((contexts[:, parts[:m].any(axis=1)] > 0).all()),
             law.named("parts"), "of a level of 0", "levels > 0",
         )  # fmt: skip
-        own["joint_parts"] = parts
-        own["joint_width"] = law.numbers("width", (bins,), within=POSITIVE)
-        own["joint_common"] = law.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
-        own["joint_summed"] = law.numbers("summed", (q - 1,), within=(0.0, 1.0))
-    return Trend.from_arrays({**arrays, **own})
+        arrays["joint_parts"] = parts
+        arrays["joint_width"] = law.numbers("width", (bins,), within=POSITIVE)
+        arrays["joint_common"] = law.numbers("common", (m + q + 1,), within=NOT_NEGATIVE)
+        arrays["joint_summed"] = law.numbers("summed", (q - 1,), within=(0.0, 1.0))
+    return Trend.from_arrays(arrays)
 
 
-def _width(trend: Trend, bandwidth: float) -> Floats:
-    """Of the kernel over contexts, in the coordinates of the trend: one a resource.
-
-    Few contexts lie farther apart than Scott's rule reaches: a kernel much narrower than their
-    spacing would know the nearest one only.
-    """
+def _kernel_width(trend: Trend, bandwidth: float) -> Floats:
+    """Bandwidth of the kernel over contexts in the coordinates of the trend, (n_resources,)."""
     known = trend.scaled(trend.contexts)
     varies = np.ptp(known, axis=0) > 0
     per_resource = len(known) ** (1.0 / max(varies.sum(), 1))
@@ -392,33 +399,38 @@ def _width(trend: Trend, bandwidth: float) -> Floats:
 
 
 def _local_mean(log_weight: Floats, departure: Floats) -> Floats:
-    """Kernel mean of the departures (n_known, bins, k), log weights (q, n_known): (q, bins, k)."""
+    """Kernel mean of departures (n_known, bins, k) by log weights (q, n_known), (q, bins, k)."""
     weight = np.exp(log_weight)
     weight /= weight.sum(axis=1, keepdims=True)
     mean = weight @ departure.reshape(len(departure), -1)
     return mean.reshape(len(weight), *departure.shape[1:])
 
 
-def confirmed(place: Floats, departure: Floats, weight: Floats) -> Floats:
-    """Share of single runs' departures that is their context's and not noise, (k,).
+def predicted_share(scaled_contexts: Floats, departure: Floats, weight: Floats) -> Floats:
+    """Share of the departures that neighbours predict, (k,): of single runs, what is not noise.
 
-    What the local mean of all other contexts has to be multiplied by to predict a departure best,
-    in least squares with the given weights (n_known, bins, k); from 0 to 1.
+    The factor from 0 to 1 on the local mean of all other contexts that predicts the departures
+    best, in least squares with the given weights (n_known, bins, k).
     """
-    if len(place) == 1:
+    if len(scaled_contexts) == 1:
         return np.ones(departure.shape[2])
-    log_weight = gaussian_log_weights(place, place)
-    np.fill_diagonal(log_weight, -np.inf)
-    others = _local_mean(log_weight - log_weight.max(axis=1, keepdims=True), departure)
+    others = _local_mean(_weights_of_others(scaled_contexts), departure)
     agreement = (weight * departure * others).sum(axis=(0, 1))
     return np.clip(agreement / np.maximum((weight * others**2).sum(axis=(0, 1)), 1e-300), 0, 1)
 
 
-def log_ratio(own: Floats, expected: Floats, typical: Floats | None = None) -> Floats:
-    """Log of measured over fitted amounts, (n, bins, k), both kept from zero.
+def _weights_of_others(scaled_contexts: Floats) -> Floats:
+    """Log weights of each known context's others, (n_known, n_known), 0 for the nearest."""
+    log_weight = gaussian_log_weights(scaled_contexts, scaled_contexts)
+    np.fill_diagonal(log_weight, -np.inf)
+    return log_weight - log_weight.max(axis=1, keepdims=True)
 
-    The floor is a thousandth of the quantity's typical amount (k,), by default the mean fitted
+
+def log_ratio(measured: Floats, expected: Floats, typical: Floats | None = None) -> Floats:
+    """Logarithm of measured over expected amounts, (n, bins, k), both at least a floor.
+
+    The floor is a thousandth of the quantity's typical amount (k,), by default the mean expected
     one: below it counts are rounding, and their logarithm would be noise without bound.
     """
     floor = np.maximum(1e-3 * (expected.mean(axis=(0, 1)) if typical is None else typical), 1e-300)
-    return np.log(np.maximum(own, floor) / np.maximum(expected, floor))
+    return np.log(np.maximum(measured, floor) / np.maximum(expected, floor))

@@ -1,22 +1,25 @@
-"""Counts placed within their sampling intervals, by trends that are fitted to counts so placed.
+"""Deconvolution of counts within their sampling intervals, alternating with fits of a trend.
 
-An interval says what was counted in a stretch of progress, not where.  A trend over contexts says
-where within it counts belong, and is fitted to counts that are placed so: in turn, a few times.
+An interval gives the count of a stretch of progress, not where in it the events occurred.  A trend
+over contexts predicts where, and is fitted to counts that were deconvolved with it: a few times in
+turn.
 
-Intervals of other runs begin elsewhere, so that all of them together tell more.  Amounts per bin
-are sought that, summed over every run's intervals, give what was counted (Richardson, 1972; Lucy,
-1974).  What a bin holds depends on the context, and one context's runs tell little: the correction
-of a bin is the mean of those of the contexts around it, at first of all.  Steps are extrapolated
-along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).  Time, which caps make uneven
-over the contexts, follows from one law of all intervals (:mod:`msbgen.trend.joint`).  Whether all
-that is better is decided by the intervals of left-out contexts: by their time and, of partial runs
-where counters are known from less than time is, by their counts.
+Intervals of other runs begin elsewhere, so that all of them together resolve more than each.  The
+amounts per bin are those that, summed over every run's intervals, give the counts (Richardson,
+1972; Lucy, 1974).  The amounts of a bin depend on the context, and the runs of one context are few:
+the correction of a bin is the mean over the contexts around it, at first over all contexts.  Steps
+are extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
+
+Time, which caps make uneven over the contexts, follows from one law of all intervals
+(:mod:`msbgen.trend.joint`).  That law is used if it predicts the intervals of left-out contexts
+clearly better: their time and, where partial runs measured time more often than counters, their
+counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,23 +35,47 @@ from msbgen.trend.joint import Windows
 
 Floats = NDArray[np.float64]
 
-# Corrections by what all contexts share, then by what those within a fifth of the length scales
-# of a quantity do.
-_SHARED_STEPS, _NEAR_STEPS, _REACH = 20, 10, 0.2
-# A step follows the one before by at most this share, and a correction is at least that.
-_MOST_MOMENTUM, _LEAST_RATIO = 0.95, 1e-3
-# Times that what no run of a context was seen to do is taken from the trend fitted with it.
-_FILLINGS = 3
-# One law of all intervals has to lower the error of left-out intervals by this factor.
-_GAIN = 0.95
-# Amounts below this share of their mean are none.
-_NEGLIGIBLE = 1e-12
+
+@dataclass(frozen=True)
+class DeconvolutionSettings:
+    """Settings of the deconvolution.
+
+    Attributes
+    ----------
+    shared_steps, near_steps : int
+        Corrections by the mean over all contexts, then by that over the contexts around.
+    reach : float
+        Kernel width of the contexts around, in length scales of a quantity.
+    most_momentum : float
+        Largest share of the last step that is repeated; below 1, or steps would never end.
+    least_ratio : float
+        Least correction of a bin in one step: a bin that is zero once would stay zero.
+    fill_steps : int
+        Fits of the trend with its own predictions where no run of a context measured a quantity.
+    joint_gain : float
+        Error of left-out intervals, relative to that of the trend, below which one law of all
+        intervals is used: a smaller gain may be chance.
+    negligible : float
+        Amounts below this share of their mean are rounding.
+    """
+
+    shared_steps: int = 20
+    near_steps: int = 10
+    reach: float = 0.2
+    most_momentum: float = 0.95
+    least_ratio: float = 1e-3
+    fill_steps: int = 3
+    joint_gain: float = 0.95
+    negligible: float = 1e-12
+
+
+_SETTINGS = DeconvolutionSettings()
 
 
 def deconvolved_trend(
-    runs: Runs, segments: int, sharpenings: int, done: Callable[[], None], *, counters: bool = False
+    runs: Runs, segments: int, sharpenings: int, step: Callable[[], None], *, counters: bool = False
 ) -> tuple[Trend, Floats]:
-    """Trend of the states and the runs' states, each placed by the other.
+    """Trend of the states, and the runs' states deconvolved with it.
 
     Parameters
     ----------
@@ -56,14 +83,13 @@ def deconvolved_trend(
     segments : int
         Sums of bins by which the trend decides on caps.
     sharpenings : int
-        Times that the trend places the counts of a sampling interval within it, and is fitted
-        again.
-    done : callable
+        Times that counts are deconvolved with the trend as the prior, and the trend fitted again.
+    step : callable
         Called after each fit.
     counters : bool
-        Whether counters, too, say if one law of all intervals is used.  Where time is known from
-        more than they are it judges for the trend: then it is enough that the law is not worse for
-        time and clearly better for all quantities together.
+        Whether errors of counters, too, decide on one law of all intervals.  Where time was
+        measured in more runs than counters, errors of time alone favour the trend: then the law is
+        used if it is better for time and clearly better for all quantities together.
 
     Returns
     -------
@@ -76,9 +102,9 @@ def deconvolved_trend(
     if not everywhere.all():
         rough = fit_trend(runs.contexts, means, weights=runs.weight, find_caps=False)
         filled = fill_means(means, rough)
-        # what was seen in every context decides on form, smoothness and caps, if there is any
+        # bins measured in every context, if any, decide on form, smoothness and caps
         chosen = filled[:, everywhere] if everywhere.any() else filled
-    spread = fit_trend(
+    even = fit_trend(
         runs.contexts,
         chosen,
         weights=runs.weight,
@@ -87,125 +113,130 @@ def deconvolved_trend(
         segments=min(segments, chosen.shape[1]),
     )
     if not everywhere.all():
-        for _ in range(_FILLINGS):
-            spread = spread.refit(filled, weights=runs.weight)
-            filled = fill_means(means, spread)
-    done()
-    trend, state = spread, runs.state
+        for _ in range(_SETTINGS.fill_steps):
+            even = even.refit(filled, weights=runs.weight)
+            filled = fill_means(means, even)
+    step()
+    trend, state = even, runs.state
     for _ in range(sharpenings):
         state = runs.sharpened(trend)
         trend = trend.refit(fill_means(runs.amounts(state), trend), weights=runs.weight)
-        done()
+        step()
     n, m = runs.contexts.shape
     if sharpenings == 0 or runs.clock == 0 or n < m + 3:
         return trend, state
-    joined, placed = joint_trend(runs, spread)
-    time = [left_out_error(runs, law, [0]) for law in (trend, joined)]
+    joint, joint_state = joint_trend(runs, even)
+    time = [left_out_error(runs, law, [0]) for law in (trend, joint)]
     better = _clearly_better(time[1], time[0])
     if counters and not better and time[1] < time[0]:
-        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joined)]
+        every = [left_out_error(runs, law, range(state.shape[2])) for law in (trend, joint)]
         better = _clearly_better(every[1], every[0])
-    return (joined, placed) if better else (trend, state)
+    return (joint, joint_state) if better else (trend, state)
 
 
 def left_out_error(runs: Runs, trend: Trend, quantities: Iterable[int]) -> float:
-    """How far a trend is off in the intervals of left-out contexts: geometric mean of quantities.
+    """Error of a trend in the intervals of left-out contexts: geometric mean over quantities.
 
-    Of time and those counters that counted anything; [s] of time alone.
+    Over time and the counters that counted anything; [s] for time alone.
     """
     folds = Folds.of(runs.contexts)
     left_out = trend.left_out(folds)
-    seen = {q: interval_windows(runs, q) for q in quantities}
-    errors = [w.error(left_out[..., q], folds) for q, w in seen.items() if w.time.any()]
+    windows = {q: interval_windows(runs, q) for q in quantities}
+    errors = [w.error(left_out[..., q], folds) for q, w in windows.items() if w.time.any()]
     return float(np.prod(errors) ** (1 / len(errors)))
 
 
-def _clearly_better(joined: float, trend: float) -> bool:
-    """Whether one law of all intervals meets those left out clearly better than the trend."""
-    return joined < _GAIN * trend
+def _clearly_better(joint: float, trend: float) -> bool:
+    """Whether the error of one law of all intervals is clearly below that of the trend."""
+    return joint < _SETTINGS.joint_gain * trend
 
 
 def joint_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
-    """A trend whose time is one law of all intervals, and the runs' states as it places them.
+    """Trend whose time is one law of all intervals, and the runs' states deconvolved with it.
 
     The clock of `runs` is not time; `trend` is that of their states.
     """
     n, state = len(runs.contexts), runs.state
     everywhere = np.ones((state.shape[2] - 1, n, n))
-    for near, steps in ((everywhere, _SHARED_STEPS), (neighbours(trend), _NEAR_STEPS)):
-        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], near, steps)
+    for kernels, steps in (
+        (everywhere, _SETTINGS.shared_steps),
+        (neighbours(trend), _SETTINGS.near_steps),
+    ):
+        counts = deconvolved_counts(runs, trend.predict(runs.contexts)[..., 1:], kernels, steps)
         state = np.concatenate([state[..., :1], counts], axis=2)
-        means = fill_means(runs.amounts(state, placed=False), trend)
+        means = fill_means(runs.amounts(state, time_resolved=False), trend)
         trend = trend.refit(means, weights=runs.weight)
-    joined = trend.joined(interval_windows(runs))
-    time = runs.sharpened(joined, shared_steps=0)[..., :1]
+    joint = trend.joined(interval_windows(runs))
+    time = runs.sharpened(joint, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
     means = fill_means(runs.amounts(state), trend)
     trend = replace(trend, whole=()).refit(means, weights=runs.weight)
-    return replace(trend, whole=joined.whole, joint=joined.joint), state
+    return replace(trend, whole=joint.whole, joint=joint.joint), state
 
 
 def neighbours(trend: Trend) -> Floats:
-    """How much the known contexts have to do with each other, for each counter, (k − 1, n, n)."""
+    """Kernel weights between the known contexts for each counter, (k − 1, n, n)."""
     known = trend.scaled(trend.contexts)
-    places = [known / (_REACH * lengths) for lengths in trend.lengths[1:]]
-    return np.array([np.exp(-0.5 * squared_distances(place, place)) for place in places])
+    scaled = [known / (_SETTINGS.reach * lengths) for lengths in trend.lengths[1:]]
+    return np.array([np.exp(-0.5 * squared_distances(z, z)) for z in scaled])
 
 
-def deconvolved_counts(runs: Runs, prior: Floats, near: Floats, steps: int) -> Floats:
-    """Amounts of the counters in each bin of the runs, NaN where not seen, (n, bins, k − 1).
+def deconvolved_counts(runs: Runs, prior: Floats, kernels: Floats, steps: int) -> Floats:
+    """Amounts of the counters in each bin of the runs, NaN where not measured, (n, bins, k − 1).
 
     Parameters
     ----------
     runs : Runs
     prior : ndarray, (n_known, bins, k − 1)
-        Amounts to begin with.
-    near : ndarray, (k − 1, n_known, n_known)
+        First estimate of the amounts.
+    kernels : ndarray, (k − 1, n_known, n_known)
         Weights of the contexts in each other's corrections.
     steps : int
     """
     position, amounts = runs.intervals
     amounts = np.ascontiguousarray(amounts[..., 1:])
-    knots, unseen = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
-    weight = runs.seen(runs.state)[..., 1:].astype(float)
-    floor = np.maximum(_NEGLIGIBLE * prior.mean(axis=(0, 1)), 1e-300)
+    knots, missing = uniform_knots(prior.shape[1]), np.isnan(runs.state[..., 1:])
+    weight = runs.n_finite(runs.state)[..., 1:].astype(float)
+    floor = np.maximum(_SETTINGS.negligible * prior.mean(axis=(0, 1)), 1e-300)
     state = runs.state.copy()
     out = np.empty((len(amounts), *prior.shape[1:]))
 
-    def place(prior: Floats) -> Floats:
+    def deconvolve(prior: Floats) -> Floats:
         _kernels.rebin_in_proportion(position, amounts, knots, prior[runs.context], out)
-        out[unseen] = np.nan
+        out[missing] = np.nan
         return out
 
     at = last = np.log(prior + floor)
-    moved = np.zeros_like(at)
+    last_step = np.zeros_like(at)
     for _ in range(steps):
         expected = np.exp(at)
-        state[..., 1:] = place(expected)
-        means = np.where(weight > 0, runs.amounts(state, placed=False)[..., 1:], 0.0)
-        held, step = weight * means, np.empty_like(at)
-        for k, kernel in enumerate(near):
-            had = kernel @ (weight[..., k] * expected[..., k])
-            ratio = np.divide(kernel @ held[..., k], had, out=np.ones_like(had), where=had > 0)
-            step[..., k] = np.log(np.maximum(ratio, _LEAST_RATIO))
+        state[..., 1:] = deconvolve(expected)
+        means = runs.amounts(state, time_resolved=False)[..., 1:]
+        sums, step = weight * np.where(weight > 0, means, 0.0), np.empty_like(at)
+        for k, kernel in enumerate(kernels):
+            before = kernel @ (weight[..., k] * expected[..., k])
+            ratio = np.divide(
+                kernel @ sums[..., k], before, out=np.ones_like(before), where=before > 0
+            )
+            step[..., k] = np.log(np.maximum(ratio, _SETTINGS.least_ratio))
         reached = at + step
-        size = np.exp(reached) * moved
-        along = (size * step).sum(axis=(0, 1)) / np.maximum((size * moved).sum(axis=(0, 1)), 1e-300)
-        at = np.maximum(
-            reached + np.clip(along, 0.0, _MOST_MOMENTUM) * (reached - last), np.log(floor) - 20.0
-        )
-        last, moved = reached, step
-    return place(np.exp(last))
+        size = np.exp(reached) * last_step
+        along = (size * step).sum(axis=(0, 1))
+        along /= np.maximum((size * last_step).sum(axis=(0, 1)), 1e-300)
+        momentum = np.clip(along, 0.0, _SETTINGS.most_momentum)
+        at = np.maximum(reached + momentum * (reached - last), np.log(floor) - 20.0)
+        last, last_step = reached, step
+    return deconvolve(np.exp(last))
 
 
 def interval_windows(runs: Runs, quantity: int = 0) -> Windows:
-    """The time of the runs' sampling intervals, each run's as long as its context's mean.
+    """Amounts of a quantity in the sampling intervals of the runs that hold it.
 
-    Or another quantity, of the runs that hold it.
+    Times are scaled so that each run is as long as the mean run of its context.
     """
     position, amounts = runs.intervals
     amount, shape = amounts[..., quantity], (len(runs.contexts), runs.state.shape[1])
     if quantity == 0:
-        return Windows.of_runs(position, amount * runs.evened[:, None], runs.context, shape)
-    held = np.isfinite(runs.state[:, 0, quantity])
-    return Windows.of_runs(position[held], amount[held], runs.context[held], shape)
+        return Windows.of_runs(position, amount * runs.time_scale[:, None], runs.context, shape)
+    measured = np.isfinite(runs.state[:, 0, quantity])
+    return Windows.of_runs(position[measured], amount[measured], runs.context[measured], shape)

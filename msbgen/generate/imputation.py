@@ -1,23 +1,31 @@
-"""What a run was not seen to do is lent to it by runs that were: coupled clouds.
+"""Imputation of residuals that a run did not measure, from donor runs found by coupled clouds.
 
-Counters are measured in groups, in different runs, and runs are cut.  The runs that hold a group
-are a cloud in every segment of progress, and so are those that lack it.  Both know the time of the
-segment, how far the run is ahead of its context until there (its lag), every counter that all runs
-hold, and the context: through these the clouds are coupled by the bridge, segment by segment, and
-from the coupling each run that lacks the group draws who lends it.  Given what all runs share,
-groups that were never seen together are independent: among all joint laws that agree with the
-measurements the one of the largest entropy.
+Counters are measured in groups, in different runs, and runs are cut.  In every segment of progress
+the runs that hold a group are one cloud, the runs that lack it another.  Both hold the time of the
+segment, the lag (how far a run is ahead of its context until there), the counters that all runs
+hold, and the context.  The bridge couples the two clouds in these coordinates, segment by segment,
+and each recipient draws its donor from the coupling.  Given what all runs share, groups that were
+never measured together are independent: of all joint laws that agree with the measurements this one
+has the largest entropy.
 
-Of one segment the coupling alone says who is drawn.  From segment to segment a run draws with the
-same random numbers (a Gumbel number each pair, whose largest sum with log Γ is a draw from Γ), so
-that its lender changes only where the coupling does: what is lent is as coherent as it can be.
+All segments of a run use the same random numbers: one Gumbel number a pair of runs, and the largest
+sum of it and log Γ is a draw from Γ.  The donor of a run therefore changes between segments only
+where the coupling does, which keeps what is imputed as coherent as possible.
 
-Where a context has no run of a group its runs are coupled without a constraint on whom they meet,
-and so are runs that were cut, where they end, with those that go on: one of these lends them all
-that comes after.
+A context without any run of a group has no constraint on its donors.  A run that was cut takes
+everything after the cut from one run that goes on, found the same way.
+
+Imputation is better than joining runs of a context at random where counters depend on each other
+through time.  Two counters that both follow the speed of the run have a correlation of −0.92; it is
+−0.69 after imputation and 0.02 after random joining (mean of five draws of 120 runs, as in
+`tests/generate/test_imputation.py`).  On the six programs of the study of partial measurements
+both are equally good to within the standard error.  Random joining also has no answer for a
+context without a group, or for a run that was cut.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,37 +37,37 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-# Deviations count for so much beside bandwidths of the context: runs that are within one or two of
-# each other are taken for alike, or noise would choose the lender in every segment anew.
-_ALIKE = 0.3
-# Seed of the numbers that runs draw their lenders with: equal data give equal models.
+# Weight of a deviation of residuals and lags against a bandwidth of the context.  Runs within one
+# or two deviations then count as alike; with more, noise would change the donor in every segment.
+_DEVIATION_WEIGHT = 0.3
+# Seed of the draws of donors: equal data give equal models.
 _SEED = 0
 
 
 def find_donors(
     coarse: Floats,
     lag: Floats,
-    place: Floats,
+    scaled_contexts: Floats,
     run_context: Indices,
     *,
     epsilon: float,
     tol: float,
 ) -> Indices:
-    """Who lends each run each quantity in each segment, (n, segments, k): itself where it can.
+    """Donor run of each run, segment and quantity, (n, segments, k): the run itself if measured.
 
     Parameters
     ----------
     coarse, lag : ndarray, (n, segments, k)
         Residuals of the segments, and lags; NaN throughout for a quantity that the run does not
         hold, and in all quantities from the segment on in which it was cut.
-    place : ndarray, (n, n_resources)
-        Contexts of the runs in bandwidths.
+    scaled_contexts : ndarray, (n, n_resources)
+        Context of each run in bandwidths.
     run_context : ndarray of int, (n,)
     epsilon : float
-        Of the bridge, in squared bandwidths of the contexts; residuals and lags enter in their
-        deviations, times 0.3.
+        Weight of the entropy, in squared bandwidths of the contexts; residuals and lags enter in
+        standard deviations, times 0.3.
     tol : float
-        Largest L1 error of its marginals.
+        Largest L1 error of the marginals.
 
     Raises
     ------
@@ -71,100 +79,114 @@ def find_donors(
     O(n²) per segment and group; linear in the segments.
     """
     n, segments, _ = coarse.shape
-    lender = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
-    there = np.isfinite(coarse)
-    held, ends = np.asarray(there.any(axis=1)), np.asarray(there.any(axis=2)).sum(axis=1)
-    shared = np.asarray(held[ends > 0].all(axis=0))
-    clouds = _Clouds(coarse, lag, place, run_context, epsilon, tol)
+    donor = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
+    finite = np.isfinite(coarse)
+    measured, ends = np.asarray(finite.any(axis=1)), np.asarray(finite.any(axis=2)).sum(axis=1)
+    shared = np.asarray(measured[ends > 0].all(axis=0))
+    clouds = _Clouds.of(coarse, lag, scaled_contexts, run_context, SolverConfig(tol=tol), epsilon)
     rng = np.random.default_rng(_SEED)
-    for group in _groups(held[:, ~shared]):
+    for group in _groups(measured[:, ~shared]):
         quantities = np.flatnonzero(~shared)[group]
-        holds = held[:, quantities[0]]
-        fate = rng.gumbel(size=(n, n))
+        has_group = measured[:, quantities[0]]
+        gumbel = rng.gumbel(size=(n, n))
         for j in range(segments):
-            lack = np.flatnonzero(~holds & (ends > j))
-            others = np.flatnonzero(holds & (ends > j))
-            if len(lack):
-                score = clouds.coupling(lack, others, j, shared) + fate[np.ix_(lack, others)]
-                lender[lack[:, None], j, quantities] = others[score.argmax(axis=1), None]
-    fate = rng.gumbel(size=(n, n))
-    whole = ends == segments
-    for run in np.flatnonzero(~whole):
-        alike = whole & (held >= held[run]).all(axis=1)
-        others = np.flatnonzero(alike if alike.any() else whole)
-        both = held[run] & held[others].all(axis=0)
-        score = clouds.affinity(np.array([run]), others, int(ends[run]) - 1, both)[0]
-        chosen = others[int(np.argmax(score + fate[run, others]))]
-        lender[run, ends[run] :] = lender[chosen, ends[run] :]
-    return lender
+            recipients = np.flatnonzero(~has_group & (ends > j))
+            donors = np.flatnonzero(has_group & (ends > j))
+            if len(recipients):
+                score = clouds.log_coupling(recipients, donors, j, shared)
+                score = score + gumbel[np.ix_(recipients, donors)]
+                donor[recipients[:, None], j, quantities] = donors[score.argmax(axis=1), None]
+    gumbel = rng.gumbel(size=(n, n))
+    uncut = ends == segments
+    for run in np.flatnonzero(~uncut):
+        candidates = uncut & (measured >= measured[run]).all(axis=1)
+        donors = np.flatnonzero(candidates if candidates.any() else uncut)
+        both = measured[run] & measured[donors].all(axis=0)
+        score = clouds.log_kernel(np.array([run]), donors, int(ends[run]) - 1, both)[0]
+        chosen = donors[int(np.argmax(score + gumbel[run, donors]))]
+        donor[run, ends[run] :] = donor[chosen, ends[run] :]
+    return donor
 
 
-def lend(values: Floats, lender: Indices) -> Floats:
-    """Residuals of bins or segments (n, parts, k), each from the run that lends it."""
-    per_segment = values.shape[1] // lender.shape[1]
-    return np.take_along_axis(values, np.repeat(lender, per_segment, axis=1), axis=0)
+def impute(values: Floats, donor: Indices) -> Floats:
+    """Residuals of bins or segments (n, parts, k), each taken from its donor run."""
+    per_segment = values.shape[1] // donor.shape[1]
+    return np.take_along_axis(values, np.repeat(donor, per_segment, axis=1), axis=0)
 
 
-def _groups(held: Bools) -> list[Indices]:
-    """Columns that the same runs hold, together."""
-    _, group = np.unique(held, axis=1, return_inverse=True)
+def _groups(measured: Bools) -> list[Indices]:
+    """Sets of columns that the same runs hold."""
+    _, group = np.unique(measured, axis=1, return_inverse=True)
     return [np.flatnonzero(group.ravel() == g) for g in range(group.max(initial=-1) + 1)]
 
 
+@dataclass(frozen=True, eq=False)
 class _Clouds:
-    """Runs as points of the coordinates that some of them share, segment by segment."""
+    """Runs as points of the coordinates that two groups of them share, segment by segment."""
 
-    def __init__(
-        self,
+    coarse: Floats
+    lag: Floats
+    scaled_contexts: Floats
+    run_context: Indices
+    config: SolverConfig
+    epsilon: float
+
+    @classmethod
+    def of(
+        cls,
         coarse: Floats,
         lag: Floats,
-        place: Floats,
+        scaled_contexts: Floats,
         run_context: Indices,
+        config: SolverConfig,
         epsilon: float,
-        tol: float,
-    ) -> None:
-        deviation = np.nanstd(np.stack([coarse, lag]), axis=(1, 2), keepdims=True)
-        unit = np.where(deviation > 0, deviation, 1.0) / _ALIKE
-        self._coarse, self._lag = np.stack([coarse, lag]) / unit
-        self._place, self._context = place, run_context
-        self._epsilon, self._tol = epsilon, tol
+    ) -> _Clouds:
+        """Clouds of residuals and lags in weighted standard deviations."""
+        both = np.stack([coarse, lag])
+        deviation = np.nanstd(both, axis=(1, 2), keepdims=True)
+        unit = np.where(deviation > 0, deviation, 1.0) / _DEVIATION_WEIGHT
+        return cls(*(both / unit), scaled_contexts, run_context, config, epsilon)
 
     def points(self, runs: Indices, segment: int, quantities: Bools) -> Floats:
         """Residual and lag of some quantities, and the context, (runs, 2·quantities + m)."""
-        if segment < 0:  # cut before anything was seen
-            return self._place[runs]
-        own = (self._coarse[runs, segment], self._lag[runs, segment])
-        return np.concatenate([*(part[:, quantities] for part in own), self._place[runs]], axis=1)
+        contexts = self.scaled_contexts[runs]
+        if segment < 0:  # cut in the first segment
+            return contexts
+        values = (self.coarse[runs, segment], self.lag[runs, segment])
+        return np.concatenate([*(part[:, quantities] for part in values), contexts], axis=1)
 
-    def affinity(self, runs: Indices, others: Indices, segment: int, quantities: Bools) -> Floats:
-        """log of the kernel between runs and others, (runs, others)."""
-        points = [self.points(some, segment, quantities) for some in (runs, others)]
-        return -squared_distances(*points) / self._epsilon
+    def log_kernel(self, runs: Indices, donors: Indices, segment: int, quantities: Bools) -> Floats:
+        """Logarithm of the kernel between runs and donors, (runs, donors)."""
+        points = [self.points(some, segment, quantities) for some in (runs, donors)]
+        return -squared_distances(*points) / self.epsilon
 
-    def coupling(self, runs: Indices, others: Indices, segment: int, quantities: Bools) -> Floats:
-        """log of the coupling of two clouds, but for a number a run, (runs, others).
+    def log_coupling(
+        self, runs: Indices, donors: Indices, segment: int, quantities: Bools
+    ) -> Floats:
+        """Logarithm of the coupling of two clouds up to a constant per run, (runs, donors).
 
-        Contexts that both clouds have weigh alike in both; what other contexts hold is coupled
-        without constraint.
+        Contexts that both clouds have are marginals of equal weight; the runs of other contexts
+        are coupled without constraint.
         """
-        both = np.intersect1d(self._context[runs], self._context[others])
-        log = self.affinity(runs, others, segment, quantities)
+        both = np.intersect1d(self.run_context[runs], self.run_context[donors])
+        log = self.log_kernel(runs, donors, segment, quantities)
         if len(both) == 0:
             return log
-        own, theirs = (np.isin(self._context[some], both) for some in (runs, others))
+        inside = [np.isin(self.run_context[some], both) for some in (runs, donors)]
+        constrained = [some[rows] for some, rows in zip((runs, donors), inside)]
         bridge = solve_bridge(
-            [self.points(some, segment, quantities) for some in (runs[own], others[theirs])],
-            [_even(self._context[some]) for some in (runs[own], others[theirs])],
-            epsilon=self._epsilon,
-            config=SolverConfig(tol=self._tol),
+            [self.points(some, segment, quantities) for some in constrained],
+            [_equal_context_weights(self.run_context[some]) for some in constrained],
+            epsilon=self.epsilon,
+            config=self.config,
         )
         potential = bridge.potentials[0][1]
-        offered = np.full(len(others), np.median(potential))
-        offered[theirs] = potential
-        return log + offered / self._epsilon
+        donor_potential = np.full(len(donors), np.median(potential))
+        donor_potential[inside[1]] = potential
+        return log + donor_potential / self.epsilon
 
 
-def _even(context: Indices) -> Floats:
-    """Weights under which every context counts alike."""
-    _, place, many = np.unique(context, return_inverse=True, return_counts=True)
-    return 1.0 / many[place.ravel()]
+def _equal_context_weights(run_context: Indices) -> Floats:
+    """Weights of runs that give every context the same sum."""
+    _, index, n_runs = np.unique(run_context, return_inverse=True, return_counts=True)
+    return 1.0 / n_runs[index.ravel()]

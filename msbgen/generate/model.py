@@ -54,6 +54,7 @@ from msbgen.generate.elapsed_law import ElapsedLaw, ElapsedSettings
 from msbgen.generate.faults import MOST_KNOWN, dataset_faults, describe_faults, log_faults
 from msbgen.generate.labels import plain, stored_findings, stored_labels
 from msbgen.generate.law import Kind, Law
+from msbgen.generate.measurements import Measurements
 from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
 from msbgen.generate.streams import stream_key
 
@@ -534,13 +535,21 @@ def _fit_progress(
     findings = dataset_faults(dataset, clock)
     if not part:
         log_faults(dataset, findings)
-    own = findings.mend(counts, duration, table, started_array(dataset))
-    law = ProgressLaw.fit(
-        own.counts, own.duration, own.contexts, interval, clock, settings, pace=own.slowdown,
-        worth=own.weights, guessed=own.estimated, complete=complete[own.kept],
-        lost=lost_array(dataset)[own.kept], progress=progress,
-    )  # fmt: skip
-    _warn_of_lost_counts(dataset, law, own.kept)
+    mended = findings.mend(counts, duration, table, started_array(dataset))
+    measurements = Measurements(
+        mended.counts,
+        mended.duration,
+        mended.contexts,
+        interval,
+        clock,
+        complete=complete[mended.kept],
+        slowdown=mended.slowdown,
+        reliability=mended.weights,
+        time_imputed=mended.estimated,
+        lost=lost_array(dataset)[mended.kept],
+    )
+    law = ProgressLaw.fit(measurements, settings, progress=progress)
+    _warn_of_lost_counts(dataset, law, mended.kept)
     return law, findings
 
 

@@ -1,4 +1,4 @@
-"""What a law takes runs for that were cut, and contexts in which a counter was not measured."""
+"""Expected totals of runs that were cut, and means where a counter was not measured."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Bools = NDArray[np.bool_]
 def expected_totals(
     counts: Floats, duration: Floats, contexts: Floats, clock: int, complete: Bools
 ) -> Floats:
-    """What the clock would have counted in runs that were cut, (n_known, n_runs); NaN elsewhere.
+    """Expected total of the clock in runs that were cut, (n_known, n_runs); NaN elsewhere.
 
-    As much as in the other runs of the context (their median), or, where every run was cut, as the
-    trend of these totals over the contexts says.
+    The median of the other runs of the context, or, where every run was cut, the prediction of a
+    trend of these medians over the contexts.
 
     Parameters
     ----------
@@ -35,12 +35,12 @@ def expected_totals(
     MeasurementError
         No run went on to its end.
     """
-    there = np.isfinite(duration)
+    present = np.isfinite(duration)
     out = np.full(duration.shape, np.nan)
-    if (complete | ~there).all():
+    if (complete | ~present).all():
         return out
     total = duration if clock == 0 else np.nansum(counts[..., clock - 1], axis=2)
-    known = complete & there & (total > 0)
+    known = complete & present & (total > 0)
     ended = known.any(axis=1)
     if not ended.any():
         raise MeasurementError(
@@ -58,20 +58,24 @@ def expected_totals(
             find_caps=False,
         )
         usual[~ended] = trend.predict(contexts[~ended])[:, 0, 0]
-    cut = there & ~complete
+    cut = present & ~complete
     out[cut] = np.broadcast_to(usual[:, None], out.shape)[cut]
     return out
 
 
 def fill_means(means: Floats, trend: Trend) -> Floats:
-    """Mean amounts (n_known, bins, k) with what a trend says where no run of a context was seen.
+    """Mean amounts (n_known, bins, k), with a trend's prediction where no run measured them.
 
-    As far off as the context is where it was seen, quantity by quantity.
+    The prediction is scaled, quantity by quantity, by the ratio of measured to predicted amounts in
+    the other bins of the context.
     """
     missing = np.isnan(means)
     if not missing.any():
         return means
-    told = trend.predict(trend.contexts)
-    own, others = (np.where(missing, 0.0, a).sum(axis=1, keepdims=True) for a in (means, told))
-    level = np.divide(own, others, out=np.ones_like(own), where=(own > 0) & (others > 0))
-    return np.where(missing, told * level, means)
+    predicted = trend.predict(trend.contexts)
+    measured, fitted = (
+        np.where(missing, 0.0, a).sum(axis=1, keepdims=True) for a in (means, predicted)
+    )
+    both = (measured > 0) & (fitted > 0)
+    level = np.divide(measured, fitted, out=np.ones_like(measured), where=both)
+    return np.where(missing, predicted * level, means)

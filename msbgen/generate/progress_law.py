@@ -1,25 +1,26 @@
-"""The law of profiles on a progress clock: a trend over contexts, and a bridge on what it leaves.
+"""The law of profiles on a progress clock: a trend over contexts, and a bridge of its residuals.
 
-Three parts, each fitted on what the one before left: the centre of any context
-(:mod:`msbgen.generate.centre`), how the measured runs depart from theirs
+Three parts, each fitted to the residuals of the one before: the centre of any context
+(:mod:`msbgen.generate.centre`), the residuals of the measured runs
 (:mod:`msbgen.generate.residuals`), and the bridge between the segments of progress
-(:mod:`msbgen.bridge.paths`), a Markov chain over the segments, so that whole coherent paths can be
-drawn, and the most likely one found: a path follows, in each segment, the residuals of the run
-that it visits there.  Means need no path: the chain is solved when paths are first asked for.
+(:mod:`msbgen.bridge.paths`).  The bridge is a Markov chain over the segments, from which whole
+coherent paths are drawn, and the most likely one is computed: in each segment a path follows the
+residuals of the run that it visits there.  Means need no path: the bridge is solved at the first
+use of paths.
 
-Arrays only; labels are put on in :mod:`msbgen.generate.model`.
+Arrays only; :mod:`msbgen.generate.model` adds the labels.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from msbgen.bridge.paths import Chain
 from msbgen.core.arrays import StoredArrays
@@ -32,6 +33,7 @@ from msbgen.generate.centre import Centre
 from msbgen.generate.deconvolution import deconvolved_trend
 from msbgen.generate.law import Kind
 from msbgen.generate.lost import fill_lost
+from msbgen.generate.measurements import Measurements
 from msbgen.generate.residuals import Residuals
 from msbgen.generate.runs import Runs
 from msbgen.generate.streams import context_streams, stream_key
@@ -39,30 +41,30 @@ from msbgen.generate.streams import context_streams, stream_key
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Contexts that one thread answers at a time: enough to share the trend's work, few enough to keep
-# all paths in memory; and at most so many samples of them, so that both threads are busy.
+# Contexts that one thread generates at a time: enough to share the trend's work, few enough to keep
+# all paths in memory.  At most so many samples of them, so that two threads are busy.
 _BLOCK, _PATHS = 64, 640
 
-# One chain is solved at a time, with all cores: who asks for the same one meanwhile waits for it.
+# One chain is solved at a time, with all cores; other threads wait.
 _SOLVING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class ProgressSettings:
-    """How profiles on a progress clock are turned into a trend and a bridge.
+    """Settings of the trend and the bridge on a progress clock.
 
     Attributes
     ----------
     clock : str or None
-        Counter that tells progress, or ``time``; None for the file's own choice (its attribute
+        Counter that measures progress, or ``time``; None for the choice of the file (its attribute
         ``progress``), ``instructions``, or else wall time.
     bins : int
         Bins of progress in which states are kept; a multiple of `segments`.
     segments : int
         Segments of progress, one snapshot of the bridge each.
     sharpenings : int
-        Times that the trend, corrected by what all runs have in common, is used to place the
-        counts of a sampling interval within it (`msbgen.generate.clock.sharpen`) and fitted again.
+        Times that counts are deconvolved within their sampling intervals, with the trend as the
+        prior (:func:`msbgen.generate.clock.sharpen`), and the trend is fitted again.
     epsilon : float
         Weight of the entropy, in squared units of the scaled coordinates: residuals and lags
         divided by their standard deviation, contexts by the bandwidth of the kernel.
@@ -70,7 +72,7 @@ class ProgressSettings:
         Kernel bandwidth in the context, as a multiple of Scott's rule over the known contexts
         in the coordinates of the trend, or of 0.7 times their spacing where that is more.
     neighbours : int
-        Measured runs that may serve one context.
+        Measured runs that are used for one context.
     tol : float
         Largest L1 error of the marginals.
     """
@@ -96,9 +98,24 @@ class ProgressSettings:
             raise ArgumentError(f"tol is {self.tol}; a number below 1 is wanted.")
 
 
+class _LazyChain:
+    """The bridge between the segments, solved at its first use."""
+
+    def __init__(self) -> None:
+        self.solved: Chain | None = None
+
+    def get(self, solve: Callable[[], Chain]) -> Chain:
+        """The solved chain; other threads that need it meanwhile wait."""
+        if self.solved is None:
+            with _SOLVING:
+                if self.solved is None:
+                    self.solved = solve()
+        return self.solved
+
+
 @dataclass(frozen=True, eq=False)
 class ProgressLaw:
-    """The fitted trend and, once paths were asked for, the bridge on its residuals.
+    """The fitted trend and, after the first use of paths, the bridge of its residuals.
 
     Attributes
     ----------
@@ -109,9 +126,9 @@ class ProgressLaw:
     interval : float
         Sampling interval [s].
     centre : Centre
-        What the runs of a context vary about.
+        Expected amounts at any context.
     residuals : Residuals
-        How the measured runs do.
+        Of the measured runs from the centre.
     """
 
     name: ClassVar[str] = "progress"
@@ -122,52 +139,25 @@ class ProgressLaw:
     interval: float
     centre: Centre
     residuals: Residuals
+    _lazy_chain: _LazyChain = field(init=False, default_factory=_LazyChain)
 
     @classmethod
     def fit(
         cls,
-        counts: Floats,
-        duration: Floats,
-        contexts: Floats,
-        interval: float,
-        clock: int,
+        measurements: Measurements,
         settings: ProgressSettings,
         *,
-        pace: ArrayLike = 1.0,
-        worth: ArrayLike = 1.0,
-        guessed: ArrayLike = False,
-        complete: ArrayLike = True,
-        lost: ArrayLike = False,
         progress: OnProgress | None = None,
     ) -> ProgressLaw:
-        """Fit the trend, and measure the runs from it.
+        """Law of measured runs: the trend, the centre and the residuals.
 
-        Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.
+        Runs that lost counts (:func:`msbgen.generate.clock.lost_counts`) are left out.  Samples
+        that were lost are imputed by a first fit (:mod:`msbgen.generate.lost`).
 
         Parameters
         ----------
-        counts : ndarray, (n_known, n_runs, n_times, n_counters)
-            Events per interval, NaN once a run has ended or was cut, and throughout a run that
-            does not hold the counter; every run holds the clock.
-        duration : ndarray, (n_known, n_runs)
-            [s], NaN where a run is missing; until the cut of a run that was cut.
-        contexts : ndarray, (n_known, n_resources)
-        interval : float
-            [s]
-        clock : int
-            0 for wall time, 1 + k for counter k.
+        measurements : Measurements
         settings : ProgressSettings
-        pace : array_like, broadcastable to (n_known, n_runs)
-            How many times longer each run was measured to take than `duration` says.
-        worth : array_like, broadcastable to (n_known,)
-            What a run of each context counts in a trend, at most 1.
-        guessed : array_like of bool, broadcastable to (n_known,)
-            Contexts whose time is what the others say of it.
-        complete : array_like of bool, broadcastable to (n_known, n_runs)
-            Which runs went on to their end.
-        lost : array_like of bool, broadcastable to the counts
-            Samples that were lost, and filled in somehow: a first fit says what happened there
-            (:mod:`msbgen.generate.lost`).
         progress : callable
             Called with (done, total) stages.
 
@@ -178,8 +168,8 @@ class ProgressLaw:
         msbgen.bridge.solve.NotConvergedError
             The solver that couples groups of counters did not reach its tolerance.
         """
-        gaps = np.broadcast_to(np.asarray(lost, dtype=bool), counts.shape)
-        fits = 2 if gaps.any() else 1
+        lost = measurements.is_lost
+        fits = 2 if lost.any() else 1
         stages = 2 + fits * (1 + settings.sharpenings)
         done = iter(range(1, stages + 1))
 
@@ -187,46 +177,41 @@ class ProgressLaw:
             if progress:
                 progress(next(done), stages)
 
-        paces = np.broadcast_to(np.asarray(pace, dtype=float), duration.shape)
-        # a run that took f times as long counted in f times as long intervals
-        steps = interval / paces if (paces != 1.0).any() else interval
-        measured = duration, contexts, steps, clock, settings.bins, worth, complete
-        runs = Runs.of(counts, *measured, guessed=gaps.any(axis=(2, 3)))
+        runs = Runs.of(measurements, settings.bins)
         step()
-        # of groups and of lost samples time is known where counts are not
-        unequal = bool(gaps.any() or (runs.holders < runs.n_runs[:, None]).any())
-        placing = settings.segments, settings.sharpenings, step
-        trend, state = deconvolved_trend(runs, *placing, counters=unequal)
-        if gaps.any():
-            counts = fill_lost(counts, gaps, runs, trend)
-            runs = Runs.of(counts, *measured)
-            trend, state = deconvolved_trend(runs, *placing, counters=unequal)
+        # with groups of counters or lost samples, time was measured where counts were not
+        unequal = bool(lost.any() or (runs.n_measured < runs.n_runs[:, None]).any())
+        fitting = settings.segments, settings.sharpenings, step
+        trend, state = deconvolved_trend(runs, *fitting, counters=unequal)
+        if lost.any():
+            filled = fill_lost(measurements.counts, lost, runs, trend)
+            runs = Runs.of(replace(measurements, counts=filled, lost=False), settings.bins)
+            trend, state = deconvolved_trend(runs, *fitting, counters=unequal)
         centre = Centre.fit(
             runs,
             state,
             trend,
+            measurements,
             segments=settings.segments,
             bandwidth=settings.bandwidth,
-            pace=paces,
-            guessed=guessed,
         )
         residuals = Residuals.fit(runs, state, centre, epsilon=settings.epsilon, tol=settings.tol)
         step()
-        ended = np.where(complete, duration, np.nan)
-        return cls(settings, contexts, ended, interval, centre, residuals)
+        ended = np.where(measurements.complete, measurements.duration, np.nan)
+        return cls(settings, measurements.contexts, ended, measurements.interval, centre, residuals)
 
     def check(self, query: Floats) -> None:
-        """Raise ArgumentError where a context has no place in the coordinates of the trends."""
+        """Raise ArgumentError for contexts that have no coordinates in the trends."""
         for trend in (self.centre.trend, self.centre.total_trend):
             trend.scaled(query)
 
     @property
     def n_counters(self) -> int:
-        """Counters that are generated."""
+        """Number of counters that are generated."""
         return self.centre.departure.shape[2]
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
-        """Solve the bridge where a kind asks for paths and it was not solved yet.
+        """Solve the bridge if the kind needs paths and it is not solved yet.
 
         Parameters
         ----------
@@ -244,21 +229,18 @@ class ProgressLaw:
 
     @property
     def chain(self) -> Chain:
-        """The bridge between the segments; solved where it was not yet, errors as `prepare`."""
+        """The bridge between the segments, solved at its first use; errors as `prepare`."""
         return self._chain(None)
 
     def _chain(self, progress: OnProgress | None) -> Chain:
-        known = vars(self)  # as functools.cached_property keeps what it worked out
-        if "_solved" not in known:
-            with _SOLVING:
-                if "_solved" not in known:
-                    known["_solved"] = Chain.fit(
-                        self.residuals.points(self.centre.place),
-                        epsilon=self.settings.epsilon,
-                        tol=self.settings.tol,
-                        progress=progress,
-                    )
-        return known["_solved"]
+        return self._lazy_chain.get(
+            lambda: Chain.fit(
+                self.residuals.points(self.centre.scaled_contexts),
+                epsilon=self.settings.epsilon,
+                tol=self.settings.tol,
+                progress=progress,
+            )
+        )
 
     def known_states(self) -> Floats:
         """Mean measured amounts per bin of each known context, (n_known, bins, k)."""
@@ -275,11 +257,11 @@ class ProgressLaw:
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
-        Paths of the bridge over the centre, taken to wall time: drawn ones (sample), or the
-        expected count of every interval over the measured runs in their kernel weights (mean),
-        or over those near the most likely path (max_likelihood).  What a context gets depends
-        neither on its place nor on the others: samples come from one stream a context
-        (:func:`msbgen.generate.streams.context_streams`).
+        Residuals are added to the centre, and converted to wall time: those of paths drawn from the
+        bridge (sample), or the expected count of every interval over the measured runs, weighted by
+        the kernel (mean) or also by their distance to the most likely path (max_likelihood).
+        The answer for a context depends neither on its position nor on the others: samples come
+        from one random stream a context (:func:`msbgen.generate.streams.context_streams`).
 
         Returns
         -------
@@ -293,7 +275,7 @@ class ProgressLaw:
         msbgen.bridge.solve.NotConvergedError
             As :meth:`prepare`.
         """
-        self.prepare(kind)  # before there are threads
+        self.prepare(kind)  # before threads start
         block = min(_BLOCK, max(1, _PATHS // n_samples)) if kind == "sample" else _BLOCK
         blocks = [slice(i, i + block) for i in range(0, len(query), block)]
         key = stream_key(rng) if kind == "sample" else 0
@@ -317,7 +299,7 @@ class ProgressLaw:
                 progress(done, len(blocks))
             return out
 
-        if len(blocks) == 1:  # an allocator's question, answered sooner than a thread starts
+        if len(blocks) == 1:  # faster than starting a thread
             return answer(blocks[0])
         with ThreadPoolExecutor(available_cores()) as pool:
             answers = list(pool.map(answer, blocks))
@@ -331,7 +313,7 @@ class ProgressLaw:
         return counts, duration
 
     def durations(self, query: Floats) -> Floats:
-        """Execution times (q,) [s] that mean profiles have at contexts (q, n_resources)."""
+        """Execution times (q,) [s] of mean profiles at contexts (q, n_resources)."""
         out = np.empty(len(query))
         for start in range(0, len(query), _BLOCK):
             rows = slice(start, start + _BLOCK)
@@ -348,16 +330,16 @@ class ProgressLaw:
             centre, clock, active, _ = self._around(query[start : start + _BLOCK])
             duration = self._run_durations(centre, self._totals(clock, active), active)
             longest = max(longest, float(duration.max()))
-            if self.centre.clock != 0:  # a path takes as long as it is ahead at its end
+            if self.centre.clock != 0:  # the lag at its end gives the duration of a path
                 ahead = np.exp(self.residuals.lag[active, -1, 0])
                 longest = max(longest, float((centre[..., 0].sum(axis=1)[:, None] * ahead).max()))
         return longest
 
     def _around(self, query: Floats) -> tuple[Floats, Floats, Indices, Floats]:
-        """What contexts are answered from, each the same whatever its company.
+        """Centre, clock totals, active runs and their log weights at contexts.
 
-        Amounts per bin (q, bins, k), what the clock counts (q,), the runs that serve, and their
-        log weights (q, n_active).
+        Amounts per bin (q, bins, k), totals (q,), runs and log weights (q, n_active).  Those of a
+        context do not depend on the other contexts.
         """
         q, query = len(query), in_tiles(query)
         log_weight = self.centre.log_weights(query)
@@ -366,7 +348,7 @@ class ProgressLaw:
         return amounts, self.centre.totals(query)[:q], active, run_weight
 
     def _active_runs(self, log_weight: Floats) -> tuple[Indices, Floats]:
-        """The runs that serve each context, and their log weights: (n_query, n_active)."""
+        """Runs that are used for each context, and their log weights: (n_query, n_active)."""
         log_weight = log_weight[:, self.residuals.run_context]
         n_active = min(self.settings.neighbours, log_weight.shape[1])
         active = np.argsort(-log_weight, axis=1, kind="stable")[:, :n_active]
@@ -376,23 +358,23 @@ class ProgressLaw:
     def _distance_to_mode(self, active: Indices, log_weight: Floats) -> Floats:
         """Mean squared distance of the active runs to the most likely path, (q, n_active).
 
-        In the coordinates of the bridge, which have unit deviation: one bandwidth.
+        In the coordinates of the bridge, whose standard deviation is one.
         """
         points = self.chain.points
         dims = points.shape[2] - self.contexts.shape[1]
         path = self.chain.most_likely(active, log_weight, bandwidth=1.0, dims=dims)
         distance = np.zeros(active.shape)
         for j in range(len(points)):
-            own = points[j, :, :dims]
-            distance += ((own[active] - own[path[:, j], None]) ** 2).sum(axis=2)
+            segment = points[j, :, :dims]
+            distance += ((segment[active] - segment[path[:, j], None]) ** 2).sum(axis=2)
         return distance / len(points)
 
     def _totals(self, clock: Floats, run: Indices) -> Floats:
-        """What the clock counts in runs taken to contexts of mean totals (q,), (q, runs)."""
+        """Totals of the clock of runs at contexts with mean totals `clock` (q,), (q, runs)."""
         return clock[:, None] * np.exp(self.residuals.total_residual[run])
 
     def _run_durations(self, centre: Floats, totals: Floats, active: Indices) -> Floats:
-        """How long each active run takes about a centre (q, bins, k) [s], (q, n_active)."""
+        """Duration of each active run at a centre (q, bins, k) [s], (q, n_active)."""
         if self.centre.clock == 0:
             return totals
         time = np.ascontiguousarray(centre[..., 0])
@@ -401,10 +383,10 @@ class ProgressLaw:
     def _expected(
         self, centre: Floats, totals: Floats, active: Indices, weight: Floats
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Mean over weighted runs, (q, runs): counts (q, times, k), durations (q,).
+        """Mean over runs with weights (q, runs): counts (q, times, k), durations (q,).
 
-        A run that has ended counts zero.  The mean ends where less than NEGLIGIBLE still run;
-        its last interval takes the rest of what they count.
+        A run that has ended counts zero.  The mean ends where the weight of the runs that go on is
+        below NEGLIGIBLE; its last interval holds all their remaining counts.
         """
         weight = weight / weight.sum(axis=1, keepdims=True)
         duration = self._run_durations(centre, totals, active)
@@ -415,9 +397,9 @@ class ProgressLaw:
         running = running[:, ::-1].cumsum(axis=1)[:, ::-1]
         end = (running >= NEGLIGIBLE).sum(axis=1) - 1
         counts = np.empty((len(active), 1, n_times, centre.shape[2]), dtype=np.float32)
-        as_it_is = np.ones((*active.shape, centre.shape[2]))
+        unstretched = np.ones((*active.shape, centre.shape[2]))
         _kernels.play_paths(
-            centre, self.residuals.factor, active[:, :, None], as_it_is,
+            centre, self.residuals.factor, active[:, :, None], unstretched,
             totals, weight, np.minimum(last, end[:, None]), self.centre.clock, self.interval,
             counts,
         )  # fmt: skip
@@ -426,8 +408,8 @@ class ProgressLaw:
     def _played(
         self, centre: Floats, totals: Floats, path: Indices
     ) -> tuple[NDArray[np.float32], Floats]:
-        """Paths (q, paths, segments) one by one: counts (q, paths, times, k), durations."""
-        path = np.ascontiguousarray(path)  # a stride would compile the kernel anew
+        """Profiles of paths (q, paths, segments): counts (q, paths, times, k), durations."""
+        path = np.ascontiguousarray(path)  # the kernel is compiled for each layout
         end = path[..., -1]
         amounts = np.empty((*end.shape, centre.shape[2]))
         _kernels.path_amounts(centre, self.residuals.factor, path, amounts)
@@ -444,8 +426,8 @@ class ProgressLaw:
     def _to_lag(self, centre: Floats, end: Indices, amounts: Floats) -> Floats:
         """Factors (q, paths, k) on the amounts of paths that end in given runs.
 
-        A path that changes runs forgets how far each of them was ahead: it is stretched so that
-        the whole of it is as far ahead as the run in which it ends.
+        A path that changes runs loses their lags: it is stretched so that its lag at the end is
+        that of the run in which it ends.
         """
         wanted = centre.sum(axis=1)[:, None] * np.exp(self.residuals.lag[end, -1])
         return np.divide(wanted, amounts, out=np.ones_like(amounts), where=amounts > 0)
@@ -454,7 +436,7 @@ class ProgressLaw:
         return np.maximum(np.ceil(duration / self.interval - 1e-6), 1.0).astype(np.int64) - 1
 
     def provenance(self, kind: Kind) -> dict[str, Any]:
-        """What the attributes of generated profiles say: of the bridge where paths were asked."""
+        """Attributes of generated profiles: of the bridge, for kinds that use paths."""
         if kind == "mean":
             return {}
         return {
@@ -465,7 +447,7 @@ class ProgressLaw:
         }
 
     def labels(self) -> dict[str, Any]:
-        """Settings and outcome as JSON knows them; the bridge is solved for it."""
+        """Settings and outcome for JSON; the bridge is solved first."""
         return {
             "settings": asdict(self.settings),
             "clock": self.centre.clock,
@@ -473,7 +455,7 @@ class ProgressLaw:
         }
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the contexts and durations; the bridge is solved for it."""
+        """Everything but the contexts and durations; the bridge is solved first."""
         return {
             **self.centre.to_arrays(),
             **self.residuals.to_arrays(),
@@ -489,7 +471,7 @@ class ProgressLaw:
         interval: float,
         labels: Mapping[str, Any],
     ) -> ProgressLaw:
-        """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned.
+        """Law of the arrays of :meth:`to_arrays` and the :meth:`labels`.
 
         Raises
         ------
@@ -511,6 +493,6 @@ class ProgressLaw:
         )
         residuals = Residuals.from_arrays(stored, centre)
         law = cls(settings, contexts, duration, interval, centre, residuals)
-        points = residuals.points(centre.place)
-        vars(law)["_solved"] = Chain.from_arrays(stored, labels, points, settings.epsilon)
+        points = residuals.points(centre.scaled_contexts)
+        law._lazy_chain.solved = Chain.from_arrays(stored, labels, points, settings.epsilon)
         return law

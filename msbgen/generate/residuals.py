@@ -1,8 +1,8 @@
-"""How measured runs depart from the centre of their context: the points of the bridge.
+"""Residuals of measured runs from the centre of their context: the points of the bridge.
 
-A run measured at β_r serves context β as exp(centre(β) + residual) (regression adjustment).
-Progress is cut into segments; the snapshot of a segment is the cloud of all measured runs'
-residuals there and of how far each run has got ahead of its centre until there (its lag).
+A run measured at β_r is used at context β as exp(centre(β) + residual) (regression adjustment).
+Progress is cut into segments.  The snapshot of a segment is the cloud of the residuals of all
+measured runs there, and of their lags: how far each run is ahead of its centre until there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from msbgen.core.arrays import LOGARITHMS, StoredArrays
 from msbgen.generate.centre import Centre, log_ratio
-from msbgen.generate.imputation import find_donors, lend
+from msbgen.generate.imputation import find_donors, impute
 from msbgen.generate.runs import Runs
 
 Floats = NDArray[np.float64]
@@ -27,8 +27,8 @@ Indices = NDArray[np.int64]
 class Residuals:
     """Logarithms of the runs' amounts over those of their context.
 
-    About a context's own mean they have the variance of a new run there; a run that is alone in
-    its context is measured from what surrounds it.
+    Residuals from the mean of a context have the variance of a new run there.  The residual of a
+    single run of a context is taken from the contexts around it.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Residuals:
     lag : ndarray, (n, segments, k)
         Of all amounts until the end of each segment.
     total_residual : ndarray, (n,)
-        Of what the clock counted in the whole run, over the trend of the totals.
+        Of the clock's total over the trend of the totals.
     """
 
     run_context: Indices
@@ -54,59 +54,64 @@ class Residuals:
     def fit(
         cls, runs: Runs, state: Floats, centre: Centre, *, epsilon: float, tol: float
     ) -> Residuals:
-        """Measure the runs' states (n, bins, k) from the centre of the known contexts.
+        """Residuals of the runs' states (n, bins, k) from the centre of the known contexts.
 
-        What a run was not seen to do is lent by others (:mod:`msbgen.generate.imputation`), coupled
-        with the given weight of the entropy and tolerance.
+        What a run did not measure is imputed (:mod:`msbgen.generate.imputation`); `epsilon` and
+        `tol` are those of the bridge that couples runs and donors.
         """
-        fitted = centre.of_known(runs.holders)[runs.context]
+        fitted = centre.of_known(runs.n_measured)[runs.context]
         bins, k = state.shape[1:]
-        parts = (len(state), centre.segments, -1, k)
-        own_parts, fitted_parts = (a.reshape(parts).sum(axis=2) for a in (state, fitted))
-        # the mean over all bins of what has been reached there
-        reached = (fitted * np.arange(bins, 0, -1)[:, None]).mean(axis=(0, 1))
-        ahead = log_ratio(own_parts.cumsum(axis=1), fitted_parts.cumsum(axis=1), reached)
+
+        def in_segments(amounts: Floats) -> Floats:
+            return amounts.reshape(len(state), centre.segments, -1, k).sum(axis=2)
+
+        # the floor of lags: the mean over all bins of the amounts until there
+        typical = (fitted * np.arange(bins, 0, -1)[:, None]).mean(axis=(0, 1))
+        segments, fitted_segments = in_segments(state), in_segments(fitted)
+        fitted_sums = fitted_segments.cumsum(axis=1)
         residual, coarse, lag = (
             _unbiased(log, runs)
-            for log in (log_ratio(state, fitted), log_ratio(own_parts, fitted_parts), ahead)
+            for log in (
+                log_ratio(state, fitted),
+                log_ratio(segments, fitted_segments),
+                log_ratio(segments.cumsum(axis=1), fitted_sums, typical),
+            )
         )
         total = np.log(runs.run_total / centre.totals(runs.contexts)[runs.context])
         if not np.isfinite(coarse).all():
-            lender = find_donors(
-                coarse, lag, centre.place[runs.context], runs.context, epsilon=epsilon, tol=tol
-            )
-            residual, coarse = lend(residual, lender), lend(coarse, lender)
-            # who was cut ends as the run does that it is lent from
-            last = lender[:, -1, 0]
-            total = np.where(np.isfinite(runs.expected), total[last], total)
-            parts_then = (fitted * np.exp(residual)).reshape(parts).sum(axis=2)
-            then = log_ratio(parts_then.cumsum(axis=1), fitted_parts.cumsum(axis=1), reached)
-            lag = np.where(np.isfinite(lag), lag, then)
+            scaled = centre.scaled_contexts[runs.context]
+            donor = find_donors(coarse, lag, scaled, runs.context, epsilon=epsilon, tol=tol)
+            residual, coarse = impute(residual, donor), impute(coarse, donor)
+            # a run that was cut has the total of the donor of its end
+            total = np.where(np.isfinite(runs.expected), total[donor[:, -1, 0]], total)
+            imputed_sums = in_segments(fitted * np.exp(residual)).cumsum(axis=1)
+            imputed = log_ratio(imputed_sums, fitted_sums, typical)
+            lag = np.where(np.isfinite(lag), lag, imputed)
         return cls(runs.context, residual, coarse, lag, total)
 
     @cached_property
     def factor(self) -> Floats:
-        """Measured over centre, (n, bins, k)."""
+        """Measured amounts over those of the centre, (n, bins, k)."""
         return np.exp(self.residual)
 
     @cached_property
     def time_factor(self) -> Floats:
-        """The same of the first quantity alone, (n, bins)."""
+        """`factor` of the first quantity alone, (n, bins)."""
         return np.ascontiguousarray(self.factor[..., 0])
 
-    def points(self, place: Floats) -> Floats:
+    def points(self, scaled_contexts: Floats) -> Floats:
         """Snapshots of the bridge, (segments, n, 2k + n_resources).
 
-        Residuals and lags in units of their deviation, and contexts (n_known, n_resources) in
+        Residuals and lags in standard deviations, and the contexts (n_known, n_resources) in
         bandwidths.
         """
         segments = self.coarse.shape[1]
-        contexts = np.repeat(place[self.run_context, None], segments, axis=1)
+        contexts = np.repeat(scaled_contexts[self.run_context, None], segments, axis=1)
         points = (_standardised(self.coarse), _standardised(self.lag), contexts)
         return np.ascontiguousarray(np.concatenate(points, axis=2).transpose(1, 0, 2))
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """Everything but the runs' contexts, which the totals tell, as named arrays."""
+        """Everything but the runs' contexts, which follow from the totals, as named arrays."""
         return {
             "residual": (("used", "bin", "quantity"), self.residual),
             "coarse": (("used", "segment", "quantity"), self.coarse),
@@ -135,12 +140,12 @@ class Residuals:
 
 
 def _unbiased(residual: Floats, runs: Runs) -> Floats:
-    """Log residuals (n, bins, k) about a context's own mean, for draws of new runs there.
+    """Log residuals (n, bins, k) from a context's mean, with the variance of new runs there.
 
-    Spread by √(R/(R−1)), R its number of runs, and shifted so that the mean of the exponentials
-    is one.  A single run's residual is as it is.
+    Scaled by √(R/(R−1)), with R the runs of the context, and shifted so that the mean of the
+    exponentials is one.  The residual of a single run stays as it is.
     """
-    n_runs = runs.seen(residual)[runs.context]
+    n_runs = runs.n_finite(residual)[runs.context]
     spread = residual * np.sqrt(n_runs / np.maximum(n_runs - 1.0, 1.0))
     excess = np.log(runs.means(np.exp(spread)))[runs.context]
     return np.where(n_runs > 1, spread - excess, residual)

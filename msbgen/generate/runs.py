@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from msbgen.core.errors import MeasurementError
 from msbgen.generate.clock import (
@@ -16,19 +16,20 @@ from msbgen.generate.clock import (
     to_progress,
     uniform_knots,
 )
+from msbgen.generate.measurements import Measurements
 from msbgen.generate.partial import expected_totals
 from msbgen.trend.fit import Trend
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Corrections of the prior by what all runs have in common, before each refit of the trend.
+# Corrections of the prior by the ratio that all runs share, before each refit of the trend.
 _SHARED_STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Measured runs that a law learns from, one after another, context by context.
+    """Measured runs that a law is fitted to, one after another, context by context.
 
     Attributes
     ----------
@@ -40,19 +41,19 @@ class Runs:
     duration : ndarray, (n,)
         [s]
     interval : ndarray, () or (n,)
-        [s]; shorter than it was where a run's time is scaled back.
+        Sampling interval [s], of all runs or of each.
     clock : int
         0 for wall time, 1 + k for counter k.
     state : ndarray, (n, bins, k)
         Amounts per bin of progress, spread evenly within the sampling intervals; NaN where a run
         holds no such counter, and from where it was cut.
     total : ndarray, (n_known, n_runs)
-        What the clock counted in each run, or would have counted in one that was cut; NaN for runs
+        Total of the clock in each run, or the expected one of a run that was cut; NaN for runs
         that are missing or lost counts.
-    worth : ndarray, (n_known,)
-        What a run of each context counts in a trend, at most 1.
+    reliability : ndarray, (n_known,)
+        Weight of one run of each context in a trend, at most 1.
     expected : ndarray, (n,)
-        What the clock would have counted in runs that were cut; NaN for the others.
+        Expected total of the clock in runs that were cut; NaN for the others.
     """
 
     contexts: Floats
@@ -63,149 +64,133 @@ class Runs:
     clock: int
     state: Floats
     total: Floats
-    worth: Floats
+    reliability: Floats
     expected: Floats
 
     @classmethod
-    def of(
-        cls,
-        counts: Floats,
-        duration: Floats,
-        contexts: Floats,
-        interval: ArrayLike,
-        clock: int,
-        bins: int,
-        worth: ArrayLike = 1.0,
-        complete: ArrayLike = True,
-        guessed: ArrayLike = False,
-    ) -> Runs:
-        """Runs on their progress clock; those that lost counts are left out.
+    def of(cls, measurements: Measurements, bins: int) -> Runs:
+        """Runs on their progress clock; those that lost counts of the clock are left out.
+
+        The total of a run with lost samples is not known yet, so that such runs are kept.
 
         Parameters
         ----------
-        counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        duration : ndarray, (n_known, n_runs)
-            [s], NaN where a run is missing.
-        contexts : ndarray, (n_known, n_resources)
-        interval : float or array_like, (n_known, n_runs)
-            [s]
-        clock : int
+        measurements : Measurements
         bins : int
             Bins of progress.
-        worth : array_like, broadcastable to (n_known,)
-            What a run of each context counts in a trend, at most 1.
-        complete : array_like of bool, broadcastable to (n_known, n_runs)
-            Which runs went on to their end.
-        guessed : array_like of bool, broadcastable to (n_known, n_runs)
-            Runs that nobody knows the total of yet: they are not left out for it.
 
         Raises
         ------
         MeasurementError
             The clock counted nothing in every run of a context; no run went on to its end.
         """
-        knots, steps = uniform_knots(bins), np.asarray(interval, dtype=float)
-        whole = np.broadcast_to(np.asarray(complete, dtype=bool), duration.shape)
-        expected = expected_totals(counts, duration, contexts, clock, whole)
+        m, interval = measurements, np.asarray(measurements.intervals, dtype=float)
+        expected = expected_totals(m.counts, m.duration, m.contexts, m.clock, m.is_complete)
         measured = to_progress(
-            counts, duration, interval, knots=knots, clock=clock, expected=expected
+            m.counts,
+            m.duration,
+            interval,
+            knots=uniform_knots(bins),
+            clock=m.clock,
+            expected=expected,
         )
-        judged = whole & ~np.asarray(guessed, dtype=bool)
-        used = usable_runs(np.where(judged, measured.total, np.nan), clock)
-        used |= ~judged & (measured.total > 0)
+        comparable = m.is_complete & ~m.is_lost.any(axis=(2, 3))
+        used = usable_runs(np.where(comparable, measured.total, np.nan), m.clock)
+        used |= ~comparable & (measured.total > 0)
         if not used.any(axis=1).all():
             row = int(np.argmin(used.any(axis=1)))
             raise MeasurementError(
                 f"the clock counted nothing in every run of context {row}, "
-                f"{contexts[row].tolist()}: measure it again, drop it, or choose another clock "
+                f"{m.contexts[row].tolist()}: measure it again, drop it, or choose another clock "
                 f"(attribute 'progress')."
             )
         context, run = np.nonzero(used)
         return cls(
-            contexts,
+            m.contexts,
             context,
-            counts[context, run],
-            duration[context, run],
-            steps[context, run] if steps.ndim else steps,
-            clock,
+            m.counts[context, run],
+            m.duration[context, run],
+            interval[context, run] if interval.ndim else interval,
+            m.clock,
             measured.state[context, run],
             np.where(used, measured.total, np.nan),
-            np.broadcast_to(np.asarray(worth, dtype=float), (len(contexts),)),
+            np.broadcast_to(np.asarray(m.reliability, dtype=float), (len(m.contexts),)),
             expected[context, run],
         )
 
     @cached_property
     def n_runs(self) -> Indices:
-        """Runs of each known context, (n_known,)."""
+        """Number of runs of each known context, (n_known,)."""
         return np.bincount(self.context)
 
     @property
     def weight(self) -> Floats:
-        """What each known context counts in a trend, (n_known,)."""
-        return self.n_runs * self.worth
+        """Weight of each known context in a trend, (n_known,)."""
+        return self.n_runs * self.reliability
 
     @property
     def run_total(self) -> Floats:
-        """What the clock counted in each run that is used, (n,)."""
+        """Total of the clock in each run that is used, (n,)."""
         return self.total[np.isfinite(self.total)]
 
     @cached_property
     def intervals(self) -> tuple[Floats, Floats]:
-        """Progress at all edges (n, times + 1), and what the intervals hold (n, times, k).
+        """Progress at all edges (n, times + 1), and amounts of the intervals (n, times, k).
 
-        Time first where it is not the clock; nothing after the end of a run, or its cut.
+        Time comes first where it is not the clock; amounts after the end of a run, or its cut, are
+        zero.
         """
         return progress_amounts(
             self.counts, self.duration, self.interval, clock=self.clock, expected=self.expected
         )
 
     @cached_property
-    def evened(self) -> Floats:
-        """What times of each run are multiplied by, to be those of a mean run there, (n,).
+    def time_scale(self) -> Floats:
+        """Factor that scales the times of each run to the mean run of its context, (n,).
 
-        Of the runs of its context that went on to their end; without any, of all until their cuts.
+        The mean is over the runs that went on to their end; without any, over all until their cuts.
         """
         ended = np.isnan(self.expected)
-        many = np.bincount(self.context, ended)
-        mean = np.bincount(self.context, np.where(ended, self.duration, 0.0)) / np.maximum(many, 1)
-        factor = mean[self.context] / self.duration
+        n_ended = np.bincount(self.context, ended)
+        sums = np.bincount(self.context, np.where(ended, self.duration, 0.0))
+        factor = (sums / np.maximum(n_ended, 1))[self.context] / self.duration
         if not ended.all():
             cut, time = np.flatnonzero(~ended), self.state[..., :1]
-            some = np.where((ended | (many == 0)[self.context])[:, None, None], time, np.nan)
-            usual = self.means(some)[self.context[cut], :, 0]
-            own = time[cut, :, 0]
-            wanted, took = np.where(np.isfinite(own), [usual, own], 0.0).sum(axis=2)
-            factor[cut] = np.divide(wanted, took, out=np.ones_like(took), where=took > 0)
+            reference = (ended | (n_ended == 0)[self.context])[:, None, None]
+            usual = self.means(np.where(reference, time, np.nan))[self.context[cut], :, 0]
+            measured = time[cut, :, 0]
+            usual_time, run_time = np.where(np.isfinite(measured), [usual, measured], 0.0).sum(2)
+            factor[cut] = np.divide(
+                usual_time, run_time, out=np.ones_like(run_time), where=run_time > 0
+            )
         return factor
 
     def means(self, state: Floats) -> Floats:
         """Mean over the runs of each context, (n, bins, k) -> (n_known, bins, k).
 
-        Over those that were seen there, of which each is a number; NaN where none was.
+        Over the runs whose state is finite there; NaN where there is none.
         """
-        first = np.searchsorted(self.context, np.arange(len(self.contexts)))
-        seen = np.isfinite(state)
-        if seen.all():
-            return np.add.reduceat(state, first, axis=0) / self.n_runs[:, None, None]
-        sums = np.add.reduceat(np.where(seen, state, 0.0), first, axis=0)
-        many = np.add.reduceat(seen, first, axis=0, dtype=np.int64)
-        return np.divide(sums, many, out=np.full(sums.shape, np.nan), where=many > 0)
+        finite = np.isfinite(state)
+        if finite.all():
+            return self._sums(state) / self.n_runs[:, None, None]
+        sums, count = self._sums(np.where(finite, state, 0.0)), self._sums(finite, np.int64)
+        return np.divide(sums, count, out=np.full(sums.shape, np.nan), where=count > 0)
 
-    def amounts(self, state: Floats, *, placed: bool = True) -> Floats:
-        """What a trend is fitted to: the means of states (n, bins, k), (n_known, bins, k).
+    def amounts(self, state: Floats, *, time_resolved: bool = True) -> Floats:
+        """Means of states (n, bins, k) that a trend is fitted to, (n_known, bins, k).
 
-        A counter that some runs lack is taken per time of the runs that hold it, at the mean time
-        of all: where a resource caps its rate both go together, from run to run as well.  Bin by
-        bin where time was placed within the sampling intervals, else in the run as a whole.
+        A counter that some runs lack is taken as its rate in the runs that hold it, times the mean
+        time of all runs: where a resource caps its rate, both vary together from run to run.  Bin
+        by bin where time was deconvolved within the sampling intervals, else over the whole run.
         """
         means = self.means(state)
-        lacking = (self.holders < self.n_runs[:, None]).any(axis=0) & self._timed
+        lacking = (self.n_measured < self.n_runs[:, None]).any(axis=0) & self._timed
         for k in np.flatnonzero(lacking):
-            held = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
-            times = np.stack([means[..., 0], self.means(held[..., None])[..., 0]])
-            if not placed:
-                known = np.isfinite(times).all(axis=0)
-                times = np.where(known, times, 0.0).sum(axis=2, keepdims=True)
+            time = np.where(np.isfinite(state[..., k]), state[..., 0], np.nan)
+            times = np.stack([means[..., 0], self.means(time[..., None])[..., 0]])
+            if not time_resolved:
+                finite = np.isfinite(times).all(axis=0)
+                times = np.where(finite, times, 0.0).sum(axis=2, keepdims=True)
             with np.errstate(invalid="ignore", divide="ignore"):
                 factor = times[0] / times[1]
             means[..., k] *= np.where(np.isfinite(factor), factor, 1.0)
@@ -217,20 +202,25 @@ class Runs:
         k = self.state.shape[2]
         return (np.arange(k) > 0) & (self.clock != 0)
 
-    def seen(self, state: Floats) -> Indices:
-        """Runs of each context of which a state (n, bins, k) is a number, (n_known, bins, k)."""
+    def _sums(self, values: NDArray, dtype: type | None = None) -> NDArray:
+        """Sums over the runs of each context, (n, …) -> (n_known, …)."""
         first = np.searchsorted(self.context, np.arange(len(self.contexts)))
-        return np.add.reduceat(np.isfinite(state), first, axis=0, dtype=np.int64)
+        return np.add.reduceat(values, first, axis=0, dtype=dtype)
+
+    def n_finite(self, state: Floats) -> Indices:
+        """Number of runs of each context with a finite state (n, bins, k), (n_known, bins, k)."""
+        return self._sums(np.isfinite(state), np.int64)
 
     @cached_property
-    def holders(self) -> Indices:
-        """Runs of each known context that hold each quantity, (n_known, k)."""
-        return self.seen(self.state[:, :1])[:, 0]
+    def n_measured(self) -> Indices:
+        """Number of runs of each known context that hold each quantity, (n_known, k)."""
+        return self.n_finite(self.state[:, :1])[:, 0]
 
     def sharpened(self, trend: Trend, *, shared_steps: int = _SHARED_STEPS) -> Floats:
-        """Amounts per bin of progress, placed in the intervals by a trend, (n, bins, k).
+        """Amounts per bin of progress, deconvolved with a trend as the prior, (n, bins, k).
 
-        The trend is corrected by what all runs have in common, so many times.
+        The prior is corrected `shared_steps` times by the ratio that all runs share
+        (:func:`msbgen.generate.clock.sharpen`).
         """
         prior = trend.predict(self.contexts)[self.context]
         return sharpen(
@@ -246,9 +236,10 @@ class Runs:
 
 
 def usable_runs(total: Floats, clock: int) -> NDArray[np.bool_]:
-    """Runs to learn from, (n_known, n_runs): present, and none that lost counts of the clock.
+    """Runs to fit a law to, (n_known, n_runs): present, and without lost counts of the clock.
 
-    Where all runs of a context depart together it is the context that does, not the counting.
+    Where the totals of all runs of a context depart together, the context causes it, not a lost
+    count.
     """
     present = total > 0  # False for NaN
     if clock == 0:

@@ -111,7 +111,7 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
                 z[kept], z[i], trend.lengths[k], trend.nugget[k], log[kept]
             )
             amount = np.exp(wanted) - trend.offset[k]
-            apart = centre.place[kept] - centre.place[i]
+            apart = centre.scaled_contexts[kept] - centre.scaled_contexts[i]
             weight = np.exp(-0.5 * (apart**2).sum(axis=1))
             departed = amount * np.exp(weight @ centre.departure[kept, :, k] / weight.sum())
             got = held.predicted[i, :, k]

@@ -1,34 +1,20 @@
-"""Where the profiles of a context lie: the trend, and what known contexts have for themselves."""
+"""The centre of a context: the trend, and the departures of the known contexts from it."""
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from msbgen.core.arrays import StoredArrays
-from msbgen.generate.centre import Centre, confirmed
-from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
+from msbgen.generate.centre import Centre, predicted_share
 from msbgen.trend.fit import fit_trend
-from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, task
-
-SMALL = ProgressSettings(bins=50, segments=10)
+from tasks import GRID, INSTRUCTIONS, answer, fit_law, task
 
 
-@pytest.fixture(scope="module")
-def runs():
-    return task(GRID, 12)
-
-
-@pytest.fixture(scope="module")
-def law(runs):
-    return ProgressLaw.fit(*runs, GRID, INTERVAL, INSTRUCTIONS, SMALL)
-
-
-def test_means_follow_what_the_trend_misses(runs):
-    """What one context has for itself is too narrow for the trend."""
+def test_means_follow_departures_from_the_trend(runs):
+    """The departure of a single context is too narrow for the trend."""
     counts, measured = (part.copy() for part in runs)
     counts[4, ..., 1] *= 1.5
-    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    law = fit_law(counts, measured)
     trend = law.centre.trend.predict(GRID)[:, :, 1].sum(axis=1)
     misses = np.nansum(answer(law, GRID, "mean")[0], axis=1)[:, 1]
     known = np.nansum(counts, axis=2)[..., 1].mean(axis=1)
@@ -40,9 +26,9 @@ def test_means_follow_what_the_trend_misses(runs):
 
 def test_the_work_of_a_context_follows_its_trend(runs):
     counts, measured = runs
-    # more work with more ways, so little that nobody counts it as lost
+    # more work with more ways, too little to look like lost counts
     counts = counts * (1 + 0.002 * GRID[:, :1, None, None])
-    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    law = fit_law(counts, measured)
     total = np.nansum(counts, axis=2)[..., 0].mean(axis=1)
     query = np.array([[2.0, 1.0], [6.0, 1.7], [8.0, 2.0]])
     wanted = total[0] / (1 + 0.002 * GRID[0, 0]) * (1 + 0.002 * query[:, 0])
@@ -53,32 +39,32 @@ def test_the_work_of_a_context_follows_its_trend(runs):
     assert np.ptp(total) / total.mean() > 0.01
 
 
-def test_of_a_single_run_s_departure_the_share_counts_that_its_neighbours_confirm(law, runs):
-    assert np.all(law.centre.trust == 1.0)  # repeated runs tell for themselves
+def test_the_departure_of_a_single_run_is_shrunk_to_what_its_neighbours_predict(law, runs):
+    assert np.all(law.centre.shrinkage == 1.0)
     pair = np.zeros((2, 1))
     departure = np.array([[1.0, 1.0, 0.0], [0.5, -1.0, 0.0]])[:, None]
     even, first = np.ones((2, 1, 3)), np.array([1.0, 0.0])[:, None, None] * np.ones(3)
-    np.testing.assert_allclose(confirmed(pair, departure, even), [0.8, 0.0, 0.0])
-    np.testing.assert_allclose(confirmed(pair, departure, first), [1.0, 0.0, 0.0])
-    np.testing.assert_array_equal(confirmed(pair[:1], departure[:1], even[:1]), 1.0)
+    np.testing.assert_allclose(predicted_share(pair, departure, even), [0.8, 0.0, 0.0])
+    np.testing.assert_allclose(predicted_share(pair, departure, first), [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(predicted_share(pair[:1], departure[:1], even[:1]), 1.0)
     counts, duration = task(GRID, 2)
     duration[0, 1] = np.nan
     counts[0, 1] = np.nan
-    mixed = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
-    assert np.all(mixed.centre.trust[1:] == 1.0)
-    assert np.all((mixed.centre.trust[0] >= 0.0) & (mixed.centre.trust[0] <= 1.0))
-    assert np.any(mixed.centre.trust[0] < 1.0)
+    mixed = fit_law(counts, duration)
+    assert np.all(mixed.centre.shrinkage[1:] == 1.0)
+    assert np.all((mixed.centre.shrinkage[0] >= 0.0) & (mixed.centre.shrinkage[0] <= 1.0))
+    assert np.any(mixed.centre.shrinkage[0] < 1.0)
     nothing = np.zeros_like(law.centre.departure)
-    distrusted = replace(law, centre=replace(law.centre, trust=nothing[:, 0]))
+    shrunk = replace(law, centre=replace(law.centre, shrinkage=nothing[:, 0]))
     bare = replace(law, centre=replace(law.centre, departure=nothing))
-    (own, _), (one, _), (other, _) = (
-        answer(law_, [[3.0, 1.2]], "mean") for law_ in (law, distrusted, bare)
+    (full, _), (one, _), (other, _) = (
+        answer(law_, [[3.0, 1.2]], "mean") for law_ in (law, shrunk, bare)
     )
     np.testing.assert_array_equal(one, other)
-    assert abs(np.nansum(own) / np.nansum(one) - 1) > 1e-6
+    assert abs(np.nansum(full) / np.nansum(one) - 1) > 1e-6
 
 
-def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
+def test_an_outlier_run_is_shrunk_and_a_bump_of_neighbours_is_kept():
     contexts = np.array([(w, f) for w in np.geomspace(2, 16, 6) for f in np.linspace(1, 2, 6)])
     counts, duration = task(contexts, 1, noise=0.002)
     middle = 21
@@ -88,18 +74,18 @@ def test_a_wild_single_run_is_not_its_context_and_a_shared_bump_is():
     bumped[..., 1] *= np.exp(0.4 * near)[:, None, None]
 
     def misses(counts):
-        law = ProgressLaw.fit(counts, duration, contexts, INTERVAL, INSTRUCTIONS, SMALL)
+        law = fit_law(counts, duration, contexts)
         made, _ = answer(law, contexts[[middle]], "mean")
-        return np.nansum(made[0, :, 1]), law.centre.trust[0, 1]
+        return np.nansum(made[0, :, 1]), law.centre.shrinkage[0, 1]
 
     plain, _ = misses(counts)
-    with_wild, trust = misses(wild)
+    with_wild, shrinkage = misses(wild)
     assert abs(with_wild / plain - 1) < 0.15
-    assert trust < 0.5
+    assert shrinkage < 0.5
     assert misses(bumped)[0] / plain > 1.2
 
 
-def test_time_known_as_a_whole_is_not_lost_in_the_noise_of_bins(law):
+def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(law):
     """Bins scattered by half about their sums: their mean logarithm is a tenth too low."""
     centre, query = law.centre, np.array([[3.0, 1.2], [6.0, 1.7]])
     scatter = np.random.default_rng(5).normal(0.0, 0.5, centre.departure.shape)

@@ -1,4 +1,4 @@
-"""Where counts lie within their sampling intervals, by all runs together."""
+"""Deconvolution of counts within their sampling intervals, by all runs together."""
 
 from unittest.mock import patch
 
@@ -13,10 +13,9 @@ from msbgen.generate.deconvolution import (
     neighbours,
 )
 from msbgen.generate.partial import fill_means
-from msbgen.generate.runs import Runs
 from msbgen.trend.fit import fit_trend
 from msbgen.trend.joint import Windows
-from tasks import INSTRUCTIONS, task
+from tasks import runs_of, task
 
 CONTEXTS = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
 BINS, LONG = 40, 0.03
@@ -26,7 +25,7 @@ BINS, LONG = 40, 0.03
 def runs():
     """Runs of which an interval holds two to five bins, with misses in one bin above all."""
     counts, duration = task(CONTEXTS, 3, rare=True, interval=LONG)
-    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS)
+    return runs_of(counts, duration, CONTEXTS, LONG, BINS)
 
 
 def in_proportion(position, amounts, prior):
@@ -41,20 +40,20 @@ def in_proportion(position, amounts, prior):
     return out
 
 
-def corrected(runs, prior, near, steps):
+def corrected(runs, prior, kernel, steps):
     """The plain iteration of one counter, (n, bins), run by run."""
     position, amounts = runs.intervals
     prior = prior.copy()
     for step in range(steps + 1):
-        placed = np.array(
+        state = np.array(
             [in_proportion(p, a[:, 1], prior[c])
              for p, a, c in zip(position, amounts, runs.context)]
         )  # fmt: skip
         if step < steps:
-            held = np.array([placed[runs.context == c].sum(axis=0) for c in range(len(prior))])
-            had = near @ (runs.n_runs[:, None] * prior)
-            prior *= np.divide(near @ held, had, out=np.ones_like(had), where=had > 0)
-    return placed
+            sums = np.array([state[runs.context == c].sum(axis=0) for c in range(len(prior))])
+            before = kernel @ (runs.n_runs[:, None] * prior)
+            prior *= np.divide(kernel @ sums, before, out=np.ones_like(before), where=before > 0)
+    return state
 
 
 def test_a_step_is_richardson_and_lucy_s_over_neighbouring_contexts(runs):
@@ -85,7 +84,7 @@ def test_neighbours_are_nearer_where_a_counter_changes_slowly(runs):
     assert near.min() < 0.1 < np.median(near[0].max(axis=1, where=near[0] < 1, initial=0))
 
 
-def test_windows_take_a_run_s_speed_out(runs):
+def test_windows_scale_runs_to_the_mean_of_their_context(runs):
     windows = interval_windows(runs)
     mean = np.bincount(runs.context, runs.duration) / runs.n_runs
     spent = np.bincount(windows.context, windows.time) / runs.n_runs
@@ -104,7 +103,7 @@ def test_left_out_intervals_decide_whether_one_law_of_all_is_used(runs, better):
 @pytest.mark.parametrize(
     ("counters", "time", "used"), [(True, 0.99, True), (False, 0.99, False), (True, 1.01, False)]
 )
-def test_counters_decide_where_they_are_asked_and_time_is_no_worse(runs, counters, time, used):
+def test_counters_decide_if_requested_and_time_is_no_worse(runs, counters, time, used):
     # time [s], then time and misses, of which the trend is off by more
     errors = iter([1.0, time, 1.0, 4.0, time, 3.0])
     with patch.object(Windows, "error", lambda *_: next(errors)):
@@ -112,18 +111,18 @@ def test_counters_decide_where_they_are_asked_and_time_is_no_worse(runs, counter
     assert len(trend.joint) == used
 
 
-def test_windows_of_a_counter_are_of_the_runs_that_hold_it(spoilt):
-    windows = interval_windows(spoilt, 1)
-    held = np.isfinite(spoilt.state[:, 0, 1])
-    total = spoilt.intervals[1][..., 1].sum(axis=1)
-    counted = np.bincount(spoilt.context, np.where(held, total, 0.0))
+def test_windows_of_a_counter_are_of_the_runs_that_hold_it(partial):
+    windows = interval_windows(partial, 1)
+    held = np.isfinite(partial.state[:, 0, 1])
+    total = partial.intervals[1][..., 1].sum(axis=1)
+    counted = np.bincount(partial.context, np.where(held, total, 0.0))
     np.testing.assert_allclose(np.bincount(windows.context, windows.time), counted)
 
 
-def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
+def test_one_law_of_all_intervals_resolves_what_happens_within_them(runs):
     trend, state = deconvolved_trend(runs, 8, 3, lambda: None)
     assert trend.joint
-    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    fine = runs_of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, BINS)
     truth = fine.means(fine.state)
     for k in range(2):
         off = [
@@ -140,7 +139,7 @@ def test_one_law_of_all_intervals_finds_what_happens_within_them(runs):
 
 
 @pytest.fixture(scope="module")
-def spoilt():
+def partial():
     """Six runs of which every other one lacks the misses, and one of each context was cut."""
     counts, duration = task(CONTEXTS, 6, rare=True, interval=LONG)
     counts[:, 1::2, :, 1] = np.nan
@@ -148,36 +147,36 @@ def spoilt():
     for c in range(len(CONTEXTS)):
         kept = int(0.7 * duration[c, 2] / LONG)
         counts[c, 2, kept:], duration[c, 2], complete[c, 2] = np.nan, kept * LONG, False
-    return Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+    return runs_of(counts, duration, CONTEXTS, LONG, BINS, complete=complete)
 
 
-def test_what_runs_do_not_hold_is_placed_nowhere(spoilt):
-    prior = np.nan_to_num(spoilt.means(spoilt.state)[..., 1:])
+def test_counters_that_a_run_does_not_hold_stay_missing(partial):
+    prior = np.nan_to_num(partial.means(partial.state)[..., 1:])
     near = np.ones((1, len(CONTEXTS), len(CONTEXTS)))
-    placed = deconvolved_counts(spoilt, prior, near, 2)
-    np.testing.assert_array_equal(np.isnan(placed), np.isnan(spoilt.state[..., 1:]))
-    whole = np.isnan(spoilt.expected) & np.isfinite(placed[:, 0, 0])
-    counted = spoilt.intervals[1][whole][..., 1].sum(axis=1)
-    np.testing.assert_allclose(placed[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
+    state = deconvolved_counts(partial, prior, near, 2)
+    np.testing.assert_array_equal(np.isnan(state), np.isnan(partial.state[..., 1:]))
+    whole = np.isnan(partial.expected) & np.isfinite(state[:, 0, 0])
+    counted = partial.intervals[1][whole][..., 1].sum(axis=1)
+    np.testing.assert_allclose(state[whole, :, 0].sum(axis=1), counted, rtol=1e-9)
 
 
-def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(spoilt):
-    windows, cut = interval_windows(spoilt), np.isfinite(spoilt.expected)
-    many = np.bincount(spoilt.context, ~cut)
-    mean = np.bincount(spoilt.context, np.where(cut, 0.0, spoilt.duration)) / many
+def test_windows_of_cut_runs_end_at_the_cut_and_take_as_long_as_those_of_others(partial):
+    windows, cut = interval_windows(partial), np.isfinite(partial.expected)
+    many = np.bincount(partial.context, ~cut)
+    mean = np.bincount(partial.context, np.where(cut, 0.0, partial.duration)) / many
     own = (windows.end - windows.begin)[:, None] * (windows.context[:, None] == range(len(mean)))
-    assert np.all(own.sum(axis=0) < BINS * spoilt.n_runs)
+    assert np.all(own.sum(axis=0) < BINS * partial.n_runs)
     spent = np.bincount(windows.context, windows.time) - many * mean
     share = (own.sum(axis=0) / BINS - many) * mean
     np.testing.assert_allclose(spent, share, rtol=0.1)
 
 
-def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
+def test_bins_measured_in_every_context_decide_on_the_form_of_the_trend():
     counts, duration = task(CONTEXTS, 2, interval=LONG)
     complete = np.ones(duration.shape, dtype=bool)
     kept = int(0.6 * duration[0].min() / LONG)
     counts[0, :, kept:], duration[0], complete[0] = np.nan, kept * LONG, False
-    runs = Runs.of(counts, duration, CONTEXTS, LONG, INSTRUCTIONS, BINS, complete=complete)
+    runs = runs_of(counts, duration, CONTEXTS, LONG, BINS, complete=complete)
     seen = int(np.isfinite(runs.amounts(runs.state)).all(axis=(0, 2)).sum())
     assert 0 < seen < BINS
     with patch("msbgen.generate.deconvolution.fit_trend", wraps=fit_trend) as fitted:
@@ -190,15 +189,15 @@ def test_what_every_context_was_seen_to_do_decides_on_the_form_of_the_trend():
     np.testing.assert_allclose(again.predict(CONTEXTS), made, rtol=1e-3, atol=1e-3 * made.max())
 
 
-def test_one_law_of_all_intervals_serves_partial_runs_too(spoilt):
-    trend, state = deconvolved_trend(spoilt, 8, 3, lambda: None)
+def test_one_law_of_all_intervals_fits_partial_runs_too(partial):
+    trend, state = deconvolved_trend(partial, 8, 3, lambda: None)
     assert trend.joint
-    fine = Runs.of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, 1, BINS)
+    fine = runs_of(*task(CONTEXTS, 3, rare=True, interval=0.001), CONTEXTS, 0.001, BINS)
     truth = fine.means(fine.state)
     for k in range(2):
         off = [
             (np.abs(s - truth).sum(axis=1) / truth.sum(axis=1))[:, k].mean()
-            for s in (spoilt.means(spoilt.state), spoilt.means(state), trend.predict(CONTEXTS))
+            for s in (partial.means(partial.state), partial.means(state), trend.predict(CONTEXTS))
         ]
         assert off[1] < 0.5 * off[0]
         assert off[2] < 0.75 * off[0]

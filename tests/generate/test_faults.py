@@ -157,13 +157,13 @@ def test_a_drift_is_named_and_taken_out(three_runs, runs, by, tmp_path):
     model = msbgen.fit_profiles(slow)
     assert told(model.findings) == {("slow", 9), ("drift",)}
     assert "grew" in " ".join(model.attrs["faults"])
-    assert model.law.centre.guessed.tolist() == [i == 9 for i in range(20)]
-    own = np.delete(model.law.centre.pace / paces, 9, axis=0)
+    assert model.law.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
+    own = np.delete(model.law.centre.slowdown / paces, 9, axis=0)
     assert own == pytest.approx(1.0, abs=0.25 * by)
     model.save(tmp_path / "model.nc")
     again = type(model).load(tmp_path / "model.nc").law.centre
-    assert np.array_equal(again.pace, model.law.centre.pace)
-    assert np.array_equal(again.guessed, model.law.centre.guessed)
+    assert np.array_equal(again.slowdown, model.law.centre.slowdown)
+    assert np.array_equal(again.time_imputed, model.law.centre.time_imputed)
     assert not any("grew" in said for said in sentences(slow.drop_vars("started")))
 
 
@@ -181,7 +181,7 @@ def test_a_model_remembers_its_findings(slow_in_one, tmp_path):
     model.save(tmp_path / "model.nc")
     again = msbgen.CalibratedModel.load(tmp_path / "model.nc")
     assert again.findings == model.findings
-    assert np.array_equal(again.law.centre.pace, model.law.centre.pace)
+    assert np.array_equal(again.law.centre.slowdown, model.law.centre.slowdown)
     asked = np.array([[5.0, 1.4]])
     assert again.duration_bound(asked, 0.2) == pytest.approx(model.duration_bound(asked, 0.2))
 

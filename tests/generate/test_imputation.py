@@ -1,4 +1,4 @@
-"""Who lends a run what it was not seen to do: clouds coupled through what all runs share."""
+"""Imputation of groups of counters and of cut runs from donors, by coupled clouds."""
 
 import tracemalloc
 
@@ -10,7 +10,7 @@ import partials
 from msbgen.bridge.paths import Chain
 from msbgen.bridge.solve import SolverConfig, solve_bridge
 from msbgen.data.schema import count_array
-from msbgen.generate.imputation import find_donors, lend
+from msbgen.generate.imputation import find_donors, impute
 from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressSettings
 
@@ -21,106 +21,120 @@ CONTEXT = np.repeat(np.arange(3), RUNS)
 PLACE = 3.0 * CONTEXT[:, None]
 
 
-@pytest.fixture
-def residuals():
-    """Time, and two counters that follow it: whole (n, segments, 3), and in groups."""
-    rng = np.random.default_rng(3)
-    pace = rng.standard_normal((3 * RUNS, 1, 1)) * np.ones((1, SEGMENTS, 1))
-    own = 0.3 * rng.standard_normal((3 * RUNS, SEGMENTS, 3))
-    coarse = pace * [1.0, 1.0, -1.0] + own
-    grouped = coarse.copy()
+def in_groups(seed=3):
+    """Time, and two counters that follow the speed of a run: whole (n, segments, 3), in groups."""
+    rng = np.random.default_rng(seed)
+    speed = rng.standard_normal((3 * RUNS, 1, 1)) * np.ones((1, SEGMENTS, 1))
+    whole = speed * [1.0, 1.0, -1.0] + 0.3 * rng.standard_normal((3 * RUNS, SEGMENTS, 3))
+    grouped = whole.copy()
     grouped[0::2, :, 1] = np.nan
     grouped[1::2, :, 2] = np.nan
-    return coarse, grouped
+    return whole, grouped
 
 
-def lenders(coarse, lag=None, **settings):
+@pytest.fixture
+def residuals():
+    return in_groups()
+
+
+def donors(coarse, lag=None, **settings):
     lag = coarse.cumsum(axis=1) if lag is None else lag
     return find_donors(coarse, lag, PLACE, CONTEXT, **(SETTINGS | settings))
 
 
-def test_runs_lend_themselves_what_they_hold(residuals):
+def imputed(coarse, **settings):
+    return impute(coarse, donors(coarse, **settings))
+
+
+def test_a_run_is_its_own_donor_of_what_it_holds(residuals):
     whole, grouped = residuals
-    lender = lenders(grouped)
-    filled = lend(grouped, lender)
+    donor = donors(grouped)
+    filled = impute(grouped, donor)
     held = np.isfinite(grouped)
     np.testing.assert_array_equal(filled[held], whole[held])
     assert np.isfinite(filled).all()
-    assert (CONTEXT[lender] == CONTEXT[:, None, None]).all()  # three bandwidths apart
-    assert (lenders(grouped) == lender).all()  # equal data, equal lenders
+    assert (CONTEXT[donor] == CONTEXT[:, None, None]).all()  # three bandwidths apart
+    assert (donors(grouped) == donor).all()  # equal data, equal donors
+    np.testing.assert_array_equal(imputed(whole), whole)
 
 
-def test_counters_that_were_never_together_depend_as_they_do_through_time(residuals):
-    whole, grouped = residuals
-    filled = lend(grouped, lenders(grouped))
-    wanted, got = (np.corrcoef(a[:, 2, 1], a[:, 2, 2])[0, 1] for a in (whole, filled))
-    assert wanted == pytest.approx(-0.9, abs=0.05)
-    assert got == pytest.approx(wanted, abs=0.25)
-    shuffled = lend(grouped, lenders(grouped, epsilon=1e6))
-    assert abs(np.corrcoef(shuffled[:, 2, 1], shuffled[:, 2, 2])[0, 1]) < 0.7
+def joined_at_random(grouped, rng):
+    """The alternative: groups joined at random within a context."""
+    filled = grouped.copy()
+    for run, q in np.argwhere(np.isnan(grouped[:, 0])):
+        others = np.flatnonzero(np.isfinite(grouped[:, 0, q]) & (CONTEXT[run] == CONTEXT))
+        filled[run, :, q] = grouped[rng.choice(others), :, q]
+    return filled
 
 
-def test_every_run_is_asked_alike_often(residuals):
+def test_counters_in_different_runs_depend_as_they_do_through_time():
+    """The case for coupled clouds: random joining loses the dependence."""
+    found = []
+    for seed in range(3, 8):
+        whole, grouped = in_groups(seed)
+        fills = whole, imputed(grouped), joined_at_random(grouped, np.random.default_rng(seed))
+        found.append([np.corrcoef(a[:, 2, 1], a[:, 2, 2])[0, 1] for a in fills])
+    true, coupled, random = np.mean(found, axis=0)
+    assert true == pytest.approx(-0.92, abs=0.02)
+    assert coupled == pytest.approx(true, abs=0.25)
+    assert abs(random) < 0.15
+
+
+def test_donors_have_the_distribution_of_their_context(residuals):
     _, grouped = residuals
-    lender = lenders(grouped)[0::2, 0, 1]
-    mean = np.array([grouped[lender, 0, 1].mean(), grouped[1::2, 0, 1].mean()])
+    donor = donors(grouped)[0::2, 0, 1]
+    mean = np.array([grouped[donor, 0, 1].mean(), grouped[1::2, 0, 1].mean()])
     assert np.ptp(mean) < 0.2
-    assert grouped[lender, 0, 1].std() == pytest.approx(grouped[1::2, 0, 1].std(), rel=0.15)
+    assert grouped[donor, 0, 1].std() == pytest.approx(grouped[1::2, 0, 1].std(), rel=0.15)
 
 
-def test_lenders_change_less_often_than_independent_draws_would(residuals):
+def test_donors_change_less_often_than_independent_draws_would(residuals):
     _, grouped = residuals
-    own = lenders(grouped)[0::2, :, 1]
-    assert 0 < np.mean(np.diff(own, axis=1) != 0) < 0.4  # of twenty in a context
+    donor = donors(grouped)[0::2, :, 1]
+    assert 0 < np.mean(np.diff(donor, axis=1) != 0) < 0.4  # of twenty in a context
 
 
-def test_a_context_without_a_group_borrows_from_its_neighbours(residuals):
+def test_a_context_without_a_group_has_donors_in_its_neighbours(residuals):
     _, grouped = residuals
     grouped[CONTEXT == 1, :, 2] = np.nan
-    filled = lend(grouped, lenders(grouped))
-    assert np.isfinite(filled).all()
-    assert set(CONTEXT[lenders(grouped)[CONTEXT == 1, 0, 2]]) <= {0, 2}
+    donor = donors(grouped)
+    assert np.isfinite(impute(grouped, donor)).all()
+    assert set(CONTEXT[donor[CONTEXT == 1, 0, 2]]) <= {0, 2}
 
 
 def test_groups_of_which_no_context_has_both_are_joined(residuals):
     whole, _ = residuals
     whole[CONTEXT == 0, :, 1] = np.nan
     whole[CONTEXT > 0, :, 2] = np.nan
-    assert np.isfinite(lend(whole, lenders(whole))).all()
+    assert np.isfinite(imputed(whole)).all()
 
 
 def test_a_cut_run_goes_on_as_one_that_was_like_it(residuals):
     whole, _ = residuals
     cut = whole.copy()
     cut[::4, 3:] = np.nan
-    lender = lenders(cut)
-    filled = lend(cut, lender)
-    assert (lender[::4, 3:] == lender[::4, 3:4, :1]).all()  # one run for all that comes after
+    donor = donors(cut)
+    filled = impute(cut, donor)
+    assert (donor[::4, 3:] == donor[::4, 3:4, :1]).all()  # one run for all that comes after
     np.testing.assert_array_equal(filled[:, :3], whole[:, :3])
     assert np.corrcoef(filled[::4, 4, 0], whole[::4, 4, 0])[0, 1] > 0.8
 
 
-def test_a_run_cut_at_once_and_groups_that_were_cut_get_everything(residuals):
+def test_a_run_cut_at_once_and_groups_that_were_cut_are_imputed(residuals):
     _, grouped = residuals
     grouped[0] = np.nan
     grouped[1::6, 2:] = np.nan
-    assert np.isfinite(lend(grouped, lenders(grouped))).all()
-
-
-def test_whole_runs_are_left_alone(residuals):
-    whole, _ = residuals
-    np.testing.assert_array_equal(lend(whole, lenders(whole)), whole)
+    assert np.isfinite(imputed(grouped)).all()
 
 
 def test_memory_grows_no_faster_than_the_segments():
-    """Of the lenders and of the bridge: no array is over pairs of runs and segments."""
+    """Of donors and of the bridge: no array is over pairs of runs and segments."""
     rng, peaks = np.random.default_rng(0), []
     for segments in (5, 20):
         coarse = rng.standard_normal((len(CONTEXT), segments, 2))
         coarse[::2, :, 1] = np.nan
         tracemalloc.start()
-        lender = lenders(coarse)
-        Chain.fit(lend(coarse, lender).transpose(1, 0, 2).copy(), epsilon=0.1, tol=1e-6)
+        Chain.fit(imputed(coarse).transpose(1, 0, 2).copy(), epsilon=0.1, tol=1e-6)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 4.2 * peaks[0]
@@ -131,7 +145,7 @@ def test_memory_grows_no_faster_than_the_segments():
 
 @pytest.fixture(scope="module")
 def clouds():
-    """What groups share in three neighbouring segments: (group, segment) -> points."""
+    """Coordinates that groups share in three neighbouring segments: (group, segment) -> points."""
     law = fit_profiles(partials.in_groups(partials.whole()), ProgressSettings(bins=50, segments=10))
     held = np.isfinite(count_array(partials.in_groups(partials.whole()))).any(axis=2)
     first = held[..., 1].ravel()
@@ -147,8 +161,8 @@ def clouds():
 CONFIG = SolverConfig(tol=1e-10, max_iter=20_000)
 
 
-def test_an_unconstrained_snapshot_is_the_pair_of_what_it_joins(clouds):
-    """Where no run is, mass passes: its neighbours are coupled at −ε log Σ exp(−(C₁ + C₂)/ε)."""
+def test_an_unconstrained_snapshot_is_a_pair_of_its_neighbours(clouds):
+    """Its neighbours are coupled at −ε log Σ exp(−(C₁ + C₂)/ε)."""
     epsilon = 0.5
     path = [clouds[0, 3], clouds[1, 4], clouds[0, 5]]
     even = [np.full(len(path[0]), 1.0), None, np.full(len(path[2]), 1.0)]
@@ -176,7 +190,7 @@ def test_the_forms_agree_where_every_snapshot_has_runs(clouds, epsilon):
         np.testing.assert_allclose(*(f.coupling(pair) for f in forms), atol=1e-8)
 
 
-def test_an_unconstrained_end_takes_what_the_kernel_gives(clouds):
+def test_an_unconstrained_end_follows_the_kernel(clouds):
     """Runs of a context without the group: each draws by the kernel alone."""
     epsilon = 0.5
     path = [clouds[0, 3], clouds[1, 3]]

@@ -1,4 +1,4 @@
-"""Lost samples: what the trend says of them is nearer than a rate between their neighbours."""
+"""Imputation of lost samples: nearer to the truth than a rate between their neighbours."""
 
 from unittest.mock import patch
 
@@ -7,15 +7,14 @@ import pytest
 
 from msbgen.data.gaps import fill_gaps
 from msbgen.generate.lost import _correction, fill_lost
-from msbgen.generate.runs import Runs
 from msbgen.trend.fit import fit_trend
-from tasks import GRID, INSTRUCTIONS, INTERVAL, TIME, task
+from tasks import GRID, INSTRUCTIONS, INTERVAL, TIME, runs_of, task
 
 BINS = 100
 
 
 def lossy(clock, *, cut=False):
-    """What was counted, where it was lost, interpolated, and as runs; and a trend that is right."""
+    """Counts, lost samples, interpolated counts, the runs of these, and the true trend."""
     counts, duration = task(GRID, 4, noise=0.01, rare=True)
     complete = np.ones(duration.shape, dtype=bool)
     if cut:
@@ -28,14 +27,15 @@ def lossy(clock, *, cut=False):
     filled = np.stack(
         [fill_gaps(seen[..., k], duration, INTERVAL, carried=False) for k in range(2)], axis=-1
     )
-    measured = Runs.of(filled, duration, GRID, INTERVAL, clock, BINS, complete=complete)
-    fine = Runs.of(*task(GRID, 1, noise=0.0, rare=True, interval=1e-3), GRID, 1e-3, clock, BINS)
+    measured = runs_of(filled, duration, GRID, INTERVAL, BINS, clock=clock, complete=complete)
+    fine = task(GRID, 1, noise=0.0, rare=True, interval=1e-3)
+    fine = runs_of(*fine, GRID, 1e-3, BINS, clock=clock)
     trend = fit_trend(GRID, fine.means(fine.state), find_caps=False)
     return counts, lost, filled, measured, trend
 
 
 @pytest.mark.parametrize("clock", [TIME, INSTRUCTIONS])
-def test_what_was_lost_is_nearer_than_a_rate_between_neighbours(clock):
+def test_imputed_samples_are_nearer_than_a_rate_between_neighbours(clock):
     counts, lost, filled, runs, trend = lossy(clock)
     found = fill_lost(filled, lost, runs, trend)
     np.testing.assert_array_equal(found[~lost], filled[~lost])
@@ -45,14 +45,14 @@ def test_what_was_lost_is_nearer_than_a_rate_between_neighbours(clock):
         assert off[0] < 0.6 * off[1]
 
 
-def test_runs_count_as_much_as_others_again():
+def test_totals_are_nearer_to_those_of_other_runs():
     counts, lost, filled, runs, trend = lossy(INSTRUCTIONS)
     found = fill_lost(filled, lost, runs, trend)
     total, before, after = (np.nansum(a[..., 0], axis=2) for a in (counts, filled, found))
     assert np.abs(after - total).max() < 0.2 * np.abs(before - total).max()
 
 
-def test_a_cut_run_keeps_what_it_would_have_counted():
+def test_samples_of_a_cut_run_are_imputed_up_to_its_cut():
     counts, lost, filled, runs, trend = lossy(INSTRUCTIONS, cut=True)
     found = fill_lost(filled, lost, runs, trend)[0, 0]
     assert np.isnan(found[np.isnan(counts[0, 0])]).all()
@@ -62,7 +62,7 @@ def test_a_cut_run_keeps_what_it_would_have_counted():
     assert off[0] < off[1]
 
 
-def test_a_run_counts_as_much_more_where_it_lost_samples_as_elsewhere():
+def test_imputed_samples_are_scaled_by_the_level_of_the_run():
     _, lost, filled, runs, trend = lossy(INSTRUCTIONS)
     usual = fill_lost(filled, lost, runs, trend)[0, 0]
     filled[0, 0, :, 1] *= 1.3
@@ -78,7 +78,7 @@ def test_totals_are_corrected_where_samples_were_lost():
     np.testing.assert_allclose(np.log1p(share[many > 0]), -off[many > 0], atol=0.03)
 
 
-def test_a_cut_run_is_judged_by_what_it_would_have_counted_and_not_corrected():
+def test_a_cut_run_has_its_expected_total_and_is_not_corrected():
     _, lost, filled, runs, trend = lossy(INSTRUCTIONS, cut=True)
     found, totals = [], []
     for change in (0.0, 0.01):
@@ -96,7 +96,7 @@ def test_a_cut_run_is_judged_by_what_it_would_have_counted_and_not_corrected():
     np.testing.assert_allclose(after[gone], 1.01 * before[gone])
 
 
-def test_a_counter_that_a_run_does_not_hold_stays_unknown():
+def test_a_counter_that_a_run_does_not_hold_stays_missing():
     counts, lost, filled, runs, trend = lossy(INSTRUCTIONS)
     filled[:, 1, :, 1], lost[:, 1, :, 1] = np.nan, False
     found = fill_lost(filled, lost, runs, trend)

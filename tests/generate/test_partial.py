@@ -1,4 +1,4 @@
-"""Runs that were cut, and contexts in which nobody measured a counter."""
+"""Runs that were cut, and contexts in which a counter was not measured."""
 
 from unittest.mock import patch
 
@@ -26,7 +26,7 @@ def durations(model):
     return model.law.durations(partials.GRID)
 
 
-def test_a_cut_run_is_expected_to_count_what_its_siblings_did():
+def test_the_expected_total_of_a_cut_run_is_the_median_of_its_context():
     ds = partials.cut(partials.whole(), [(0, 1), *((5, r) for r in range(4))])
     counts, duration = count_array(ds), duration_array(ds)
     got = expected_totals(counts, duration, partials.GRID, 1, ds["complete"].values == 1)
@@ -36,7 +36,7 @@ def test_a_cut_run_is_expected_to_count_what_its_siblings_did():
     assert np.isfinite(got).sum() == 5
 
 
-def test_a_context_is_as_far_off_where_it_was_not_seen_as_where_it_was():
+def test_missing_bins_are_scaled_by_the_measured_ones():
     contexts = np.array([[1.0], [2.0], [4.0], [8.0], [16.0]])
     states = np.repeat((1.0 / contexts)[:, None], 6, axis=1)
     trend = fit_trend(contexts, states)
@@ -51,14 +51,14 @@ def test_cut_runs_hardly_change_what_is_generated(whole):
     model = fit_profiles(partials.cut(partials.whole(), CUT), SMALL)
     # one law of all intervals is only sought where every run is whole
     np.testing.assert_allclose(durations(model), durations(whole), rtol=0.015)
-    own = [m.generate(partials.GRID, kind="mean") for m in (model, whole)]
+    means = [m.generate(partials.GRID, kind="mean") for m in (model, whole)]
     for name in ("instructions", "cache_misses"):
-        totals = [d[name].sum("time").values for d in own]
+        totals = [d[name].sum("time").values for d in means]
         np.testing.assert_allclose(*totals, rtol=0.02)
     assert np.isnan(model.law.duration).sum() == len(CUT)
 
 
-def test_a_context_whose_every_run_was_cut_is_answered_and_marked(whole, tmp_path):
+def test_a_context_whose_every_run_was_cut_is_generated_and_marked(whole, tmp_path):
     ds = partials.cut(partials.whole(), [(4, r) for r in range(4)], share=0.6)
     model = fit_profiles(ds, SMALL)
     answer = model.generate(partials.GRID, kind="mean")
@@ -93,20 +93,20 @@ def test_gaps_hardly_change_what_is_generated(whole, kind):
     assert "gaps" not in model.counters["cache_misses"]
 
 
-def test_what_was_lost_is_fitted_again_once_it_is_filled_in(whole):
+def test_the_law_is_fitted_again_to_imputed_samples(whole):
     gappy, truth = partials.with_gaps(partials.whole(), "lost"), count_array(partials.whole())
 
-    def known(counts, lost, *_):
+    def true_counts(counts, lost, *_):
         np.testing.assert_allclose(counts[~lost], truth[~lost])
         assert lost.any(axis=(0, 1, 2)).all()
         return truth
 
-    with patch("msbgen.generate.progress_law.fill_lost", known):
+    with patch("msbgen.generate.progress_law.fill_lost", true_counts):
         model = fit_profiles(gappy, SMALL)
     np.testing.assert_array_equal(model.law.known_states(), whole.law.known_states())
 
 
-def test_what_cannot_be_learned_from_is_refused_in_a_sentence():
+def test_measurements_without_enough_complete_runs_are_refused():
     every = [(c, r) for c in range(9) for r in range(4)]
     with pytest.raises(MeasurementError, match="no run went on to its end"):
         fit_profiles(partials.cut(partials.whole(), every))

@@ -1,29 +1,16 @@
-"""How runs depart from their context's mean, and where the bridge finds them."""
+"""Residuals of runs from the mean of their context, and the points of the bridge."""
 
 import numpy as np
 import pytest
 
 import oracles
-from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
-from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, kernel_weights, task, without
-
-SMALL = ProgressSettings(bins=50, segments=10)
-
-
-@pytest.fixture(scope="module")
-def runs():
-    return task(GRID, 12)
-
-
-@pytest.fixture(scope="module")
-def law(runs):
-    return ProgressLaw.fit(*runs, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+from tasks import GRID, answer, fit_law, kernel_weights, without
 
 
 @pytest.mark.parametrize("n_runs", [2, 3, 12])
 def test_residuals_have_an_unbiased_variance_about_the_contexts_mean(runs, n_runs):
     counts, measured = (part[:, :n_runs] for part in runs)
-    law = ProgressLaw.fit(counts, measured, GRID, INTERVAL, INSTRUCTIONS, SMALL)
+    law = fit_law(counts, measured)
     factor = np.exp(law.residuals.residual).reshape(
         len(GRID), n_runs, *law.residuals.residual.shape[1:]
     )
@@ -35,8 +22,8 @@ def test_residuals_have_an_unbiased_variance_about_the_contexts_mean(runs, n_run
 
 def test_a_context_with_one_run_keeps_its_noise_as_residual(runs):
     one = without(*(part[:, :2] for part in runs), slice(None), 1)
-    law = ProgressLaw.fit(*one, GRID, INTERVAL, INSTRUCTIONS, SMALL)
-    # the runs' pace varies by 0.02; the trend takes some of it
+    law = fit_law(*one)
+    # the runs' speed varies by 0.02; the trend takes some of it
     assert law.residuals.lag[:, -1, 0].std() > 0.003
     _, drawn = answer(law, GRID, "sample", n_samples=50)
     assert np.median(drawn.std(axis=1) / drawn.mean(axis=1)) > 0.003
@@ -50,20 +37,20 @@ def test_points_of_the_bridge_are_in_units_of_their_deviation_and_of_the_bandwid
         assert (
             np.corrcoef(residual[..., k].T.ravel(), law.chain.points[:, :, k].ravel())[0, 1] > 0.9
         )
-    place = law.chain.points[0, :, 4:]
-    np.testing.assert_array_equal(law.chain.points[:, :, 4:], np.repeat(place[None], 10, axis=0))
+    contexts = law.chain.points[0, :, 4:]
+    np.testing.assert_array_equal(law.chain.points[:, :, 4:], np.repeat(contexts[None], 10, axis=0))
     # exp(−|x − y|²/2) is the kernel
     wanted = [kernel_weights(GRID, GRID[c])[law.residuals.run_context] for c in (0, 4)]
-    got = np.exp(-0.5 * oracles.squared_distances(place[[0, 48]], place))
+    got = np.exp(-0.5 * oracles.squared_distances(contexts[[0, 48]], contexts))
     np.testing.assert_allclose(got, wanted, rtol=1e-9)
 
 
-def test_what_the_centre_of_a_single_run_does_not_hold_its_residual_does(runs):
+def test_centre_and_residual_of_a_single_run_give_the_run(runs):
     counts, duration = without(*(part[:, :2] for part in runs), 0, 1)
-    law = ProgressLaw.fit(counts, duration, GRID, INTERVAL, INSTRUCTIONS, SMALL)
-    assert law.centre.trust[0].max() < 1
-    there = law.centre.amounts(GRID[:1], law.centre.log_weights(GRID[:1]))
-    back = (there * law.residuals.factor[:1]).sum(axis=1)
+    law = fit_law(counts, duration)
+    assert law.centre.shrinkage[0].max() < 1
+    centre = law.centre.amounts(GRID[:1], law.centre.log_weights(GRID[:1]))
+    back = (centre * law.residuals.factor[:1]).sum(axis=1)
     np.testing.assert_allclose(back[0, 0], duration[0, 0], rtol=1e-9)
     np.testing.assert_allclose(back[0, 1], np.nansum(counts[0, 0, :, 1]), rtol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Which runs are learned from, and where in a sampling interval their counts belong."""
+"""Runs that a law is fitted to, and the deconvolution of their counts."""
 
 from dataclasses import replace
 
@@ -7,33 +7,25 @@ import pytest
 
 from msbgen.core.errors import MeasurementError
 from msbgen.generate.model import fit_profiles
-from msbgen.generate.progress_law import ProgressLaw, ProgressSettings
-from msbgen.generate.runs import Runs
-from tasks import GRID, INSTRUCTIONS, INTERVAL, answer, labelled, task, without
+from tasks import GRID, INTERVAL, SMALL, answer, fit_law, labelled, runs_of, task, without
 
 KINDS = ("max_likelihood", "mean", "sample")
-SMALL = ProgressSettings(bins=50, segments=10)
 
 
-@pytest.fixture(scope="module")
-def runs():
-    return task(GRID, 12)
-
-
-def test_bursts_shorter_than_an_interval_are_resolved_by_what_all_runs_share():
+def test_bursts_shorter_than_an_interval_are_resolved_by_all_runs_together():
     contexts = np.array([[w, f] for w in (2.0, 4.0, 8.0) for f in (1.0, 1.3, 1.6, 2.0)])
     counts, measured = task(contexts, 3, rare=True, interval=0.03)
     shares = []
     for sharpenings in (0, 3):
         settings = replace(SMALL, sharpenings=sharpenings)
-        law = ProgressLaw.fit(counts, measured, contexts, 0.03, INSTRUCTIONS, settings)
+        law = fit_law(counts, measured, contexts, interval=0.03, settings=settings)
         misses = law.centre.trend.predict(contexts)[..., 1]
         shares.append((misses[:, 30] / misses.sum(axis=1)).mean())
     assert shares[0] < 0.5  # an interval is three to six bins
     assert shares[1] > 0.8
 
 
-def test_runs_that_lost_counts_are_said_and_a_context_without_counts_is_refused(runs, caplog):
+def test_runs_that_lost_counts_are_named_and_a_context_without_counts_is_refused(runs, caplog):
     counts, measured = (part[:4, :4].copy() for part in runs)
     counts[2, 1] *= 0.6
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
@@ -43,7 +35,7 @@ def test_runs_that_lost_counts_are_said_and_a_context_without_counts_is_refused(
     counts, measured = (part[:4, 2:3].copy() for part in runs)
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
     assert caplog.text == ""
-    counts[2] *= 0.6  # its only run: nothing tells lost counts from less work
+    counts[2] *= 0.6  # its only run: lost counts look like less work
     fit_profiles(labelled(counts, measured, GRID[:4]), SMALL)
     assert caplog.text == ""
     counts[2, :, :, 0] = np.where(np.isnan(counts[2, :, :, 0]), np.nan, 0.0)
@@ -59,24 +51,22 @@ def test_the_wall_clock_never_loses_counts():
     fit_profiles(labelled(counts, measured, contexts), replace(SMALL, clock="time"))
 
 
-def test_runs_of_which_nobody_knows_the_total_yet_are_kept(runs):
+def test_runs_with_lost_samples_are_kept_whatever_their_total(runs):
     counts, duration = runs
     counts = counts.copy()
     counts[0, 1, :, 0] *= 0.5
-    guessed = np.zeros(duration.shape, dtype=bool)
-    for guessed[0, 1] in (False, True):
-        made = Runs.of(counts, duration, GRID, INTERVAL, INSTRUCTIONS, 10, guessed=guessed)
-        assert np.isfinite(made.total[0, 1]) == guessed[0, 1]
+    lost = np.zeros(counts.shape, dtype=bool)
+    for lost[0, 1, 3, 0] in (False, True):
+        made = runs_of(counts, duration, GRID, INTERVAL, 10, lost=lost)
+        assert np.isfinite(made.total[0, 1]) == lost[0, 1, 3, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_lost_counts_is_left_out(runs, kind):
     counts, measured = (part[:4, :4].copy() for part in runs)
-    missing = ProgressLaw.fit(
-        *without(counts, measured, 2, 1), GRID[:4], INTERVAL, INSTRUCTIONS, SMALL
-    )
+    missing = fit_law(*without(counts, measured, 2, 1), GRID[:4])
     counts[2, 1] *= 0.6
-    law = ProgressLaw.fit(counts, measured, GRID[:4], INTERVAL, INSTRUCTIONS, SMALL)
+    law = fit_law(counts, measured, GRID[:4])
     assert np.argwhere(np.isnan(law.centre.total)).tolist() == [[2, 1]]
     assert law.residuals.run_context.tolist() == [0] * 4 + [1] * 4 + [2] * 3 + [3] * 4
     for got, wanted in zip(*(answer(m, GRID[:5], kind, n_samples=3) for m in (law, missing))):
@@ -84,14 +74,14 @@ def test_a_run_that_lost_counts_is_left_out(runs, kind):
 
 
 def test_a_counter_of_some_runs_is_taken_per_time_of_these():
-    """At a cap a slower run counts no faster: misses per time are what runs have in common."""
+    """At a cap the misses per time are the same in slow and fast runs."""
     rng = np.random.default_rng(2)
-    pace = np.exp(0.1 * rng.standard_normal((9, 6)))
+    speed = np.exp(0.1 * rng.standard_normal((9, 6)))
     counts = np.ones((9, 6, 10, 3))
-    counts[..., 1:] = 5.0 * pace[..., None, None]
-    duration = pace.copy()
+    counts[..., 1:] = 5.0 * speed[..., None, None]
+    duration = speed.copy()
     counts[:, 0::2, :, 1], counts[:, 1::2, :, 2] = np.nan, np.nan
-    runs = Runs.of(counts, duration, GRID, 0.1 * pace, INSTRUCTIONS, 5)
+    runs = runs_of(counts, duration, GRID, 0.1, 5, slowdown=1 / speed)
     amounts, means = runs.amounts(runs.state), runs.means(runs.state)
     np.testing.assert_allclose(amounts[..., 1:] / amounts[..., :1], 50.0, rtol=1e-9)
     assert np.ptp(means[..., 1] / means[..., 0]) > 1.0

@@ -1,0 +1,74 @@
+"""Measurements of one task as arrays, with what is known about their quality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Runs of a task in known contexts, as a law is fitted to them and faults are detected in them.
+
+    Attributes
+    ----------
+    counts : ndarray, (n_known, n_runs, n_times, n_counters)
+        Events per interval.  NaN after a run has ended or was cut, and throughout for a counter
+        that the run does not hold; every run holds the clock.
+    duration : ndarray, (n_known, n_runs)
+        [s], until the cut of a run that was cut; NaN where a run is missing.
+    contexts : ndarray, (n_known, n_resources)
+    interval : float
+        Sampling interval [s].
+    clock : int
+        Quantity that measures progress: 0 for wall time, 1 + k for counter k.
+    complete : array_like of bool, broadcastable to (n_known, n_runs)
+        Runs that went on to their end.
+    slowdown : array_like, broadcastable to (n_known, n_runs)
+        Measured time of each run over `duration`; 1 unless a fault was corrected.
+    reliability : array_like, broadcastable to (n_known,)
+        Weight of one run of each context in a trend, at most 1.
+    time_imputed : array_like of bool, broadcastable to (n_known,)
+        Contexts whose time was scaled to what the other contexts predict.
+    lost : array_like of bool, broadcastable to the counts
+        Samples that were lost, and interpolated in `counts`.
+    """
+
+    counts: Floats
+    duration: Floats
+    contexts: Floats
+    interval: float
+    clock: int
+    complete: ArrayLike = True
+    slowdown: ArrayLike = 1.0
+    reliability: ArrayLike = 1.0
+    time_imputed: ArrayLike = False
+    lost: ArrayLike = False
+
+    @property
+    def is_complete(self) -> NDArray[np.bool_]:
+        """`complete` of every run, (n_known, n_runs)."""
+        return np.broadcast_to(np.asarray(self.complete, dtype=bool), self.duration.shape)
+
+    @property
+    def slowdowns(self) -> Floats:
+        """`slowdown` of every run, (n_known, n_runs)."""
+        return np.broadcast_to(np.asarray(self.slowdown, dtype=float), self.duration.shape)
+
+    @property
+    def intervals(self) -> float | Floats:
+        """Sampling interval [s], or that of each run where times were corrected, (n_known, n_runs).
+
+        A run that took f times as long counted in intervals that are f times as long.
+        """
+        slowdowns = self.slowdowns
+        return self.interval / slowdowns if (slowdowns != 1.0).any() else self.interval
+
+    @property
+    def is_lost(self) -> NDArray[np.bool_]:
+        """`lost` of every sample, (n_known, n_runs, n_times, n_counters)."""
+        return np.broadcast_to(np.asarray(self.lost, dtype=bool), self.counts.shape)
