@@ -1,30 +1,62 @@
-"""Arrays that come out of a file of ours: what each must be, said where it is taken.
+"""Arrays of a stored model, checked when they are taken.
 
-A kernel reads where an index leads it: whatever a file holds is looked at before.
+Compiled kernels follow indices without a check of their own, so every array of a file is checked
+for its shape, type, range and order first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from hashlib import blake2b
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Record = TypeVar("Record")
 
-# Ranges of numbers: sums of those of the first do not overflow, nor do products of exponentials
-# of those of the last.
+# Ranges of numbers. Sums of numbers in ANY do not overflow, nor do products of exponentials of
+# numbers in LOGARITHMS.
 ANY = (-1e100, 1e100)
 NOT_NEGATIVE = (0.0, 1e100)
 POSITIVE = (1e-300, 1e100)
 LOGARITHMS = (-800.0, 200.0)
+
+
+@dataclass(frozen=True)
+class ModelArray:
+    """Description of one array of a stored model.
+
+    Attributes
+    ----------
+    name : str
+    dims : tuple of str or int
+        Sizes, or names of sizes. Arrays of one table agree in the sizes of equal names.
+    dtype : str
+        Type in memory: "f8", "f4", or a type of whole numbers, e.g. "i4".
+    low : float
+        The least value.
+    high : float or str
+        The greatest value; or the name of a size, for indices below it.
+    missing : bool
+        Whether NaN may stand for a missing value.
+    ascending : bool
+        Whether each value must be greater than the one before.
+    """
+
+    name: str
+    dims: tuple[str | int, ...] = ()
+    dtype: str = "f8"
+    low: float = ANY[0]
+    high: float | str = ANY[1]
+    missing: bool = False
+    ascending: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,9 +77,48 @@ class StoredArrays:
     prefix: str = ""
 
     def part(self, prefix: str) -> StoredArrays:
-        """The arrays whose names begin so, to be taken without that beginning."""
-        own = {n.removeprefix(prefix): a for n, a in self.arrays.items() if n.startswith(prefix)}
-        return StoredArrays(self.source, own, self.prefix + prefix)
+        """The arrays whose names begin with `prefix`, under the rest of their names."""
+        some = {n.removeprefix(prefix): a for n, a in self.arrays.items() if n.startswith(prefix)}
+        return StoredArrays(self.source, some, self.prefix + prefix)
+
+    def take(self, table: Sequence[ModelArray], **sizes: int) -> dict[str, NDArray[Any]]:
+        """Checked arrays of a table, by name, each in its type.
+
+        Parameters
+        ----------
+        table : sequence of ModelArray
+        **sizes : int
+            Sizes of named dimensions. The first array with a dimension of another name sets its
+            size.
+
+        Raises
+        ------
+        ProfileError
+            An array is missing, or has another shape, type, order, or values out of range.
+        """
+        taken: dict[str, NDArray[Any]] = {}
+        for entry in table:
+            wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in entry.dims)
+            for dim, size in zip(entry.dims, self._of_shape(entry.name, wanted).shape):
+                # a second dimension of the same name must have the size of the first
+                self.want(
+                    not isinstance(dim, str) or sizes.setdefault(dim, size) == size,
+                    f"size of {self.named(entry.name)}", size, str(sizes.get(str(dim))),
+                )  # fmt: skip
+            shape = tuple(sizes[d] if isinstance(d, str) else d for d in entry.dims)
+            kind = np.dtype(entry.dtype)
+            high = sizes[entry.high] - 1 if isinstance(entry.high, str) else entry.high
+            if kind.kind == "f":
+                most = float(np.finfo(kind).max)
+                within = max(entry.low, -most), min(high, most)
+                values = self.numbers(entry.name, shape, within=within, missing=entry.missing)
+            else:
+                below = int(min(high, np.iinfo(kind).max)) + 1
+                values = self.indices(entry.name, shape, below=below)
+            rises = not entry.ascending or bool(np.all(np.diff(values) > 0))
+            self.want(rises, f"order of {self.named(entry.name)}", "another", "an ascending one")
+            taken[entry.name] = values.astype(kind)
+        return taken
 
     def numbers(
         self,
@@ -105,33 +176,70 @@ class StoredArrays:
         return f"variable '{self.prefix}{name}'"
 
     def want(self, good: object, what: str, got: object, wanted: str) -> None:
-        """Raise ProfileError, in the words of the other checks, where something is not good."""
+        """Raise ProfileError, worded like the other checks, unless `good` is true."""
         if not good:
             raise self._error(f"{what} is {_short(got)}; {wanted} is wanted")
 
-    def record(self, kind: type[Record], given: object, what: str) -> Record:
-        """A dataclass of settings from what JSON held: its fields, all of them, and no others.
+    def record(
+        self, kind: type[Record], given: object, what: str, *, without: Sequence[str] = ()
+    ) -> Record:
+        """An object made from a JSON table that names each argument of its class once.
+
+        Parameters
+        ----------
+        kind : type
+            A dataclass, or a predictor whose ``__init__`` only stores. Values are checked against
+            its annotations; arguments that are dataclasses are made in the same way.
+        given : object
+            The table, as JSON held it.
+        what : str
+            What errors call it.
+        without : sequence of str
+            Arguments that the table does not hold.
 
         Raises
         ------
         ProfileError
-            Other names, a value of another type than the field's default, or a value that the
-            dataclass refuses.
+            Other names, a value of another type, or a value that the class refuses.
         """
-        defaults = {f.name: f.default for f in fields(kind)}  # type: ignore[arg-type]
+        hints = get_type_hints(kind if is_dataclass(kind) else kind.__init__)
+        hints = {n: hint for n, hint in hints.items() if n not in ("return", *without)}
         self.want(isinstance(given, dict), what, given, "a table of names and values")
         assert isinstance(given, dict)
-        for name in given.keys() ^ defaults.keys():
-            state = "missing" if name in defaults else "unknown"
-            self.want(False, f"'{name}' of {what}", state, f"{', '.join(defaults)}")
-        for name, default in defaults.items():
-            assert default is not MISSING
-            value, types = given[name], _TYPES[type(default)]
-            self.want(type(value) in types, f"'{name}' of {what}", repr(value), _words(types))
+        for name in given.keys() ^ hints.keys():
+            state = "missing" if name in hints else "unknown"
+            self.want(False, f"'{name}' of {what}", state, ", ".join(hints))
+        values = {n: self._value(hint, given[n], f"'{n}' of {what}") for n, hint in hints.items()}
         try:
-            return kind(**given)
+            return kind(**values)
         except ArgumentError as error:
             raise ProfileError(f"{self.source}: {what}: {error}") from None
+
+    def _value(self, hint: Any, value: object, what: str) -> Any:
+        """One value of a JSON table, as its annotation wants it."""
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Union, UnionType):
+            some = next(part for part in parts if part is not type(None))
+            return None if value is None else self._value(some, value, what)
+        if origin is Literal:
+            self.want(value in parts, what, repr(value), f"one of {', '.join(map(str, parts))}")
+            return value
+        if origin is tuple:
+            self.want(isinstance(value, list), what, value, "a list")
+            assert isinstance(value, list)
+            if parts[-1] is not Ellipsis:
+                self.want(
+                    len(value) == len(parts), f"length of {what}", len(value), str(len(parts))
+                )
+            each = [parts[0]] * len(value) if parts[-1] is Ellipsis else parts
+            return tuple(self._value(part, one, what) for part, one in zip(each, value))
+        if is_dataclass(hint):
+            return self.record(hint, value, what)  # type: ignore[arg-type]
+        types, wanted = _TYPES[hint]
+        self.want(type(value) in types, what, repr(value), wanted)
+        if isinstance(value, (int, float)):
+            self.want(ANY[0] <= value <= ANY[1], what, value, "a finite number")
+        return value
 
     def _of_shape(self, name: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         if name not in self.arrays:
@@ -149,38 +257,50 @@ class StoredArrays:
         return ProfileError(f"{self.source}: {sentence}: make it again.")
 
 
-def digest(arrays: Mapping[str, NDArray[Any]], *texts: str) -> str:
-    """Fingerprint of named arrays and texts: what was changed after it was saved has another.
+def record_arrays(record: object, table: Sequence[ModelArray], prefix: str = "") -> dict[str, Any]:
+    """Attributes of an object that a table names, under `prefix` and their names."""
+    return {f"{prefix}{entry.name}": getattr(record, entry.name) for entry in table}
 
-    Numbers that are possible each by itself may still make no model together.
+
+def finite_predictions(values: Floats, what: str) -> Floats:
+    """The values themselves, if all are finite.
+
+    Raises
+    ------
+    MeasurementError
+        A value is NaN or infinite, as those of an edited model may be.
     """
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise MeasurementError(
+            f"{what} of row {row} is predicted as {values[bad][0]}; check that the row lies near "
+            f"the measurements, or fit the model again."
+        )
+    return values
+
+
+def digest(arrays: Mapping[str, NDArray[Any]], *texts: str) -> str:
+    """Fingerprint of named arrays and texts, which changes with every change of them."""
     found = blake2b(repr(texts).encode(), digest_size=16)
     for name in sorted(arrays):
         array = np.array(arrays[name])
         if array.dtype.kind == "f":
-            array[np.isnan(array)] = np.nan  # of all its bit patterns the usual one
+            array[np.isnan(array)] = np.nan  # one bit pattern for all NaN
         found.update(f"{name} {array.dtype.str} {array.shape}".encode())
         found.update(array.tobytes())
     return found.hexdigest()
 
 
-_TYPES: dict[type, tuple[type, ...]] = {
-    bool: (bool,),
-    int: (int,),
-    float: (int, float),
-    str: (str,),
-    type(None): (str, type(None)),
+# Types of JSON values for each annotation, and how errors describe them.
+_TYPES: dict[type, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "text"),
 }
 
 
-def _words(types: tuple[type, ...]) -> str:
-    if str in types:
-        return "text"
-    if bool in types:
-        return "true or false"
-    return "a number" if float in types else "a whole number"
-
-
 def _short(value: object) -> str:
-    text = str(value)
+    text = repr(value) if isinstance(value, (list, dict)) else str(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,7 +1,7 @@
-"""Fitted predictors in netCDF files: arrays by name, labels as JSON, nothing pickled.
+"""The one store of fitted models: arrays by name and labels as JSON in netCDF; nothing is pickled.
 
-A digest over both tells a file that was changed: numbers that are possible each by itself may
-still make no model together.
+A digest over arrays and labels detects a file that was changed after it was saved. Systems describe
+their arrays in tables (:class:`msbgen.core.arrays.ModelArray`), which are checked on load.
 """
 
 from __future__ import annotations
@@ -15,88 +15,123 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from numpy.typing import NDArray
 
 from msbgen.core.arrays import StoredArrays, digest
-from msbgen.core.errors import ProfileError
+from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 
 
 def save_model(
     path: str | os.PathLike[str],
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, Any],
     labels: Mapping[str, Any],
     *,
     schema: str,
     overwrite: bool = False,
 ) -> None:
-    """Write arrays and labels to one netCDF file; arrays of no elements are left out.
+    """Write arrays, or numbers, and labels to one netCDF file.
 
     Raises
     ------
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    kept = {name: array for name, array in arrays.items() if array.size}
-    text = json.dumps(labels)
+    stored = {name: np.asarray(array) for name, array in arrays.items()}
+    text = json.dumps(labels, allow_nan=False)
     dataset = xr.Dataset(
-        {name: ([f"{name}_{k}" for k in range(array.ndim)], array) for name, array in kept.items()},
-        attrs={"schema": schema, "labels": text, "digest": digest(kept, text)},
+        {n: ([f"{n}_{k}" for k in range(array.ndim)], array) for n, array in stored.items()},
+        attrs={"schema": schema, "labels": text, "digest": digest(stored, text)},
     )
     packed = {"zlib": True, "complevel": 4, "shuffle": True}
-    encoding = {name: packed for name, array in kept.items() if array.dtype.kind in "fiu"}
+    encoding = {name: packed for name, array in stored.items() if array.ndim}
     save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
 
 
 def load_model(
     path: str | os.PathLike[str], *, schema: str, what: str
 ) -> tuple[StoredArrays, dict[str, Any]]:
-    """Read what :func:`save_model` wrote: the arrays, and the labels.
+    """Arrays and labels that :func:`save_model` wrote.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, is no model of `what`, or was changed since it was saved.
+        The file cannot be read, is no model of `what`, claims more values than its bytes can hold,
+        or was changed after it was saved.
     """
-    dataset, source = load_netcdf(path), Path(path).name
+    dataset, source = load_netcdf(path, written_whole=True), Path(path).name
     found = dataset.attrs.get("schema")
     if not isinstance(found, str) or found != schema:
         raise ProfileError(
-            f"{source}: attribute 'schema' is {found!r}; a model of {what} says '{schema}'."
+            f"{source}: attribute 'schema' is {found!r:.60}; a model of {what} of this version has "
+            f"'{schema}': fit it again."
         )
-    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
+    arrays = {str(name): variable.values for name, variable in dataset.variables.items()}
     text = str(dataset.attrs.get("labels"))
     if str(dataset.attrs.get("digest")) != digest(arrays, text):
         raise ProfileError(f"{source}: was changed since it was saved; copy or fit it again.")
-    with told_labels(source):
-        labels = dict(json.loads(text))
+    with label_errors(source):
+        labels = json.loads(text, parse_constant=_refuse_constant)
+        if not isinstance(labels, dict):
+            raise ArgumentError("no table")
     return StoredArrays(source, arrays), labels
 
 
 @contextmanager
-def told_labels(source: str) -> Iterator[None]:
-    """While labels are taken apart: whatever they lack is told as an error of the file.
+def label_errors(source: str) -> Iterator[None]:
+    """While labels are read: errors about them become an error of the file.
 
     Raises
     ------
     ProfileError
-        In place of what is raised where a name is missing or a value is of another kind.
+        In place of the error raised where a name is missing, a value is of another type or range,
+        or the nesting is too deep.
     """
     try:
         yield
-    except ProfileError:  # says more already
+    except ProfileError:  # has a better sentence already
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except RecursionError:
         raise ProfileError(
-            f"{source}: attribute 'labels' is not that of a model ({error!r}); fit it again."
+            f"{source}: attribute 'labels' is nested too deep; fit it again."
+        ) from None
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProfileError(
+            f"{source}: attribute 'labels' is not that of a model ({_short(error)}); fit it again."
         ) from None
 
 
-def byte_array(content: bytes) -> NDArray[np.uint8]:
-    """Bytes that another library wrote, as an array to be stored."""
-    return np.frombuffer(content, dtype=np.uint8)
+def stored_names(value: object, *, distinct: bool = True) -> tuple[str, ...]:
+    """Names in a JSON list, for use within :func:`label_errors`.
+
+    Raises
+    ------
+    ArgumentError
+        No list of texts; a name that stands there twice.
+    """
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ArgumentError(f"{value!r:.60} is no list of names")
+    if distinct and len(set(value)) < len(value):
+        raise ArgumentError("a name stands there twice")
+    return tuple(value)
 
 
-def stored_bytes(stored: StoredArrays, name: str) -> bytes:
-    """What :func:`byte_array` made an array of."""
-    return stored.indices(name, (None,), below=256).astype(np.uint8).tobytes()
+def stored_count(value: object, most: int) -> int:
+    """A whole number from 0 to `most` in JSON, for use within :func:`label_errors`.
+
+    Raises
+    ------
+    ArgumentError
+        Another value.
+    """
+    if type(value) is not int or not 0 <= value <= most:
+        raise ArgumentError(f"{value!r:.60} is no whole number from 0 to {most}")
+    return value
+
+
+def _short(error: Exception) -> str:
+    """What an error says; the error itself where that alone would be a bare word."""
+    return (str(error) if isinstance(error, ArgumentError) else repr(error))[:200]
+
+
+def _refuse_constant(name: str) -> float:
+    raise ArgumentError(f"{name} is no finite number")

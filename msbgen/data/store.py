@@ -30,14 +30,23 @@ from msbgen.data.schema import context_table, counter_names
 _CHUNK = 2**18
 # Ctrl-C, the end, and the time that a piece of work may take.
 _WAITING = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+# Most bytes of an array in one byte of a file: deflate packs up to 1,032 into one.
+_MOST_PACKED = 1100
 # How a heap of an HDF5 file begins, and the lengths of the heads of a heap and of what it holds.
 _HEAP, _HEAP_HEAD, _ENTRY_HEAD = b"GCOL\x01\0\0\0", 16, 16
 
 
-def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
+def load_netcdf(path: str | os.PathLike[str], *, written_whole: bool = False) -> xr.Dataset:
     """Load a whole netCDF file, saying in one sentence what is wrong with a bad one.
 
     Times stay numbers, with their units beside them: profiles have no dates.
+
+    Parameters
+    ----------
+    path : str or path
+    written_whole : bool
+        Whether every value of the file was written, as of models. Arrays that are larger than its
+        bytes can hold are then refused before memory is taken for them.
 
     Raises
     ------
@@ -58,7 +67,7 @@ def load_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
     try:
         with warnings.catch_warnings(), interrupts_wait():
             warnings.simplefilter("ignore")  # xarray's doubts are about the values, checked below
-            return _load(path)
+            return _load(path, written_whole)
     except MemoryError as error:
         raise ProfileError(
             f"{name}: is too large ({_in_short(error)}); split it, or read it on another machine."
@@ -95,13 +104,18 @@ def _heaps_end(path: Path) -> bool:
     return True
 
 
-def _load(path: Path) -> xr.Dataset:
+def _load(path: Path, written_whole: bool) -> xr.Dataset:
     opened = xr.open_dataset(path, engine="netcdf4", decode_times=False)
     with opened:
         if opened.nbytes > physical_memory():  # a few bytes of a file may claim any size
             raise MemoryError(
                 f"its arrays take {opened.nbytes / 1e9:.3g} GB, this machine has "
                 f"{physical_memory() / 1e9:.3g} GB of memory"
+            )
+        if written_whole and opened.nbytes > _MOST_PACKED * path.stat().st_size:
+            raise MemoryError(
+                f"its arrays take {opened.nbytes / 1e9:.3g} GB, which a file of "
+                f"{path.stat().st_size / 1e9:.3g} GB cannot hold"
             )
         return opened.load()
 

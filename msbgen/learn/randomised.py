@@ -1,9 +1,8 @@
-"""Extremely randomised trees that leave whole groups out: predictions, honest and for later.
+"""Extremely randomised trees (Geurts, Ernst and Wehenkel 2006), each grown without some groups.
 
-Each tree sees a random share of the groups (programs), all their rows, and splits at random
-thresholds (Geurts, Ernst and Wehenkel 2006).  The mean over the trees that did not see a group is
-what the forest says of a program that it has never seen: residuals for their covariance, from one
-forest.  Trees are grown by scikit-learn and kept as arrays.
+Each tree is grown on all rows of a random share of the groups (programs). The mean over the trees
+that left a group out is an out-of-sample prediction of it, so one forest gives predictions and
+unbiased residuals. scikit-learn grows the trees; they are kept as arrays.
 """
 
 from __future__ import annotations
@@ -11,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import ModelArray, StoredArrays
 from msbgen.core.errors import check_positive, check_whole
 from msbgen.core.machine import available_cores
 from msbgen.learn.extras import load_library
+from msbgen.learn.trees import Nodes, no_nodes, stored_nodes
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+
+# Values below this in size: their squares and sums are finite.
+_MOST = 1e6
 
 
 @dataclass(frozen=True)
@@ -31,11 +36,11 @@ class TreesSettings:
     ----------
     trees : int
     columns : float
-        Share of the features that a split is chosen among.
+        Share of the features that each split is chosen from.
     leaf : int
-        Rows of a leaf, at least.
+        Least number of rows of a leaf.
     groups : float
-        Share of the groups that a tree sees.
+        Share of the groups that each tree is grown on.
     """
 
     trees: int = 200
@@ -50,70 +55,79 @@ class TreesSettings:
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """A forest as arrays: the nodes of all trees, one after another.
+    """A forest as arrays.
 
     Attributes
     ----------
-    feature : ndarray of int32, (n_nodes,)
-        Whose value decides at a node; of a leaf, what it likes.
-    threshold : ndarray of float32, (n_nodes,)
-        Up to it left, above it right.
-    left, right : ndarray of int32, (n_nodes,)
-        Nodes below; a leaf is below itself.
+    nodes : Nodes
     value : ndarray of float32, (n_nodes, n_outputs)
-    root : ndarray of int32, (n_trees,)
+        Means of the rows that reach a node.
     """
 
-    feature: NDArray[np.int32]
-    threshold: NDArray[np.float32]
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
+    nodes: Nodes
     value: NDArray[np.float32]
-    root: NDArray[np.int32]
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
-        """Mean over the trees, and their deviation from it, (n, n_outputs) each."""
-        total = np.zeros((len(features), self.value.shape[1]))
+        """Mean over the trees, and their deviation from it, (n, n_outputs) each.
+
+        Raises
+        ------
+        ArgumentError
+            Another number of columns than in the fit.
+        """
+        rows, count = self.nodes.rows(features), len(self.nodes.root)
+        total = np.zeros((len(rows), self.value.shape[1]))
         squares = np.zeros_like(total)
-        for root in self.root:
-            said = self.value[self._leaves(features, root)].astype(float)
-            total += said
-            squares += said**2
-        mean = total / len(self.root)
-        return mean, np.sqrt(np.maximum(squares / len(self.root) - mean**2, 0.0))
+        for root in self.nodes.root:
+            predicted = self.value[self.nodes.leaves(rows, root)].astype(float)
+            total += predicted
+            squares += predicted**2
+        mean = total / count
+        return mean, np.sqrt(np.maximum(squares / count - mean**2, 0.0))
 
     def predict_without(self, features: Floats, seen: NDArray[np.bool_]) -> Floats:
-        """Mean over the trees that did not see a row, (n, n_outputs); NaN where all did.
+        """Mean over the trees that a row was left out of, (n, n_outputs); NaN where none is.
 
         Parameters
         ----------
         features : ndarray, (n, d)
         seen : ndarray of bool, (n_trees, n)
+            Which rows each tree was grown on.
         """
-        total = np.zeros((len(features), self.value.shape[1]))
-        for root, own in zip(self.root, seen):
-            total[~own] += self.value[self._leaves(features[~own], root)]
+        rows = self.nodes.rows(features)
+        total = np.zeros((len(rows), self.value.shape[1]))
+        for root, grown_on in zip(self.nodes.root, seen):
+            total[~grown_on] += self.value[self.nodes.leaves(rows[~grown_on], root)]
         with np.errstate(invalid="ignore"):
             return total / (~seen).sum(axis=0)[:, None]
 
-    def _leaves(self, features: Floats, root: int) -> Indices:
-        """The leaf of one tree that each row falls into, (n,)."""
-        rows = np.asarray(features, dtype=np.float32)
-        at = np.full(len(rows), root, dtype=np.int64)
-        going = np.arange(len(rows))
-        while len(going):
-            node = at[going]
-            low = rows[going, self.feature[node]] <= self.threshold[node]
-            below = np.where(low, self.left[node], self.right[node])
-            at[going] = below
-            going = going[below != node]
-        return at
+    def arrays(self, prefix: str) -> dict[str, Any]:
+        """What a model file holds of the trees, the names beginning with `prefix`."""
+        return {**self.nodes.arrays(prefix), f"{prefix}value": self.value}
+
+
+def no_trees(n_outputs: int = 1) -> Trees:
+    """A forest of no trees."""
+    return Trees(no_nodes(), np.empty((0, n_outputs), dtype=np.float32))
+
+
+def stored_trees(stored: StoredArrays, n_outputs: int, n_features: int) -> Trees:
+    """Trees of which a model file holds the :meth:`~Trees.arrays`, without the prefix.
+
+    Raises
+    ------
+    ProfileError
+        As :func:`msbgen.learn.trees.stored_nodes`.
+    """
+    value = ModelArray("value", ("node", n_outputs), "f4", low=-_MOST, high=_MOST)
+    nodes, values = stored_nodes(stored, (value,), feature=n_features)
+    return Trees(nodes, **values)
 
 
 def fit_trees(
     features: Floats, outputs: Floats, group: Indices, settings: TreesSettings, seed: int
 ) -> tuple[Trees, NDArray[np.bool_]]:
-    """Grow a forest, each tree on a share of the groups.
+    """A forest, each tree grown on a share of the groups.
 
     Parameters
     ----------
@@ -138,7 +152,7 @@ def fit_trees(
     sklearn_tree = load_library("sklearn.tree")
     rng = np.random.default_rng([2, seed])
     n_groups = int(group.max()) + 1
-    # of few groups, too, some are left out of each tree
+    # each tree leaves one group out at least, unless the share is 1
     most = n_groups if settings.groups >= 1 else max(n_groups - 1, 1)
     taken = min(max(1, round(settings.groups * n_groups)), most)
     chosen = np.zeros((settings.trees, n_groups), dtype=bool)
@@ -157,29 +171,33 @@ def fit_trees(
 
     with ThreadPoolExecutor(available_cores()) as pool:
         grown = list(pool.map(grow, range(settings.trees)))
-    return _joined(grown, outputs.shape[1]), seen
+    return _joined(grown, outputs.shape[1], rows.shape[1]), seen
 
 
-def _joined(grown: Sequence, n_outputs: int) -> Trees:
+def _joined(grown: Sequence, n_outputs: int, n_features: int) -> Trees:
     """The trees of scikit-learn as one set of arrays."""
     root = np.cumsum([0, *(tree.node_count for tree in grown[:-1])])
     parts: dict[str, list[NDArray]] = {name: [] for name in ("left", "right")}
     for tree, first in zip(grown, root):
-        own = np.arange(tree.node_count)
+        node = np.arange(tree.node_count)
         for name, below in (("left", tree.children_left), ("right", tree.children_right)):
-            parts[name].append(np.where(below < 0, own, below) + first)
-    return Trees(
-        feature=np.concatenate([np.maximum(t.feature, 0) for t in grown]).astype(np.int32),
+            parts[name].append(np.where(below < 0, node, below) + first)
+    feature = np.concatenate([np.maximum(t.feature, 0) for t in grown]).astype(np.int32)
+    nodes = Nodes(
+        feature=feature,
         threshold=np.concatenate([_rounded_down(t.threshold) for t in grown]),
         left=np.concatenate(parts["left"]).astype(np.int32),
         right=np.concatenate(parts["right"]).astype(np.int32),
-        value=np.concatenate([t.value.reshape(-1, n_outputs) for t in grown]).astype(np.float32),
+        missing_left=np.zeros(len(feature), dtype=np.uint8),
         root=root.astype(np.int32),
+        n_features=n_features,
     )
+    value = np.concatenate([t.value.reshape(-1, n_outputs) for t in grown])
+    return Trees(nodes, value.astype(np.float32))
 
 
 def _rounded_down(threshold: Floats) -> NDArray[np.float32]:
-    """Thresholds in single precision; single numbers up to the old one are up to the new one."""
+    """Thresholds in single precision that part single-precision numbers as the given ones do."""
     single = threshold.astype(np.float32)
     down = np.nextafter(single, np.float32(-np.inf))
     return np.where(single > threshold, down, single)

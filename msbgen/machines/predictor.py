@@ -31,12 +31,13 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.learn.boosting import Boosting, BoostingSettings, fit_boosting
 from msbgen.learn.gaussian import residual_covariance
 from msbgen.learn.parameters import Parameters
-from msbgen.learn.randomised import Trees, TreesSettings, fit_trees
+from msbgen.learn.randomised import Trees, TreesSettings, fit_trees, no_trees
 from msbgen.machines.dataset import (
     machines_of,
     runtimes_of,
@@ -201,9 +202,7 @@ class RelativePredictor(Parameters):
     def _fit_trees(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> tuple[Trees, Floats]:
         n_machines = len(self.machines_)
         if not self._has("trees"):
-            none = np.empty(0, dtype=np.int32)
-            value = np.empty((0, n_machines), dtype=np.float32)
-            return Trees(none, value[:, 0], none, none, value, none), np.eye(n_machines)
+            return no_trees(n_machines), np.eye(n_machines)
         log = np.log(runtimes_of(runs))
         tables, outputs, where = [], [], []
         for s, source in enumerate(self._counted()):
@@ -284,7 +283,7 @@ class RelativePredictor(Parameters):
             A run without a time on the source, or without the count of its work.
         """
         sources, answers = self._asked(runs, source)
-        return answers.times(sources)
+        return finite_predictions(answers.times(sources), "the time")
 
     def predict_interval(
         self, runs: xr.Dataset, source: str | Sequence[str], miscoverage: float = 0.1
@@ -304,7 +303,8 @@ class RelativePredictor(Parameters):
             raise ArgumentError("the predictor is not calibrated; call calibrate first.")
         middle = answers.times(sources)
         half = self.calibration_[0].half_widths(answers, sources, miscoverage, self.machines_)
-        return middle * np.exp(-half), middle * np.exp(half)
+        high = finite_predictions(middle * np.exp(half), "the upper end of the time")
+        return middle * np.exp(-half), high
 
     def check_source(self, source: str | Sequence[str]) -> list[str]:
         """Names of the machines measured.

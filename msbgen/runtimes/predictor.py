@@ -23,6 +23,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import finite_predictions
 from msbgen.core.conformal import check_rate, groups_needed, rate_steps
 from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import ArgumentError, MeasurementError
@@ -385,7 +386,7 @@ class RuntimePredictor(Parameters):
             mean = self._means(part, members, _residuals(part, members))[0]
             return np.exp(self._location(part, mean, self.fields_.at(part)))
 
-        return self._answered(self._known(runs), answer)
+        return finite_predictions(self._answered(self._known(runs), answer), "the runtime")
 
     def predict_bound(self, runs: ArrayLike, miscoverage: float = 0.05) -> Floats:
         """Runtime [s] that a run exceeds with probability at most `miscoverage`, (n,).
@@ -420,7 +421,7 @@ class RuntimePredictor(Parameters):
                     bound[rows] = np.maximum(bound[rows], high)
             return np.exp(bound)
 
-        return self._answered(known, answer)
+        return finite_predictions(self._answered(known, answer), "the bound of the runtime")
 
     def supports(self, miscoverage: float) -> bool:
         """Whether every pool has the calibration runs that bounds at a rate need.

@@ -1,11 +1,17 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from msbgen.core.arrays import ModelArray, digest
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.models import byte_array, load_model, save_model, stored_bytes, told_labels
+from msbgen.data.models import (
+    label_errors,
+    load_model,
+    save_model,
+    stored_count,
+    stored_names,
+)
 from msbgen.data.store import load_netcdf, save_netcdf
 
 SCHEMA = "msbgen-toy-model/1"
@@ -34,10 +40,14 @@ def test_equal_models_give_equal_bytes(saved, tmp_path):
     assert (tmp_path / "again.nc").read_bytes() == saved.read_bytes()
 
 
-def test_arrays_of_no_elements_are_left_out(tmp_path):
-    save_model(tmp_path / "m.nc", {**ARRAYS, "none": np.empty((0, 3))}, LABELS, schema=SCHEMA)
+def test_numbers_and_arrays_of_no_elements_survive(tmp_path):
+    none, number = np.empty((0, 3)), 2.5
+    save_model(tmp_path / "m.nc", {"none": none, "number": number}, {}, schema=SCHEMA)
     stored, _ = load_model(tmp_path / "m.nc", schema=SCHEMA, what="toys")
-    assert "none" not in stored.arrays
+    table = ModelArray("none", ("n", "d")), ModelArray("number")
+    taken = stored.take(table, d=3)
+    assert taken["none"].shape == (0, 3)
+    assert taken["number"] == 2.5
 
 
 def test_another_model_is_refused(saved):
@@ -65,28 +75,59 @@ def test_a_file_that_is_there_stays(saved):
 
 
 @pytest.mark.parametrize(
-    "error", [KeyError("x"), TypeError("x"), ArgumentError("x"), AttributeError("x")]
+    "error", [KeyError("x"), TypeError("x"), ArgumentError("x"), OverflowError("x")]
 )
 def test_labels_that_lack_something_are_an_error_of_the_file(error):
     with (
         pytest.raises(ProfileError, match=r"m\.nc: attribute 'labels' is not that of a model"),
-        told_labels("m.nc"),
+        label_errors("m.nc"),
     ):
         raise error
 
 
 def test_what_a_check_said_is_kept():
-    with pytest.raises(ProfileError, match=r"^said before$"), told_labels("m.nc"):
+    with pytest.raises(ProfileError, match=r"^said before$"), label_errors("m.nc"):
         raise ProfileError("said before")
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.binary(min_size=1, max_size=300))
-def test_bytes_of_other_libraries_survive(tmp_path_factory, content):
-    path = tmp_path_factory.mktemp("models") / "m.nc"
-    save_model(path, {"booster": byte_array(content)}, {}, schema=SCHEMA)
-    stored, _ = load_model(path, schema=SCHEMA, what="toys")
-    assert stored_bytes(stored, "booster") == content
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        ("[" * 100_000 + "]" * 100_000, "nested too deep"),
+        ('{"a": NaN}', "NaN is no finite number"),
+        ("[]", "no table"),
+        ("{", "is not that of a model"),
+    ],
+)
+def test_labels_that_are_no_table_of_values_are_refused(saved, labels, sentence):
+    dataset = load_netcdf(saved)
+    attrs = {**dataset.attrs, "labels": labels, "digest": digest(ARRAYS, labels)}
+    save_netcdf(dataset.assign_attrs(attrs), saved, overwrite=True)
+    with pytest.raises(ProfileError, match=rf"^model\.nc: .*{sentence}.*fit it again\.$"):
+        load_model(saved, schema=SCHEMA, what="toys")
+
+
+def test_more_values_than_the_file_can_hold_are_refused_before_they_are_read(tmp_path):
+    netCDF4 = pytest.importorskip("netCDF4")
+    with netCDF4.Dataset(tmp_path / "m.nc", "w") as file:
+        file.createDimension("n", 2**28)
+        file.createVariable("x", "f8", ("n",), zlib=True)  # nothing is written
+    with pytest.raises(ProfileError, match=r"take 2\.15 GB, which a file of .* cannot hold"):
+        load_model(tmp_path / "m.nc", schema=SCHEMA, what="toys")
+
+
+@pytest.mark.parametrize("value", ["a", ["a", 1], ["a", "a"]])
+def test_names_are_a_list_of_distinct_texts(value):
+    assert stored_names(["a", "b"]) == ("a", "b")
+    with pytest.raises((TypeError, ValueError)):
+        stored_names(value)
+
+
+@pytest.mark.parametrize("value", [True, 1.0, -1, 4, "1"])
+def test_counts_are_whole_numbers_up_to_a_most(value):
+    assert stored_count(3, 3) == 3
+    with pytest.raises(ValueError, match="is no whole number from 0 to 3"):
+        stored_count(value, 3)
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,5 +1,7 @@
 """Boosted trees."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,46 @@ def test_each_output_is_learned_from_its_own_feature():
     gains = model.importances(3)
     assert gains[2] < 0.05
     assert gains.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("objective", ["reg:squarederror", "reg:absoluteerror"])
+def test_predictions_and_importances_are_those_of_xgboost(monkeypatch, objective):
+    xgboost, grown = pytest.importorskip("xgboost"), []
+
+    def train(*args, plain=xgboost.train):
+        grown.append(plain(*args))
+        return grown[-1]
+
+    monkeypatch.setattr(boosting, "available_cores", lambda: 1)
+    monkeypatch.setattr(xgboost, "train", train)
+    rng = np.random.default_rng(0)
+    x, new = (
+        np.where(rng.random((n, 6)) < 0.2, np.nan, rng.normal(size=(n, 6))) for n in (500, 900)
+    )
+    y = np.nan_to_num(x[:, :2]) ** 2 + rng.normal(size=(500, 2))
+    model = fit_boosting(x, y, BoostingSettings(rounds=50, objective=objective), seed=3)
+    rows = new.astype(np.float32)
+    rows[0] = np.inf
+    # values at the thresholds themselves
+    rows[1:300] = np.nextafter(model.nodes.threshold[:299], np.float32(np.inf))[:, None]
+    rows[300:500] = model.nodes.threshold[:200, None]
+    expected = np.stack([booster.inplace_predict(rows) for booster in grown], axis=1)
+    np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-6)
+    gains = np.zeros(6)
+    for booster in grown:
+        gain = booster.get_score(importance_type="gain")
+        each = np.array([gain.get(f"f{k}", 0.0) for k in range(6)])
+        gains += each / each.sum() / 2
+    np.testing.assert_allclose(model.importances(6), gains, rtol=1e-5)
+
+
+def test_predictions_need_no_xgboost(monkeypatch):
+    x, y = steps()
+    model = fit_boosting(x, y, BoostingSettings(rounds=5), seed=0)
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert np.isfinite(model.predict(x)).all()
+    with pytest.raises(ArgumentError, match=r"features have shape .*; 3 columns"):
+        model.predict(x[:, :2])
 
 
 def test_rows_that_miss_an_output_are_left_out_of_it_only():

@@ -19,8 +19,8 @@ def test_arrays_say_what_the_trees_of_scikit_learn_say(monkeypatch):
     tree = pytest.importorskip("sklearn.tree")
     kept = []
     monkeypatch.setattr(
-        randomised, "_joined", lambda grown, k, make=randomised._joined: (
-            kept.extend(grown), make(grown, k))[1]
+        randomised, "_joined", lambda grown, *sizes, make=randomised._joined: (
+            kept.extend(grown), make(grown, *sizes))[1]
     )  # fmt: skip
     x, y, group = rows()
     trees, seen = fit_trees(x, y, group, TreesSettings(trees=7), seed=0)

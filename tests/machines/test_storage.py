@@ -1,11 +1,14 @@
 """Saved predictors."""
 
+import shutil
+
 import numpy as np
 import pytest
-import xarray as xr
 
+from forged import FORGED_TREES, changed, forge
 from machines import QUICK, made_runs
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.storage import load_relative, save_relative
 
@@ -45,35 +48,42 @@ def test_without_calibration_there_are_predictions_only(saved):
         predictor.predict_interval(NEW, "old")
 
 
-def change(path, edit):
-    with xr.open_dataset(path) as opened:
-        dataset = opened.load()
-    edit(dataset).to_netcdf(path)
-
-
-CHANGES = {
-    "'schema' is 'other/1'": lambda d: d.assign_attrs(schema="other/1"),
-    "was changed since it was saved": lambda d: d.assign(covariance=2 * d["covariance"]),
-}
-
-
-@pytest.mark.parametrize("sentence", CHANGES)
-def test_what_is_no_model_is_refused(saved, sentence):
-    change(saved, CHANGES[sentence])
-    with pytest.raises(ProfileError, match=sentence):
+def test_an_edited_model_is_refused(saved):
+    dataset = load_netcdf(saved)
+    save_netcdf(dataset.assign(covariance=2 * dataset["covariance"]), saved, overwrite=True)
+    with pytest.raises(ProfileError, match="was changed since it was saved"):
         load_relative(saved)
 
 
-def test_trees_that_lead_back_are_refused_whoever_signed_them(saved):
-    from msbgen.core.arrays import digest
-
-    def edit(dataset):
-        dataset["trees_left"][3] = 0
-        arrays = {str(n): v.values for n, v in dataset.data_vars.items()}
-        return dataset.assign_attrs(digest=digest(arrays, dataset.attrs["labels"]))
-
-    change(saved, edit)
+@pytest.mark.parametrize("trees", ["trees.", "boosting0."])
+def test_forged_trees_are_refused(saved, tmp_path, trees):
+    for name, (value, sentence) in FORGED_TREES.items():
+        copy = shutil.copy(saved, tmp_path / "copy.nc")
+        forge(copy, changed(f"{trees}{name}", value))
+        with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
+            load_relative(copy)
+    forge(saved, changed(f"{trees}left", 0, at=3))
     with pytest.raises(ProfileError, match="leads back"):
+        load_relative(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d, _: d.assign_attrs(schema="other/1"), "'schema' is 'other/1'"),
+        (lambda _, labels: labels["machines"].pop(), "shape of variable"),
+        (lambda _, labels: labels.update(work="odd"), "'work' is odd"),
+        (lambda _, labels: labels.update(fields=[0, 0, 0]), "every machine once"),
+        (lambda _, labels: labels["parameters"].update(parts="none"), "'parts' of 'parameters'"),
+        (changed("kriging0.0.outputs", 9), "'kriging0.0.outputs' holds 9"),
+        (changed("kriging0.0.seen.configuration", 99), "configuration' holds 99"),
+        (changed("kriging0.0.parameters", 900.0), "parameters' holds 900"),
+        (changed("covariance", np.nan), "'covariance' holds nan"),
+    ],
+)
+def test_forged_models_are_refused(saved, change, sentence):
+    forge(saved, change)
+    with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
         load_relative(saved)
 
 

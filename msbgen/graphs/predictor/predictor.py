@@ -18,6 +18,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import finite_predictions
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices, prepare_graph
@@ -407,7 +408,8 @@ class GraphPredictor(Parameters):
             As :meth:`prepare`; what is no context of the device.
         """
         asked = self.prepare(graph, device)
-        return asked.predict(asked.rows(contexts), temperature)
+        answers = asked.predict(asked.rows(contexts), temperature)
+        return finite_predictions(answers, "time or energy")
 
     def predict_interval(
         self,
@@ -431,7 +433,8 @@ class GraphPredictor(Parameters):
             A device without runs; a rate that needs more families.
         """
         asked = self.prepare(graph, device)
-        return asked.interval(asked.rows(contexts), miscoverage, temperature)[1:]
+        _, low, high = asked.interval(asked.rows(contexts), miscoverage, temperature)
+        return low, finite_predictions(high, "the upper end of time or energy")
 
     def extrapolated(
         self, graph: xr.Dataset, device: Device, contexts: ArrayLike

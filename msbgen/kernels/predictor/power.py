@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 
 from msbgen.kernels.predictor.shapes import Shapes, distinct_columns
 from msbgen.kernels.predictor.structured import RestSettings, Structured, fit_structured
-from msbgen.kernels.predictor.terms import crossed, draws
+from msbgen.kernels.predictor.terms import POWERS, crossed, draws
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-# Powers of the clock's share that a rate is multiplied with; coefficients of most turn out 0.
-_POWERS = (0.5, 1.0, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +115,7 @@ def _columns(
 
 def _active(shares: Floats) -> Floats:
     """What rates are multiplied with: they rise with the clock themselves, power beyond that."""
-    return np.hstack([np.ones((len(shares), 1)), *(shares**power for power in _POWERS)])
+    return np.hstack([np.ones((len(shares), 1)), *(shares**power for power in POWERS)])
 
 
 def _kernel(logs: Floats) -> Floats:

@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from msbgen.core.arrays import finite_predictions
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -241,18 +242,18 @@ class KernelPredictor(Parameters):
             that no kernel of the kind had; other units.
         """
         self._check_wanted(wanted)
-        return self._each(wanted)[0]
+        return finite_predictions(self._each(wanted)[0], "the runtime")
 
     def predict_power(self, wanted: xr.Dataset) -> Floats:
         """Power of every measurement [W], (n,); errors as :meth:`predict`, and without a meter."""
         self._check_power(wanted)
-        return self._each(wanted)[1]
+        return finite_predictions(self._each(wanted)[1], "the power")
 
     def predict_energy(self, wanted: xr.Dataset) -> Floats:
         """Energy of every measurement [J], (n,); errors as :meth:`predict_power`."""
         self._check_power(wanted)
         seconds, watts = self._each(wanted)
-        return seconds * watts
+        return finite_predictions(seconds * watts, "the energy")
 
     def predict_interval(
         self, wanted: xr.Dataset, miscoverage: float = 0.1
@@ -301,7 +302,9 @@ class KernelPredictor(Parameters):
             seconds[rows] = model.runtime.predict_product(own, table)
             for power in model.powers:
                 watts[rows] = power.predict_product(own, table, seconds[rows])
-        return seconds, watts
+        # NaN stands for a kind that was measured without a meter
+        finite_predictions(np.where(np.isnan(watts), 0.0, watts), "the power")
+        return finite_predictions(seconds, "the runtime"), watts
 
     def extrapolates(self, wanted: xr.Dataset) -> Bools:
         """Which measurements or launches lie outside the hull of what was measured, (n,)."""

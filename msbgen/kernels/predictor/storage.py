@@ -1,45 +1,71 @@
 """Fitted predictors of kernels in netCDF files: arrays and JSON, nothing pickled.
 
-A fitted model is a tree of frozen records.  Its arrays are stored by their paths in it,
-``gemm.runtime.structured.process.points``; everything else is JSON.
+Arrays are stored under their paths in the predictor, e.g. ``kind0.runtime.process.points``.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, fields
+from dataclasses import asdict
+from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from msbgen.core.arrays import StoredArrays
+from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
-from msbgen.data.models import load_model, save_model, told_labels
+from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.kernels.kinds import KINDS
 from msbgen.kernels.predictor.intervals import Scores
-from msbgen.kernels.predictor.networks import Overhead
 from msbgen.kernels.predictor.power import PowerModel
 from msbgen.kernels.predictor.predictor import KernelPredictor, KindModel
 from msbgen.kernels.predictor.process import Process
 from msbgen.kernels.predictor.runtime import RuntimeModel
-from msbgen.kernels.predictor.structured import RestSettings, Structured
-from msbgen.learn.randomised import Trees
+from msbgen.kernels.predictor.shapes import TILES, UNITS
+from msbgen.kernels.predictor.structured import Structured
+from msbgen.kernels.predictor.terms import MOST_PRODUCTS, POWERS
+from msbgen.learn.randomised import stored_trees
 
-KERNEL_MODEL_SCHEMA = "msbgen-kernel-model/1"
+KERNEL_MODEL_SCHEMA = "msbgen-kernel-model/2"
 
-_RECORDS = {
-    kind.__name__: kind
-    for kind in (
-        KindModel, RuntimeModel, PowerModel, Structured, Process, Trees, Scores, Overhead,
-    )
-}  # fmt: skip
+_KIND = (
+    ModelArray("known", ("kernel", "column")),
+    ModelArray("columns", ("column",), "i8", high="log"),
+    ModelArray("given", ("parameter",), low=0.0, high=1.0),
+)
+_RUNTIME = (
+    ModelArray("logs", ("seen",), "i8", high="log"),
+    ModelArray("works", ("term",), "i8", high="work"),
+)
+_POWER = (
+    ModelArray("highest", ("resource",), low=POSITIVE[0]),
+    ModelArray("most", (2,), low=POSITIVE[0]),
+    ModelArray("logs", ("seen",), "i8", high="smooth"),
+)
+_STRUCTURED = (
+    ModelArray("weights", ("weight",), low=0.0),
+    ModelArray("level", (), low=-700.0, high=700.0),
+    ModelArray("share", (), low=0.0, high=1.0),
+)
+_PROCESS = (
+    ModelArray("centre", ("d",)),
+    ModelArray("scale", ("d",), low=POSITIVE[0]),
+    ModelArray("points", ("n", "d")),
+    ModelArray("weights", ("n",)),
+    ModelArray("inverse", ("n", "n")),
+    ModelArray("variance", (), low=0.0),
+    ModelArray("noise", (), low=0.0),
+)
+_SCORES = (
+    ModelArray("kind", ("n",), "i8", high="kinds"),
+    ModelArray("kernel", ("n",), "i8"),
+    ModelArray("runtime", ("n",), low=0.0),
+    ModelArray("power", ("n",), low=0.0, missing=True),
+)
 
 
 def save_kernels(
-    predictor: KernelPredictor,
-    path: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
+    predictor: KernelPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Write a fitted predictor to one netCDF file.
 
@@ -52,7 +78,16 @@ def save_kernels(
     """
     if not hasattr(predictor, "kinds_"):
         raise ArgumentError("the predictor is not fitted; call fit first.")
-    arrays: dict[str, NDArray[Any]] = {}
+    kinds, scores = list(predictor.kinds_), predictor.scores_
+    arrays: dict[str, Any] = record_arrays(scores, _SCORES, "scores.")
+    arrays["scores.kind"] = np.array([kinds.index(kind) for kind in scores.kind], dtype=np.int64)
+    for k, model in enumerate(predictor.kinds_.values()):
+        arrays |= record_arrays(model, _KIND, f"kind{k}.")
+        arrays |= record_arrays(model.runtime, _RUNTIME, f"kind{k}.runtime.")
+        arrays |= _structured_arrays(model.runtime.structured, f"kind{k}.runtime.")
+        for power in model.powers:
+            arrays |= record_arrays(power, _POWER, f"kind{k}.power.")
+            arrays |= _structured_arrays(power.structured, f"kind{k}.power.")
     parameters = predictor.get_params()
     parameters["rest"] = predictor.rest and asdict(predictor.rest)
     labels = {
@@ -61,17 +96,14 @@ def save_kernels(
         "columns": predictor.parameters_,
         "units": predictor.units_,
         "levels": predictor.levels_,
-        "kinds": {
-            kind: _packed(model, f"kind{k}", arrays)
-            for k, (kind, model) in enumerate(predictor.kinds_.items())
-        },
-        "scores": _packed(predictor.scores_, "scores", arrays),
+        "kinds": kinds,
+        "powers": [len(model.powers) for model in predictor.kinds_.values()],
     }
     save_model(path, arrays, labels, schema=KERNEL_MODEL_SCHEMA, overwrite=overwrite)
 
 
 def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
-    """Read a predictor that :func:`save_kernels` wrote.
+    """Predictor that :func:`save_kernels` wrote.
 
     Raises
     ------
@@ -79,57 +111,79 @@ def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
         The file cannot be read, is no such model, or was changed since it was saved.
     """
     stored, labels = load_model(path, schema=KERNEL_MODEL_SCHEMA, what="kernels")
-    with told_labels(stored.source):
-        given = dict(labels["parameters"])
-        given["rest"] = given["rest"] and stored.record(RestSettings, given["rest"], "'rest'")
-        predictor = KernelPredictor(**given)
-        predictor.resources_ = tuple(map(str, labels["resources"]))
-        predictor.parameters_ = tuple(map(str, labels["columns"]))
-        predictor.units_ = {str(k): str(v) for k, v in labels["units"].items()}
+    with label_errors(stored.source):
+        predictor = stored.record(KernelPredictor, labels["parameters"], "'parameters'")
+        predictor.resources_ = stored_names(labels["resources"])
+        predictor.parameters_ = stored_names(labels["columns"])
+        units = stored_names([*labels["units"].values()], distinct=False)
+        predictor.units_ = dict(zip(labels["units"], units))
         predictor.levels_ = {
-            str(name): [float(level) for level in levels]
-            for name, levels in labels["levels"].items()
+            name: [float(level) for level in labels["levels"][name]]
+            for name in predictor.resources_
         }
-        predictor.kinds_ = {
-            str(kind): _unpacked(told, stored) for kind, told in labels["kinds"].items()
-        }
-        predictor.scores_ = _unpacked(labels["scores"], stored)
+        kinds = stored_names(labels["kinds"])
+        powers = [stored_count(labels["powers"][k], 1) for k in range(len(kinds))]
+    for name, levels in predictor.levels_.items():
+        good = bool(levels) and all(POSITIVE[0] <= level <= POSITIVE[1] for level in levels)
+        stored.want(good, f"'levels' of '{name}'", levels, "a list of positive numbers")
+    predictor.kinds_ = {
+        kind: _kind(stored.part(f"kind{k}."), kind, powers[k], predictor)
+        for k, kind in enumerate(kinds)
+    }
+    scores = stored.part("scores.").take(_SCORES, kinds=len(kinds))
+    scores["kind"] = np.array([kinds[k] for k in scores["kind"]], dtype=str)
+    predictor.scores_ = Scores(**scores)
     return predictor
 
 
-def _packed(record: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A record as JSON; its arrays under their paths."""
-    if isinstance(record, tuple):
-        return [_packed(part, f"{path}.{i}", arrays) for i, part in enumerate(record)]
-    if type(record).__name__ not in _RECORDS:
-        return record
-    told: dict[str, Any] = {"record": type(record).__name__}
-    for field in fields(record):
-        value, name = getattr(record, field.name), f"{path}.{field.name}"
-        if isinstance(value, np.ndarray):
-            arrays[name] = value
-            told[field.name] = {"array": name, "shape": value.shape, "type": value.dtype.str}
-        else:
-            told[field.name] = _packed(value, name, arrays)
-    return told
+def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredictor) -> KindModel:
+    n_resources, names = len(predictor.resources_), predictor.parameters_
+    # the columns of Shapes.works() and Shapes.logs(), which are more for matrix products
+    given = stored.take(_KIND[2:], parameter=len(names))["given"]
+    share = dict(zip(names, given.tolist()))
+    sides = {"gemm": ("rows", "columns"), "matmul": KINDS["matmul"], "conv2d": KINDS["conv2d"]}
+    product = kind in sides and all(share.get(side) == 1 for side in sides[kind])
+    n_works = 5 + len(TILES) * len(UNITS) if product else 3
+    n_logs = 6 if product else 3
+    sizes = {"log": n_logs, "parameter": len(names), "resource": n_resources}
+    model = stored.take(_KIND, **sizes)
+    stored.want(len(model["known"]) > 0, stored.named("known"), "empty", "one row or more")
+    own = stored.part("runtime.")
+    runtime = own.take(_RUNTIME, **sizes, work=n_works)
+    most = n_resources if n_resources <= MOST_PRODUCTS else 1
+    slow = sum(comb(n_resources, size) for size in range(most + 1))
+    rest = n_logs + len(names) + n_resources
+    terms, seen = len(runtime["works"]) * slow, len(runtime["logs"]) + n_resources
+    model["runtime"] = RuntimeModel(_structured(own, terms, seen, rest), **runtime)
+    model["powers"] = ()
+    if powers:
+        own = stored.part("power.")
+        power = own.take(_POWER, **sizes, smooth=2 + n_resources)
+        # constant, clock and cube; operations and bytes, each by 1 and the powers of the clocks
+        terms = 1 + 2 * n_resources + 2 * (1 + len(POWERS) * n_resources)
+        structured = _structured(own, terms, len(power["logs"]), rest + 3)
+        model["powers"] = (PowerModel(structured, **power),)
+    return KindModel(**model)
 
 
-def _unpacked(told: Any, stored: StoredArrays) -> Any:
-    """What :func:`_packed` packed."""
-    if isinstance(told, list):
-        return tuple(_unpacked(part, stored) for part in told)
-    if not isinstance(told, dict):
-        return told
-    if "array" in told:
-        return _array(told, stored)
-    kind = _RECORDS[told["record"]]
-    return kind(**{field.name: _unpacked(told[field.name], stored) for field in fields(kind)})
+def _structured(stored: StoredArrays, terms: int, seen: int, rest: int) -> Structured:
+    taken = stored.take(_STRUCTURED)
+    n = len(taken["weights"])
+    stored.want(n in (0, terms), f"size of {stored.named('weights')}", n, f"0 or {terms}")
+    process = stored.part("process.").take(_PROCESS, d=seen)
+    process |= {name: float(process[name]) for name in ("variance", "noise")}
+    trees = stored_trees(stored.part("trees."), 1, rest)
+    share = float(taken["share"])
+    stored.want(
+        share == 0 or len(trees.nodes.root), stored.named("share"), share, "0, without trees,"
+    )
+    level = float(taken["level"])
+    return Structured(taken["weights"], level, Process(**process), trees, share)
 
 
-def _array(told: dict[str, Any], stored: StoredArrays) -> NDArray[Any]:
-    name, shape, kind = str(told["array"]), tuple(told["shape"]), np.dtype(told["type"])
-    if 0 in shape:
-        return np.empty(shape, dtype=kind)
-    if kind.kind == "U":
-        return np.asarray(stored.arrays[name]).astype(str).reshape(shape)
-    return stored.numbers(name, shape, missing=True).astype(kind)
+def _structured_arrays(structured: Structured, path: str) -> dict[str, Any]:
+    return {
+        **record_arrays(structured, _STRUCTURED, path),
+        **record_arrays(structured.process, _PROCESS, f"{path}process."),
+        **structured.trees.arrays(f"{path}trees."),
+    }

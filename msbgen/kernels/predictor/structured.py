@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from msbgen.kernels.predictor.process import Process, fit_process, no_process, tell_process
 from msbgen.kernels.predictor.terms import fit_terms
-from msbgen.learn.randomised import Trees, TreesSettings, fit_trees
+from msbgen.learn.randomised import Trees, TreesSettings, fit_trees, no_trees
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -122,13 +122,6 @@ def fit_structured(
         unseen = trees.predict_without(rough, seen)[:, 0]
         share = _share(process, smooth, rest, unseen, kernel, seed)
     return Structured(weights, level, process, trees if share > 0 else bare.trees, share)
-
-
-def no_trees() -> Trees:
-    """A forest of none."""
-    none = np.empty(0, dtype=np.int32)
-    value = np.empty((0, 1), dtype=np.float32)
-    return Trees(none, value[:, 0], none, none, value, none)
 
 
 def _share(

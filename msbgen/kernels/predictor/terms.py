@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 # With more resources than this, products of all of them are left out.
-_MOST_PRODUCTS = 3
+MOST_PRODUCTS = 3
+# Powers of the clock's share that a rate is multiplied with; coefficients of most turn out 0.
+POWERS = (0.5, 1.0, 2.0, 3.0)
 
 
 def fit_terms(columns: Floats, target: Floats) -> Floats:
@@ -43,7 +45,7 @@ def slowness(configurations: Floats) -> Floats:
     """How much longer things take, in every configuration, (m, d): 1, 1/r and their products."""
     inverse = 1.0 / np.maximum(configurations, 1e-300)
     n_resources = configurations.shape[1]
-    most = n_resources if n_resources <= _MOST_PRODUCTS else 1
+    most = n_resources if n_resources <= MOST_PRODUCTS else 1
     columns = [np.ones(len(configurations))]
     for size in range(1, most + 1):
         for chosen in combinations(range(n_resources), size):

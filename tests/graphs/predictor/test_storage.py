@@ -1,10 +1,8 @@
-import json
-
 import numpy as np
 import pytest
 import xarray as xr
 
-from msbgen.core.arrays import digest
+from forged import FORGED_TREES, changed, forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.graphs.devices import device_contexts
@@ -70,23 +68,12 @@ def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
         save_graph_model(fitted, tmp_path / "model.nc")
 
 
-def spoilt(path, change):
-    """The file with a change and a digest that fits it."""
-    dataset = load_netcdf(path)
-    labels = json.loads(dataset.attrs["labels"])
-    dataset = change(dataset, labels) or dataset
-    text = json.dumps(labels)
-    arrays = {str(name): variable.values for name, variable in dataset.data_vars.items()}
-    attrs = {**dataset.attrs, "labels": text, "digest": digest(arrays, text)}
-    save_netcdf(dataset.assign_attrs(attrs), path, overwrite=True)
-
-
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
         (lambda d, s: d.drop_vars("kind0_seconds"), "'kind0_seconds' is missing"),
         (lambda d, s: s.pop("devices") and None, "attribute 'labels'"),
-        (lambda d, s: s["devices"][0].update(cap=-300.0), "attribute 'labels'"),
+        (lambda d, s: s["devices"][0].update(cap=-300.0), "'devices': .*cap"),
         (lambda d, s: s["parameters"]["boosting"].update(rounds=0), "'boosting'"),
         (lambda d, s: d.assign(kind0_clock=-d["kind0_clock"]), "'kind0_clock' holds -0.5"),
         (lambda d, s: d.assign(kind0_clock=d["kind0_clock"][::-1]), "'kind0_clock' is another"),
@@ -98,15 +85,24 @@ def spoilt(path, change):
 def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
     path = tmp_path / "model.nc"
     save_graph_model(fitted, path)
-    spoilt(path, change)
+    forge(path, change)
     with pytest.raises(ProfileError, match=sentence):
         load_graph_model(path)
+
+
+@pytest.mark.parametrize("trees", ["residual_boosting_", "width_boosting_"])
+def test_forged_trees_are_refused(fitted, tmp_path, trees):
+    for name, (value, sentence) in FORGED_TREES.items():
+        save_graph_model(fitted, tmp_path / "model.nc", overwrite=True)
+        forge(tmp_path / "model.nc", changed(f"{trees}{name}", value))
+        with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
+            load_graph_model(tmp_path / "model.nc")
 
 
 def test_another_file_and_one_changed_since_are_refused(fitted, tmp_path):
     path = tmp_path / "model.nc"
     save_netcdf(xr.Dataset(attrs={"schema": "other/1"}), path)
-    with pytest.raises(ProfileError, match="a model of graphs says"):
+    with pytest.raises(ProfileError, match="a model of graphs of this version"):
         load_graph_model(path)
     save_graph_model(fitted, path, overwrite=True)
     dataset = load_netcdf(path)

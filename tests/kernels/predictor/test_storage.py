@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from forged import changed, forge
 from kernelling import made_kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
@@ -40,12 +41,32 @@ def test_spoilt_files_are_refused(tmp_path):
         save_kernels(KernelPredictor(), tmp_path / "m.nc")
     save_kernels(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
     good = load_netcdf(tmp_path / "m.nc")
-    first = next(iter(good.data_vars))
     for said, bad in {
         "attribute 'schema' is 'x'": good.assign_attrs(schema="x"),
-        "was changed since it was saved": good.assign({first: good[first] * 2}),
+        "was changed since it was saved": good.assign({"kind0.known": good["kind0.known"] * 2}),
         "attribute 'schema' is None": xr.Dataset({"a": 1.0}),
     }.items():
         save_netcdf(bad, tmp_path / "bad.nc", overwrite=True)
         with pytest.raises(ProfileError, match=said):
             load_kernels(tmp_path / "bad.nc")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (changed("kind0.columns", 40), "'kind0.columns' holds 40; 0 to"),
+        (changed("kind0.runtime.works", 2_000_000_000), "works' holds 2000000000"),
+        (changed("kind0.runtime.level", 1e4), "level' holds 10000"),
+        (changed("kind0.power.logs", -1), "logs' holds -1"),
+        (changed("kind0.runtime.share", 0.5), "share' is 0.5; 0, without trees"),
+        (changed("kind0.runtime.process.scale", 0.0), "scale' holds 0"),
+        (lambda d, _: d.drop_vars("kind0.known"), "'kind0.known' is missing"),
+        (lambda _, labels: labels["levels"].update(clock=[]), "'levels' of 'clock'"),
+        (lambda _, labels: labels["parameters"].update(random_state="x"), "'random_state'"),
+    ],
+)
+def test_forged_models_are_refused(tmp_path, change, sentence):
+    save_kernels(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
+    forge(tmp_path / "m.nc", change)
+    with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
+        load_kernels(tmp_path / "m.nc")
