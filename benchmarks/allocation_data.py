@@ -38,7 +38,7 @@ TABLES = ("empirical", "first half", "second half", "default", "paper", "nearest
 TRUTHS = ("truth", "choice", "forecast")
 
 
-def tables(work: Path, name: str, tasks: Sequence[str]) -> dict[str, xr.Dataset]:
+def phase_tables(work: Path, name: str, tasks: Sequence[str]) -> dict[str, xr.Dataset]:
     """Phase tables of a method by task."""
     return {task: read_phases(work / f"{task}-{name.replace(' ', '-')}.nc") for task in tasks}
 

@@ -2,10 +2,10 @@
 
     python benchmarks/bench_partial.py [--task gzip] [--snapshots 50 100 200 400]
 
-Requests and misses in different runs of 27 contexts (case (a) of ``partial.py``): who lends what,
-the bridge, and joint paths drawn from it, at so many segments of progress.  Seconds of the
-processor, which other jobs on the machine hardly change, and the most memory that was allocated at
-a time (``tracemalloc``).
+The data are requests and misses in different runs of 27 contexts (case (a) of
+``partial_study.py``).  The parts are the search for donors, the bridge, and joint paths drawn from
+it, at several numbers of segments of progress.  Figures are seconds of the processor, which other
+jobs hardly change, and the peak of allocated memory (``tracemalloc``).
 """
 
 import argparse
@@ -19,8 +19,8 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from partial import fitted_and_asked, known_contexts, replayed, taken_away
-from tables import RESULTS, TASKS, markdown, put_into_readme, store
+from partial_study import fitted_and_asked, known_contexts, replayed, taken_away
+from tables import RESULTS, TASKS, markdown, publish, store, stored
 from timing import slope
 
 from msbgen.bridge.paths import Chain
@@ -84,7 +84,11 @@ def main() -> None:
     options = parser.parse_args()
     result = growth(options.task, options.snapshots)
     store(RESULTS / "partial-growth.json", result)
-    put_into_readme("partial-growth", growth_table(result))
+    publish(tables())
+
+
+def tables() -> dict[str, str]:
+    return {"partial-growth": growth_table(stored("partial-growth"))}
 
 
 if __name__ == "__main__":

@@ -1,44 +1,72 @@
-"""Where results go: JSON files beside the benchmarks, tables between the markers of the README."""
+"""Where results go: JSON files in ``results/``, tables between the markers of the studies' pages.
+
+A page has ``<!-- results: NAME -->`` and ``<!-- end -->`` around the table NAME.  Each study has a
+function ``tables()`` that makes its tables from the stored JSON;
+``python benchmarks/reproduce.py tables`` writes all of them anew.
+"""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PROFILES = ROOT / "profiles"
-README = ROOT / "benchmarks" / "README.md"
+# Where pages with tables are.
+PLACES = (ROOT / "benchmarks", ROOT / "msbgen")
 TASKS = ("bzip2", "ffmpeg", "gzip", "openssl", "python", "zstd")
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def store(path: Path, content: Any) -> None:
+    """Write JSON into a file, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def kept(path: Path | None, make: Callable[[], Any]) -> Any:
-    """What a file holds, or, where there is none yet, what is made, stored there."""
+def stored(name: str) -> Any:
+    """The content of a file of ``results/``, an empty dict where there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def cached(path: Path | None, compute: Callable[[], Any]) -> Any:
+    """The content of a JSON file; computed and stored first where the file is missing."""
     if path is None:
-        return make()
+        return compute()
     if not path.exists():
         written = path.with_suffix(".new")
-        store(written, make())
+        store(written, compute())
         written.replace(path)
     return json.loads(path.read_text())
 
 
-def put_into_readme(name: str, text: str, readme: Path = README) -> None:
-    """Print the table, and put it between the markers of that name."""
-    print(f"\n{name}\n\n{text}", flush=True)
-    marker = f"<!-- results: {name} -->\n"
-    before, found, rest = readme.read_text(encoding="utf-8").partition(marker)
-    if not found:
-        raise LookupError(f"{readme} has no place for the table '{name}'")
-    _, _, after = rest.partition("<!-- end -->")
-    readme.write_text(f"{before}{marker}{text}\n<!-- end -->{after}", encoding="utf-8")
+def publish(tables: Mapping[str, str], folders: Sequence[Path] = PLACES) -> None:
+    """Print tables, and put each between its markers on the pages in some folders.
+
+    Raises
+    ------
+    LookupError
+        No page has the markers.
+    """
+    paths = sorted(path for folder in folders for path in folder.rglob("*.md"))
+    pages = {path: path.read_text(encoding="utf-8") for path in paths}
+    for name, text in tables.items():
+        print(f"\n{name}\n\n{text}", flush=True)
+        marker = f"<!-- results: {name} -->\n"
+        places = [path for path, page in pages.items() if marker in page]
+        if not places:
+            raise LookupError(f"no page has a place for the table '{name}'")
+        for path in places:
+            before, _, rest = pages[path].partition(marker)
+            after = rest.partition("<!-- end -->")[2]
+            pages[path] = f"{before}{marker}{text}\n<!-- end -->{after}"
+    for path, page in pages.items():
+        if page != path.read_text(encoding="utf-8"):
+            path.write_text(page, encoding="utf-8")

@@ -6,6 +6,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("msbgen/**/*.md")), *sorted(ROOT.glob("profiles/**/*.md"))]
+STUDIES = sorted({*ROOT.glob("benchmarks/*.md")} - {ROOT / "benchmarks" / "README.md"})
+# Pages with links, and with no code to run.
+OTHERS = [ROOT / "benchmarks" / "README.md", *STUDIES, ROOT / ".github" / "CONTRIBUTING.md"]
 
 
 def blocks(language, page=README):

@@ -24,27 +24,28 @@ from msbgen.runtimes.towers import TowerSettings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-import allocation
-import bench_bounds
+import allocation_replay
+import allocation_study
 import bench_bridge
-import bench_evaluate
 import bench_generate
-import bench_measure
-import bench_plan
-import bench_platform
+import bench_import
+import bounds_study
+import fidelity_peers
+import fidelity_scores
 import mutate
 import mutate_recordings
-import partial
-import peers
+import partial_study
+import plans_study
+import platform_study
 import reproduce
-import runtime
-import runtime_fits
-import runtime_networks
-import runtime_peers
-import schedule_replay
+import runtimes_fits
+import runtimes_networks
+import runtimes_peers
+import runtimes_study
+import speed_study
 from bench_generate import Stages
-from runtime_fits import Case, Fits
-from tables import README, RESULTS, kept, markdown, put_into_readme
+from runtimes_fits import Case, Fits
+from tables import PLACES, RESULTS, cached, markdown, publish
 from targets import Figure, figures
 from timing import interleaved, run_python, slope, standing_in
 
@@ -101,9 +102,9 @@ def test_a_process_tells_its_peak_memory_and_its_failure():
         run_python(["-c", "raise SystemExit(3)"])
 
 
-@pytest.mark.parametrize("name", list(bench_evaluate.ABLATIONS))
+@pytest.mark.parametrize("name", list(fidelity_scores.ABLATIONS))
 def test_what_stands_in_for_a_part_is_asked_in_its_place(name, monkeypatch):
-    settings, stand_ins = bench_evaluate.ABLATIONS[name]
+    settings, stand_ins = fidelity_scores.ABLATIONS[name]
     asked = set()
     for place, stand_in in stand_ins.items():
 
@@ -120,20 +121,20 @@ def test_what_stands_in_for_a_part_is_asked_in_its_place(name, monkeypatch):
 
 
 def test_a_table_replaces_the_one_between_its_markers(tmp_path):
-    readme = tmp_path / "README.md"
+    page = tmp_path / "study.md"
     text = "before\n<!-- results: {} -->\nold\n<!-- end -->\nafter\n"
-    readme.write_text(text.format("speed") + text.format("tasks"))
-    put_into_readme("speed", markdown(["a", "b"], [["1", "2"]]), readme)
-    first, second = readme.read_text().split("after\n")[:2]
+    page.write_text(text.format("speed") + text.format("tasks"))
+    publish({"speed": markdown(["a", "b"], [["1", "2"]])}, [tmp_path])
+    first, second = page.read_text().split("after\n")[:2]
     assert first == (
         "before\n<!-- results: speed -->\n| a | b |\n| --- | --- |\n| 1 | 2 |\n<!-- end -->\n"
     )
     assert second == text.format("tasks").removesuffix("after\n")
-    with pytest.raises(LookupError, match="no place for the table 'other'"):
-        put_into_readme("other", "", readme)
+    with pytest.raises(LookupError, match="no page has a place for the table 'other'"):
+        publish({"other": ""}, [tmp_path])
 
 
-def test_what_is_kept_is_made_once(tmp_path):
+def test_cached_content_is_computed_once(tmp_path):
     made = []
 
     def make():
@@ -141,15 +142,15 @@ def test_what_is_kept_is_made_once(tmp_path):
         return made[-1]
 
     for path in (tmp_path / "new" / "study.json",) * 2:
-        assert kept(path, make) == {"figure": 1.5}
+        assert cached(path, make) == {"figure": 1.5}
     assert len(made) == 1
-    assert kept(None, make) == made[0]
+    assert cached(None, make) == made[0]
     assert len(made) == 2
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["study.json"]
 
 
 def test_partial_studies_are_compared_with_their_own_limit():
-    studies = {case: partial.Study("gzip", "27x3", case) for case in partial.CASES}
+    studies = {case: partial_study.Study("gzip", "27x3", case) for case in partial_study.CASES}
     assert {s.limit.case for c, s in studies.items() if c != "b"} == {"limit"}
     assert studies["b"].limit.limit == studies["b"].limit
     assert studies["e lost"].name == "27x3-gzip-e-lost"
@@ -158,37 +159,38 @@ def test_partial_studies_are_compared_with_their_own_limit():
         studies["a"].limit: {"limit": figures},
         studies["a"]: {"partial": {**figures, "ndtw": 0.3}},
     }
-    found = partial._beside_limit(done, studies["a"])
-    table = partial.errors_table({"gzip": {"a": found}, "zstd": {}})
+    found = partial_study._beside_limit(done, studies["a"])
+    table = partial_study.errors_table({"gzip": {"a": found}, "zstd": {}})
     assert "| a | 1 | partial | 1.50 (1.50) | 1.00 (1.00) | 10.00% | refused | refused |" in table
 
 
 def test_energy_distances_of_partial_studies_are_told_beyond_their_limit_s():
-    study = partial.Study("gzip", "27x3", "a", "joint")
+    study = partial_study.Study("gzip", "27x3", "a", "joint")
     assert study.name == "27x3-gzip-a-joint"
     done = {
         study.limit: {"limit": {"energies": [1.0, 2.0]}},
         study: {"partial": {"energies": [1.5, 2.7]}},
     }
-    found = partial._beside_limit(done, study)
+    found = partial_study._beside_limit(done, study)
     assert found["partial"]["beyond limit"] == pytest.approx(0.6)
     assert found["partial"]["standard error"] == pytest.approx(0.1)
-    table = partial.joint_table({"gzip": {"a": found}, "zstd": {}})
+    table = partial_study.joint_table({"gzip": {"a": found}, "zstd": {}})
     assert "| a | partial | 2.1000 ± 0.1000 | — |" in table
 
 
-def test_the_readme_has_a_place_for_every_table():
-    source = "".join(path.read_text(encoding="utf-8") for path in README.parent.glob("*.py"))
-    names = set(re.findall(r'put_into_readme\(\s*"([\w-]+)"', source))
-    assert len(names) > 8
-    text = README.read_text(encoding="utf-8")
-    for name in names:
-        assert text.count(f"<!-- results: {name} -->") == 1
-    assert text.count("<!-- results:") == text.count("<!-- end -->")
+def test_the_tables_of_the_pages_are_those_of_the_stored_results():
+    tables = reproduce.tables()
+    places = {}
+    for page in [p for folder in PLACES for p in folder.rglob("*.md")]:
+        text = page.read_text(encoding="utf-8")
+        for name, table in re.findall(r"<!-- results: (.*?) -->\n(.*?)\n<!-- end -->", text, re.S):
+            assert table == tables[name], (page, name)
+            places[name] = page
+    assert places.keys() == tables.keys()
 
 
 def test_the_stored_results_have_every_figure():
-    results = {n: json.loads((RESULTS / f"{n}.json").read_text()) for n in reproduce.SPEED}
+    results = {n: json.loads((RESULTS / f"{n}.json").read_text()) for n in speed_study.PARTS}
     found = figures(results)
     assert len(found) > 25
     assert len({figure.what for figure in found}) == len(found)
@@ -240,7 +242,7 @@ def shipped(tmp_path, monkeypatch):
     msbgen.write_profiles(synthetic_task(known), folder / "small.nc")
     others = synthetic_task(np.array([(2.5, 1.1), (5.0, 1.6), (7.0, 1.9)]), n_runs=20)
     msbgen.write_profiles(others, folder / "small-truth.nc")
-    for module in (bench_bounds, bench_generate):
+    for module in (bounds_study, bench_generate):
         monkeypatch.setattr(module, "PROFILES", folder)
     return folder
 
@@ -255,8 +257,8 @@ def test_a_whole_job_tells_where_its_time_goes(shipped, tmp_path):
 
 
 def test_bounds_are_scored_on_what_the_calibration_never_saw(shipped, monkeypatch):
-    monkeypatch.setattr(bench_bounds, "RATES", (0.3, 0.1))
-    scored = bench_bounds.score_bounds("small")
+    monkeypatch.setattr(bounds_study, "RATES", (0.3, 0.1))
+    scored = bounds_study.score_bounds("small")
     for rate, row in scored["rates"].items():
         assert 1 - float(rate) - 0.1 <= row["conformal"]["coverage"] <= 1
         for name in ("conformal", "gaussian"):
@@ -271,20 +273,20 @@ def test_a_plan_is_as_dear_as_the_time_by_which_it_reaches_the_best_others_error
     cells = {
         f"gzip/{design}/1/0/{budget}": {"error": (factor / budget) ** 0.5}
         for design, factor in share.items()
-        for budget in bench_plan.BATCHES
+        for budget in plans_study.BATCHES
     }
-    found = bench_plan.compare(cells)["tasks"]["gzip"]
+    found = plans_study.compare(cells)["tasks"]["gzip"]
     assert found["best_other"] == "random"
     # the last one lies beyond the plan's last budget, and counts as a lower bound
     assert found["not_reached"] == [600]
-    inside = [found["ratios"][b] for b in bench_plan.BUDGETS[:-1]]
+    inside = [found["ratios"][b] for b in plans_study.BUDGETS[:-1]]
     np.testing.assert_allclose(inside, 2.0, rtol=1e-9)
 
 
 def test_a_replayed_trace_agrees_with_the_shipped_truth():
-    trace = bench_platform.read_trace(msbgen.shipped_file("traces/gzip.nc"))
+    trace = platform_study.read_trace(msbgen.shipped_file("traces/gzip.nc"))
     truth = msbgen.read_profiles(msbgen.shipped_file("gzip-truth.nc"))
-    found = bench_platform.agreement(trace, truth.isel(context=slice(None, None, 20)))
+    found = platform_study.agreement(trace, truth.isel(context=slice(None, None, 20)))
     assert found["duration_error_max"] < 3  # [%]
     assert abs(found["instructions_bias"]) < 0.1
 
@@ -294,14 +296,14 @@ NEEDS = {"progress/gaussian_process": "sklearn", "progress/boosting": "xgboost"}
 SMOOTH = {"progress/kernel_mean": 0.1, "whole_runs/mean": 0.1, "progress/boosting": 0.025}
 
 
-@pytest.mark.parametrize("name", peers.PEERS)
+@pytest.mark.parametrize("name", fidelity_peers.PEERS)
 def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
     pytest.importorskip(NEEDS.get(name, "numpy"))
-    monkeypatch.setattr(peers, "BINS", 20)
-    monkeypatch.setattr(peers, "SEGMENTS", 10)
-    monkeypatch.setattr(peers, "ROUNDS", (10, 40))
+    monkeypatch.setattr(fidelity_peers, "BINS", 20)
+    monkeypatch.setattr(fidelity_peers, "SEGMENTS", 10)
+    monkeypatch.setattr(fidelity_peers, "ROUNDS", (10, 40))
     train = synthetic_task(GRID, n_runs=2)
-    made = peers.PEERS[name](train, GRID[[0, 4]])
+    made = fidelity_peers.PEERS[name](train, GRID[[0, 4]])
     wanted = msbgen.evaluate.mean_profiles(train)["duration"].values[[0, 4]]
     np.testing.assert_allclose(made["duration"].values, wanted, rtol=SMOOTH.get(name, 0.005))
 
@@ -309,7 +311,7 @@ def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
 def test_samples_that_are_the_measured_runs_are_as_near_as_the_floor():
     train = synthetic_task(GRID, n_runs=8)
     drawn = train.isel(run=np.arange(40) % 8).rename(run="sample")
-    found = bench_evaluate.against_floor({"same": drawn}, train, train, 4)
+    found = fidelity_scores.against_floor({"same": drawn}, train, train, 4)
     assert found["same"]["kolmogorov"] <= found["floor"]["kolmogorov"]
     assert found["same"]["energy"] <= 1.5 * found["floor"]["energy"]
 
@@ -384,14 +386,14 @@ def test_who_hangs_or_crashes_is_replaced(monkeypatch, tmp_path, script, wanted)
 
 def test_jobs_on_their_traces_last_as_long_as_runs_do():
     """One task alone on a core, whose allocation cannot change: beside replayed runs."""
-    programs = schedule_replay.Programs(["gzip"])
+    programs = allocation_replay.Programs(["gzip"])
     every = platform.platform_contexts("grid:2x2x2")
     trace = platform.read_trace(msbgen.shipped_file("traces/gzip.nc"))
     runs = platform.replay_trace(trace, every, 30)
     table = phase_table(runs)
     task_set = TaskSet(1, {"cache_ways": 20.0, "bandwidth": 70.0}, (Task("a", "gzip", 2.0),))
     allocator = Allocator({"gzip": table}, task_set.capacity, 1)
-    ratio = schedule_replay.replay_set(
+    ratio = allocation_replay.replay_set(
         task_set, allocator, programs, {"gzip": table}, horizon=60.0, seed=1
     )
     (row,) = np.flatnonzero((every == [20.0, 70.0, 2.3]).all(axis=1))
@@ -401,19 +403,19 @@ def test_jobs_on_their_traces_last_as_long_as_runs_do():
 
 
 def test_distances_of_distributions_and_their_intervals():
-    assert allocation.kolmogorov([0.0, 1.0], [0.0, 1.0]) == 0.0
-    assert allocation.kolmogorov([0.0, 1.0], [2.0, 3.0]) == 1.0
-    assert allocation.kolmogorov([0.0, 1.0, 2.0, 3.0], [1.5]) == 0.5
-    mean, half = allocation.interval([1.0, 2.0, 3.0])
+    assert allocation_study.kolmogorov([0.0, 1.0], [0.0, 1.0]) == 0.0
+    assert allocation_study.kolmogorov([0.0, 1.0], [2.0, 3.0]) == 1.0
+    assert allocation_study.kolmogorov([0.0, 1.0, 2.0, 3.0], [1.5]) == 0.5
+    mean, half = allocation_study.interval([1.0, 2.0, 3.0])
     assert mean == 2.0
     assert half == pytest.approx(1.96 / math.sqrt(3))
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_recordings_that_are_made_up_are_read_with_their_totals(form):
-    text, totals = bench_measure.recording(np.random.default_rng(0), 0.3, form)
+    text, totals = bench_import.recording(np.random.default_rng(0), 0.3, form)
     found = parse_perf(text, form)
-    assert found.events == bench_measure.EVENTS
+    assert found.events == bench_import.EVENTS
     np.testing.assert_array_equal(found.totals, totals)
 
 
@@ -452,7 +454,7 @@ def planted_runtimes(n=1500, shape=(8, 6)):
 
 
 @pytest.mark.parametrize(
-    "kind", [runtime_networks.NeuralNetwork, runtime_networks.Attention], ids=lambda k: k.__name__
+    "kind", [runtimes_networks.NeuralNetwork, runtimes_networks.Attention], ids=lambda k: k.__name__
 )
 @pytest.mark.parametrize("slots", [0, 2])
 def test_gradients_of_networks_are_those_of_differences(kind, slots):
@@ -484,23 +486,23 @@ def test_gradients_of_networks_are_those_of_differences(kind, slots):
 
 
 def test_every_way_to_predict_runtimes_is_scored_on_the_same_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(runtime_networks.train, "__defaults__", (300,))
-    monkeypatch.setattr(runtime_networks.Layers.__init__, "__defaults__", (32,))
-    for module in (runtime_networks, runtime_peers):
+    monkeypatch.setattr(runtimes_networks.train, "__defaults__", (300,))
+    monkeypatch.setattr(runtimes_networks.Layers.__init__, "__defaults__", (32,))
+    for module in (runtimes_networks, runtimes_peers):
         monkeypatch.setattr(module, "BATCH", 128)
-    monkeypatch.setattr(runtime_peers, "STEPS", 500)
-    monkeypatch.setattr(runtime_peers, "MOST_TREES", 30)
+    monkeypatch.setattr(runtimes_peers, "STEPS", 500)
+    monkeypatch.setattr(runtimes_peers, "MOST_TREES", 30)
     quick = TowerSettings(rank=8, hidden=16, steps=300, decay=0.0)
     monkeypatch.setattr(completion.RuntimePredictor, "_settings", lambda self: quick)
     fits, case = Fits(planted_runtimes(), tmp_path), Case("rows", 0.6, 0)
     known = fits.part(case).known
-    names = ["default", "no rectifier", "interference discarded", *runtime_peers.PEERS]
+    names = ["default", "no rectifier", "interference discarded", *runtimes_peers.PEERS]
     errors = {}
     for name in names:
         if name == "boosting":
             pytest.importorskip("xgboost", reason="pip install .[bench]")
         fits.make(name, case)
-        alone, beside = runtime.score(fits, name, case)
+        alone, beside = runtimes_study.score(fits, name, case)
         assert alone["observations"] + beside["observations"] == (~known).sum()
         errors[name] = alone["error"], beside["error"]
     assert errors["default"][0] < 0.05
@@ -508,22 +510,24 @@ def test_every_way_to_predict_runtimes_is_scored_on_the_same_parts(tmp_path, mon
     assert errors["interference discarded"][1] > 2 * errors["default"][1]
     for name in ("neural network", "attention", "boosting"):
         assert errors[name][0] < 0.3  # of runtimes that range over a factor of 20,000
-    lead = runtime.lead({n: {"rows 0.6": {"0": runtime.score(fits, n, case)}} for n in names})
+    lead = runtimes_study.lead(
+        {n: {"rows 0.6": {"0": runtimes_study.score(fits, n, case)}} for n in names}
+    )
     assert 0 < lead["next best peer"]["error"]["mean"] < 1
 
 
 def test_a_fit_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys):
     fits, case = Fits(planted_runtimes(), tmp_path), Case("cells", 0.5, 1)
     fits.make("linear scaling", case)
-    monkeypatch.setattr(runtime_fits, "PEERS", {"linear scaling": None})
+    monkeypatch.setattr(runtimes_fits, "PEERS", {"linear scaling": None})
     fits.make("linear scaling", case)
     assert capsys.readouterr().out.count("linear scaling, cells-0.5-1") == 1
 
 
 def test_parts_removed_are_those_named():
-    before = runtime_fits.towers.LEAK
-    with runtime_fits._standing_in(runtime_fits.ABLATIONS["no rectifier"].stand_ins):
-        assert runtime_fits.towers.LEAK == runtime_fits.embeddings.LEAK == 1.0
-    assert runtime_fits.towers.LEAK == runtime_fits.embeddings.LEAK == before
-    named = {name for name, _ in runtime_fits.jobs()}
-    assert named == {*runtime_fits.MODELS, *runtime_peers.PEERS, *runtime_fits.ABLATIONS}
+    before = runtimes_fits.towers.LEAK
+    with runtimes_fits._standing_in(runtimes_fits.ABLATIONS["no rectifier"].stand_ins):
+        assert runtimes_fits.towers.LEAK == runtimes_fits.embeddings.LEAK == 1.0
+    assert runtimes_fits.towers.LEAK == runtimes_fits.embeddings.LEAK == before
+    named = {name for name, _ in runtimes_fits.jobs()}
+    assert named == {*runtimes_fits.MODELS, *runtimes_peers.PEERS, *runtimes_fits.ABLATIONS}

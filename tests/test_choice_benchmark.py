@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-import choice
+import choice_study
 import tables
 
 from choosing import CLOCKS, programs
@@ -19,13 +19,13 @@ from msbgen.kernels.dataset import write as write_kernels
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(choice, "SLACKS", (0.2, 0.4))
-    monkeypatch.setattr(choice, "PROBES", 2)
-    monkeypatch.setattr(choice, "LATENCIES", 5)
+    monkeypatch.setattr(choice_study, "SLACKS", (0.2, 0.4))
+    monkeypatch.setattr(choice_study, "PROBES", 2)
+    monkeypatch.setattr(choice_study, "LATENCIES", 5)
 
 
 def test_decisions_within_a_slack_are_counted_against_the_truth(few):
-    found = choice.within_slack(programs(12, prefix="m"), programs(10, seed=1))
+    found = choice_study.within_slack(programs(12, prefix="m"), programs(10, seed=1))
     assert found["decisions"] == 20
     assert found["late"]["highest clock"] == 0
     assert found["regret"]["margins"] < 0.05 < found["regret"]["highest clock"]
@@ -36,7 +36,7 @@ def test_decisions_within_a_slack_are_counted_against_the_truth(few):
 def test_bounds_from_programs_that_are_too_alike_do_not_hold(few):
     """Microbenchmarks without noise promise what applications with noise do not keep."""
     alike = programs(12, prefix="m", noise=1e-3)
-    found = choice.energy_bounds(alike, programs(20, seed=1, noise=0.05))
+    found = choice_study.energy_bounds(alike, programs(20, seed=1, noise=0.05))
     for bounds in found.values():
         assert bounds["microbenchmarks"]["covered"] < 0.85 < bounds["applications"]["covered"]
         assert bounds["applications"]["at_the_worst_clock"] <= bounds["applications"]["covered"]
@@ -61,7 +61,7 @@ def write_board(folder, device, drawn):
 def test_a_network_is_scheduled_by_batch_and_clock(few, tmp_path):
     pytest.importorskip("xgboost", reason="the peer wants pip install msbgen[ml]")
     write_board(tmp_path, "AGX", programs(8))
-    found = choice.one_board(tmp_path, "AGX")
+    found = choice_study.one_board(tmp_path, "AGX")
     assert (found["configurations"], len(found["known"])) == (18, 6)
     assert found["expected"]["regret"] < 0.05
     assert len(found["fronts"]["measured"]) > 1
@@ -79,9 +79,9 @@ def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, cap
     )
     write_kernels(dataset, tmp_path / "z.nc")
     monkeypatch.setattr(
-        choice.msbgen, "shipped_file", lambda name: tmp_path / "z.nc", raising=False
+        choice_study.msbgen, "shipped_file", lambda name: tmp_path / "z.nc", raising=False
     )
-    found = choice.run(None, results=tmp_path)
+    found = choice_study.run(None, results=tmp_path)
     assert "nv-dvfs: no such folder" in capsys.readouterr().out
     assert json.loads((tmp_path / "choice.json").read_text()) == found
     assert (tmp_path / "choice.png").stat().st_size > 1000
@@ -91,8 +91,7 @@ def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, cap
         assert paid[2] < result["highest_limit"]
     readme = tmp_path / "README.md"
     readme.write_text("<!-- results: choice -->\n<!-- end -->\n")
-    for name, text in choice.tables(found).items():
-        tables.put_into_readme(name, text, readme)
+    tables.publish(choice_study.tables(found), [tmp_path])
     assert "| mean of the four |" in readme.read_text()
 
 
@@ -105,4 +104,6 @@ def test_power_apart_is_a_mean_over_common_intervals():
             resources={"clock": {"units": "GHz"}}, counters={"energy": {"units": "J"}},
         )  # fmt: skip
 
-    assert choice.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0])) == pytest.approx(0.25)
+    assert choice_study.apart(one([1.0, 2.0]).isel(run=0), one([2.0, 2.0, 5.0])) == pytest.approx(
+        0.25
+    )

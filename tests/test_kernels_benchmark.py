@@ -10,18 +10,20 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 import kernels_peers
+import kernels_study
 import tables
 import targets
 
-import kernels
 from msbgen.kernels.choice.costs import Costs
 
 
 def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(kernels, "FILE", tmp_path / "kernels.json")
-    monkeypatch.setattr(kernels, "show", lambda results: None)
-    monkeypatch.setattr(kernels, "shipped_folder", lambda: tmp_path)
-    kernels.run(["gemm", "gpus", "zeus", "cpu"], tmp_path, tmp_path)
+    for module in (kernels_study, tables):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(kernels_study, "publish", lambda tables: None)
+    monkeypatch.setattr(kernels_study.kernels_pictures, "draw", lambda results: None)
+    monkeypatch.setattr(kernels_study, "shipped_folder", lambda: tmp_path)
+    kernels_study.run(["gemm", "gpus", "zeus", "cpu"], tmp_path, tmp_path)
     said = capsys.readouterr().out
     for name in ("jetson", "nv-dvfs", "zeus"):
         assert f"there is no folder '{name}'" in said
@@ -32,9 +34,9 @@ def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
 def test_a_choice_that_is_late_counts_and_one_in_time_regrets():
     truth, cost = np.array([1.0, 2.0, 3.0]), np.array([5.0, 3.0, 1.0])
     right = (truth, cost / truth)
-    assert kernels._bounded(truth, cost, right, np.ones(3), [1.5, 2.5, 3.5]) == (0.0, 0.0)
+    assert kernels_study._bounded(truth, cost, right, np.ones(3), [1.5, 2.5, 3.5]) == (0.0, 0.0)
     hasty = (0.5 * truth, 2 * cost / truth)
-    late, regret = kernels._bounded(truth, cost, hasty, np.ones(3), [1.5])
+    late, regret = kernels_study._bounded(truth, cost, hasty, np.ones(3), [1.5])
     assert late == 1.0
     assert regret == pytest.approx(1 / 5 - 1)
 
@@ -98,7 +100,7 @@ def test_the_curve_of_others_is_theirs_at_each_clock():
 
     others = costs([[2.0], [1.0]], [[2.0, 4.0], [8.0, np.nan]])
     own = costs([[1.0], [1.5], [2.0]], [[1.0, 1.0, 1.0]])
-    found = np.exp(kernels._curve(others.time, others, own))
+    found = np.exp(kernels_study._curve(others.time, others, own))
     np.testing.assert_allclose(found, [4.0, 4.0, 4.0])
-    found = np.exp(kernels._curve(others.time * [1, 4], others, own))
+    found = np.exp(kernels_study._curve(others.time * [1, 4], others, own))
     np.testing.assert_allclose(found, [16.0, 8.0, 4.0])

@@ -19,9 +19,7 @@ from msbgen.data.tables import read_plan
 from msbgen.platform import record
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.towers import TowerSettings
-from pages import PAGES, README, ROOT, blocks
-
-BENCHMARKS = ROOT / "benchmarks" / "README.md"
+from pages import OTHERS, PAGES, README, ROOT, STUDIES, blocks
 
 
 def name(page):
@@ -106,7 +104,7 @@ def test_the_examples_of_a_page_run(page, few, monkeypatch):
         assert names["answer"].duration < names["answer"].bound < 1.2 * names["answer"].duration
 
 
-@pytest.mark.parametrize("page", [*PAGES, BENCHMARKS], ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name)
 def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
@@ -118,13 +116,23 @@ def test_links_lead_somewhere(page):
             assert heading in [re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles]
 
 
-@pytest.mark.parametrize("page", [*PAGES, BENCHMARKS], ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=name)
 def test_files_that_a_page_names_are_there(page):
     text = page.read_text(encoding="utf-8")
     for name in re.findall(
         r"(?:benchmarks|msbgen|profiles|tests)/[\w/-]+\.(?:py|json|md|png)", text
     ):
         assert (ROOT / name).is_file(), name
+
+
+@pytest.mark.parametrize("page", STUDIES, ids=name)
+def test_the_pages_of_studies_are_made_alike_and_listed(page):
+    parts = re.findall(r"^## (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert parts == [
+        *("Question", "Data", "Methods", "Result"),
+        *("Settled on which data", "Limits", "Run it again"),
+    ]
+    assert f"]({page.name})" in (page.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_readme_is_read_in_one_go_and_shows_the_house():

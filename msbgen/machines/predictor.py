@@ -17,7 +17,7 @@ Intervals are conformal, per pair of machines: whole programs are left out, and 
 from what is predicted of them, in units of a width, says how far new ones will.
 
 Source: Nichols et al., *Predicting cross-architecture performance of parallel programs*, IPDPS
-2024, whose boosting of plain ratios is a peer in ``benchmarks/relative_peers.py``.
+2024, whose boosting of plain ratios is a peer in ``benchmarks/machines_peers.py``.
 """
 
 from __future__ import annotations

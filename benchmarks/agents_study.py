@@ -1,0 +1,430 @@
+"""Choosing contexts of graphs: searches, rules and agents, on families that nobody saw.
+
+A seed draws a device that its sheet does not quite know, a quarter of the families to hold back,
+and episodes of 20 graphs of those, from a device that idles up to one at the soft limit of 45 °C.
+Predictors are fitted to runs of the other families, agents are trained on episodes of them.
+
+    python benchmarks/agents_study.py --work FOLDER [--seeds 5] [--long 1] [--no-run]
+
+The folder keeps what each part found, so that a study that was stopped goes on where it was; seeds
+below `--long` are trained in 1,000 episodes, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from graphs_data import all_graphs, all_kinds, draw_runs, true_device
+from numpy.typing import NDArray
+from tables import RESULTS, markdown, publish, store, stored
+
+from msbgen.graphs import agents as play
+from msbgen.graphs.devices import Device, shipped_device
+from msbgen.graphs.predictor.forecaster import GraphForecaster
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.simulator import Simulator
+
+DEVICE = "tx2"
+# Episodes that policies are judged in, and runs of each graph that predictors are fitted to.
+EPISODES, CONTEXTS = 20, 12
+# Graphs that the price of heat is learned from.
+HEATED = 12
+# Deadlines of each graph, as multiples of what its fastest context takes.
+DEADLINES, LEAST, MOST = 10, 1.1, 3.0
+# A two-sided interval for deadlines: its upper end is exceeded half as often.
+MISCOVERAGE = 0.05
+SHORT, LONG = 200, 1000
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One seed's device, worlds of seen and unseen families, and forecasters."""
+
+    seed: int
+    seen: play.World
+    unseen: play.World
+    sheet: Device
+    forecaster: GraphForecaster
+    quick: GraphForecaster
+
+
+def setting(seed: int, truth: dict[str, xr.Dataset], profiles: dict[str, xr.Dataset]) -> Setting:
+    sheet = shipped_device(DEVICE)
+    simulator = Simulator(true_device(sheet, seed), truth)
+    graphs = all_graphs()
+    families = sorted({str(graph.attrs["family"]) for graph in graphs.values()})
+    held = np.random.default_rng([7, seed]).permutation(families)[: len(families) // 4]
+    seen = {n: g for n, g in graphs.items() if g.attrs["family"] not in held}
+    unseen = [g for g in graphs.values() if g.attrs["family"] in held]
+    runs = draw_runs(simulator, seen, CONTEXTS, np.random.default_rng([8, seed]))
+    predictor = GraphPredictor(random_state=seed)
+    predictor.fit([runs], devices=[sheet], graphs=graphs, profiles=profiles).calibrate()
+    # a device that is on is no cooler than one that idles
+    start = sheet.ambient + sheet.resistance * sheet.base_power, play.Cost().soft
+    worlds = [play.World(simulator, g, start=start) for g in (list(seen.values()), unseen)]
+    return Setting(
+        seed, *worlds, sheet,
+        GraphForecaster(predictor, sheet, MISCOVERAGE), GraphForecaster(predictor, sheet, None),
+    )  # fmt: skip
+
+
+def judged(at: Setting, policy: play.worlds.Policy) -> dict[str, float]:
+    began = time.perf_counter()
+    record = play.play_episodes(at.unseen, policy, EPISODES, at.seed)
+    soft = at.unseen.cost.soft
+    return {
+        "cost": float(record.cost.mean()),
+        "time": float(record.time.mean()),
+        "energy": float(record.energy.mean()),
+        "above": record.violated(soft),
+        "mean temperature": float(record.last.mean()),
+        "peak temperature": float(record.peak.max()),
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def searches(at: Setting) -> dict[str, dict[str, float]]:
+    """Searches and rules."""
+    world, soft = at.unseen, at.unseen.cost.soft
+    pick = np.random.default_rng([9, at.seed]).permutation(len(at.seen.graphs))[:HEATED]
+    heat = play.FutureCost.learn(
+        at.quick, at.sheet, [at.seen.graphs[i] for i in pick], world.contexts,
+        cost=world.cost, length=world.length,
+    )  # fmt: skip
+    truth, bounded = play.Oracle(world), at.forecaster
+    policies: dict[str, play.worlds.Policy] = {
+        ORACLE: play.Search(world, truth),
+        "search": play.Search(world, at.quick),
+        "search, cautious": play.Search(world, bounded, cautious=True, cap=soft),
+        "search, heat valued": play.Search(world, at.quick, heat=heat),
+        "search, cautious, heat valued": play.Search(
+            world, bounded, cautious=True, cap=soft, heat=heat
+        ),
+        "all cores fast": play.all_fast(world),
+        "powersave": play.powersave(world),
+        "step down": play.ThermalGovernor(world),
+        "HEFT, all cores fast": play.heft(world),
+    }
+    return {name: judged(at, policy) for name, policy in policies.items()}
+
+
+class CountingGate(play.Gate):
+    """A gate that counts what it is asked about: what would end too hot, and what it stops."""
+
+    def __init__(self, world: play.World, forecaster: GraphForecaster):
+        super().__init__(world, forecaster, world.cost.soft)
+        self.asked, self.hot, self.stopped = 0, 0, 0
+
+    def passes(self, state: play.State, context: int) -> bool:
+        world, kept = self.world, super().passes(state, context)
+        truth = world.simulator.run(
+            world.programs[state.graph], world.contexts[[context]],
+            temperature=state.temperature, noise=False,
+        )  # fmt: skip
+        self.asked, self.stopped = self.asked + 1, self.stopped + (not kept)
+        self.hot += bool(truth.peak[0, 0] > world.cost.soft)
+        return kept
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Of the proposals."""
+        return {"hot proposals": self.hot / self.asked, "stopped": self.stopped / self.asked}
+
+
+def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict[str, float]]:
+    """Agents, by name; a name's number is its ζ."""
+    found = {}
+    for name, imagined in names.items():
+        kind = play.AgentPerCore if "per core" in name else play.OneAgent
+        actions = kind(at.seen)
+        gate = CountingGate(at.seen, at.forecaster) if "gated" in name else None
+        agent: Any = (
+            play.TabularQ(actions.branches[0])
+            if "tabular" in name
+            else play.D3QN(7, actions.branches, seed=at.seed)
+        )
+        began = time.perf_counter()
+        done = play.train(
+            at.seen, agent, actions, play.TrainingSettings(episodes, imagined),
+            model=at.quick if imagined else None, gate=gate, seed=at.seed,
+        )  # fmt: skip
+        spent = time.perf_counter() - began
+        row = {
+            "training seconds": spent,
+            "training above": float(done.above.mean()),
+            "training cost": float(done.cost.mean()),
+        }
+        asked = CountingGate(at.unseen, at.forecaster) if gate else None
+        row |= judged(at, play.LearnedPolicy(at.unseen, agent, actions, asked))
+        if gate and asked:
+            row |= {f"training {what}": share for what, share in gate.shares.items()}
+            row |= asked.shares
+        found[name] = row
+    return found
+
+
+ORACLE, TABLE, SEARCHES = "one-step oracle", "tabular Q", "searches"
+FREE, GATED = "D3QN per core", "D3QN per core, gated"
+AGENTS = {
+    "D3QN": 0,
+    FREE: 0,
+    GATED: 0,
+    "Dyna 5": 5,
+    "Dyna 10": 10,
+    "Dyna 20": 20,
+    "Dyna 20 per core": 20,
+}
+LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, "Dyna 20": 20, "Dyna 20 per core": 20}
+
+
+def deadlines(at: Setting) -> dict[str, float]:
+    """Least energy within deadlines: with bounds, without, and by the truth."""
+    world, rng = at.unseen, np.random.default_rng([10, at.seed])
+    truth = play.Oracle(world)
+    totals = {"oracle": np.zeros(2), "bounds": np.zeros(2), "no bounds": np.zeros(2)}
+    n = len(world.graphs) * DEADLINES
+    for number, graph in enumerate(world.graphs):
+        for _ in range(DEADLINES):
+            start = rng.uniform(*world.start)
+            real = truth.forecast(graph, world.contexts, start)
+            said = at.forecaster.forecast(graph, world.contexts, start)
+            deadline = real.time.min() * rng.uniform(LEAST, MOST)
+            noise = int(rng.integers(2**31))
+            asked = {
+                "oracle": (real.energy, real.time),
+                "bounds": (said.energy, said.time_bound),
+                "no bounds": (said.energy, said.time),
+            }
+            for name, (energy, seconds) in asked.items():
+                kept = seconds <= deadline
+                at_best = int(
+                    np.where(kept, energy, np.inf).argmin() if kept.any() else seconds.argmin()
+                )
+                step = world.step(play.State(number, start, 1), at_best, noise)
+                totals[name] += step.time > deadline, step.energy
+    best = totals["oracle"][1]
+    return {f"{name}: missed": float(miss / n) for name, (miss, _) in totals.items()} | {
+        f"{name}: energy above": float(spent / best - 1) for name, (_, spent) in totals.items()
+    }
+
+
+def orders(at: Setting) -> dict[str, float]:
+    """HEFT against arrival order: mean change of the time in contexts with several cores."""
+    world, rng = at.unseen, np.random.default_rng([11, at.seed])
+    cores = world.contexts[:, 0 : 2 * len(at.sheet.clusters) : 2].sum(axis=1)
+    several = world.contexts[cores > 1]
+    change = []
+    for program in world.programs:
+        some = several[rng.choice(len(several), 40, replace=False)]
+        ways = [
+            world.simulator.run(program, some, order=order, rng=at.seed).makespan[:, 0]
+            for order in ("arrival", "heft")
+        ]
+        change.append(np.log(ways[1] / ways[0]))
+    return {"mean": float(np.expm1(np.mean(change))), "largest": float(np.expm1(np.min(change)))}
+
+
+def parts(seeds: int, long: int) -> list[tuple[int, str, int]]:
+    """What there is to do: seed, part and its episodes; what is cheap comes first."""
+    return [
+        *((seed, SEARCHES, SHORT) for seed in range(seeds)),
+        *((seed, name, SHORT) for seed in range(seeds) for name in AGENTS),
+        *((seed, name, LONG) for seed in range(long) for name in LONG_AGENTS),
+    ]
+
+
+def kept(work: Path, seed: int, part: str, episodes: int) -> Path:
+    return work / "choice" / f"{seed}-{part.replace(' ', '_')}-{episodes}.json"
+
+
+@cache
+def setting_of(work: Path, seed: int) -> Setting:
+    return setting(seed, *all_kinds(work))
+
+
+def job(work: Path, seed: int, part: str, episodes: int) -> str:
+    """Do a part that was not done yet."""
+    path = kept(work, seed, part, episodes)
+    if not path.exists():
+        import torch
+
+        torch.set_num_threads(1)
+        at = setting_of(work, seed)
+        if part == SEARCHES:
+            found: Any = {"policies": searches(at), "deadlines": deadlines(at)}
+            found["orders"] = orders(at)
+            found["policies"] |= {
+                f"{TABLE}, {SHORT} episodes": learned(at, SHORT, {TABLE: 0})[TABLE]
+            }
+        else:
+            imagined = {**AGENTS, **LONG_AGENTS}[part]
+            row = learned(at, episodes, {part: imagined})[part]
+            found = {"policies": {f"{part}, {episodes} episodes": row}}
+        store(path, found)
+    return path.name
+
+
+def run(work: Path, seeds: int = 5, long: int = 1, processes: int = 2) -> None:
+    """All parts that are not done yet, some at a time, and the report."""
+    all_kinds(work, processes)  # profiles of the kinds, once for all
+    todo = parts(seeds, long)
+    with ProcessPoolExecutor(processes) as pool:
+        for done in pool.map(job, [work] * len(todo), *zip(*todo)):
+            print(done, flush=True)
+    report(work, seeds, long)
+
+
+def report(work: Path, seeds: int = 5, long: int = 1) -> None:
+    """JSON, table and picture of the parts that were done."""
+    found: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        own: dict[str, Any] = {"policies": {}}
+        for at, part, episodes in parts(seeds, long):
+            path = kept(work, at, part, episodes)
+            if at == seed and path.exists():
+                more = json.loads(path.read_text(encoding="utf-8"))
+                own = {**more, **own, "policies": own["policies"] | more["policies"]}
+        if ORACLE in own["policies"]:
+            found.append(own)
+    if not found:
+        print(f"{work} holds no choices of contexts yet; run without --no-run.")
+        return
+    results = summary(found)
+    store(RESULTS / "graph-choice.json", results)
+    publish(tables(results))
+    draw(results)
+
+
+def tables(results: dict[str, Any] | None = None) -> dict[str, str]:
+    """All tables of the page, of the stored results if none are given."""
+    results = results or stored("graph-choice")
+    return {
+        "graph-choice": policy_table(results),
+        "graph-gate": gate_table(results),
+        "graph-deadlines": deadline_table(results),
+    }
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over seeds, each policy beside the oracle and tabular Q of its seed."""
+    rows: dict[str, list[dict[str, float]]] = {}
+    for one in found:
+        oracle, by_table = (one["policies"][n] for n in (ORACLE, f"{TABLE}, {SHORT} episodes"))
+        for name, row in one["policies"].items():
+            ratios = {
+                "cost above the oracle's": row["cost"] / oracle["cost"] - 1,
+                "time against tabular Q": row["time"] / by_table["time"] - 1,
+                "energy against tabular Q": row["energy"] / by_table["energy"] - 1,
+            }
+            rows.setdefault(name, []).append(row | ratios)
+
+    def mean(own: list[dict[str, float]]) -> dict[str, float]:
+        return {key: float(np.mean([one[key] for one in own])) for key in own[0]}
+
+    return {
+        "policies": {
+            name: mean(own)
+            | {
+                "seeds": len(own),
+                "worst cost above the oracle's": max(p["cost above the oracle's"] for p in own),
+            }
+            for name, own in rows.items()
+        },
+        "deadlines": mean([one["deadlines"] for one in found]),
+        "orders": mean([one["orders"] for one in found]),
+    }
+
+
+def policy_table(found: dict[str, Any]) -> str:
+    """The policies."""
+    header = [
+        *("policy", "cost above the oracle's (worst seed)", "time [s]", "energy [J]"),
+        *("above 45 °C", "in training", "time, energy against tabular Q", "seeds"),
+    ]
+    rows = []
+    for name, row in found["policies"].items():
+        training = f"{row['training above']:.1%}" if "training above" in row else ""
+        against = f"{row['time against tabular Q']:+.0%}, {row['energy against tabular Q']:+.0%}"
+        above, worst = row["cost above the oracle's"], row["worst cost above the oracle's"]
+        rows.append(
+            [
+                *(name, f"{above:+.1%} ({worst:+.1%})", f"{row['time']:.3f}"),
+                *(f"{row['energy']:.2f}", f"{row['above']:.1%}", training, against),
+                str(row["seeds"]),
+            ]
+        )
+    return markdown(header, rows)
+
+
+def gate_table(found: dict[str, Any]) -> str:
+    """Proposals too hot, and what became of them, with the gate and without."""
+    header = ["agents, one a core", "", "proposed above 45 °C", "stopped", "ran above 45 °C"]
+    rows = []
+    for title, name in (("no gate", FREE), ("gated", GATED)):
+        row = found["policies"].get(f"{name}, {SHORT} episodes", {})
+        for when, prefix in (("training", "training "), ("unseen families", "")):
+            if row:
+                ran = row[f"{prefix}above"]
+                proposed = row.get(f"{prefix}hot proposals", ran)
+                stopped = row.get(f"{prefix}stopped", 0.0)
+                rows.append([title, when, *(f"{x:.1%}" for x in (proposed, stopped, ran))])
+    return markdown(header, rows)
+
+
+def deadline_table(found: dict[str, Any]) -> str:
+    """Least energy within deadlines, and HEFT against the order of arrival."""
+    rows = [
+        [name, f"{own[f'{name}: missed']:.2%}", f"{own[f'{name}: energy above']:+.2%}"]
+        for own in [found["deadlines"]]
+        for name in ("oracle", "bounds", "no bounds")
+    ]
+    heft = f"HEFT against arrival order: {found['orders']['mean']:+.1%} of the time"
+    return markdown(["by", "deadlines missed", "energy above the oracle's"], rows) + f"\n\n{heft}"
+
+
+def draw(found: dict[str, Any]) -> None:
+    """Cost above the oracle's of each policy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = [name for name in found["policies"] if name != ORACLE]
+    heights = [100 * found["policies"][name]["cost above the oracle's"] for name in names]
+    figure, axes = pyplot.subplots(figsize=(8, 0.3 * len(names) + 1), layout="constrained")
+    axes.barh(range(len(names))[::-1], heights)
+    axes.set_yticks(range(len(names))[::-1], labels=names, fontsize="small")
+    axes.set_xscale("symlog", linthresh=5)
+    axes.set_xlabel("cost above the one-step oracle's [%]")
+    axes.axvline(0, color="black", linewidth=0.8)
+    figure.savefig(RESULTS / "graph-choice.png", dpi=90)
+    pyplot.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True, help="folder that keeps each part")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--long", type=int, default=1, help="seeds with 1,000 episodes, too")
+    parser.add_argument("--processes", type=int, default=2, help="at a time")
+    parser.add_argument("--no-run", action="store_true", help="report what was done")
+    given = parser.parse_args()
+    if given.no_run:
+        report(given.work, given.seeds, given.long)
+    else:
+        run(given.work, given.seeds, given.long, given.processes)
+
+
+if __name__ == "__main__":
+    main()

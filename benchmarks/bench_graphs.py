@@ -1,0 +1,134 @@
+"""How fast predictions of task graphs are: one core, 100 tasks, 99th percentiles, beside targets.
+
+``python benchmarks/bench_graphs.py --work FOLDER``: the folder holds the profiles that
+`reproduce.py graph` makes.  On an idle machine, or the figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from graphs_data import study
+from tables import ROOT, markdown
+
+from msbgen.graphs.boards import Board
+from msbgen.graphs.devices import device_contexts
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.predictor.storage import save_graph_model
+from msbgen.graphs.writers import write as write_graph
+
+MANY = 324
+
+
+def percentile(call: Callable[[], object], repeats: int) -> float:
+    """99th percentile of the seconds of a call, after a warm one."""
+    call()
+    found = np.empty(repeats)
+    for i in range(repeats):
+        start = time.perf_counter()
+        call()
+        found[i] = time.perf_counter() - start
+    return float(np.percentile(found, 99))
+
+
+def seconds_of(runs: xr.Dataset, given: dict[str, Any]) -> float:
+    """Seconds of a fit of a schedule, without residual, to some runs."""
+    start = time.perf_counter()
+    GraphPredictor(residual=False).fit([runs], **given)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True)
+    work = parser.parse_args().work
+    data = study(work)
+    device = data.devices["tx2"]
+    name = min(data.graphs, key=lambda n: abs(data.graphs[n].sizes["task"] - 100))
+    graph, contexts = data.graphs[name], device_contexts(device)
+    given = {
+        "devices": list(data.devices.values()),
+        "graphs": data.graphs,
+        "profiles": data.profiles,
+    }
+    runs = data.runs["tx2"].isel(run=slice(0, None, 14))
+    # the first fit compiles kernels, unless a fit before left them in numba's cache
+    first, few = seconds_of(runs, given), seconds_of(runs, given)
+    start = time.perf_counter()
+    predictor = GraphPredictor().fit(list(data.runs.values()), **given).calibrate()
+    whole = time.perf_counter() - start
+    asked = predictor.prepare(graph, device)
+    one, many = asked.rows(contexts[:1]), asked.rows(contexts[:MANY])
+    alone = percentile(lambda: asked.scheduled(one), 2000)
+    together = percentile(lambda: asked.scheduled(many), 200)
+    intervals = percentile(lambda: asked.interval(many), 200)
+    wide = network(data, graph, device)
+    rows = [
+        [f"fit of a schedule to {runs.sizes['run']} runs", f"{few:.2f} s", "≤ 2 s"],
+        ["the first of a process, which may compile", f"{first:.2f} s", ""],
+        ["fit of all runs with residual and intervals", f"{whole:.1f} s", ""],
+        ["schedule, one context", f"{1e6 * alone:.0f} µs", "≤ 50 µs"],
+        [f"schedule, {MANY} contexts", f"{1e3 * together:.1f} ms", "≤ 10 ms"],
+        [f"residual and intervals, {MANY} contexts", f"{1e3 * intervals:.1f} ms", "≤ 25 ms"],
+        ["network, one context", f"{1e3 * wide:.1f} ms", "≤ 7 ms"],
+        ["`msbgen graph predict`", f"{command(predictor, graph):.2f} s", "≤ 2 s"],
+    ]
+    print(markdown([f"{name}, {graph.sizes['task']} tasks", "99 %", "asked"], rows))
+
+
+def network(data, graph, device) -> float:
+    """Seconds of one answer of a network of the paper's size, from a graph in a context."""
+    import torch
+
+    from msbgen.graphs.predictor.encoder import GraphEncoder
+    from msbgen.graphs.predictor.training import NetworkTraining, fit_network
+
+    torch.set_num_threads(1)
+    kinds = (
+        GraphPredictor(residual=False)
+        .fit(
+            [data.runs["tx2"].isel(run=slice(0, 20))],
+            devices=[device],
+            graphs=data.graphs,
+            profiles=data.profiles,
+        )
+        .kinds_
+    )
+    board = Board(device, kinds)
+    scene = GraphEncoder(graph, board)
+    rows = board.rows(device_contexts(device)[:8])
+    batches = [scene.batch(row, 30.0) for row in rows]
+    brief = NetworkTraining(epochs=1, evidential_epochs=0)
+    held = np.arange(8) < 2
+    model = fit_network(batches, np.random.default_rng(0).normal(size=(8, 2)), held, training=brief)
+    return percentile(lambda: model.predict([scene.batch(rows[0], 30.0)]), 200)
+
+
+def command(predictor, graph) -> float:
+    """Seconds of the command from start to answer, the best of three."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_graph_model(predictor, folder / "m.nc")
+        write_graph(graph, folder / "g.nc")
+        line = [sys.executable, "-m", "msbgen", "graph", "predict", str(folder / "m.nc")]
+        line += [str(folder / "g.nc"), "--device", "tx2", "--contexts", "grid:3x3x3x3x2x2"]
+        found = []
+        for _ in range(3):
+            start = time.perf_counter()
+            run = [*line, "--miscoverage", "0.05"]
+            subprocess.run(run, cwd=ROOT, capture_output=True, check=True)
+            found.append(time.perf_counter() - start)
+    return min(found)
+
+
+if __name__ == "__main__":
+    main()

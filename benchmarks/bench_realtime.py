@@ -1,0 +1,113 @@
+"""Speed of decisions: compiled, from Python, of a table; ``--work`` as for the experiment.
+
+Decisions are those of four cores on the tables of the six tasks, phases drawn at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from allocation_data import RUNS, TABLE_SEED, prepare
+from allocation_study import CAPACITY, CORES, Experiment
+from numba import njit
+from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+
+from msbgen import platform
+from msbgen.phases.phases import phase_table
+from msbgen.realtime import _kernels
+
+DECISIONS = 20_000
+TABLE_TASK = "gzip"
+# Allocators, and the most that a compiled decision may take [µs].
+GOALS = {"dna": 1, "optimum": 8}
+
+_allocate = _kernels.allocate
+
+
+def compiled(experiment: Experiment, method: str) -> float:
+    """Seconds of a decision called from compiled code, the best of some rounds."""
+    allocator = experiment.allocator(method)
+    (_, first, _), (code, table, work, contexts) = allocator.prepared()
+    phases = np.random.default_rng(0).integers(first[-1], size=(1000, CORES))
+
+    def call(n: int) -> float:
+        started = time.perf_counter()
+        _decide_often(code, phases, table, work, contexts, n)
+        return time.perf_counter() - started
+
+    call(10)
+    return min(call(DECISIONS) for _ in range(7)) / DECISIONS
+
+
+@njit(nogil=True)
+def _decide_often(code, phases, table, work, contexts, n):
+    for k in range(n):
+        phase = phases[k % phases.shape[0]]
+        _allocate(code, phase, contexts.size, table, work, contexts)
+
+
+def from_python(experiment: Experiment, method: str) -> dict[str, float]:
+    """Quantiles of `decide` from Python [s]."""
+    allocator = experiment.allocator(method)
+    rng = np.random.default_rng(0)
+    names = list(allocator.tasks)
+    asked = [
+        ([names[i] for i in rng.integers(len(names), size=CORES)], rng.random(CORES).tolist())
+        for _ in range(2000)
+    ]
+    for tasks, done in asked[:100]:
+        allocator.decide(tasks, done)
+    seconds = []
+    for tasks, done in asked * 5:
+        started = time.perf_counter()
+        allocator.decide(tasks, done)
+        seconds.append(time.perf_counter() - started)
+    return {f"p{q}": float(np.quantile(seconds, q / 100)) for q in (50, 99)}
+
+
+def table_seconds() -> dict[str, float]:
+    """Seconds of one task's table from 4,560 contexts with ten runs each."""
+    trace = platform.read_trace(PROFILES / "traces" / f"{TABLE_TASK}.nc")
+    runs = platform.replay_trace(trace, platform.platform_contexts("all"), RUNS, rng=TABLE_SEED)
+    seconds = []
+    for _ in range(4):
+        started = time.perf_counter()
+        phase_table(runs)
+        seconds.append(time.perf_counter() - started)
+    return {"first": seconds[0], "warm": min(seconds[1:])}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", type=Path, required=True, help="folder of the experiment")
+    work = parser.parse_args().work
+    prepare(work, TASKS)
+    experiment = Experiment(work, TASKS)
+    content: dict[str, Any] = {"table": table_seconds()}
+    for name in GOALS:
+        method = f"{name}, empirical"
+        content[name] = {
+            "compiled": compiled(experiment, method),
+            **from_python(experiment, method),
+        }
+    store(RESULTS / "schedule.json", {"capacity": CAPACITY, **content})
+    publish(tables())
+
+
+def tables() -> dict[str, str]:
+    content = stored("schedule")
+    rows = [["table, 4,560 contexts × 10 runs", f"{content['table']['warm']:.2f} s", "≤ 3 s"]]
+    for name, goal in GOALS.items():
+        row = content[name]
+        rows.append([f"{name}, compiled", f"{1e6 * row['compiled']:.2f} µs", f"≤ {goal} µs"])
+        rows.append([f"{name}, Python, median", f"{1e6 * row['p50']:.1f} µs", ""])
+        rows.append([f"{name}, Python, p99", f"{1e6 * row['p99']:.1f} µs", "≤ 20 µs"])
+    return {"schedule": markdown(["decision, 4 cores", "time", "goal"], rows)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""What predicting runtimes costs: ``python benchmarks/bench_runtimes.py [--only fit queries …]``.
+
+Each figure beside its target; on an idle machine, or the times mean nothing.  Writes
+``results/predict.json`` and the table of the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tables import RESULTS, markdown, publish, store, stored
+from timing import run_python
+
+import msbgen
+from msbgen.runtimes.dataset import run_table
+from msbgen.runtimes.storage import load_predictor
+
+# A fresh process fits and calibrates with nine tenths of the data, and saves.
+FIT = """
+import sys, time
+import numpy as np
+import msbgen
+from msbgen.runtimes.storage import save_predictor
+runs = msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc"))
+known = np.random.default_rng(0).random(runs.sizes["observation"]) < 0.9
+started = time.perf_counter()
+predictor = msbgen.runtimes.fit_runtimes(runs, split="rows", known=known)
+print(time.perf_counter() - started)
+names = {f"{of}s": list(map(str, runs[of].values)) for of in ("workload", "platform")}
+save_predictor(predictor, sys.argv[1], **names)
+"""
+
+# 5,000 workloads, 2,000 platforms, a million runs.  Memory does not depend on the number of steps,
+# neither of the towers' nor of conjugate gradients, so that few of them are taken.
+LARGE = """
+import numpy as np
+from msbgen.runtimes import kriging
+from msbgen.runtimes.predictor import RuntimePredictor
+from msbgen.runtimes.towers import TowerSettings
+kriging._MOST_STEPS = 2
+rng = np.random.default_rng(0)
+n, shape = 1_000_000, (5000, 2000)
+beside = np.where(rng.random(n) < 0.5, rng.integers(shape[0], size=n), -1)
+runs = np.column_stack([rng.integers(s, size=n) for s in shape] + [beside])
+log = rng.normal(size=shape[0])[runs[:, 0]] + rng.normal(size=shape[1])[runs[:, 1]]
+runtime = np.exp(log + 0.1 * (beside >= 0) + 0.05 * rng.normal(size=n))
+features = rng.normal(size=(shape[0], 100)), rng.normal(size=(shape[1], 40))
+model = RuntimePredictor(*features, towers=TowerSettings(steps=4))
+model.fit(runs[:-100_000], runtime[:-100_000])
+model.calibrate(runs[-100_000:], runtime[-100_000:])
+print(model.predict_bound(runs[:100_000], 0.05).mean())
+"""
+
+ROUNDS = 7
+
+
+def fit(work: Path) -> list[tuple[str, float, float, str]]:
+    run = run_python(["-c", FIT, work / "model.nc"])
+    return [
+        ("fit and calibrate, 90 % known", float(run.output), 45.0, "s"),
+        ("most memory of that process", run.peak_bytes / 2**20, 300.0, "MiB"),
+    ]
+
+
+def queries(work: Path) -> list[tuple[str, float, float, str]]:
+    predictor, _, _ = load_predictor(work / "model.nc")
+    table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
+    many = table[np.random.default_rng(0).integers(len(table), size=2_000_000)]
+    one, rows = table[-1:], []
+    predictor.predict(many[:1000])
+    for name, call in (
+        ("predictions", predictor.predict),
+        ("bounds", lambda runs: predictor.predict_bound(runs, 0.05)),
+    ):
+        seconds = min(_seconds(lambda call=call: call(many)) for _ in range(3))
+        rows.append((f"two million {name}", seconds, 1.0, "s"))
+        call(one)
+        each = [_seconds(lambda call=call: call(one)) for _ in range(2000)]
+        rows.append((f"one of the {name}, median", 1e6 * float(np.median(each)), 100.0, "µs"))
+    return rows
+
+
+def command(work: Path) -> list[tuple[str, float, float, str]]:
+    table = run_table(msbgen.runtimes.read(msbgen.shipped_file("runtimes/pitot.nc")))
+    _, workloads, platforms = load_predictor(work / "model.nc")
+    lines = ["workload,platform,beside"]
+    for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:
+        lines.append(f"{workloads[i]},{platforms[j]},{workloads[k] if k >= 0 else ''}")
+    (work / "wanted.csv").write_text("\n".join(lines) + "\n")
+    asked = ["-m", "msbgen", "runtime", "predict", work / "model.nc"]
+    asked += ["--wanted", work / "wanted.csv", "-o", work / "out.csv", "--force"]
+    predict = min(run_python(asked).seconds for _ in range(ROUNDS))
+    told = min(run_python(["-m", "msbgen", "runtime", "--help"]).seconds for _ in range(ROUNDS))
+    return [
+        ("msbgen runtime predict, 1,000 rows, cold", predict, 1.5, "s"),
+        ("msbgen runtime --help", told, 0.3, "s"),
+    ]
+
+
+def large(work: Path) -> list[tuple[str, float, float, str]]:
+    run = run_python(["-c", LARGE])
+    return [("most memory, 5,000 × 2,000, a million runs", run.peak_bytes / 2**30, 2.0, "GiB")]
+
+
+PARTS: dict[str, Callable[[Path], list[tuple[str, float, float, str]]]] = {
+    "fit": fit,
+    "queries": queries,
+    "command": command,
+    "large": large,
+}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--output", type=Path, default=RESULTS / "predict.json")
+    options = parser.parse_args()
+    content: dict[str, Any] = {}
+    if options.output.exists():
+        content = json.loads(options.output.read_text())
+    with tempfile.TemporaryDirectory(prefix="msbgen-predict-") as folder:
+        work = Path(folder)
+        if {"queries", "command"} & set(options.only) and "fit" not in options.only:
+            fit(work)
+        for name in options.only:
+            keys = ("what", "value", "at_most", "unit")
+            content[name] = [dict(zip(keys, figure)) for figure in PARTS[name](work)]
+            print(*content[name], sep="\n", flush=True)
+    store(options.output, content)
+    if options.output == RESULTS / "predict.json":
+        publish(tables())
+
+
+def tables() -> dict[str, str]:
+    content = stored("predict")
+    rows = [
+        [f["what"], f"{f['value']:.3g} {f['unit']}", f"≤ {f['at_most']:g} {f['unit']}"]
+        for name in PARTS
+        for f in content.get(name, [])
+    ]
+    return {"predict": markdown(["figure", "measured", "goal"], rows)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Simulations of task graphs a second, one core: ``python benchmarks/bench_simulator.py``.
+
+Graphs of about 100 tasks of every family, on every device, their tasks running as six programs, in
+contexts of all cores and clocks.  Prints, and stores in ``results/soc.json``, the 99th percentile
+over graphs and devices of the time a simulation takes, noise drawn included, and a first call's.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+
+import msbgen
+from msbgen.graphs import simulator as soc
+from msbgen.graphs.devices import device_contexts, shipped_device
+from msbgen.graphs.families.catalogue import FAMILIES, family_graph
+from msbgen.phases.phases import phase_table
+
+DEVICES = ("tx2", "orin-nx", "rubik-pi")
+REPEATS, RUNS, CONTEXTS = 5, 2, 100
+
+
+def graphs() -> list:
+    """One graph of each family, of as near to 100 tasks as its sizes allow, kinds in turn."""
+    found = []
+    for family in FAMILIES.values():
+        drawn = [family_graph(family.name, size) for size in family.sizes]
+        graph = min(drawn, key=lambda g: abs(g.sizes["task"] - 100))
+        kinds = [TASKS[i % len(TASKS)] for i in range(graph.sizes["task"])]
+        found.append(graph.assign(kind=("task", np.array(kinds))))
+    return found
+
+
+def main() -> None:
+    tables = {
+        task: phase_table(
+            msbgen.read_profiles(PROFILES / f"{task}.nc"), resolution=soc.rates.RESOLUTION
+        )
+        for task in TASKS
+    }
+    per_task, first = [], None
+    rng = np.random.default_rng(0)
+    for name in DEVICES:
+        device = shipped_device(name)
+        every = device_contexts(device)
+        contexts = every[rng.permutation(len(every))[:CONTEXTS]]
+        simulator = soc.Simulator(device, tables)
+        for graph in graphs():
+            program = simulator.program(graph)
+            start = time.perf_counter()
+            simulator.run(program, contexts[:1])
+            first = time.perf_counter() - start if first is None else first
+            best = np.inf
+            for _ in range(REPEATS):
+                start = time.perf_counter()
+                simulator.run(program, contexts, runs=RUNS)
+                best = min(best, time.perf_counter() - start)
+            per_task.append(best / (RUNS * CONTEXTS) * 100 / graph.sizes["task"])
+    slow, typical = np.percentile(per_task, [99, 50])
+    content = {
+        "microseconds, 100 tasks, 99th percentile": round(1e6 * float(slow), 2),
+        "microseconds, 100 tasks, median": round(1e6 * float(typical), 2),
+        "simulations a second, 99th percentile": round(1 / float(slow)),
+        "seconds, first call": round(float(first or 0.0), 2),
+        "graphs and devices": len(per_task),
+    }
+    store(RESULTS / "soc.json", content)
+    publish(tables())
+
+
+def tables() -> dict[str, str]:
+    rows = [[what, f"{value:,}"] for what, value in stored("soc").items()]
+    return {"simulator-speed": markdown(["simulation of a task graph", "figure"], rows)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,439 @@
+"""Decisions between clocks, power limits and batch sizes: what they cost above the best.
+
+    python benchmarks/choice_study.py --data FOLDER [--only zeus nv-dvfs …]
+
+Called by ``benchmarks/reproduce.py kernels``.  Zeus' tables ship; ``nv-dvfs``, ``jetson`` and
+``odroid-xu3`` are folders in FOLDER, and what is absent is named and skipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from tables import RESULTS, markdown, publish, store, stored
+
+import msbgen
+from msbgen.data.energy import add_energy, power_over_time, total_energy
+from msbgen.data.schema import context_table, duration_array
+from msbgen.kernels.choice import Chooser, Limits, Outlook, choose, pareto_front
+from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.costs import Costs, costs_of
+from msbgen.kernels.choice.margins import leave_out
+from msbgen.kernels.choice.probes import improvement
+from msbgen.kernels.dataset import read as read_kernels
+from msbgen.kernels.energy import EnergyMender
+from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
+
+# Latencies asked for, above the time at the highest clock, and the nominal share of late programs.
+SLACKS = tuple(np.round(np.arange(0.05, 0.51, 0.05), 2).tolist())
+NOMINAL = 0.1
+# Measurements beside the highest limit.
+PROBES = 4
+# Latencies asked of MobileNet, from just above the least to the largest.
+LATENCIES = 30
+# Runs that lost counts: their totals depart from those at other clocks.
+BAD_RUNS = ("raytrace", "water_nsquared")
+
+
+class Learned:
+    """A predictor that learned elsewhere: from microbenchmarks, for applications."""
+
+    def __init__(self, costs: Costs):
+        self._model = ConfigurationModel().fit(costs)
+
+    def fit(self, others: Costs) -> ConfigurationModel:
+        return self._model
+
+
+# ------------------------------------------------------------------------------------------ Zeus
+
+
+def zeus() -> dict[str, Any]:
+    """A network never seen: the highest limit and up to four more, one after the other."""
+    return {gpu: zeus_regret(gpu) for gpu in ZEUS}
+
+
+def zeus_regret(gpu: str) -> dict[str, Any]:
+    costs = costs_of(read_kernels(msbgen.shipped_file(f"training/{ZEUS[gpu]}.nc")))
+    # nothing is asked of bounds here, and the networks are too few for a smaller rate
+    chooser = Chooser(costs, ConfigurationModel(), miscoverage=0.5)
+    regret: list[list[float]] = []
+    highest = []
+    for row in range(len(costs.programs)):
+        one = costs.take([row])
+        there = one.measured[0]  # limits that nobody measured cannot be judged
+        energy = np.where(there, one.energy[0], np.inf)
+        known = [int(np.flatnonzero(there)[-1])]
+        highest.append(energy[known[0]] / energy.min() - 1)
+        paid = []
+        for _ in range(PROBES + 1):
+            belief = chooser.believe(one.only(known))
+            thought = np.where(there, np.exp(belief.logs[1]), np.inf)
+            paid.append(energy[int(thought.argmin())] / energy.min() - 1)
+            left = np.setdiff1d(np.flatnonzero(there), known)
+            if len(left):
+                gain = improvement(
+                    belief, one.only(known).time[0], one.only(known).energy[0], chooser.work,
+                    objective="energy", limits=Limits(),
+                )  # fmt: skip
+                known.append(int(left[gain[left].argmax()]))
+        regret.append(paid)
+    return {
+        "programs": len(costs.programs),
+        "regret_by_probes": np.mean(regret, axis=0).tolist(),
+        "highest_limit": float(np.mean(highest)),
+    }
+
+
+# --------------------------------------------------------------------------------------- nv-dvfs
+
+
+def nv_dvfs(folder: Path) -> dict[str, Any]:
+    """Applications, by microbenchmarks: the highest clock and one more, within a latency."""
+    out = {}
+    for gpu in NV_DVFS:
+        micro, real = map(costs_of, read_nv_dvfs(folder, gpu))
+        out[gpu] = {**within_slack(micro, real), "energy_bounds": energy_bounds(micro, real)}
+    return out
+
+
+def within_slack(micro: Costs, real: Costs) -> dict[str, Any]:
+    top = len(real.contexts) - 1
+    chooser = Chooser(real, Learned(micro), miscoverage=NOMINAL)
+    paid: dict[str, list[float]] = {"margins": [], "expected": [], "highest clock": []}
+    late: dict[str, list[bool]] = {name: [] for name in paid}
+    seconds, probes = [], []
+    for row in range(len(real.programs)):
+        one = real.take([row])
+        times, energy = one.time[0], one.energy[0]
+        for slack in SLACKS:
+            limits = Limits(latency=(1 + slack) * float(times[top]))
+            probes.append(chooser.next_probe(one.only([top]), limits=limits))
+            known = one.only([top, probes[-1]])
+            view = chooser.outlook(known)
+            start = time.perf_counter()
+            chosen = chooser.choose(known, limits=limits).context
+            seconds.append(time.perf_counter() - start)
+            plain = replace(view, time_bound=view.time)
+            picks = {
+                "margins": chosen,
+                "expected": choose(plain, limits=limits).context,
+                "highest clock": top,
+            }
+            best = energy[times <= limits.latency].min()
+            for name, pick in picks.items():
+                paid[name].append(energy[pick] / best - 1)
+                late[name].append(bool(times[pick] > limits.latency))
+    clocks = real.contexts[:, 0]
+    return {
+        "decisions": len(seconds),
+        "regret": {name: float(np.mean(values)) for name, values in paid.items()},
+        "late": {name: float(np.mean(values)) for name, values in late.items()},
+        "second_clock": {f"{clocks[i]:g}": probes.count(i) for i in sorted(set(probes))},
+        "median_decision_ms": 1e3 * float(np.median(seconds)),
+    }
+
+
+def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
+    """Share of applications' energies within nominal 90 % bounds, by where margins come from.
+
+    With one and with two clocks known, the share over all other clocks, and at the worst of them.
+    """
+    top, fits = len(real.contexts) - 1, {}
+
+    def without(families: tuple[str, ...]) -> ConfigurationModel:
+        if families not in fits:
+            fits[families] = ConfigurationModel().fit(micro.without(families))
+        return fits[families]
+
+    out = {}
+    for known_clocks in ([top], [top, top // 2]):
+        known = np.zeros(top + 1, dtype=bool)
+        known[known_clocks] = True
+        own = leave_out(micro, lambda family: without((family,)), known)
+        # each microbenchmark counts: there are too few families of them for 10 %
+        alone = replace(own, others=replace(own.others, families=own.others.programs))
+        small = alone.widths(NOMINAL, ~known)
+        covered: dict[str, list[np.ndarray]] = {"microbenchmarks": [], "applications": []}
+        for row in range(len(real.programs)):
+            one, rest = real.take([row]), real.without([real.families[row]])
+            whole = leave_out(rest, lambda _: without(()), known).widths(NOMINAL, ~known)
+            told = (np.where(known, x[0], np.nan) for x in (one.time, one.power))
+            belief = without(()).believe(*told)
+            truth = np.log(one.energy[0])[~known]
+            for name, width in zip(covered, (small, whole)):
+                bound = (belief.logs + width * belief.deviations)[1, ~known]
+                covered[name].append(truth <= bound)
+        out["+".join(f"{real.contexts[i, 0]:g}" for i in known_clocks)] = {
+            name: {
+                "covered": float(np.mean(rows)),
+                "at_the_worst_clock": float(np.mean(rows, axis=0).min()),
+            }
+            for name, rows in covered.items()
+        }
+    return out
+
+
+# ------------------------------------------------------------------------------------- MobileNet
+
+
+def mobilenet(folder: Path) -> dict[str, Any]:
+    """Batch and clock within a latency, six configurations measured: energy of an inference."""
+    return {device: one_board(folder, device) for device in ("AGX", "Nano")}
+
+
+def one_board(folder: Path, device: str) -> dict[str, Any]:
+    network = costs_of(read_jetson(folder, "mobilenet", device))
+    products = costs_of(read_jetson(folder, "square", device))
+    batch = network.contexts[:, network.resources.index("batch")]
+    model = ConfigurationModel().fit(
+        products, resources=network.resources, contexts=network.contexts
+    )
+    first = int(np.lexsort((batch, network.contexts[:, 0]))[-1])  # the highest clock and batch
+    six = model.design(6, first=first)
+    known = network.only(six)
+    done, truth = known.measured[0], (network.time[0], network.energy[0])
+    belief = model.believe(known.time[0], known.power[0])
+    logs = np.where(done, np.log(np.stack([*truth, truth[1] / truth[0]])), belief.logs)
+    half = NormalDist().inv_cdf(1 - NOMINAL) * np.where(done, 0.0, belief.deviations)
+    plain = Outlook.certain(*np.exp(logs[:2]), work=batch)
+    wide = replace(plain, time_bound=np.exp(logs + half)[0])
+    views = {"expected": plain, "Gaussian 90 %": wide, "boosting": boosted(known, batch)}
+    each = truth[1] / batch
+    limits = np.geomspace(1.05 * truth[0].min(), truth[0].max(), LATENCIES)
+    result: dict[str, Any] = {"configurations": len(batch), "known": network.contexts[six].tolist()}
+    for name, view in views.items():
+        paid, late = [], []
+        for limit in limits:
+            # what keeps nothing stays with the fastest
+            keeps = bool((view.time_bound <= limit).any())
+            fastest = int(view.time_bound.argmin())
+            chosen = choose(view, limits=Limits(latency=limit)).context if keeps else fastest
+            paid.append(each[chosen] / each[truth[0] <= limit].min() - 1)
+            late.append(bool(truth[0][chosen] > limit))
+        result[name] = {"regret": float(np.mean(paid)), "late": float(np.mean(late))}
+    result["fronts"] = {
+        name: [[float(t[i]), float(e[i])] for i in pareto_front(t, e)]
+        for name, t, e in (
+            ("measured", truth[0], each),
+            ("predicted", plain.time, plain.energy / batch),
+        )
+    }
+    result["points"] = [[float(t), float(e)] for t, e in zip(truth[0], each)]
+    return result
+
+
+def boosted(known: Costs, batch: np.ndarray) -> Outlook:
+    """The paper's model on the same measurements: boosted trees on raw parameters, log targets."""
+    import xgboost
+
+    done = known.measured[0]
+    columns, found = known.contexts, []
+    for values in (known.time[0], known.power[0]):
+        trees = xgboost.XGBRegressor(n_estimators=300, max_depth=4, learning_rate=0.1, n_jobs=1)
+        trees.fit(columns[done], np.log(values[done]))
+        found.append(np.exp(trees.predict(columns).astype(float)))
+    seconds, watts = (np.where(done, k, f) for k, f in zip((known.time[0], known.power[0]), found))
+    return Outlook.certain(seconds, seconds * watts, work=batch)
+
+
+# ---------------------------------------------------------------------------------------- Odroid
+
+
+def odroid(folder: Path) -> dict[str, Any]:
+    """The middle clock from the two others: energy, and power per interval."""
+    logging.getLogger("msbgen").setLevel(logging.ERROR)
+    programs = {
+        path.stem: add_energy(msbgen.read_profiles(path), "power")
+        for path in sorted(folder.glob("*.nc"))
+        if path.stem not in BAD_RUNS
+    }
+    rows = {}
+    for name, whole in programs.items():
+        order = np.argsort(context_table(whole)[:, 0])
+        middle = order[len(order) // 2]
+        measured = whole.isel(context=np.setdiff1d(order, [middle]))
+        truth = whole.isel(context=[middle])
+        others = [other for stem, other in programs.items() if stem != name]
+        made = msbgen.fit_profiles(measured).generate(context_table(truth), kind="mean")
+        mended = EnergyMender(measured, others).mend(made)
+        joules = float(np.nanmean(total_energy(truth)))
+        seconds = float(np.nanmean(duration_array(truth)))
+        runs = [truth.isel(run=[r]) for r in range(truth.sizes["run"])]
+        rows[name] = {
+            "energy": abs(float(total_energy(mended)[0, 0]) / joules - 1),
+            "energy_generated": abs(float(total_energy(made)[0, 0]) / joules - 1),
+            "duration": abs(float(made["duration"].values[0]) / seconds - 1),
+            "power_per_interval": apart(mended, truth),
+            "power_generated": apart(made, truth),
+            "one_run_against_the_other": apart(runs[0].isel(run=0), runs[-1]),
+        }
+    mean = {f: float(np.mean([row[f] for row in rows.values()])) for f in rows[name]}
+    return {"mean": mean, "programs": rows}
+
+
+def apart(made: Any, truth: Any) -> float:
+    """Mean over intervals and runs of the relative difference of power, while both go on."""
+    mine, errors = power_over_time(made).values[0], []
+    for run in power_over_time(truth).values[0]:
+        both = np.isfinite(mine[: len(run)]) & np.isfinite(run[: len(mine)])
+        errors.append(np.abs(mine[: len(run)][both] / run[: len(mine)][both] - 1).mean())
+    return float(np.mean(errors))
+
+
+# --------------------------------------------------------------------------------------- results
+
+PARTS = ("zeus", "nv-dvfs", "jetson", "odroid-xu3")
+
+
+def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
+    """Measure what there is data for; write choice.json, choice.png and the README's tables."""
+    works: dict[str, Callable[[Path], dict]] = {
+        "nv-dvfs": nv_dvfs,
+        "jetson": mobilenet,
+        "odroid-xu3": odroid,
+    }
+    found: dict[str, Any] = {}
+    if "zeus" in only:
+        found["zeus"] = zeus()
+    for name in (name for name in works if name in only):
+        if folder is None or not (folder / name).is_dir():
+            print(f"{name}: no such folder in {folder}; skipped.", flush=True)
+            continue
+        found[name] = works[name](folder / name)
+    store(results / "choice.json", found)
+    draw(found, results / "choice.png")
+    return found
+
+
+def tables(found: dict[str, Any] | None = None) -> dict[str, str]:
+    """The tables of the parts that were measured, of the stored results if none are given."""
+    found, out = stored("choice") if found is None else found, {}
+    if rows := decision_rows(found):
+        out["choice"] = markdown(
+            ["decision", "regret", "goal", "late", "goal", "compared with"], rows
+        )
+    if "nv-dvfs" in found:
+        header = ["GPU", "clocks known [MHz]", "margins from microbenchmarks", "from applications"]
+        rows = [
+            [gpu, clocks.replace("+", ", "), *(covered(bounds[m]) for m in bounds)]
+            for gpu, result in found["nv-dvfs"].items()
+            for clocks, bounds in result["energy_bounds"].items()
+        ]
+        out["choice-coverage"] = markdown(header, rows)
+    if "odroid-xu3" in found:
+        names = {
+            "energy": "energy",
+            "power_per_interval": "power per interval",
+            "energy_generated": "energy, generated alone",
+            "power_generated": "power, generated alone",
+            "one_run_against_the_other": "power, one run against the other",
+        }
+        result = found["odroid-xu3"]
+        every = {**result["programs"], "mean": result["mean"], "goal": {}}
+        goals = {"energy": "≤ 1 %", "power_per_interval": "≤ 2.2 %"}
+        rows = [
+            [program, *(percent(row[f]) if row else goals.get(f, "") for f in names)]
+            for program, row in every.items()
+        ]
+        out["choice-odroid"] = markdown(["program", *names.values()], rows)
+    return out
+
+
+def decision_rows(found: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for gpu, result in found.get("nv-dvfs", {}).items():
+        regret, late = result["regret"], result["late"]
+        beside = ", ".join(
+            f"{name} {percent(regret[name])} ({percent(late[name])} late)" for name in regret
+        )
+        words = f"{gpu}: 20 applications, slack of 5 to 50 %, two clocks measured"
+        own = percent(regret["margins"]), "≤ 1.8 %", percent(late["margins"]), "≤ 5 %"
+        rows.append([words, *own, beside.partition(", ")[2]])
+    for device, result in found.get("jetson", {}).items():
+        own = result["expected"]
+        beside = ", ".join(
+            f"{name} {percent(result[name]['regret'])} ({percent(result[name]['late'])} late)"
+            for name in ("Gaussian 90 %", "boosting")
+        )
+        words = f"{device}: MobileNet's batch and clock, 6 of {result['configurations']} measured"
+        rows.append([words, percent(own["regret"]), "≤ 1 %", percent(own["late"]), "≤ 7 %", beside])
+    if "zeus" in found:
+        for gpu, result in found["zeus"].items():
+            words = f"{gpu}: power limit of a network never seen, two more limits"
+            beside = f"highest limit {percent(result['highest_limit'])}"
+            own = percent(result["regret_by_probes"][2])
+            rows.append([words, own, "≤ 2 %", "", "", beside])
+        mean = float(np.mean([r["regret_by_probes"][2] for r in found["zeus"].values()]))
+        rows.append(["mean of the four", percent(mean), "≤ 1.2 %", "", "", ""])
+    return rows
+
+
+def covered(bound: dict[str, float]) -> str:
+    return f"{100 * bound['covered']:.0f} % (worst clock {100 * bound['at_the_worst_clock']:.0f})"
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.2f} %"
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Pareto fronts of MobileNet, measured and predicted; regret against measurements taken."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    boards = found.get("jetson", {})
+    figure, axes = pyplot.subplots(
+        1, len(boards) + 1, figsize=(4 * (len(boards) + 1), 3.4), layout="constrained"
+    )
+    axes = np.atleast_1d(axes)
+    for axis, (device, result) in zip(axes, boards.items()):
+        points = np.array(result["points"])
+        axis.loglog(1e3 * points[:, 0], points[:, 1], ".", color="0.75", label="measured")
+        for name, style in (("measured", "o-"), ("predicted", "x--")):
+            front = np.array(result["fronts"][name])
+            axis.loglog(1e3 * front[:, 0], front[:, 1], style, label=f"front, {name}", alpha=0.8)
+        axis.set_title(f"MobileNet, {device}")
+        axis.set_xlabel("latency [ms]")
+        axis.set_ylabel("energy per inference [J]")
+        axis.legend(fontsize="small")
+    for gpu, result in found.get("zeus", {}).items():
+        paid = 100 * np.array(result["regret_by_probes"])
+        axes[-1].plot(np.arange(1, len(paid) + 1), paid, "o-", label=gpu)
+    axes[-1].set_title("training under power limits")
+    axes[-1].set_xlabel("limits measured")
+    axes[-1].set_ylabel("energy above the best [%]")
+    axes[-1].set_ylim(bottom=0)
+    if "zeus" in found:
+        axes[-1].legend(fontsize="small")
+    figure.savefig(path, dpi=130)
+    pyplot.close(figure)
+
+
+def report(found: dict[str, Any]) -> None:
+    """Write the tables; print the time of a decision."""
+    publish(tables(found))
+    for gpu, result in found.get("nv-dvfs", {}).items():
+        print(f"{gpu}: a decision takes {result['median_decision_ms']:.3f} ms; ≤ 1 ms is asked")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of the public sets")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
+    given = parser.parse_args()
+    report(run(given.data, given.only))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,515 @@
+"""How close generated profiles are to measured ones, task by task, beside every peer.
+
+Each function measures one thing on one task and returns plain numbers for JSON.  Methods see the
+known contexts and the table of the test contexts, nothing else.  The truth of a test context is the
+mean of all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with its runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import xarray as xr
+from fidelity_peers import PEERS, whole_runs
+from numpy.typing import ArrayLike, NDArray
+from tables import PROFILES, TASKS
+
+import msbgen
+from msbgen.data.schema import (
+    context_table,
+    count_array,
+    duration_array,
+    sampling_interval,
+)
+from msbgen.evaluate.scores import CLOUD_TIMES, methods
+from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
+from msbgen.trend.fit import Trend, fit_trend
+
+Floats = NDArray[np.float64]
+Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
+
+
+METHODS: dict[str, Method] = methods()
+OURS: dict[str, Method] = {m: METHODS[m] for m in ("default/mean", "default/max_likelihood")}
+BASELINES = ("bracketing", "nearest_context", "multilinear", "kernel_mean")
+PAPER: dict[str, Method] = {m: METHODS[m] for m in ("paper/mean", "paper/max_likelihood")}
+EVERYONE: dict[str, Method] = {**OURS, **PEERS, **PAPER, **{m: METHODS[m] for m in BASELINES}}
+
+# Half of the measured runs are compared with the other half, and with as many generated ones;
+# averaged over this many random halves.
+SPLITS = 10
+
+# Ablations and the curve compare many fits on the same contexts: every fourth of the test's is
+# enough (300 over the tasks), and keeps the whole below an hour.
+SOME = slice(0, None, 4)
+
+
+def read_task(task: str) -> tuple[xr.Dataset, xr.Dataset]:
+    """Known contexts and test contexts."""
+    return (
+        msbgen.read_profiles(PROFILES / f"{task}.nc"),
+        msbgen.read_profiles(PROFILES / f"{task}-truth.nc"),
+    )
+
+
+def scores(task: str) -> dict:
+    """Every method with all known contexts; also on the tenth of the contexts that take longest."""
+    train, truth = read_task(task)
+    found = msbgen.score_methods(train, truth, EVERYONE, warping=("exact", "fastdtw"))
+    duration = truth["duration"].mean("run").values
+    longest = np.argsort(-duration, kind="stable")[: len(duration) // 10]
+    return {
+        "all": msbgen.summarise(found),
+        "longest tenth": msbgen.summarise(found.isel(context=np.sort(longest))),
+    }
+
+
+# --------------------------------------------------------------------------------------- samples
+
+
+def samples(task: str) -> dict:
+    """Distances of samples to measured runs, beside those between halves of the measured runs."""
+    train, truth = read_task(task)
+    half = int(np.isfinite(duration_array(truth)).sum(axis=1).min()) // 2
+    table, model = context_table(truth), msbgen.fit_profiles(train)
+    drawn = {
+        "default/sample": model.generate(
+            table, kind="sample", n_samples=SPLITS * half, rng=np.random.default_rng(0)
+        ),
+        "whole_runs/sample": whole_runs("sample", SPLITS * half)(train, table),
+    }
+    return against_floor(drawn, train, truth, half)
+
+
+def against_floor(
+    drawn: Mapping[str, xr.Dataset], train: xr.Dataset, truth: xr.Dataset, half: int
+) -> dict:
+    """Mean over contexts and halves of the distances to one half of the measured runs.
+
+    "floor" is the other half.  The clouds are states at fractions of the mean execution time, each
+    counter divided by its training maximum, as in :mod:`msbgen.evaluate.scores`.
+    """
+    rng, interval = np.random.default_rng(1), sampling_interval(truth)
+    largest = np.nanmax(count_array(train), axis=(0, 1, 2))
+    measured, ended = count_array(truth) / largest, duration_array(truth)
+    generated = {m: (count_array(d) / largest, duration_array(d)) for m, d in drawn.items()}
+    names = ("kolmogorov", *(f"energy {share:.0%}" for share in CLOUD_TIMES))
+    total = {m: np.zeros(len(names)) for m in ("floor", *drawn)}
+    for c in range(len(measured)):
+        present = np.flatnonzero(np.isfinite(ended[c]))
+        rows = [int(share * ended[c, present].mean() / interval) for share in CLOUD_TIMES]
+        for split in range(SPLITS):
+            order = rng.permutation(present)
+            one, other = order[:half], order[half : 2 * half]
+            wanted = _views(measured[c, one], ended[c, one], rows)
+            total["floor"] += _distances(_views(measured[c, other], ended[c, other], rows), wanted)
+            mine = slice(split * half, (split + 1) * half)
+            for method, (counts, duration) in generated.items():
+                total[method] += _distances(
+                    _views(counts[c, mine], duration[c, mine], rows), wanted
+                )
+    out = {}
+    for method, sums in total.items():
+        figures = dict(zip(names, (sums / (SPLITS * len(measured))).tolist()))
+        figures["energy"] = float(np.mean(list(figures.values())[1:]))
+        out[method] = figures
+    return out
+
+
+def _views(counts: Floats, duration: Floats, rows: list[int]) -> tuple[Floats, list[Floats]]:
+    """Sorted durations, and the cloud of states in each of the rows, zero after the end."""
+    longest = max(rows) + 1
+    padded = np.zeros((len(counts), longest, counts.shape[2]))
+    there = min(longest, counts.shape[1])
+    padded[:, :there] = np.nan_to_num(counts[:, :there])
+    return np.sort(duration), [padded[:, row] for row in rows]
+
+
+def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Floats]]) -> Floats:
+    at = np.concatenate([mine[0], wanted[0]])
+    below = [np.searchsorted(d, at, side="right") / len(d) for d in (mine[0], wanted[0])]
+    clouds = [msbgen.evaluate.energy_distance(a, b) for a, b in zip(mine[1], wanted[1])]
+    return np.array([np.abs(below[0] - below[1]).max(), *clouds])
+
+
+# ----------------------------------------------------------------------------------- little data
+
+
+def little(task: str) -> dict:
+    """27 contexts (levels 0, 2, 4 of each resource) and the 8 corners, three runs each."""
+    train, truth = read_task(task)
+    out = {}
+    for name, kept in (("27 contexts, 3 runs", (0, 2, 4)), ("8 contexts, 3 runs", (0, 4))):
+        few = at_levels(train, kept, runs=3)
+        out[name] = msbgen.summarise(msbgen.score_methods(few, truth, EVERYONE))
+    return out
+
+
+def at_levels(train: xr.Dataset, kept: tuple[int, ...], *, runs: int) -> xr.Dataset:
+    """The known contexts at some levels of each resource, and the first of their runs."""
+    table = context_table(train)
+    inside = np.all([np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0)
+    return train.isel(context=np.flatnonzero(inside), run=slice(0, runs))
+
+
+# -------------------------------------------------------------------------------------- ablation
+
+
+def _linear(*args: Any, **settings: Any) -> Trend:
+    return fit_trend(*args, **{**settings, "coordinates": "linear"})
+
+
+def _without_caps(*args: Any, **settings: Any) -> Trend:
+    return fit_trend(*args, **{**settings, "find_caps": False})
+
+
+def _fixed_metric(
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
+) -> Trend:
+    """The trend with one length scale, one unit of each resource's range, and one nugget."""
+    # which caps there are is part of what is learned
+    found = fit_trend(contexts, states, weights=weights, find_caps=False)
+    lengths, nugget = np.ones_like(found.lengths), np.full_like(found.nugget, 1e-3)
+    return replace(found, lengths=lengths, nugget=nugget).refit(states, weights=weights)
+
+
+@dataclass(frozen=True)
+class _Constant(Trend):
+    """The mean over the known contexts, whatever the context: all is left to the bridge."""
+
+    def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
+        found = vars(super().refit(states, weights=weights))
+        return _Constant(**{**found, "coefficients": np.zeros_like(self.coefficients)})
+
+
+def _constant(
+    contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
+) -> Trend:
+    found = fit_trend(contexts, states, weights=weights, find_caps=False)
+    return _Constant(**vars(found)).refit(states, weights=weights)
+
+
+def _no_departure(log_weight: Floats, departure: Floats) -> Floats:
+    return np.zeros((len(log_weight), *departure.shape[1:]))
+
+
+def _own_lag(_law: Any, _centre: Floats, _end: Any, amounts: Floats) -> Floats:
+    return np.ones_like(amounts)
+
+
+_LOCAL = "msbgen.generate.centre._local_mean"
+_NEVER_ONE_LAW = {"msbgen.generate.deconvolution._clearly_better": lambda joined, trend: False}
+
+
+def _trends(fit: Any) -> dict[str, Any]:
+    """Another fit of the trends, of the states and of the totals."""
+    return {f"msbgen.generate.{file}.fit_trend": fit for file in ("deconvolution", "centre")}
+
+
+def _fitted_by(fit: Any) -> dict[str, Any]:
+    """The same where states are counts a progress; one law of all intervals needs the usual one."""
+    return {**_trends(fit), **_NEVER_ONE_LAW}
+
+
+# What is removed: settings of the generator, and what stands in for its parts.
+ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "nothing": (msbgen.DEFAULT, {}),
+    "progress clock (wall time instead)": (
+        replace(msbgen.DEFAULT, clock="time"),
+        _trends(_without_caps),
+    ),
+    "log coordinates (linear instead)": (msbgen.DEFAULT, _fitted_by(_linear)),
+    "learned metric (fixed instead, no caps)": (msbgen.DEFAULT, _fitted_by(_fixed_metric)),
+    "caps": (msbgen.DEFAULT, _fitted_by(_without_caps)),
+    "local mean of the departures": (msbgen.DEFAULT, {_LOCAL: _no_departure}),
+    "trend (local mean only)": (msbgen.DEFAULT, _fitted_by(_constant)),
+    "trend and local mean": (msbgen.DEFAULT, {**_fitted_by(_constant), _LOCAL: _no_departure}),
+    "one law of all intervals": (msbgen.DEFAULT, _NEVER_ONE_LAW),
+    "sharpening": (replace(msbgen.DEFAULT, sharpenings=0), {}),
+    # at this ε the coupling is that of independent neighbours
+    "coherent paths (independent segments)": (
+        replace(msbgen.DEFAULT, epsilon=1e6),
+        {"msbgen.generate.progress_law.ProgressLaw._to_lag": _own_lag},
+    ),
+}
+
+
+def ablation(task: str) -> dict:
+    """Mean, most likely profile and samples of the generator with one part removed at a time."""
+    train, truth = read_task(task)
+    truth = truth.isel(context=SOME)
+    half = int(np.isfinite(duration_array(truth)).sum(axis=1).min()) // 2
+    table = context_table(truth)
+    baseline: dict[str, Method] = {"bracketing": METHODS["bracketing"]}
+    out = {}
+    for name, (settings, parts) in ABLATIONS.items():
+        with ExitStack() as stack:
+            for target, replacement in parts.items():
+                stack.enter_context(patch(target, replacement))
+            model = msbgen.fit_profiles(train, settings)
+
+            def generate(_: xr.Dataset, contexts: ArrayLike, kind: Any, model=model) -> xr.Dataset:
+                return model.generate(contexts, kind=kind)
+
+            kinds: dict[str, Method] = {
+                kind: partial(generate, kind=kind) for kind in ("mean", "max_likelihood")
+            }
+            rng = np.random.default_rng(0)
+            drawn = model.generate(table, kind="sample", n_samples=SPLITS * half, rng=rng)
+            out[name] = {
+                **msbgen.summarise(msbgen.score_methods(train, truth, {**kinds, **baseline})),
+                "samples": against_floor({"sample": drawn}, train, truth, half),
+            }
+    return out
+
+
+# ----------------------------------------------------------------------------------------- curve
+
+# Number of known contexts, and their levels of cache ways, bandwidth and frequency.
+DESIGNS = {8: "2x2x2", 27: "3x3x3", 64: "4x4x4", 125: "5x5x5", 273: "7x13x3"}
+
+
+def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
+    """Error against the number of known contexts, ours and the named peers, ten runs each.
+
+    The designs are full grids of evenly spaced levels.  The shipped file holds one of them only, so
+    known contexts and truth both are replayed from the shipped trace, with different seeds; tested
+    are the shipped truth's contexts that are in none of the designs.
+    """
+    trace = read_trace(PROFILES / "traces" / f"{task}.nc")
+    grids = {n: platform_contexts(f"grid:{levels}") for n, levels in DESIGNS.items()}
+    known = {tuple(row) for grid in grids.values() for row in grid}
+    asked = context_table(read_task(task)[1])
+    asked = asked[[tuple(row) not in known for row in asked]][SOME]
+    truth = replay_trace(trace, asked, 10, rng=1)
+    methods = {m: EVERYONE[m] for m in ("default/mean", *peers, "bracketing")}
+    out = {}
+    for n, grid in grids.items():
+        train = replay_trace(trace, grid, 10, rng=0)
+        out[str(n)] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
+    return out
+
+
+# --------------------------------------------------------------------------------------- replays
+
+# The programs whose profiles do not ship: nobody looked at them while the generator was designed.
+UNSEEN_PROGRAMS = ("bc", "cg", "gcc", "sort", "sqlite")
+PROGRAMS = (*UNSEEN_PROGRAMS, *TASKS)
+
+# Where caps and caches bite hardest: one partition of the bandwidth, at most so many ways.
+CORNER_WAYS = 4
+
+
+def replays(program: str) -> dict:
+    """Known and test contexts replayed from a trace: 125 of ten runs, and 200 of thirty.
+
+    Beside the 200, drawn at random out of the platform's, all contexts of the corner.
+    """
+    trace, train, every = replayed(program)
+    drawn = draw_contexts(program, every)
+    ways, bandwidth, _ = every.T
+    corner = every[(ways <= CORNER_WAYS) & (bandwidth == bandwidth.min())]
+    methods = {m: EVERYONE[m] for m in (*OURS, "whole_runs/mean", "bracketing")}
+    out = {}
+    for name, asked in (("all", drawn), ("corner", corner)):
+        truth = replay_trace(trace, asked, 30, rng=1)
+        out[name] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
+    return out
+
+
+def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
+    """Its trace, 125 known contexts of ten runs, and all other contexts of the platform."""
+    trace = read_trace(PROFILES / "traces" / f"{program}.nc")
+    train = replay_trace(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
+    known = {tuple(row) for row in context_table(train)}
+    every = platform_contexts("all")
+    return trace, train, every[[tuple(row) not in known for row in every]]
+
+
+def draw_contexts(program: str, every: Floats) -> Floats:
+    """200 of some contexts, the same ones whenever a program is asked for."""
+    rng = np.random.default_rng([2, *program.encode()])
+    return every[np.sort(rng.choice(len(every), 200, replace=False))]
+
+
+# ---------------------------------------------------------------------------------------- designs
+
+LEVELS = {name: np.array(levels) for name, levels in PlatformConfig().levels.items()}
+
+
+def _by_logarithms(counts: tuple[int, ...]) -> Floats:
+    """A grid of the levels that are nearest to so many of equal ratios."""
+    own = []
+    for axis, n in zip(LEVELS.values(), counts):
+        wanted = np.linspace(*np.log(axis[[0, -1]]), n)
+        own.append(axis[np.abs(np.log(axis) - wanted[:, None]).argmin(axis=1)])
+    return np.stack([axis.ravel() for axis in np.meshgrid(*own, indexing="ij")], axis=1)
+
+
+def _between(grid: Floats, n: int) -> Floats:
+    """Contexts drawn at random of which no level is one of the grid's."""
+    rng = np.random.default_rng(3)
+    skipped = [np.setdiff1d(axis, own) for axis, own in zip(LEVELS.values(), grid.T)]
+    drawn = np.stack([rng.choice(axis, 2 * n) for axis in skipped], axis=1)
+    return np.unique(drawn, axis=0)[rng.permutation(n)]
+
+
+def _planned(n: int) -> Floats:
+    return msbgen.plan_contexts(LEVELS, n).contexts
+
+
+def designs() -> dict[str, tuple[Floats, ArrayLike]]:
+    """What to measure before anything is known: contexts, and runs of each."""
+    every, grid = platform_contexts("all"), platform_contexts("grid:5x5x5")
+    random = every[np.random.default_rng(4).choice(len(every), len(grid), replace=False)]
+    single = _between(grid, 26)
+    return {
+        "grid 5 × 5 × 5, 10 runs": (grid, 10),
+        "grid 5 × 5 × 5, 5 runs": (grid, 5),
+        "grid spaced by logarithms, 10 runs": (_by_logarithms((5, 5, 5)), 10),
+        "grid, 10 runs, 26 single runs between": (
+            np.concatenate([grid, single]),
+            np.repeat([10, 1], [len(grid), len(single)]),
+        ),
+        "125 at random, 5 runs": (random, 5),
+        "125 planned, 10 runs": (_planned(125), 10),
+        "125 planned, 5 runs": (_planned(125), 5),
+        "62 planned, 10 runs": (_planned(62), 10),
+        "grid 3 × 3 × 3, 3 runs": (platform_contexts("grid:3x3x3"), 3),
+        "27 planned, 3 runs": (_planned(27), 3),
+        "81 planned, 1 run": (_planned(81), 1),
+    }
+
+
+def compare_designs(program: str) -> dict:
+    """Errors of the mean profile where known contexts are chosen in several ways.
+
+    Tested are contexts drawn at random of those that are in no design, thirty runs each; counters
+    are scaled alike for all designs.
+    """
+    trace, found = read_trace(PROFILES / "traces" / f"{program}.nc"), designs()
+    known = {tuple(row) for contexts, _ in found.values() for row in contexts}
+    every = platform_contexts("all")
+    every = every[[tuple(row) not in known for row in every]]
+    rng = np.random.default_rng([5, *program.encode()])
+    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, scale = replay_trace(trace, asked, 30, rng=1), None
+    out = {}
+    for name, (contexts, runs) in found.items():
+        train = replay_trace(trace, contexts, runs, rng=0)
+        scale = train if scale is None else scale  # that of the first
+        errors = _mean_errors(msbgen.fit_profiles(train), scale, truth)
+        out[name] = {
+            "runs": int(np.isfinite(duration_array(train)).sum()),
+            "seconds": float(np.nansum(duration_array(train))),
+            "error": errors.mean(axis=0).tolist(),
+            "worst tenth": _worst_tenth(errors),
+        }
+    return out
+
+
+def _mean_errors(model: msbgen.ProfileModel, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
+    """Of the mean profile, raw, scaled and of the duration, (contexts, 3)."""
+    return _errors(lambda _train, contexts: model.generate(contexts, kind="mean"), scale, truth)
+
+
+def _errors(method: Method, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
+    found = msbgen.score_methods(scale, truth, {"it": method})["score"].isel(method=0)
+    return found.sel(metric=["ndtw", "ndtw_scaled", "duration_error"]).values
+
+
+def _worst_tenth(errors: Floats) -> list[float]:
+    return np.sort(errors, axis=0)[-(len(errors) // 10) :].mean(axis=0).tolist()
+
+
+# ------------------------------------------------------------------------------------- equal runs
+
+# Runs whose mean is compared with the generated one; of as many the truth is made.
+EQUAL_RUNS, RUNS_OF_TRUTH, EQUAL_CONTEXTS = (1, 2, 4, 8, 16, 32, 64), 100, 60
+
+
+def equal(program: str) -> dict:
+    """How many measured runs of a context a generated mean profile is worth.
+
+    125 contexts of ten runs are known.  In contexts drawn at random errors are nDTW (exact) to the
+    mean of a hundred runs: of the generated mean, with and without one law of all intervals, and
+    from as many planned contexts; and of means of n others.  Equal is the n at which these, in the
+    mean of the contexts, err as much.
+    """
+    trace, train, every = replayed(program)
+    rng = np.random.default_rng([7, *program.encode()])
+    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, others = (replay_trace(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
+
+    def mean_of(runs: slice) -> Method:
+        return lambda _train, _contexts: msbgen.evaluate.mean_profiles(others.isel(run=runs))
+
+    def mean_errors(n: int) -> Floats:
+        parts = [slice(i, i + n) for i in range(0, min(5 * n, RUNS_OF_TRUTH - n + 1), n)]
+        return np.mean([_errors(mean_of(part), train, truth) for part in parts], axis=(0, 1))
+
+    measured = np.array([mean_errors(n) for n in EQUAL_RUNS])
+    out: dict[str, Any] = {"measured": dict(zip(map(str, EQUAL_RUNS), measured.tolist()))}
+    tested = {*map(tuple, asked)}
+    allowed = [row for row in platform_contexts("all") if tuple(row) not in tested]
+    planned = msbgen.plan_contexts(LEVELS, train.sizes["context"], candidates=allowed)
+    scattered = replay_trace(trace, planned.contexts, 10, rng=0)
+    for name, known, parts in (
+        ("default/mean", train, {}),
+        ("without one law of all intervals", train, _NEVER_ONE_LAW),
+        ("default/mean, contexts planned", scattered, {}),
+    ):
+        with ExitStack() as stack:
+            for target, replacement in parts.items():
+                stack.enter_context(patch(target, replacement))
+            model = msbgen.fit_profiles(known)
+        own = _mean_errors(model, train, truth)
+        out[name] = {
+            "error": own.mean(axis=0).tolist(),
+            "worst tenth": _worst_tenth(own),
+            "equal": [_equal_runs(own[:, i].mean(), measured[:, i]) for i in range(2)],
+        }
+    return out
+
+
+def _equal_runs(error: float, measured: Floats) -> float:
+    """Runs whose mean errs so, by lines between logarithms; beyond, along the nearest line."""
+    y, x = np.log(measured), np.log(EQUAL_RUNS)
+    i = int(np.clip(np.searchsorted(-y, -np.log(error)) - 1, 0, len(x) - 2))
+    return float(np.exp(x[i] + (np.log(error) - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])))
+
+
+# ---------------------------------------------------------------------------------- real hardware
+
+
+def middle_clock(path: Path) -> dict:
+    """The middle level of the only resource from the two others; runs that lost counts named."""
+    measured = msbgen.read_profiles(path)
+    order = np.argsort(context_table(measured)[:, 0])
+    middle = order[len(order) // 2]
+    train = measured.isel(context=np.setdiff1d(order, [middle]))
+    said = _Warnings()
+    logging.getLogger("msbgen").addHandler(said)
+    try:
+        truth = measured.isel(context=[middle])
+        found = msbgen.summarise(msbgen.score_methods(train, truth, EVERYONE))
+    finally:
+        logging.getLogger("msbgen").removeHandler(said)
+    return {**found, "warnings": sorted(set(said.lines))}
+
+
+class _Warnings(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())

@@ -1,0 +1,145 @@
+"""Runs of task graphs in a table, the splits of the study, and answers about held-out runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from graphs_data import Study
+from numpy.typing import NDArray
+
+from msbgen.graphs.boards import Board
+from msbgen.graphs.devices import Device
+from msbgen.graphs.predictor.evaluation import split_families
+from msbgen.graphs.predictor.features import Shape, plain_features
+from msbgen.graphs.predictor.predictor import GraphPredictor
+from msbgen.graphs.runs import run_contexts
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+PARTS = 8
+HELD_CONTEXTS = 0.25
+NEW_RUNS = 50
+MISCOVERAGE = 0.05
+
+
+@dataclass(frozen=True)
+class Table:
+    """All runs of a seed in a row, as every method takes them.
+
+    Attributes
+    ----------
+    log : ndarray, (n, 2)
+    plain : ndarray, (n, d)
+    graph, family, device : ndarray of str, (n,)
+    """
+
+    log: Floats
+    plain: Floats
+    graph: NDArray[np.str_]
+    family: NDArray[np.str_]
+    device: NDArray[np.str_]
+
+
+def table_of(data: Study, predictor: GraphPredictor) -> Table:
+    parts = []
+    for name, runs in data.runs.items():
+        board = Board(data.devices[name], predictor.kinds_)
+        plain = np.empty((runs.sizes["run"], 0))
+        for graph, own, rows, start in asked(data, predictor, runs, data.devices[name]):
+            found = plain_features(Shape(graph.graph, board), rows, start)
+            if not plain.size:
+                plain = np.empty((runs.sizes["run"], found.shape[1]))
+            plain[own] = found
+        parts.append(plain)
+    whole = {
+        name: np.concatenate([r[name].values for r in data.runs.values()])
+        for name in ("graph", "family", "makespan", "energy")
+    }
+    device = np.repeat(list(data.runs), [r.sizes["run"] for r in data.runs.values()])
+    log = np.log(np.stack([whole["makespan"], whole["energy"]], axis=1))
+    names = (whole[name].astype(str) for name in ("graph", "family"))
+    return Table(log, np.concatenate(parts), *names, device.astype(str))
+
+
+def asked(
+    data: Study, predictor: GraphPredictor, runs: xr.Dataset, device: Device
+) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64], Floats]]:
+    """Questions about the graphs of runs, with the runs, rows and temperatures of each."""
+    contexts = run_contexts(runs, device)
+    start = runs["start_temperature"].values
+    for name in np.unique(runs["graph"].values):
+        own = np.flatnonzero(runs["graph"].values == name)
+        question = predictor.prepare(data.graphs[str(name)], device)
+        yield question, own, question.rows(contexts[own]), start[own]
+
+
+def splits(table: Table, seed: int) -> dict[str, Flags]:
+    """What is held back in each split, (n,) each; a device, then that less some of its runs."""
+    rng = np.random.default_rng([7, seed])
+    found = {"contexts": rng.random(len(table.log)) < HELD_CONTEXTS}
+    for k, held in enumerate(split_families(table.family, PARTS, rng)):
+        found[f"families {k}"] = held
+    for name in np.unique(table.device):
+        found[f"platform {name}"] = held = table.device == name
+        some = np.random.default_rng([8, seed]).permutation(np.flatnonzero(held))[:NEW_RUNS]
+        found[f"after {name}"] = held & ~np.isin(np.arange(len(held)), some)
+    return found
+
+
+def shown_runs(data: Study, shown: Flags) -> list[xr.Dataset]:
+    """Runs to learn from, of each device that has any."""
+    found, first = [], 0
+    for runs in data.runs.values():
+        own = np.flatnonzero(shown[first : first + runs.sizes["run"]])
+        first += runs.sizes["run"]
+        if len(own):
+            found.append(runs.isel(run=own))
+    return found
+
+
+def fitted(data: Study, shown: Flags, seed: int, **given: Any) -> GraphPredictor:
+    predictor = GraphPredictor(random_state=seed, **given)
+    sheets = list(data.devices.values())
+    return predictor.fit(
+        shown_runs(data, shown), devices=sheets, graphs=data.graphs, profiles=data.profiles
+    )
+
+
+def answers(
+    data: Study, predictor: GraphPredictor, held: Flags, answer: Callable[..., Floats]
+) -> Floats:
+    """What is answered about the runs held back, (n_held, ...).
+
+    Parameters
+    ----------
+    answer : callable
+        From a question, rows and temperatures of some runs, what is said of them, (m, ...).
+    """
+    parts, first = [], 0
+    for name, runs in data.runs.items():
+        own = np.flatnonzero(held[first : first + runs.sizes["run"]])
+        first += runs.sizes["run"]
+        if len(own):
+            some, device = runs.isel(run=own), data.devices[name]
+            told = [
+                (at, answer(question, rows, start))
+                for question, at, rows, start in asked(data, predictor, some, device)
+            ]
+            order = np.argsort(np.concatenate([at for at, _ in told]))
+            parts.append(np.concatenate([found for _, found in told])[order])
+    return np.concatenate(parts)
+
+
+def scheduled(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
+    """Logarithms by the schedule of profiles alone, (m, 2)."""
+    return np.log(question.scheduled(rows, start)[:, :2])
+
+
+def whole_table(data: Study, seed: int) -> Table:
+    every = np.ones(sum(r.sizes["run"] for r in data.runs.values()), dtype=bool)
+    return table_of(data, fitted(data, every, seed, residual=False))

@@ -1,0 +1,535 @@
+"""Kernels, networks and programs at clocks never measured: the default beside peers and parts.
+
+``python benchmarks/reproduce.py kernels [--data FOLDER] [--only gemm …] [--work FOLDER]``: FOLDER
+holds the public sets `jetson`, `nv-dvfs` and `zeus`; those that it lacks are named and left out.
+Studies of the paper's model are kept in the work folder.  Hyper-parameters are chosen by left-out
+kernels and families of what is learned from, never by what is scored; two constants of the models
+themselves were settled with the products on AGX in sight, as the README beside says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import kernels_cpu
+import kernels_pictures
+import numpy as np
+import xarray as xr
+from kernels_peers import CURVES, PEERS, SURFACES, TRIALS, tuned_boosting
+from numpy.typing import NDArray
+from tables import RESULTS, markdown, publish, store, stored
+from targets import kernel_figures
+
+from msbgen.core.contexts import grid_contexts
+from msbgen.data.shipped import shipped_folder
+from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.costs import Costs, costs_of
+from msbgen.kernels.dataset import (
+    kernels_of,
+    measured_table,
+    names_of,
+    parameter_table,
+    powers_of,
+    runtimes_of,
+)
+from msbgen.kernels.dataset import (
+    make as make_kernels,
+)
+from msbgen.kernels.predictor.evaluation import choice_regret, scores
+from msbgen.kernels.predictor.networks import predict_network
+from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.structured import RestSettings
+from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
+from msbgen.kernels.workloads import (
+    make_workload,
+)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+DEVICES = ("AGX", "Nano")
+# Parts that kernels are left out in, and the clocks that are known of the square ones.
+FOLDS, SQUARE_FOLDS, CLOCKS = 5, 8, 5
+ABLATIONS = {
+    "without the law": RestSettings(terms=False),
+    "law alone": RestSettings(process=False, trees=False),
+    "without trees": RestSettings(trees=False),
+    "without the process": RestSettings(process=False),
+}
+
+
+# ------------------------------------------------------------------------------------------- gemm
+
+
+def gemm(data: Path, work: Path, device: str = "AGX") -> dict[str, Any]:
+    """Matrix products: shapes never measured; sizes never measured, at five clocks known."""
+    folder = _folder(data, "jetson")
+    runs = read_jetson(folder, "rectangular", device)
+    found = {f"{device}, shapes": _held_out(runs, FOLDS, None, work, f"shapes-{device}")}
+    runs = read_jetson(folder, "square", device)
+    known = grid_contexts({"clock": runs["gpu_clock"].attrs["levels"]}, [CLOCKS])[:, 0]
+    found[f"{device}, sizes"] = _held_out(runs, SQUARE_FOLDS, known, work, f"sizes-{device}")
+    return found
+
+
+def _held_out(
+    runs: xr.Dataset, folds: int, clocks: Floats | None, work: Path, name: str
+) -> dict[str, Any]:
+    """Every method on kernels held back; some clocks known, of the others, where they are named."""
+    methods: dict[str, Callable[[xr.Dataset, xr.Dataset], tuple[Floats, Floats]]] = {
+        "default": _ours(None)
+    }
+    methods |= {
+        peer: lambda known, asked, peer=peer: _theirs(PEERS[peer], known, asked) for peer in PEERS
+    }
+    if clocks is not None:
+        methods |= {part: _ours(settings) for part, settings in ABLATIONS.items()}
+    kernel = kernels_of(runs).of
+    part = np.random.default_rng(0).permutation(int(kernel.max()) + 1)[kernel] % folds
+    clock = runs["gpu_clock"].values
+    seen = np.ones(len(clock), dtype=bool) if clocks is None else np.isin(clock, clocks)
+    truth, watts = runtimes_of(runs), powers_of(runs)
+    result: dict[str, Any] = {"kernels": int(kernel.max()) + 1, "rows": len(truth), "methods": {}}
+    if clocks is not None:
+        highest = np.where(clock == clock.max(), 0.0, 1.0)
+        result["highest clock"] = choice_regret(highest, truth * watts, kernel)
+
+    def score(say: Callable[..., tuple[Floats, Floats]], only: range) -> dict[str, Any]:
+        said = np.full((2, len(truth)), np.nan)
+        start = time.perf_counter()
+        for k in only:
+            known = runs.isel(measurement=np.flatnonzero((part != k) & seen))
+            asked = np.flatnonzero(part == k)
+            said[:, asked] = say(known, runs.isel(measurement=asked))
+        told = np.isfinite(said[0])
+        row: dict[str, Any] = {
+            "runtime": scores(said[0][told], truth[told]),
+            "power": scores(said[1][told], watts[told]),
+            "folds": len(only),
+            "seconds": time.perf_counter() - start,
+        }
+        if clocks is not None:
+            energy = said[0] * said[1]
+            row["regret"] = choice_regret(energy[told], (truth * watts)[told], kernel[told])
+        return row
+
+    for method, say in methods.items():
+        result["methods"][method] = score(say, range(folds))
+        _say(name, method, result["methods"][method])
+
+    def paper(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
+        return _theirs(tuned_boosting, known, asked, journal=work / f"{name}.log", name=name)
+
+    # one fold: a study takes minutes
+    result["methods"]["paper"] = {**score(paper, range(1)), "trials": TRIALS}
+    _say(name, "paper", result["methods"]["paper"])
+    return result
+
+
+def _ours(settings: RestSettings | None) -> Callable[..., tuple[Floats, Floats]]:
+    def say(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
+        predictor = KernelPredictor(rest=settings).fit(known)
+        return predictor.predict(asked), predictor.predict_power(asked)
+
+    return say
+
+
+def _theirs(
+    peer: Callable[..., Floats], known: xr.Dataset, asked: xr.Dataset, **more: Any
+) -> tuple[Floats, Floats]:
+    tables = [np.column_stack([parameter_table(d), d["gpu_clock"].values]) for d in (known, asked)]
+    of, name = kernels_of(known).of, more.pop("name", "")
+    said = []
+    for what, truth in (("runtime", runtimes_of(known)), ("power", powers_of(known))):
+        named = {**more, "name": f"{name}-{what}"} if name else more
+        said.append(peer(tables[0], truth, of, tables[1], **named))
+    return said[0], said[1]
+
+
+# ---------------------------------------------------------------------- programs at other settings
+
+
+def mobilenet(data: Path, work: Path) -> dict[str, Any]:
+    """MobileNet at six configurations of clock and batch: matrix products know the clocks."""
+    folder = _folder(data, "jetson")
+    found: dict[str, Any] = {}
+    for device in DEVICES:
+        others = costs_of(read_jetson(folder, "square", device))
+        own = costs_of(read_jetson(folder, "mobilenet", device))
+        model = ConfigurationModel().fit(others, resources=own.resources, contexts=own.contexts)
+        design = model.design(6)
+        told = {"default": model.predict(*_given(own, 0, design))}
+        for name, peer in SURFACES.items():
+            seconds, watts = (
+                peer(curve, own.contexts, design, known, is_time)
+                for curve, known, is_time in (
+                    (_curve(others.time, others, own), own.time[0], True),
+                    (_curve(others.power, others, own), own.power[0], False),
+                )
+            )
+            told[name] = seconds, watts
+        work_done = own.contexts[:, 1]
+        bounds = [float(q) for q in np.quantile(own.time[0], np.linspace(0.1, 0.95, 18))]
+        rows = {}
+        for name, said in told.items():
+            rows[name] = _errors(own, 0, design, *said)
+            late, regret = _bounded(own.time[0], own.energy[0] / work_done, said, work_done, bounds)
+            rows[name] |= {"regret": regret, "late": late}
+        # told the truth, it takes the highest clock, and the largest batch that is in time there
+        fast = np.where(own.contexts[:, 0] == own.contexts[:, 0].max(), 1.0 / work_done, np.inf)
+        _, regret = _bounded(
+            own.time[0],
+            own.energy[0] / work_done,
+            (own.time[0], fast * work_done / own.time[0]),
+            work_done,
+            [bound for bound in bounds if bound >= own.time[0][np.isfinite(fast)].min()],
+        )
+        found[device] = {
+            "design": own.contexts[design].tolist(),
+            "configurations": len(own.contexts),
+            "methods": rows,
+            "highest clock": regret,
+        }
+        for name, row in rows.items():
+            _say("mobilenet", f"{device}, {name}", row)
+    return found
+
+
+def _curve(table: Floats, others: Costs, own: Costs) -> Floats:
+    """Mean logarithm of other programs at the clock of every context, a line between, (n,)."""
+    means = np.nanmean(np.log(table), axis=0)
+    order = np.argsort(others.contexts[:, 0])
+    return np.interp(own.contexts[:, 0], others.contexts[order, 0], means[order])
+
+
+def gpus(data: Path, work: Path) -> dict[str, Any]:
+    """Applications at the highest clock and one, two, three more; microbenchmarks are known."""
+    folder = _folder(data, "nv-dvfs")
+    found: dict[str, Any] = {}
+    for gpu in NV_DVFS:
+        sets = read_nv_dvfs(folder, gpu)
+        micro, apps = (costs_of(part) for part in sets)
+        counters = [_counters(part, len(micro.contexts) - 1) for part in sets]
+        fits = {
+            "default": ConfigurationModel().fit(micro, counters[0]),
+            "with counters": ConfigurationModel(counters="yes").fit(micro, counters[0]),
+            "without counters": ConfigurationModel(counters="no").fit(micro, counters[0]),
+        }
+        design = fits["default"].design(4)
+        found[gpu] = {"design": micro.contexts[design, 0].tolist(), "measured": {}}
+        found[gpu]["uses counters"] = fits["default"].uses_counters_
+        for count in range(1, 5):
+            given, methods = design[:count], {}
+            for name, model in fits.items():
+                said = [
+                    _errors(apps, r, given, *model.predict(*_given(apps, r, given), counters[1][r]))
+                    for r in range(len(apps.programs))
+                ]
+                methods[name] = _mean(said)
+            for name, peer in CURVES.items():
+                said = []
+                for r in range(len(apps.programs)):
+                    t, p = (
+                        peer(table, own, given, micro.contexts)
+                        for table, own in (
+                            (micro.time, apps.time[r]),
+                            (micro.power, apps.power[r]),
+                        )
+                    )
+                    said.append(_errors(apps, r, given, t, p))
+                methods[name] = _mean(said)
+            found[gpu]["measured"][str(count)] = methods
+            _say(gpu, f"{count} measured", methods["default"])
+        energy = apps.energy
+        highest = energy[:, -1] / energy.min(axis=1) - 1.0
+        found[gpu]["highest clock"] = float(highest.mean())
+        found[gpu]["fronts"] = _fronts(fits["default"], apps, design[:2])
+    return found
+
+
+def zeus(data: Path, work: Path) -> dict[str, Any]:
+    """Networks in training that were never seen, two power limits tried beside the highest."""
+    folder = _folder(data, "zeus")
+    found: dict[str, Any] = {}
+    for gpu in ZEUS:
+        costs = costs_of(read_zeus(folder, gpu))
+        whole = costs.measured.all(axis=1)
+        last = len(costs.contexts) - 1
+        regrets: dict[str, list[float]] = {}
+        for family in sorted(set(costs.families)):
+            learned = costs.without([family])
+            model = ConfigurationModel().fit(learned)
+            for row in np.flatnonzero(whole & (np.array(costs.families) == family)).tolist():
+                energy = costs.energy[row]
+                given = [last]
+                for _ in range(2):
+                    given.append(_hopeful(model, costs, row, given))
+                seconds, watts = model.predict(*_given(costs, row, np.array(given)))
+                picks = {
+                    "default": int(np.argmin(seconds * watts)),
+                    "best measured": given[int(np.argmin(energy[given]))],
+                    "highest limit": last,
+                }
+                # peers know the same limits
+                for name, peer in CURVES.items():
+                    seconds, watts = (
+                        peer(table, own[row], np.array(given), costs.contexts)
+                        for table, own in (
+                            (learned.time, costs.time),
+                            (learned.power, costs.power),
+                        )
+                    )
+                    said = seconds * watts
+                    said[given] = energy[given]
+                    picks[name] = int(np.argmin(said))
+                for name, at in picks.items():
+                    regrets.setdefault(name, []).append(float(energy[at] / energy.min() - 1.0))
+        found[gpu] = {
+            "programs": int(whole.sum()),
+            "methods": {name: {"regret": float(np.mean(v))} for name, v in regrets.items()},
+        }
+        _say("zeus", gpu, found[gpu]["methods"]["default"])
+    return found
+
+
+def _hopeful(model: ConfigurationModel, costs: Costs, row: int, given: list[int]) -> int:
+    """The configuration of which most is to be hoped for: expected improvement of log energy."""
+    from scipy.special import ndtr
+
+    mean, covariance = model.condition(*_given(costs, row, np.array(given)))
+    n = len(mean) // 2
+    both = np.hstack([np.eye(n), np.eye(n)])
+    energy = both @ mean
+    deviation = np.sqrt(np.maximum(np.diag(both @ covariance @ both.T), 1e-12))
+    steps = (energy[given].min() - energy) / deviation
+    hope = deviation * (steps * ndtr(steps) + np.exp(-0.5 * steps**2) / np.sqrt(2 * np.pi))
+    hope[given] = -1.0
+    return int(np.argmax(hope))
+
+
+# -------------------------------------------------------------------------------------------- cpu
+
+
+def cpu(data: Path, work: Path) -> dict[str, Any]:
+    """Networks never seen on the CPU of the project, from kernels of other networks."""
+    files = [shipped_folder() / "kernels" / name for name in ("cpu.nc", "cpu.workloads.nc")]
+    lacking = [path.name for path in files if not path.is_file()]
+    if lacking:
+        raise Absent(f"{', '.join(lacking)} does not ship yet")
+    return kernels_cpu.cpu(kernels_cpu.load())
+
+
+# ------------------------------------------------------------------------------------------ speed
+
+
+def speed(data: Path, work: Path) -> dict[str, Any]:
+    """Seconds of 3,654 configurations of 580 launches, and of a decision's belief."""
+    rng = np.random.default_rng(0)
+    n = 1000
+    levels = {
+        "cpu": np.linspace(115, 2265, 29).tolist(),
+        "gpu": np.linspace(115, 1377, 14).tolist(),
+        "memory": np.linspace(204, 2133, 9).tolist(),
+    }
+    configurations = {name: rng.choice(values, n) for name, values in levels.items()}
+    m, k, wide = (2 ** rng.uniform(4, 11, n).round() for _ in range(3))
+    seconds = 1e-5 + 1e-3 / configurations["cpu"] + m * k * wide / (3e8 * configurations["gpu"])
+    sizes = {"m": m, "k": k, "n": wide}
+    runs = make_kernels(
+        ["matmul"] * n,
+        seconds * np.exp(0.02 * rng.standard_normal(n)),
+        power=8 + 20 * (configurations["gpu"] / 1377) ** 3,
+        parameters=sizes,
+        resources=configurations,
+    )
+    start = time.perf_counter()
+    predictor = KernelPredictor(rest=RestSettings(trees=False)).fit(runs)
+    fitted = time.perf_counter() - start
+    launches = make_workload(
+        ["matmul"] * 580,
+        np.ones(580),
+        parameters={name: values[:580] for name, values in sizes.items()},
+    )
+    table = grid_contexts(levels, [29, 14, 9])
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        predict_network(predictor, launches, table)
+        taken.append(time.perf_counter() - start)
+    return {
+        "configurations": len(table),
+        "launches": 580,
+        "fit_seconds": fitted,
+        "seconds": min(taken),
+    }
+
+
+# ------------------------------------------------------------------------------------------ parts
+
+
+class Absent(Exception):
+    """A set that is not there."""
+
+
+PARTS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
+    "gemm": gemm,
+    "gemm-nano": partial(gemm, device="Nano"),
+    "mobilenet": mobilenet,
+    "gpus": gpus,
+    "zeus": zeus,
+    "cpu": cpu,
+    "speed": speed,
+}
+
+
+def run(only: list[str], data: Path | None, work: Path | None) -> None:
+    """Measure the parts, keep what was measured of others, and show all."""
+    results = stored("kernels")
+    for name in only:
+        try:
+            results[name] = PARTS[name](data or Path(), work or RESULTS / "kernels-studies")
+        except Absent as reason:
+            print(f"{name}: left out, as {reason}.", flush=True)
+            continue
+        store(RESULTS / "kernels.json", results)
+    publish(tables())
+    kernels_pictures.draw(results)
+
+
+def tables() -> dict[str, str]:
+    """All tables of the page."""
+    results = stored("kernels")
+    rows = [figure.cells() for figure in kernel_figures(results)]
+    goals = {"kernels-targets": markdown(["", "measured", "goal", ""], rows)}
+    return {**goals, **dict(kernels_pictures.tables(results))}
+
+
+def _folder(data: Path, name: str) -> Path:
+    """A set's folder: the data's own, or in it."""
+    for place in (data / name, data):
+        if place.name == name and place.is_dir():
+            return place
+    raise Absent(f"there is no folder '{name}' in {data}")
+
+
+def _given(costs: Costs, row: int, given: Indices) -> tuple[Floats, Floats]:
+    """Time and power of a program as if it had been measured in some configurations alone."""
+    time_, power = np.full((2, len(costs.contexts)), np.nan)
+    time_[given], power[given] = costs.time[row, given], costs.power[row, given]
+    return time_, power
+
+
+def _errors(
+    costs: Costs, row: int, given: Indices, seconds: Floats, watts: Floats
+) -> dict[str, float]:
+    """Mean relative errors where it was not measured, and what the choice by energy costs."""
+    left = np.setdiff1d(np.flatnonzero(costs.measured[row]), given)
+    truth = np.where(costs.measured[row], costs.energy[row], np.inf)
+    said = seconds * watts
+    said[given] = costs.energy[row, given]
+    said = np.where(costs.measured[row], said, np.inf)
+    return {
+        "runtime": float(np.abs(seconds / costs.time[row] - 1)[left].mean()),
+        "power": float(np.abs(watts / costs.power[row] - 1)[left].mean()),
+        "regret": float(truth[int(np.argmin(said))] / truth.min() - 1.0),
+    }
+
+
+def _bounded(
+    truth: Floats, cost: Floats, told: tuple[Floats, Floats], work: Floats, bounds: list[float]
+) -> tuple[float, float]:
+    """Share of choices under latency bounds that are late, and the mean regret of the others."""
+    seconds, watts = told
+    said = seconds * watts / work
+    late, regret = [], []
+    for bound in bounds:
+        if not (seconds <= bound).any() or not (truth <= bound).any():
+            continue
+        chosen = int(np.argmin(np.where(seconds <= bound, said, np.inf)))
+        late.append(bool(truth[chosen] > bound))
+        least = np.where(truth <= bound, cost, np.inf).min()
+        regret.append(float(cost[chosen] / least - 1.0))
+    return float(np.mean(late)), float(np.mean(regret))
+
+
+def _fronts(model: ConfigurationModel, apps: Costs, given: Indices) -> dict[str, Any]:
+    """Times and energies of four programs, measured and predicted from two clocks."""
+    found = {}
+    for row in range(0, len(apps.programs), max(len(apps.programs) // 4, 1)):
+        told = model.predict(*_given(apps, row, given)) if not model.uses_counters_ else None
+        if told is not None:
+            found[apps.programs[row]] = {
+                "time": apps.time[row].tolist(),
+                "energy": apps.energy[row].tolist(),
+                "said_time": told[0].tolist(),
+                "said_energy": (told[0] * told[1]).tolist(),
+            }
+    return found
+
+
+def _counters(runs: xr.Dataset, column: int) -> Floats:
+    columns = [measured_table(runs, runs[n].values)[:, column] for n in names_of(runs, "counter")]
+    return np.stack(columns, axis=1)
+
+
+def _whole(runs: xr.Dataset, name: str, contexts: Floats) -> Floats:
+    """Measured time of a network in configurations [s]."""
+    own = runs.isel(measurement=np.flatnonzero(runs["kind"].values.astype(str) == name))
+    table = np.column_stack(_resources(own))
+    seconds = runtimes_of(own)
+    rows = [np.isclose(table, context).all(axis=1) for context in contexts]
+    return np.array([np.median(seconds[at]) if at.any() else np.nan for at in rows])
+
+
+def _resources(runs: xr.Dataset) -> list[Floats]:
+    from msbgen.data.schema import resource_names
+
+    return [runs[name].values.astype(float) for name in resource_names(runs)]
+
+
+def _aligned(workload: xr.Dataset, columns: list[str]) -> Floats:
+    n = workload.sizes["launch"]
+    return np.column_stack(
+        [workload[c].values.astype(float) if c in workload else np.full(n, np.nan) for c in columns]
+    )
+
+
+def _key(kind: str, row: Floats) -> tuple[Any, ...]:
+    return (str(kind), *np.nan_to_num(row, nan=-1.0).tolist())
+
+
+def _off(said: Floats, truth: Floats) -> float:
+    return float(np.nanmean(np.abs(said / truth - 1.0)))
+
+
+def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def _say(part: str, name: str, row: dict[str, Any]) -> None:
+    def words(told: dict[str, Any], before: str = "") -> Iterator[str]:
+        for key, value in told.items():
+            if isinstance(value, dict):
+                yield from words(value, f"{key} ")
+            elif isinstance(value, float):
+                yield f"{before}{key} {value:.4g}"
+
+    print(f"{part}, {name}: {', '.join(words(row))}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
+    parser.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
+    given = parser.parse_args()
+    run(given.only, given.data, given.work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""Fits of every method on the same parts of the runtimes, each kept in a file once it is made.
+
+A case is a way to hold back, the share that is known, and a replicate: what is known, learned from
+and calibrated with is the same for all methods.  A fit is a model file (the predictor, also as the
+paper sets it) or the predicted log runtimes of all runs (peers, and the predictor without a part).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+from runtimes_peers import PEERS, Data
+from tables import store
+
+from msbgen.runtimes import embeddings, towers
+from msbgen.runtimes import predictor as completion
+from msbgen.runtimes.dataset import features_of, run_table
+from msbgen.runtimes.evaluation import CALIBRATION
+from msbgen.runtimes.predictor import RuntimePredictor
+from msbgen.runtimes.runs import Observations
+from msbgen.runtimes.scaling import Scaling
+from msbgen.runtimes.splits import hold_back, set_aside, units_of
+from msbgen.runtimes.storage import load_predictor, save_predictor
+from msbgen.runtimes.towers import TowerSettings
+
+Mask = NDArray[np.bool_]
+
+# Ways to hold back, and shares known.
+SETTINGS = (("rows", 0.1), ("rows", 0.5), ("rows", 0.9), ("cells", 0.5), ("runs", 0.5))
+# Replicates of each method; those that take minutes a fit have fewer, and leave the runs out.
+REPLICATES, DEAR_REPLICATES, ABLATION_REPLICATES = 5, 2, 1
+MODELS = ("default", "paper preset")
+DEAR = ("paper preset", "boosting", "neural network", "attention")
+ABLATED = (("rows", 0.1), ("rows", 0.5))
+# Seeds of what is known, of what calibrates, and of fits.
+KNOWN_SEED, CALIBRATION_SEED, FIT_SEED = 1301, 1302, 1303
+
+
+@dataclass(frozen=True)
+class Case:
+    """A part of the runs that is known."""
+
+    split: str
+    share: float
+    replicate: int
+
+    def __str__(self) -> str:
+        return f"{self.split}-{self.share:g}-{self.replicate}"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Who is what in a case: known, learned from, calibrated with, and the units, (n,) each."""
+
+    known: Mask
+    kept: Mask
+    held: Mask
+    unit: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The predictor without one of its parts.
+
+    Attributes
+    ----------
+    settings : mapping
+        Parameters of the predictor that differ.
+    stand_ins : mapping
+        What stands in for something, by its module and name.
+    features : tuple of bool
+        Whether those of workloads and of platforms are shown.
+    learns_alone : bool
+        Runs beside others are not learned from.
+    sees_beside : bool
+        It is told what runs beside.
+    """
+
+    settings: Mapping[str, Any]
+    stand_ins: Mapping[tuple[ModuleType, str], Any]
+    features: tuple[bool, bool] = (True, True)
+    learns_alone: bool = False
+    sees_beside: bool = True
+
+
+def _no_scaling(workload, platform, log_runtime, shape) -> Scaling:
+    """Every workload as long as the mean, every platform as fast as any."""
+    return Scaling(np.full(shape[0], log_runtime.mean()), np.zeros(shape[1]))
+
+
+def _no_opinion(runs: Observations, *rest: Any) -> NDArray[np.float32]:
+    """No cell is moved."""
+    return np.zeros(runs.shape, np.float32)
+
+
+def _not_calmed(interference: NDArray, usual: float) -> NDArray:
+    """The mean over the members as it is."""
+    return interference.mean(axis=0)
+
+
+ABLATIONS: dict[str, Ablation] = {
+    "log runtime, not the residual": Ablation({}, {(completion, "fit_scaling"): _no_scaling}),
+    "no features": Ablation({}, {}, (False, False)),
+    "no features of workloads": Ablation({}, {}, (False, True)),
+    "no features of platforms": Ablation({}, {}, (True, False)),
+    "interference discarded": Ablation({}, {}, learns_alone=True, sees_beside=False),
+    "interference ignored": Ablation({}, {}, sees_beside=False),
+    "no rectifier": Ablation({}, {(towers, "LEAK"): 1.0, (embeddings, "LEAK"): 1.0}),
+    "squared loss": Ablation({"towers": TowerSettings(width=None)}, {}),
+    "one member": Ablation({"members": 1}, {}),
+    "no kriging": Ablation({"kriging": False}, {}),
+    "no second opinion": Ablation(
+        {}, {(completion, "second_opinion"): _no_opinion, (completion, "calmed"): _not_calmed}
+    ),
+}
+
+
+@contextmanager
+def _standing_in(others: Mapping[tuple[ModuleType, str], Any]) -> Iterator[None]:
+    before = {place: getattr(*place) for place in others}
+    try:
+        for (module, name), other in others.items():
+            setattr(module, name, other)
+        yield
+    finally:
+        for (module, name), part in before.items():
+            setattr(module, name, part)
+
+
+class Fits:
+    """Fits of a dataset, in a folder."""
+
+    def __init__(self, dataset: xr.Dataset, folder: Path) -> None:
+        self.dataset, self._folder = dataset, folder
+        self.table = run_table(dataset)
+        self.runtime = dataset["runtime"].values.astype(float)
+
+    @cached_property
+    def data(self) -> Data:
+        features = features_of(self.dataset, "workload"), features_of(self.dataset, "platform")
+        table = self.table
+        shape = len(features[0]), len(features[1])
+        runs = Observations(table[:, 0], table[:, 1], table[:, 2:], shape)
+        return Data(runs, np.log(self.runtime), features)
+
+    def part(self, case: Case) -> Part:
+        unit = units_of(self.table, self.dataset["run"].values, case.split)
+        at = int(100 * case.share), case.replicate
+        known = hold_back(unit, case.share, np.random.default_rng([KNOWN_SEED, *at]))
+        rng = np.random.default_rng([CALIBRATION_SEED, *at])
+        return Part(known, *set_aside(self.table, unit, known, CALIBRATION, rng), unit)
+
+    def asked(self, case: Case) -> NDArray[np.int64]:
+        """Rows held back of workloads and platforms that were learned from alone."""
+        part, runs = self.part(case), self.data.runs
+        alone = part.kept & (runs.degree == 0)
+        fine = np.isin(runs.workload, runs.workload[alone])
+        fine &= np.isin(runs.platform, runs.platform[alone])
+        return np.flatnonzero(~part.known & fine)
+
+    def has(self, name: str, case: Case) -> bool:
+        return self._path(name, case).exists()
+
+    def make(self, name: str, case: Case) -> None:
+        """Fit, unless that was done before."""
+        if self.has(name, case):
+            return
+        started, path = time.perf_counter(), self._path(name, case)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = self.part(case)
+        if name in MODELS:
+            preset = "paper" if name == "paper preset" else "default"
+            features = self.data.features
+            predictor = RuntimePredictor(*features, preset=preset, random_state=case.replicate)
+            self._save(predictor.fit(self.table[part.kept], self.runtime[part.kept]), path)
+        else:
+            rng = np.random.default_rng([FIT_SEED, case.replicate])
+            found = (
+                PEERS[name](self.data, part.kept, rng)
+                if name in PEERS
+                else self._without(ABLATIONS[name], part, case)
+            )
+            half = path.with_suffix(".half")
+            with half.open("wb") as file:
+                np.save(file, found.astype(np.float32))
+            half.rename(path)
+        print(f"{name}, {case}: {time.perf_counter() - started:.0f} s", flush=True)
+
+    def predicted(self, name: str, case: Case) -> NDArray[np.float64]:
+        """Log runtimes of all runs as a peer predicts them, (n,)."""
+        return np.load(self._path(name, case)).astype(float)
+
+    def predictor(self, name: str, case: Case) -> RuntimePredictor:
+        """One of `MODELS`, calibrated."""
+        predictor, part = load_predictor(self._path(name, case))[0], self.part(case)
+        return predictor.calibrate(
+            self.table[part.held], self.runtime[part.held], groups=part.unit[part.held]
+        )
+
+    def kept(self, what: str, name: str, case: Case, make: Callable[[], Any]) -> Any:
+        """What was made of a fit before, unless the fit is newer; made otherwise."""
+        fit = self._path(name, case)
+        path = fit.with_name(f"{case}-{what}.json")
+        if path.exists() and path.stat().st_mtime > fit.stat().st_mtime:
+            return json.loads(path.read_text())
+        made = make()
+        half = path.with_suffix(".half")
+        store(half, made)
+        half.rename(path)
+        return made
+
+    def _without(self, ablation: Ablation, part: Part, case: Case) -> NDArray[np.float64]:
+        kept, table = part.kept, self.table.copy()
+        if ablation.learns_alone:
+            kept = kept & (self.data.runs.degree == 0)
+        if not ablation.sees_beside:
+            table[:, 2:] = -1
+        shown = [
+            features if told else np.empty((len(features), 0))
+            for features, told in zip(self.data.features, ablation.features)
+        ]
+        predictor = RuntimePredictor(*shown, random_state=case.replicate, **ablation.settings)
+        with _standing_in(ablation.stand_ins):
+            predictor.fit(table[kept], self.runtime[kept])
+            fine = predictor.answers(table)
+            found = np.full(len(table), np.nan)
+            found[fine] = np.log(predictor.predict(table[fine]))
+        return found
+
+    def _save(self, predictor: RuntimePredictor, path: Path) -> None:
+        workloads, platforms = (
+            list(map(str, self.dataset[dim].values)) for dim in ("workload", "platform")
+        )
+        save_predictor(predictor, path, workloads=workloads, platforms=platforms)
+
+    def _path(self, name: str, case: Case) -> Path:
+        suffix = "nc" if name in MODELS else "npy"
+        return self._folder / name.replace(" ", "-") / f"{case}.{suffix}"
+
+
+def jobs() -> Iterator[tuple[str, Case]]:
+    """Every fit, those of the first replicates first."""
+    for replicate in range(REPLICATES):
+        for name in (*MODELS, *PEERS):
+            for split, share in SETTINGS:
+                if name not in DEAR or (replicate < DEAR_REPLICATES and split != "runs"):
+                    yield name, Case(split, share, replicate)
+        if replicate < ABLATION_REPLICATES:
+            for name in ABLATIONS:
+                for split, share in ABLATED:
+                    yield name, Case(split, share, replicate)

@@ -1,0 +1,95 @@
+"""The benchmark of relative performance, on made-up runs and with small models."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from machines import MACHINES, QUICK, made_runs
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import machines_peers
+import machines_study
+import tables
+
+from msbgen.machines import predictor
+from msbgen.machines.dataset import runtimes_of
+from msbgen.machines.evaluation import complete_runs
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    monkeypatch.setattr(predictor, "BoostingSettings", lambda: QUICK["boosting"])
+    monkeypatch.setattr(predictor, "TreesSettings", lambda: QUICK["trees"])
+    monkeypatch.setattr(machines_peers, "BoostingSettings", lambda: QUICK["boosting"])
+    monkeypatch.setattr(machines_peers, "TreesSettings", lambda: QUICK["trees"])
+    monkeypatch.setattr(predictor, "KrigingSettings", lambda: QUICK["kriging"])
+    monkeypatch.setattr(machines_peers, "KrigingSettings", lambda: QUICK["kriging"])
+    monkeypatch.setattr(machines_peers, "TREES", 5)
+    for module in (machines_study, tables):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    shutil.copy(tables.ROOT / "benchmarks" / "machines.md", tmp_path)
+    publish = tables.publish
+    monkeypatch.setattr(machines_study, "publish", lambda found: publish(found, [tmp_path]))
+    runs = made_runs(20, scales=("small", "medium", "large"), noise=0.01)
+    monkeypatch.setattr(machines_study, "shipped_runs", lambda machines: runs)
+    monkeypatch.setattr(machines_study, "FOLDS", 2)
+    monkeypatch.setattr(machines_study, "INTERVAL_FOLDS", 2)
+    monkeypatch.setattr(machines_study, "RATES", (0.1,))
+    return tmp_path
+
+
+def test_every_part_is_measured_written_and_drawn(small):
+    parts = [part for part in machines_study.PARTS if part != "graphs"]
+    machines_study.run(parts, None)
+    results = json.loads((small / "relative.json").read_text())
+    for split in machines_study.SPLITS:
+        error = {m: rows[-1]["error"] for m, rows in results[split]["methods"].items()}
+        assert error["default"] < error["median per source"] < error["mean"]
+        if split == "rows":
+            assert error["looking up another row"] < 0.05 < error["median per source"]
+    page = (small / "machines.md").read_text(encoding="utf-8")
+    for part in (*machines_study.SPLITS, "crosswise", "ablations", "timing"):
+        table = page.partition(f"<!-- results: relative-{part} -->")[2].partition("<!-- end -->")[0]
+        assert table.count("\n|") > 2, part
+    assert (small / "relative.png").stat().st_size > 10_000
+    assert set(results["scales"]["each"]) == {"small", "medium", "large"}
+    # what was measured before stays when one part is measured again
+    machines_study.run(["importances"], None)
+    assert json.loads((small / "relative.json").read_text()).keys() == results.keys()
+
+
+def test_task_graphs_are_told_of_where_they_lie(small, capsys):
+    machines_study.run(["graphs"], None)
+    assert "give --data FOLDER" in capsys.readouterr().out
+
+
+def test_tasks_that_ran_on_all_processors_are_runs(tmp_path):
+    (tmp_path / "tasks_cpu_gpu1_gpu2.csv").write_text(
+        "task,cpu,gpu1,gpu2,app,block,nb\n1,2.0,0.5,-1.0,spotrf,64,5\n2,4.0,1.0,2.0,spotrf,64,5\n"
+    )
+    runs = machines_study.task_graph_runs(tmp_path)
+    np.testing.assert_allclose(runtimes_of(runs), [[4e-3, 1e-3, 2e-3]])
+    assert runs["counters"].values[0].tolist() == [64.0**3, 64.0, 5.0]
+
+
+def test_shipped_runs_are_the_rows_that_the_tables_speak_of():
+    runs = machines_study.shipped_runs(machines_study.MIXED)
+    assert runtimes_of(runs).shape == (2024, 4)
+    assert complete_runs(runs).sizes["run"] == 2024
+
+
+@pytest.mark.parametrize("name", [*machines_peers.PEERS, *machines_peers.PAPER])
+def test_peers_know_their_own_source_but_for_the_mean(name):
+    peer = {**machines_peers.PEERS, **machines_peers.PAPER}[name]
+    runs = made_runs(30)
+    known, new = runs.isel(run=slice(0, 40)), runs.isel(run=slice(40, 60))
+    rows = np.ones((40, len(MACHINES)), dtype=bool)
+    said, truth = peer(known, rows, new), runtimes_of(new)
+    own = np.median(np.abs(said[:, [0, 1, 2], [0, 1, 2]] / truth - 1))
+    assert said.shape == (20, 3, 3)
+    assert (own < 0.3) == (name != "mean")

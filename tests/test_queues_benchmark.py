@@ -1,0 +1,109 @@
+"""The benchmark of queues, on made-up programs and logs."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+
+import queues_data
+import queues_study
+import tables
+
+from msbgen.machines import queue
+
+
+@pytest.fixture
+def vectors():
+    rng = np.random.default_rng(0)
+    seconds = np.exp(rng.normal([0.0, 1.0], 0.5, (20, 2)))
+    noise = rng.lognormal(0, 0.1, (20, 2, 2))
+    noise[:, [0, 1], [0, 1]] = 1.0
+    suits = np.tile([[True, False], [False, True]], (10, 1))
+    return queues_data.Vectors({"a": 8, "b": 8}, seconds, seconds[:, None] * noise, suits)
+
+
+@pytest.fixture
+def log():
+    made = queues_data.made_up(400)
+    return queues_data.Log("made up", made.submission, made.runtime)
+
+
+def test_a_logged_time_is_that_on_a_machine_where_the_estimate_is_right(vectors, log):
+    jobs = queues_data.draw(vectors, log, 3, jobs=300)
+    known = jobs.runtime == jobs.estimate
+    assert (known.sum(axis=1) == 1).all()
+    assert 100 < known[:, 0].sum() < 200
+    first = np.flatnonzero(np.isclose(log.submission, jobs.submission[0]))[0]
+    np.testing.assert_allclose(jobs.runtime[known], log.runtime[first : first + 300])
+    ratio = np.sort(np.unique((jobs.runtime[:, 1] / jobs.runtime[:, 0]).round(9)))
+    wanted = np.sort(vectors.seconds[:, 1] / vectors.seconds[:, 0]).round(9)
+    np.testing.assert_allclose(ratio, wanted)
+    assert set(jobs.nodes) == set(queues_data.WIDTHS)
+    again = queues_data.draw(vectors, log, 3, jobs=300)
+    np.testing.assert_array_equal(again.estimate, jobs.estimate)
+
+
+def test_files_are_found_anywhere_in_a_folder(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "LCG.swf.gz").touch()
+    assert queues_data.find(tmp_path, "LCG.swf.gz").parent.name == "deep"
+    with pytest.raises(SystemExit, match=r"no other in .*; give the folder that holds it"):
+        queues_data.find(tmp_path, "other")
+
+
+def test_ratios_are_those_of_the_best_of_the_paper_and_tables_find_their_places(
+    vectors, log, tmp_path, monkeypatch
+):
+    page = tmp_path / "queues.md"
+    page.write_text((tables.ROOT / "benchmarks" / page.name).read_text(encoding="utf-8"))
+    publish = tables.publish
+    monkeypatch.setattr(queues_study, "publish", lambda found: publish(found, [tmp_path]))
+    for module in (queues_study, tables):
+        monkeypatch.setattr(module, "RESULTS", tmp_path)
+    monkeypatch.setattr(queues_study, "programs", lambda: vectors)
+    monkeypatch.setattr(queues_study, "graphs", lambda data: vectors)
+    monkeypatch.setattr(queues_study, "logged", lambda data: log)
+    monkeypatch.setattr(queues_study, "SEEDS", (0, 1))
+    monkeypatch.setattr(queues_study, "ARRIVALS", ("at once", 0.7))
+    monkeypatch.setattr(queues_study, "OTHER_WIDTHS", ((1,),))
+    draw = queues_data.draw
+    monkeypatch.setattr(
+        queues_study, "draw", lambda v, log, seed, widths: draw(v, log, seed, 60, widths)
+    )
+    queues_study.run(tmp_path, ["programs"])
+    queues_study.run(tmp_path, ["graphs", "widths"])
+    told = json.loads((tmp_path / "queue.json").read_text())
+    assert told.keys() == {"programs", "graphs", "widths"}
+    found = told["programs"]["one_queue"]["load 0.7"]
+    seeds = []
+    for seed in queues_study.SEEDS:
+        jobs = queue.at_load(draw(vectors, log, seed, 60), vectors.machines, 0.7)
+        ours = queue.simulate_queue(jobs, vectors.machines)
+        spans = [
+            queue.makespan(
+                jobs, queue.simulate_queue(jobs, vectors.machines, placement=p, queue="one", rng=0)
+            )
+            for p in ("greedy", "user", "round_robin")
+        ]
+        seeds.append(queue.makespan(jobs, ours) / min(spans))
+    assert all(a >= b - 1e-12 for a, b in zip(found["ratios_of_seeds"]["makespan"], seeds))
+    assert found["ratios"]["makespan"] == np.mean(found["ratios_of_seeds"]["makespan"])
+    assert f"| {found['makespan_over_bound']:.3f} |" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "queue.png").is_file()
+
+
+def test_without_a_log_nothing_is_stored(vectors, log, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(queues_study, "RESULTS", tmp_path)
+    monkeypatch.setattr(queues_study, "programs", lambda: vectors)
+    monkeypatch.setattr(queues_study, "made_up", lambda: log)
+    monkeypatch.setattr(
+        queues_study, "draw", lambda v, log, seed, widths: queues_data.draw(v, log, seed, 50)
+    )
+    monkeypatch.setattr(queues_study, "SEEDS", (0,))
+    queues_study.run(None, ["programs"])
+    assert "give --data FOLDER" in capsys.readouterr().out
+    assert not (tmp_path / "queue.json").exists()
