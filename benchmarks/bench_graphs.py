@@ -23,7 +23,7 @@ from tables import ROOT, markdown
 from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.storage import save_graph_model
+from msbgen.graphs.predictor.storage import save
 from msbgen.graphs.writers import write as write_graph
 
 MANY = 324
@@ -117,7 +117,7 @@ def command(predictor, graph) -> float:
     """Seconds of the command from start to answer, the best of three."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        save_graph_model(predictor, folder / "m.nc")
+        save(predictor, folder / "m.nc")
         write_graph(graph, folder / "g.nc")
         line = [sys.executable, "-m", "msbgen", "graph", "predict", str(folder / "m.nc")]
         line += [str(folder / "g.nc"), "--device", "tx2", "--contexts", "grid:3x3x3x3x2x2"]

@@ -288,7 +288,7 @@ def timing() -> dict[str, float]:
     predictor.predict(runs, machines_of(runs)[0])
     clock.append(time.perf_counter())
     with tempfile.TemporaryDirectory() as folder:
-        msbgen.machines.save_relative(predictor, Path(folder) / "model.nc")
+        msbgen.machines.save(predictor, Path(folder) / "model.nc")
         size = (Path(folder) / "model.nc").stat().st_size
     starts = []
     for _ in range(5):

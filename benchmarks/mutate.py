@@ -48,7 +48,7 @@ import msbgen
 from msbgen.bridge.solve import NotConvergedError
 from msbgen.cli.main import main as command
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.kernels.predictor.storage import load_kernels
+from msbgen.kernels.predictor.storage import load
 from msbgen.platform.trace import make_trace, write_trace
 
 SECONDS = 60.0  # that one trial may take; most take less than one
@@ -207,7 +207,7 @@ def doubt_file(path: Path) -> None:
     if path.name in ("p.csv", "queue.csv"):
         mutate_machines.doubt_table(path)
     elif path.name == "m.nc":
-        load_kernels(path)
+        load(path)
     elif path.name == "k.nc":
         mutate_kernels.doubt_kernels(path)
     elif path.name == "r.nc":

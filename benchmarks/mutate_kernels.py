@@ -12,7 +12,7 @@ from msbgen.kernels.dataset import runtimes_of
 from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.dataset import write as write_kernels
 from msbgen.kernels.predictor.predictor import KernelPredictor
-from msbgen.kernels.predictor.storage import save_kernels
+from msbgen.kernels.predictor.storage import save
 from msbgen.kernels.workloads import make_workload, write_workload
 
 CLOCKS = np.array([300.0, 600.0, 900.0])  # [MHz]
@@ -63,7 +63,7 @@ def make_originals(folder: Path) -> None:
         resources={"clock": clock}, units={"clock": "MHz"},
     )  # fmt: skip
     write_kernels(runs, folder / "kernels.nc")
-    save_kernels(KernelPredictor().fit(runs).calibrate(runs, folds=2), folder / "model-kernels.nc")
+    save(KernelPredictor().fit(runs).calibrate(runs, folds=2), folder / "model-kernels.nc")
     head = "kind,m [1],k [1],n [1],clock [MHz],runtime [s],power [W]"
     table = (
         f"matmul,{a:g},{a:g},{a:g},{f:g},{t:.6g},{p:.6g}"

@@ -18,7 +18,7 @@ from msbgen.machines.dataset import runtimes_of
 from msbgen.machines.dataset import write as write_relative
 from msbgen.machines.kriging import KrigingSettings
 from msbgen.machines.predictor import RelativePredictor
-from msbgen.machines.storage import save_relative
+from msbgen.machines.storage import save
 
 MACHINES = ("old", "new", "odd")
 # Columns that hold no figures, the load, which is infinite where jobs come all at once, and what is
@@ -47,7 +47,7 @@ def make_originals(folder: Path) -> None:
     )  # fmt: skip
     write_relative(runs, folder / "runs.nc")
     predictor = RelativePredictor(**QUICK).fit(runs).calibrate(runs, folds=2)
-    save_relative(predictor, folder / "model-relative.nc")
+    save(predictor, folder / "model-relative.nc")
     lines = ["program,scale,machine,runtime [ms],instructions [1],loads [1]"]
     for r, m in np.ndindex(16, 3):
         numbers = (1e3 * times[r, m], work[r], share[r] * work[r])

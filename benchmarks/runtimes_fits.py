@@ -31,7 +31,7 @@ from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.scaling import Scaling
 from msbgen.runtimes.splits import hold_back, set_aside, units_of
-from msbgen.runtimes.storage import load_predictor, save_predictor
+from msbgen.runtimes.storage import load, save
 from msbgen.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
@@ -203,7 +203,7 @@ class Fits:
 
     def predictor(self, name: str, case: Case) -> RuntimePredictor:
         """One of `MODELS`, calibrated."""
-        predictor, part = load_predictor(self._path(name, case))[0], self.part(case)
+        predictor, part = load(self._path(name, case))[0], self.part(case)
         return predictor.calibrate(
             self.table[part.held], self.runtime[part.held], groups=part.unit[part.held]
         )
@@ -242,7 +242,7 @@ class Fits:
         workloads, platforms = (
             list(map(str, self.dataset[dim].values)) for dim in ("workload", "platform")
         )
-        save_predictor(predictor, path, workloads=workloads, platforms=platforms)
+        save(predictor, path, workloads=workloads, platforms=platforms)
 
     def _path(self, name: str, case: Case) -> Path:
         suffix = "nc" if name in MODELS else "npy"

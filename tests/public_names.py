@@ -207,10 +207,8 @@ def runtimes(folder: Path) -> None:
     model = assert_type(model.calibrate(cells, seconds), msbgen.runtimes.RuntimePredictor)
     assert_type(model.predict([[0, 1, -1]]), Floats)
     names = [f"w{i}" for i in range(6)], [f"p{j}" for j in range(5)]
-    msbgen.runtimes.save_predictor(
-        model, folder / "runtime-model.nc", workloads=names[0], platforms=names[1]
-    )
-    again, workloads, platforms = msbgen.runtimes.load_predictor(folder / "runtime-model.nc")
+    msbgen.runtimes.save(model, folder / "runtime-model.nc", workloads=names[0], platforms=names[1])
+    again, workloads, platforms = msbgen.runtimes.load(folder / "runtime-model.nc")
     assert (workloads, platforms) == names
     assert_type(again.predict_bound([[0, 1, -1]], 0.2), Floats)
     assert_type(msbgen.runtimes.fit_runtimes(read, split="runs"), msbgen.runtimes.RuntimePredictor)
@@ -250,11 +248,11 @@ def relative(folder: Path) -> None:
     assert_type(low, Floats)
     assert_type(high, Floats)
     assert_type(msbgen.machines.cross_predict(read, model, folds=2), Floats)
-    rows = msbgen.machines.evaluate_relative(read, folds=2, predictor=model)
+    rows = msbgen.machines.evaluate(read, folds=2, predictor=model)
     assert_type(rows, list[dict[str, Any]])
-    msbgen.machines.save_relative(model, folder / "relative-model.nc")
+    msbgen.machines.save(model, folder / "relative-model.nc")
     assert_type(
-        msbgen.machines.load_relative(folder / "relative-model.nc"),
+        msbgen.machines.load(folder / "relative-model.nc"),
         msbgen.machines.RelativePredictor,
     )
 
@@ -276,10 +274,8 @@ def graph_predictions(folder: Path) -> None:
     assert_type(fitted, msbgen.graphs.GraphPredictor)
     assert_type(model.predict(graph, tx2, some, temperature=30.0), Floats)
     assert_type(model.extrapolated(graph, tx2, some), NDArray[np.bool_])
-    msbgen.graphs.save_graph_model(model, folder / "graph-model.nc")
-    assert_type(
-        msbgen.graphs.load_graph_model(folder / "graph-model.nc"), msbgen.graphs.GraphPredictor
-    )
+    msbgen.graphs.save(model, folder / "graph-model.nc")
+    assert_type(msbgen.graphs.load(folder / "graph-model.nc"), msbgen.graphs.GraphPredictor)
 
 
 def kernels(folder: Path) -> None:
@@ -316,9 +312,9 @@ def kernels(folder: Path) -> None:
     )
     assert_type(model.get_params(), dict[str, Any])
     predictor = msbgen.kernels.KernelPredictor().fit(read, progress=step)
-    msbgen.kernels.save_kernels(predictor, folder / "kernel-model.nc")
+    msbgen.kernels.save(predictor, folder / "kernel-model.nc")
     predictor = assert_type(
-        msbgen.kernels.load_kernels(folder / "kernel-model.nc"), msbgen.kernels.KernelPredictor
+        msbgen.kernels.load(folder / "kernel-model.nc"), msbgen.kernels.KernelPredictor
     )
     seconds, joules = msbgen.kernels.predict_network(predictor, workload, [[600.0]])
     assert_type(seconds, Floats)

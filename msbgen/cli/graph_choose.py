@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     from msbgen.graphs.predictor import storage
     from msbgen.graphs.predictor.forecaster import GraphForecaster
 
-    predictor = storage.load_graph_model(options.model)
+    predictor = storage.load(options.model)
     device = graph_options.read_device(options.device)
     with shared.errors_from("--miscoverage"):
         forecaster = GraphForecaster(predictor, device, options.miscoverage)

@@ -128,7 +128,7 @@ def run_fit(options: argparse.Namespace) -> None:
         predictor.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
         if not options.schedule_only:
             predictor.calibrate()
-    storage.save_graph_model(predictor, options.out, overwrite=options.force)
+    storage.save(predictor, options.out, overwrite=options.force)
     total, families = sum(part.sizes["run"] for part in runs), len(predictor.families_)
     intervals = "no intervals"
     if not options.schedule_only:
@@ -147,7 +147,7 @@ def run_predict(options: argparse.Namespace) -> None:
 
     from msbgen.graphs.predictor import storage
 
-    predictor = storage.load_graph_model(options.model)
+    predictor = storage.load(options.model)
     device = graph_options.read_device(options.device)
     if options.miscoverage is not None:
         with shared.errors_from("--miscoverage"):

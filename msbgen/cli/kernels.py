@@ -91,7 +91,7 @@ def run_fit(options: argparse.Namespace) -> None:
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
         predictor.calibrate(runs, folds=options.folds, progress=step)
-    storage.save_kernels(predictor, options.out, overwrite=options.force)
+    storage.save(predictor, options.out, overwrite=options.force)
     quantities = (
         "runtime and power" if any(k.powers for k in predictor.kinds_.values()) else "runtime"
     )
@@ -110,7 +110,7 @@ def run_predict(options: argparse.Namespace) -> None:
     from msbgen.kernels import workloads
     from msbgen.kernels.predictor import networks, storage
 
-    predictor = storage.load_kernels(options.model)
+    predictor = storage.load(options.model)
     workload = workloads.read_workload(options.workload)
     names = workloads.workload_names(workload)
     if options.network is None and len(names) > 1:

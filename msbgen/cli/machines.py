@@ -127,7 +127,7 @@ def run_fit(options: argparse.Namespace) -> None:
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
         predictor.fit(runs)
         predictor.calibrate(runs, folds=options.folds, progress=step)
-    relative_storage.save_relative(predictor, options.out, overwrite=options.force)
+    relative_storage.save(predictor, options.out, overwrite=options.force)
     shared.show(
         f"{options.out}: {runs.sizes['run']} runs on {', '.join(predictor.machines_)}; intervals "
         f"from {len(set(map(str, runs['program'].values)))} programs"
@@ -141,7 +141,7 @@ def run_predict(options: argparse.Namespace) -> None:
     from msbgen.learn import extras
     from msbgen.machines import storage as relative_storage
 
-    predictor = relative_storage.load_relative(options.model)
+    predictor = relative_storage.load(options.model)
     predictor.check_source(options.source)
     if predictor.boosting_:
         extras.load_library("xgboost")
@@ -186,7 +186,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
     extras.check_libraries()
     runs = _read(options.runs)
     with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        scores = relative_evaluation.evaluate_relative(
+        scores = relative_evaluation.evaluate(
             runs,
             split=options.split,
             folds=options.folds,

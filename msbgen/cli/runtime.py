@@ -123,7 +123,7 @@ def run_fit(options: argparse.Namespace) -> None:
         )
     names = (list(map(str, dataset[dim].values)) for dim in ("workload", "platform"))
     workloads, platforms = names
-    storage.save_predictor(
+    storage.save(
         predictor,
         options.out,
         workloads=workloads,
@@ -157,7 +157,7 @@ def _predict(options: argparse.Namespace, column: str, predict: Any) -> None:
     from msbgen.runtimes import readers as runtimes_readers
     from msbgen.runtimes import storage
 
-    predictor, workloads, platforms = storage.load_predictor(options.model)
+    predictor, workloads, platforms = storage.load(options.model)
     runs = runtimes_readers.read_queries(options.wanted, workloads, platforms)
     placed = predictor.answers(runs)
     if not placed.all():

@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = public_names(
         "devices": ("Device", "device_contexts", "read_device", "shipped_device"),
         "families.catalogue": ("family_graph",),
         "predictor.predictor": ("GraphPredictor",),
-        "predictor.storage": ("load_graph_model", "save_graph_model"),
+        "predictor.storage": ("load", "save"),
         "readers": ("read",),
         "runs": ("join_runs", "make_runs", "read_runs", "write_runs"),
         "writers": ("write",),

@@ -11,8 +11,8 @@ from msbgen.graphs.devices import read_device as read_device
 from msbgen.graphs.devices import shipped_device as shipped_device
 from msbgen.graphs.families.catalogue import family_graph as family_graph
 from msbgen.graphs.predictor.predictor import GraphPredictor as GraphPredictor
-from msbgen.graphs.predictor.storage import load_graph_model as load_graph_model
-from msbgen.graphs.predictor.storage import save_graph_model as save_graph_model
+from msbgen.graphs.predictor.storage import load as load
+from msbgen.graphs.predictor.storage import save as save
 from msbgen.graphs.readers import read as read
 from msbgen.graphs.runs import join_runs as join_runs
 from msbgen.graphs.runs import make_runs as make_runs

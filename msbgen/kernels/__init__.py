@@ -12,7 +12,7 @@ __getattr__, __dir__, __all__ = public_names(
         "predictor.evaluation": ("evaluate_kernels",),
         "predictor.networks": ("predict_network",),
         "predictor.predictor": ("KernelPredictor",),
-        "predictor.storage": ("load_kernels", "save_kernels"),
+        "predictor.storage": ("load", "save"),
         "readers": (
             "ColumnMap",
             "from_profiles",

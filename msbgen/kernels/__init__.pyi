@@ -12,8 +12,8 @@ from msbgen.kernels.energy import EnergyMender as EnergyMender
 from msbgen.kernels.predictor.evaluation import evaluate_kernels as evaluate_kernels
 from msbgen.kernels.predictor.networks import predict_network as predict_network
 from msbgen.kernels.predictor.predictor import KernelPredictor as KernelPredictor
-from msbgen.kernels.predictor.storage import load_kernels as load_kernels
-from msbgen.kernels.predictor.storage import save_kernels as save_kernels
+from msbgen.kernels.predictor.storage import load as load
+from msbgen.kernels.predictor.storage import save as save
 from msbgen.kernels.readers import ColumnMap as ColumnMap
 from msbgen.kernels.readers import from_profiles as from_profiles
 from msbgen.kernels.readers import read_column_map as read_column_map

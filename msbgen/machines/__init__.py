@@ -6,11 +6,11 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "dataset": ("make", "read", "relative_times", "write"),
-        "evaluation": ("evaluate_relative",),
+        "evaluation": ("evaluate",),
         "kriging": ("KrigingSettings",),
         "predictor": ("RelativePredictor", "cross_predict"),
         "readers": ("read_table", "from_profiles", "from_runtimes"),
-        "storage": ("load_relative", "save_relative"),
+        "storage": ("load", "save"),
     },
     ("queue",),
 )

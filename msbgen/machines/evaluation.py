@@ -110,7 +110,7 @@ def constant_times(known: Floats, truth: Floats, *, each_source: bool) -> Floats
     return truth[:, :, None] * constant
 
 
-def evaluate_relative(
+def evaluate(
     runs: xr.Dataset,
     *,
     split: str = "programs",

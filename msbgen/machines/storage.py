@@ -63,7 +63,7 @@ _CALIBRATION = (
 )
 
 
-def save_relative(
+def save(
     predictor: RelativePredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Write a fitted predictor to one netCDF file.
@@ -111,8 +111,8 @@ def save_relative(
     save_model(path, arrays, labels, schema=RELATIVE_MODEL_SCHEMA, overwrite=overwrite)
 
 
-def load_relative(path: str | os.PathLike[str]) -> RelativePredictor:
-    """Predictor that :func:`save_relative` wrote.
+def load(path: str | os.PathLike[str]) -> RelativePredictor:
+    """Predictor that :func:`save` wrote.
 
     Raises
     ------

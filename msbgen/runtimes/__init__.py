@@ -8,7 +8,7 @@ __getattr__, __dir__, __all__ = public_names(
         "dataset": ("make", "read", "run_table", "write"),
         "evaluation": ("evaluate_runtimes", "fit_runtimes"),
         "predictor": ("RuntimePredictor",),
-        "storage": ("load_predictor", "save_predictor"),
+        "storage": ("load", "save"),
         "towers": ("TowerSettings",),
     },
 )

@@ -7,6 +7,6 @@ from msbgen.runtimes.dataset import write as write
 from msbgen.runtimes.evaluation import evaluate_runtimes as evaluate_runtimes
 from msbgen.runtimes.evaluation import fit_runtimes as fit_runtimes
 from msbgen.runtimes.predictor import RuntimePredictor as RuntimePredictor
-from msbgen.runtimes.storage import load_predictor as load_predictor
-from msbgen.runtimes.storage import save_predictor as save_predictor
+from msbgen.runtimes.storage import load as load
+from msbgen.runtimes.storage import save as save
 from msbgen.runtimes.towers import TowerSettings as TowerSettings

@@ -51,7 +51,7 @@ _FEATURES = ("workload_features", "platform_features")
 _MOST_NEIGHBOURS = 1_000_000
 
 
-def save_predictor(
+def save(
     predictor: RuntimePredictor,
     path: str | os.PathLike[str],
     *,
@@ -107,10 +107,10 @@ def save_predictor(
     save_model(path, arrays, labels, schema=MODEL_SCHEMA, overwrite=overwrite)
 
 
-def load_predictor(
+def load(
     path: str | os.PathLike[str],
 ) -> tuple[RuntimePredictor, list[str], list[str]]:
-    """Predictor that :func:`save_predictor` wrote, and the names of its workloads and platforms.
+    """Predictor that :func:`save` wrote, and the names of its workloads and platforms.
 
     Raises
     ------

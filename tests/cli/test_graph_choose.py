@@ -9,7 +9,7 @@ from msbgen.graphs.devices import shipped_device
 from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.forecaster import GraphForecaster
 from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
+from msbgen.graphs.predictor.storage import load, save
 from msbgen.graphs.writers import write as write_graph
 from toy_board import CYCLES, FEW, GRAPHS, profiles_of, runs_of
 
@@ -29,7 +29,7 @@ def model():
 
 @pytest.fixture
 def here(model, tmp_path):
-    save_graph_model(model, tmp_path / "m.nc")
+    save(model, tmp_path / "m.nc")
     write_graph(GRAPHS[SOME[0]], tmp_path / "g.json")
     return tmp_path
 
@@ -42,7 +42,7 @@ def every(here, msbgen):
     """All contexts, and what a forecaster says of them."""
     done = msbgen("graph", "predict", *ASKED)
     table = np.array([[row[c] for c in TX2.columns] for row in rows_of(done.stdout)])
-    forecaster = GraphForecaster(load_graph_model(here / "m.nc"), TX2, 0.2)
+    forecaster = GraphForecaster(load(here / "m.nc"), TX2, 0.2)
     return table, forecaster.forecast(GRAPHS[SOME[0]], table, 40.0)
 
 
@@ -61,7 +61,7 @@ def test_the_choice_is_the_cheapest_that_keeps_the_limits(msbgen, here):
     assert row["temperature at most [degC]"] == pytest.approx(
         said.temperature_bound[best], rel=1e-5
     )
-    beyond = load_graph_model(here / "m.nc").extrapolated(GRAPHS[SOME[0]], TX2, table)
+    beyond = load(here / "m.nc").extrapolated(GRAPHS[SOME[0]], TX2, table)
     assert row["extrapolated"] == beyond[best]
     assert ("outside of their profiles" in done.stderr) == beyond[best]
     by_time = msbgen(*CHOOSE, "--objective", "time", "--temperature", "40", "-o", "o.csv")

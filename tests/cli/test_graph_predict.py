@@ -11,7 +11,7 @@ from msbgen.data.shipped import shipped_file
 from msbgen.data.store import write_profiles
 from msbgen.graphs.devices import shipped_device
 from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.storage import load_graph_model
+from msbgen.graphs.predictor.storage import load
 from msbgen.graphs.runs import read_runs as read_graph_runs
 from msbgen.graphs.runs import write_runs as write_graph_runs
 from msbgen.graphs.writers import write as write_graph
@@ -60,7 +60,7 @@ def test_a_model_answers_in_every_context(msbgen, here):
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(done.stdout.splitlines()))
     assert len(rows) == 48  # of 64 those with a core
-    predictor = load_graph_model(here / "m.nc")
+    predictor = load(here / "m.nc")
     contexts = [[float(row[c]) for c in TX2.columns] for row in rows]
     said = predictor.predict(GRAPHS[SOME[0]], TX2, contexts)
     for k, output in enumerate(("time", "energy")):
@@ -111,7 +111,7 @@ def test_parts_of_a_device_are_joined_and_their_order_is_learned_with(here, msbg
     fit = (*FIT, "--schedule-only", "-o", "p.nc")
     done = msbgen("graph", "fit", "a.csv", "b.nc", *fit)
     assert done.stdout == "p.nc: 60 runs on tx2; no intervals\n"
-    assert load_graph_model(here / "p.nc").order == "heft"
+    assert load(here / "p.nc").order == "heft"
     each = ("--device", "tx2", "--force")
     assert msbgen("graph", "fit", "a.csv", "b.nc", *fit, *each).returncode == 0
     refused(3, "in the orders arrival and heft", "graph", "fit", "a.csv", "c.csv", *fit, "--force")

@@ -10,7 +10,7 @@ from machines import QUICK, made_runs
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.machines.predictor import RelativePredictor
-from msbgen.machines.storage import load_relative, save_relative
+from msbgen.machines.storage import load, save
 
 NEW = made_runs(5, seed=9)
 
@@ -24,8 +24,8 @@ def test_a_saved_predictor_answers_alike_to_the_bit(tmp_path, variant, per_machi
     runs = made_runs(10, per_machine=per_machine)
     new = made_runs(5, seed=9, per_machine=per_machine)
     predictor = RelativePredictor(**QUICK, **variant).fit(runs).calibrate(runs, folds=2)
-    save_relative(predictor, tmp_path / "m.nc")
-    again = load_relative(tmp_path / "m.nc")
+    save(predictor, tmp_path / "m.nc")
+    again = load(tmp_path / "m.nc")
     assert again.get_params() == predictor.get_params()
     for source in ("old", ["odd", "new"]):
         np.testing.assert_array_equal(again.predict(new, source), predictor.predict(new, source))
@@ -37,12 +37,12 @@ def test_a_saved_predictor_answers_alike_to_the_bit(tmp_path, variant, per_machi
 
 @pytest.fixture
 def saved(tmp_path):
-    save_relative(RelativePredictor(**QUICK).fit(made_runs(8)), tmp_path / "m.nc")
+    save(RelativePredictor(**QUICK).fit(made_runs(8)), tmp_path / "m.nc")
     return tmp_path / "m.nc"
 
 
 def test_without_calibration_there_are_predictions_only(saved):
-    predictor = load_relative(saved)
+    predictor = load(saved)
     assert predictor.predict(NEW, "old").shape == (10, 3)
     with pytest.raises(ArgumentError, match="not calibrated"):
         predictor.predict_interval(NEW, "old")
@@ -52,7 +52,7 @@ def test_an_edited_model_is_refused(saved):
     dataset = load_netcdf(saved)
     save_netcdf(dataset.assign(covariance=2 * dataset["covariance"]), saved, overwrite=True)
     with pytest.raises(ProfileError, match="was changed since it was saved"):
-        load_relative(saved)
+        load(saved)
 
 
 @pytest.mark.parametrize("trees", ["trees.", "boosting0."])
@@ -61,10 +61,10 @@ def test_forged_trees_are_refused(saved, tmp_path, trees):
         copy = shutil.copy(saved, tmp_path / "copy.nc")
         forge(copy, changed(f"{trees}{name}", value))
         with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
-            load_relative(copy)
+            load(copy)
     forge(saved, changed(f"{trees}left", 0, at=3))
     with pytest.raises(ProfileError, match="leads back"):
-        load_relative(saved)
+        load(saved)
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_forged_trees_are_refused(saved, tmp_path, trees):
 def test_forged_models_are_refused(saved, change, sentence):
     forge(saved, change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
-        load_relative(saved)
+        load(saved)
 
 
 def test_what_is_not_fitted_is_not_saved(tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save_relative(RelativePredictor(), tmp_path / "m.nc")
+        save(RelativePredictor(), tmp_path / "m.nc")

@@ -7,7 +7,7 @@ from forged import changed, forge
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.runtimes.predictor import RuntimePredictor
-from msbgen.runtimes.storage import load_predictor, save_predictor
+from msbgen.runtimes.storage import load, save
 from msbgen.runtimes.towers import TowerSettings
 
 WORKLOADS, PLATFORMS = ["sort", "hash", "fft", "söka"], ["pi", "xeon", "m1"]
@@ -27,12 +27,12 @@ def model():
 @pytest.fixture
 def saved(model, tmp_path):
     path = tmp_path / "model.nc"
-    save_predictor(model, path, workloads=WORKLOADS, platforms=PLATFORMS)
+    save(model, path, workloads=WORKLOADS, platforms=PLATFORMS)
     return path
 
 
 def test_what_is_read_back_answers_the_same(model, saved):
-    again, workloads, platforms = load_predictor(saved)
+    again, workloads, platforms = load(saved)
     assert (workloads, platforms) == (WORKLOADS, PLATFORMS)
     runs = np.array([(0, 0, -1), (3, 2, 1), (2, 1, 0)])
     np.testing.assert_array_equal(again.predict(runs), model.predict(runs))
@@ -43,22 +43,22 @@ def test_what_is_read_back_answers_the_same(model, saved):
 
 
 def test_equal_predictors_make_equal_files(model, saved, tmp_path):
-    save_predictor(model, tmp_path / "again.nc", workloads=WORKLOADS, platforms=PLATFORMS)
+    save(model, tmp_path / "again.nc", workloads=WORKLOADS, platforms=PLATFORMS)
     assert saved.read_bytes() == (tmp_path / "again.nc").read_bytes()
 
 
 def test_nothing_is_overwritten_and_names_must_fit(model, saved):
     with pytest.raises(FileExistsError):
-        save_predictor(model, saved, workloads=WORKLOADS, platforms=PLATFORMS)
+        save(model, saved, workloads=WORKLOADS, platforms=PLATFORMS)
     with pytest.raises(ArgumentError, match="3 workloads and 3 platforms are named; 4 and 3"):
-        save_predictor(model, saved, workloads=WORKLOADS[1:], platforms=PLATFORMS)
+        save(model, saved, workloads=WORKLOADS[1:], platforms=PLATFORMS)
 
 
 def test_an_edited_model_is_refused(saved):
     dataset = load_netcdf(saved)
     save_netcdf(dataset.assign(field_cell=dataset["field_cell"] + 3), saved, overwrite=True)
     with pytest.raises(ProfileError, match="was changed since it was saved"):
-        load_predictor(saved)
+        load(saved)
 
 
 def labelled(**changes):
@@ -98,4 +98,4 @@ def parameters(**changes):
 def test_a_forged_model_is_refused(saved, change, sentence):
     forge(saved, change)
     with pytest.raises(ProfileError, match=f"^model.nc: .*{sentence}"):
-        load_predictor(saved)
+        load(saved)

@@ -41,7 +41,7 @@ _CALIBRATION = (
 )
 
 
-def save_graph_model(
+def save(
     predictor: GraphPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Write a fitted predictor to one netCDF file.
@@ -86,8 +86,8 @@ def save_graph_model(
     save_model(path, arrays, labels, schema=GRAPH_MODEL_SCHEMA, overwrite=overwrite)
 
 
-def load_graph_model(path: str | os.PathLike[str]) -> GraphPredictor:
-    """Predictor that :func:`save_graph_model` wrote.
+def load(path: str | os.PathLike[str]) -> GraphPredictor:
+    """Predictor that :func:`save` wrote.
 
     Raises
     ------

@@ -64,7 +64,7 @@ _SCORES = (
 )
 
 
-def save_kernels(
+def save(
     predictor: KernelPredictor, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
     """Write a fitted predictor to one netCDF file.
@@ -102,8 +102,8 @@ def save_kernels(
     save_model(path, arrays, labels, schema=KERNEL_MODEL_SCHEMA, overwrite=overwrite)
 
 
-def load_kernels(path: str | os.PathLike[str]) -> KernelPredictor:
-    """Predictor that :func:`save_kernels` wrote.
+def load(path: str | os.PathLike[str]) -> KernelPredictor:
+    """Predictor that :func:`save` wrote.
 
     Raises
     ------

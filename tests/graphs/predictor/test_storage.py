@@ -7,7 +7,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.graphs.devices import device_contexts
 from msbgen.graphs.predictor.predictor import GraphPredictor
-from msbgen.graphs.predictor.storage import load_graph_model, save_graph_model
+from msbgen.graphs.predictor.storage import load, save
 from toy_board import FEW, GRAPHS, device_of, runs_of
 
 TWO = [device_of(), device_of("other", bandwidth=(400.0,), shared_by="device")]
@@ -21,8 +21,8 @@ def fitted(kinds, profiles):
 
 
 def test_a_predictor_survives_a_file(fitted, tmp_path, kinds):
-    save_graph_model(fitted, tmp_path / "model.nc")
-    again = load_graph_model(tmp_path / "model.nc")
+    save(fitted, tmp_path / "model.nc")
+    again = load(tmp_path / "model.nc")
     assert again.get_params() == fitted.get_params()
     new = device_of("new", base_power=3.0)
     for device in (*TWO, new):
@@ -37,23 +37,23 @@ def test_a_predictor_survives_a_file(fitted, tmp_path, kinds):
         predictor.adapt(some, device=new, graphs=GRAPHS)
     asked = GRAPHS["family31"], new, [new.largest]
     assert np.array_equal(again.predict(*asked), fitted.predict(*asked))
-    save_graph_model(again, tmp_path / "adapted.nc")
-    adapted = load_graph_model(tmp_path / "adapted.nc")
+    save(again, tmp_path / "adapted.nc")
+    adapted = load(tmp_path / "adapted.nc")
     for one, other in zip(adapted.predict_interval(*asked), fitted.predict_interval(*asked)):
         assert np.array_equal(one, other)
 
 
 def test_equal_predictors_give_equal_bytes(fitted, tmp_path):
     for name in ("a.nc", "b.nc"):
-        save_graph_model(fitted, tmp_path / name)
+        save(fitted, tmp_path / name)
     assert (tmp_path / "a.nc").read_bytes() == (tmp_path / "b.nc").read_bytes()
 
 
 def test_one_without_residual_survives_too(tmp_path, kinds, profiles):
     plain = GraphPredictor(residual=False)
     plain.fit([runs_of(TWO[0], kinds, 40)], devices=TWO, graphs=GRAPHS, profiles=profiles)
-    save_graph_model(plain, tmp_path / "plain.nc")
-    again = load_graph_model(tmp_path / "plain.nc")
+    save(plain, tmp_path / "plain.nc")
+    again = load(tmp_path / "plain.nc")
     asked = GRAPHS["family31"], TWO[0], [TWO[0].largest]
     assert np.array_equal(again.predict(*asked), plain.predict(*asked))
     with pytest.raises(ArgumentError, match="schedule alone"):
@@ -62,10 +62,10 @@ def test_one_without_residual_survives_too(tmp_path, kinds, profiles):
 
 def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save_graph_model(GraphPredictor(), tmp_path / "model.nc")
-    save_graph_model(fitted, tmp_path / "model.nc")
+        save(GraphPredictor(), tmp_path / "model.nc")
+    save(fitted, tmp_path / "model.nc")
     with pytest.raises(FileExistsError):
-        save_graph_model(fitted, tmp_path / "model.nc")
+        save(fitted, tmp_path / "model.nc")
 
 
 @pytest.mark.parametrize(
@@ -84,30 +84,30 @@ def test_what_is_not_fitted_and_what_exists_is_not_written(fitted, tmp_path):
 )
 def test_a_spoilt_file_is_refused_in_a_sentence(fitted, tmp_path, change, sentence):
     path = tmp_path / "model.nc"
-    save_graph_model(fitted, path)
+    save(fitted, path)
     forge(path, change)
     with pytest.raises(ProfileError, match=sentence):
-        load_graph_model(path)
+        load(path)
 
 
 @pytest.mark.parametrize("trees", ["residual_boosting_", "width_boosting_"])
 def test_forged_trees_are_refused(fitted, tmp_path, trees):
     for name, (value, sentence) in FORGED_TREES.items():
-        save_graph_model(fitted, tmp_path / "model.nc", overwrite=True)
+        save(fitted, tmp_path / "model.nc", overwrite=True)
         forge(tmp_path / "model.nc", changed(f"{trees}{name}", value))
         with pytest.raises(ProfileError, match=f"{trees}{name}' {sentence}"):
-            load_graph_model(tmp_path / "model.nc")
+            load(tmp_path / "model.nc")
 
 
 def test_another_file_and_one_changed_since_are_refused(fitted, tmp_path):
     path = tmp_path / "model.nc"
     save_netcdf(xr.Dataset(attrs={"schema": "other/1"}), path)
     with pytest.raises(ProfileError, match="a model of graphs of this version"):
-        load_graph_model(path)
-    save_graph_model(fitted, path, overwrite=True)
+        load(path)
+    save(fitted, path, overwrite=True)
     dataset = load_netcdf(path)
     save_netcdf(
         dataset.assign(device0_factors=dataset["device0_factors"] + 1), path, overwrite=True
     )
     with pytest.raises(ProfileError, match="was changed since it was saved"):
-        load_graph_model(path)
+        load(path)

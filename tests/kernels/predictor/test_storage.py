@@ -10,7 +10,7 @@ from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
 from msbgen.kernels.predictor import structured
 from msbgen.kernels.predictor.predictor import KernelPredictor
-from msbgen.kernels.predictor.storage import load_kernels, save_kernels
+from msbgen.kernels.predictor.storage import load, save
 from msbgen.kernels.predictor.structured import RestSettings
 
 
@@ -24,8 +24,8 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
     predictor = KernelPredictor(random_state=3, rest=RestSettings(trees=trees)).fit(runs)
     predictor.calibrate(runs, folds=3)
     assert (predictor.kinds_["matmul"].runtime.structured.share > 0) == trees
-    save_kernels(predictor, tmp_path / "m.nc")
-    again = load_kernels(tmp_path / "m.nc")
+    save(predictor, tmp_path / "m.nc")
+    again = load(tmp_path / "m.nc")
     new = made_kernels(sizes=(80, 300))
     np.testing.assert_array_equal(again.predict(new), predictor.predict(new))
     np.testing.assert_array_equal(again.predict_power(new), predictor.predict_power(new))
@@ -38,8 +38,8 @@ def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
 
 def test_spoilt_files_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match="not fitted"):
-        save_kernels(KernelPredictor(), tmp_path / "m.nc")
-    save_kernels(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
+        save(KernelPredictor(), tmp_path / "m.nc")
+    save(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
     good = load_netcdf(tmp_path / "m.nc")
     for said, bad in {
         "attribute 'schema' is 'x'": good.assign_attrs(schema="x"),
@@ -48,7 +48,7 @@ def test_spoilt_files_are_refused(tmp_path):
     }.items():
         save_netcdf(bad, tmp_path / "bad.nc", overwrite=True)
         with pytest.raises(ProfileError, match=said):
-            load_kernels(tmp_path / "bad.nc")
+            load(tmp_path / "bad.nc")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_spoilt_files_are_refused(tmp_path):
     ],
 )
 def test_forged_models_are_refused(tmp_path, change, sentence):
-    save_kernels(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
+    save(KernelPredictor().fit(made_kernels()), tmp_path / "m.nc")
     forge(tmp_path / "m.nc", change)
     with pytest.raises(ProfileError, match=f"^m.nc: .*{sentence}"):
-        load_kernels(tmp_path / "m.nc")
+        load(tmp_path / "m.nc")
