@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from msbgen.graphs.boards import Board
 from msbgen.graphs.devices import Device
 from msbgen.graphs.predictor.evaluation import split_families
-from msbgen.graphs.predictor.features import Shape, plain_features
+from msbgen.graphs.predictor.features import GraphShape, plain_features
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.runs import run_contexts
 
@@ -51,7 +51,7 @@ def table_of(data: Study, predictor: GraphPredictor) -> Table:
         board = Board(data.devices[name], predictor.kinds_)
         plain = np.empty((runs.sizes["run"], 0))
         for graph, own, rows, start in asked(data, predictor, runs, data.devices[name]):
-            found = plain_features(Shape(graph.graph, board), rows, start)
+            found = plain_features(GraphShape(graph.graph, board), rows, start)
             if not plain.size:
                 plain = np.empty((runs.sizes["run"], found.shape[1]))
             plain[own] = found

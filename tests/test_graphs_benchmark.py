@@ -9,7 +9,7 @@ import pytest
 import episodes
 from msbgen.graphs.boards import Board, prepare_graph
 from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.features import Shape, plain_features
+from msbgen.graphs.predictor.features import GraphShape, plain_features
 from toy_board import CYCLES, GRAPHS, device_of, profiles_of
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
@@ -104,7 +104,7 @@ def table():
     rows, start = board.rows(contexts), np.full(len(contexts), 30.0)
     graphs = list(GRAPHS.values())[:8]
     return kinds, np.concatenate(
-        [plain_features(Shape(prepare_graph(g, kinds), board), rows, start) for g in graphs]
+        [plain_features(GraphShape(prepare_graph(g, kinds), board), rows, start) for g in graphs]
     )
 
 

@@ -44,6 +44,13 @@ def add(verbs: Verbs) -> None:
     )
     shared.add_out(verb, "MODEL.nc", "model to write", required=True)
     verb.add_argument(
+        "--model",
+        choices=("schedule", "network"),
+        default="schedule",
+        help="a list schedule of the profiles with boosting, or the GraphPerf-RT network, whose "
+        "errors are several times larger (%(default)s)",
+    )
+    verb.add_argument(
         "--schedule-only",
         action="store_true",
         help="no boosting of the residuals of schedules and no intervals; needs few runs",
@@ -93,13 +100,19 @@ def run_fit(options: argparse.Namespace) -> None:
         raise UsageError(f"{options.out}: is not a model file; end the name with .nc.")
 
     from msbgen.core.conformal import least_rate
+    from msbgen.graphs.predictor import network_storage, storage
     from msbgen.graphs.predictor import predictor as graphs
-    from msbgen.graphs.predictor import storage
+    from msbgen.graphs.predictor.network_predictor import NetworkPredictor
     from msbgen.graphs.runs import join_runs as join_graph_runs
     from msbgen.graphs.runs import read_runs as read_graph_runs
     from msbgen.learn import extras
 
-    if not options.schedule_only:
+    network = options.model == "network"
+    if network:
+        if options.schedule_only or options.order == "heft":
+            raise UsageError("--model network has no --schedule-only and no --order; drop them.")
+        extras.load_library("torch", "graph", "networks of task graphs")
+    elif not options.schedule_only:
         extras.check_libraries()
     sheet_of = {name: graph_options.read_device(name) for name in options.device}
     named = options.device * (len(options.runs) if len(options.device) == 1 else 1)
@@ -118,6 +131,16 @@ def run_fit(options: argparse.Namespace) -> None:
         kinds = {str(kind) for kind in one["kind"].values} - profiles.keys()
         more = graph_options.read_profiles(options.profiles, sorted(kinds), name, tables=False)
         profiles.update(more)
+    if network:
+        learned = NetworkPredictor(random_state=options.seed)
+        with Progress("training") as step, shared.errors_from(files):
+            learned.fit(runs, devices=devices, graphs=found, profiles=profiles, progress=step)
+        network_storage.save_network(learned, options.out, overwrite=options.force)
+        shared.show(
+            f"{options.out}: a network trained on runs on {', '.join(learned.devices_)}; intervals "
+            f"at a miscoverage of {learned.miscoverage:g}"
+        )
+        return
     predictor = graphs.GraphPredictor(
         residual=not options.schedule_only,
         order=order,
@@ -145,9 +168,9 @@ def run_predict(options: argparse.Namespace) -> None:
         [*inputs, graph_options.sheet_file(options.device)], [options.out], force=options.force
     )
 
-    from msbgen.graphs.predictor import storage
+    from msbgen.graphs.predictor import network_storage
 
-    predictor = storage.load(options.model)
+    predictor = network_storage.load_predictor(options.model)
     device = graph_options.read_device(options.device)
     if options.miscoverage is not None:
         with shared.errors_from("--miscoverage"):
@@ -164,7 +187,7 @@ def run_predict(options: argparse.Namespace) -> None:
         if options.miscoverage is not None
         else ()
     )
-    beyond = prepared.fitted.board.outside(prepared.graph, rows)
+    beyond = prepared.outside(rows)
 
     def predictions() -> Iterator[list[Any]]:
         limits = ("time low [s]", "time high [s]", "energy low [J]", "energy high [J]")

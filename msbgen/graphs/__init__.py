@@ -8,6 +8,8 @@ __getattr__, __dir__, __all__ = public_names(
         "dataset": ("make", "with_profiles", "with_times"),
         "devices": ("Device", "device_contexts", "read_device", "shipped_device"),
         "families.catalogue": ("family_graph",),
+        "predictor.network_predictor": ("NetworkPredictor",),
+        "predictor.network_storage": ("load_network", "save_network"),
         "predictor.predictor": ("GraphPredictor",),
         "predictor.storage": ("load", "save"),
         "readers": ("read",),

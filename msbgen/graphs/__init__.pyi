@@ -10,6 +10,9 @@ from msbgen.graphs.devices import device_contexts as device_contexts
 from msbgen.graphs.devices import read_device as read_device
 from msbgen.graphs.devices import shipped_device as shipped_device
 from msbgen.graphs.families.catalogue import family_graph as family_graph
+from msbgen.graphs.predictor.network_predictor import NetworkPredictor as NetworkPredictor
+from msbgen.graphs.predictor.network_storage import load_network as load_network
+from msbgen.graphs.predictor.network_storage import save_network as save_network
 from msbgen.graphs.predictor.predictor import GraphPredictor as GraphPredictor
 from msbgen.graphs.predictor.storage import load as load
 from msbgen.graphs.predictor.storage import save as save

@@ -124,7 +124,9 @@ def test_a_sheet_that_is_not_the_fitted_one_is_named(here, msbgen, refused):
     text = shipped_file("devices/tx2.toml").read_text()
     (here / "mine.toml").write_text(text.replace("base_power = 5.6", "base_power = 4.6"))
     asked = ("m.nc", f"graphs/{SOME[0]}.json", "--device", "mine.toml", "--contexts", "all")
-    refused(3, "mine.toml: the sheet of 'tx2' is not that", "graph", "predict", *asked)
+    refused(
+        3, "mine.toml: the sheet of 'tx2' differs from the fitted one", "graph", "predict", *asked
+    )
 
 
 def test_predict_needs_no_torch(here, msbgen):

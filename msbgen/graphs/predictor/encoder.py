@@ -1,10 +1,11 @@
-"""A graph in a context as the network sees it: tasks, cores, memories, and the edges between them.
+"""Inputs of the network for a graph in a context: tasks, cores, memories, and typed edges.
 
-Tasks know what static analysis would tell of them (the kinds' least and longest times, cycles and
-misses, depth, distance to the end, degrees); cores their clock, cluster, powers and headroom;
-memories what is given of them.  Edges between tasks are those of the graph, of both directions; a
-task is placed on the core that a list schedule by the sheet puts it on; cores share a cluster or
-the device; they use their cache and the memory (GraphPerf-RT, Appendices C and N.2).
+- Tasks have the features of static analysis: shortest and longest time, cycles and misses of their
+  kind; depth, distance to the end, degrees.
+- Cores have their clock, cluster, powers and headroom; memories have their allocation.
+- Edges between tasks are those of the graph, in both directions.  A task has an edge to the core on
+  which a list schedule by the device sheet runs it.  Cores have edges to each other, to their cache
+  and to the memory (GraphPerf-RT, Appendices C and N.2).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from msbgen.graphs.boards import (
     CLUSTER,
     END,
+    ON,
     RANK,
     SPEED,
     START,
@@ -29,18 +31,18 @@ from msbgen.graphs.boards import (
     prepare_graph,
 )
 from msbgen.graphs.dataset import EDGE_TYPES, edges_of
-from msbgen.graphs.predictor.features import Shape
+from msbgen.graphs.predictor.features import GraphShape
 from msbgen.graphs.predictor.network import Batch
 
 Floats = NDArray[np.float64]
 
-# Columns of cores that tell of the device as it runs, which an ablation leaves out.
+# Columns of cores with the temperature at the start, which an ablation sets to 0.
 TELEMETRY = (6, 7)
 
 
 @dataclass(frozen=True, eq=False)
 class GraphEncoder:
-    """A graph on a board, ready to be put into any context.
+    """A graph on a board, to be encoded in any context.
 
     Attributes
     ----------
@@ -54,14 +56,14 @@ class GraphEncoder:
 
     @cached_property
     def graph(self) -> PreparedGraph:
-        """The graph as schedules take it."""
+        """The graph in the arrays of a schedule."""
         return prepare_graph(self.dataset, self.board.kinds)
 
     @cached_property
     def tasks(self) -> Floats:
-        """What is known of each task whatever the context, (n, 16)."""
+        """Features of each task, the same in every context, (n, 16)."""
         graph, kinds = self.graph, self.board.kinds
-        shape = Shape(graph, self.board)
+        shape = GraphShape(graph, self.board)
         place, n = np.argsort(graph.order), len(graph.order)
         kind, work = graph.kind[place], graph.work[place]
         table = np.array(
@@ -89,85 +91,53 @@ class GraphEncoder:
 
     @cached_property
     def links(self) -> tuple[Indices, Floats]:
-        """Edges between tasks, (2, n_edges), and what is known of them, (n_edges, 5)."""
+        """Edges between tasks, (2, n_edges), and their features, (n_edges, 5)."""
         types = self.dataset["type"].values.astype(str)
-        known = [types == name for name in EDGE_TYPES]
+        one_hot = [types == name for name in EDGE_TYPES]
         critical, hops = (self.dataset[n].values.astype(float) for n in ("critical", "hops"))
-        weights = np.column_stack([*known, critical, np.log1p(hops)]).astype(float)
+        weights = np.column_stack([*one_hot, critical, np.log1p(hops)]).astype(float)
         return edges_of(self.dataset).T, weights.reshape(-1, len(EDGE_TYPES) + 2)
 
     @cached_property
-    def home(self) -> Indices:
+    def cluster(self) -> Indices:
         """Cluster of each core."""
-        return np.repeat(
-            np.arange(len(self.board.device.clusters)),
-            [c.cores for c in self.board.device.clusters],
-        )
+        clusters = self.board.device.clusters
+        return np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
 
     def batch(self, row: Indices, temperature: float, *, telemetry: bool = True) -> Batch:
-        """The graph in one context.
+        """Encode the graph in one context.
 
         Parameters
         ----------
         row : ndarray of int, (1 + 2 n_clusters,)
-            As :meth:`~msbgen.graphs.boards.Board.rows` has it.
+            As :meth:`~msbgen.graphs.boards.Board.rows`.
         temperature : float
             At the start [°C].
         telemetry : bool
-            Whether cores know the temperature.
+            Whether cores have the temperature as a feature.
         """
-        board, device, home = self.board, self.board.device, self.home
-        place = np.arange(len(home)) - np.searchsorted(home, home)
-        given, clock = row[1::2], row[2::2]
-        active = place < given[home]
-        at = clock[home]
-        swift = board.clusters[SPEED][home, at]
-        clusters = [device.clusters[c] for c in home]
-        activity = np.array([float(c.activity(c.clocks[i])) for c, i in zip(clusters, at)])
-        power = np.array([c.power for c in clusters]) * activity
-        top = np.array([len(c.clocks) - 1 for c in clusters])
-        total = given.sum()
-        cores = np.column_stack(
-            [
-                *(active, swift, np.log(swift), at / np.maximum(top, 1), home, power),
-                *np.broadcast_to([[temperature], [device.cap - temperature]], (2, len(home))),
-                *(board.clusters[2][home, at], given[home], np.full(len(home), total)),
-                np.full(
-                    len(home),
-                    np.log((given * board.clusters[SPEED][np.arange(len(given)), clock]).sum()),
-                ),
-            ]
-        ).astype(float)
+        place = np.arange(len(self.cluster)) - np.searchsorted(self.cluster, self.cluster)
+        active = place < row[1::2][self.cluster]
+        cores = self._cores(row, temperature, active)
         if not telemetry:
             cores[:, TELEMETRY] = 0.0
-        ways, bandwidth = board.allocations[row[0]]
-        caches = len(given) if device.shared_by == "cluster" else 1
-        cache_of = home if device.shared_by == "cluster" else np.zeros_like(home)
-        sharers = given if device.shared_by == "cluster" else np.array([total])
-        memory = np.zeros((caches + 1, 5))
-        memory[:caches] = np.column_stack(
-            [
-                np.ones(caches),
-                np.full(caches, ways),
-                ways / np.maximum(sharers, 1),
-                np.zeros((caches, 2)),
-            ]
-        )
-        memory[caches, 3:] = np.log(bandwidth), np.log(bandwidth / total)
+        memory, cache_of = self._memories(row)
+        caches = len(memory) - 1
         links, weights = self.links
         placed, share = self._placed(row, temperature, active)
         on = np.stack([np.arange(len(placed)), placed])
-        affinity = np.column_stack([share, swift[placed] / swift[active].max()])
+        speed = cores[:, 1]
+        affinity = np.column_stack([share, speed[placed] / speed[active].max()])
         alive = np.flatnonzero(active)
         one, other = (x.ravel() for x in np.meshgrid(alive, alive, indexing="ij"))
         one, other = one[one != other], other[one != other]
-        near = (home[one] == home[other]).astype(float)
+        near = (self.cluster[one] == self.cluster[other]).astype(float)
         uses = np.concatenate(
             [np.stack([alive, cache_of[alive]]), np.stack([alive, np.full_like(alive, caches)])],
             axis=1,
         )
         flow = np.repeat([[1.0, 0.0], [0.0, 1.0]], len(alive), axis=0)
-        sizes = {"task": len(placed), "resource": len(home), "memory": len(memory)}
+        sizes = {"task": len(placed), "resource": len(cores), "memory": len(memory)}
         return Batch(
             features={"task": self.tasks, "resource": cores, "memory": memory},
             member={name: np.zeros(size, dtype=np.int64) for name, size in sizes.items()},
@@ -192,15 +162,55 @@ class GraphEncoder:
             n=1,
         )
 
+    def _cores(self, row: Indices, temperature: float, active: NDArray[np.bool_]) -> Floats:
+        """Features of each core, (n_cores, 12)."""
+        board, device, home = self.board, self.board.device, self.cluster
+        n_cores, clock = row[1::2], row[2::2]
+        at = clock[home]
+        speed = board.clusters[SPEED][home, at]
+        clusters = [device.clusters[c] for c in home]
+        activity = np.array([float(c.activity(c.clocks[i])) for c, i in zip(clusters, at)])
+        power = np.array([c.power for c in clusters]) * activity
+        top = np.array([len(c.clocks) - 1 for c in clusters])
+        capacity = (n_cores * board.clusters[SPEED][np.arange(len(n_cores)), clock]).sum()
+        return np.column_stack(
+            [
+                *(active, speed, np.log(speed), at / np.maximum(top, 1), home, power),
+                *np.broadcast_to([[temperature], [device.cap - temperature]], (2, len(home))),
+                *(board.clusters[ON][home, at], n_cores[home]),
+                *(np.full(len(home), n_cores.sum()), np.full(len(home), np.log(capacity))),
+            ]
+        ).astype(float)
+
+    def _memories(self, row: Indices) -> tuple[Floats, Indices]:
+        """Features of each cache and of the memory, (n_caches + 1, 5); the cache of each core."""
+        device, n_cores = self.board.device, row[1::2]
+        total = n_cores.sum()
+        ways, bandwidth = self.board.allocations[row[0]]
+        by_cluster = device.shared_by == "cluster"
+        sharers = n_cores if by_cluster else np.array([total])
+        caches = len(sharers)
+        memory = np.zeros((caches + 1, 5))
+        memory[:caches] = np.column_stack(
+            [
+                np.ones(caches),
+                np.full(caches, ways),
+                ways / np.maximum(sharers, 1),
+                np.zeros((caches, 2)),
+            ]
+        )
+        memory[caches, 3:] = np.log(bandwidth), np.log(bandwidth / total)
+        return memory, self.cluster if by_cluster else np.zeros_like(self.cluster)
+
     def _placed(
         self, row: Indices, temperature: float, active: NDArray[np.bool_]
     ) -> tuple[Indices, Floats]:
-        """Core of each task by a list schedule, and the share of the time that it takes."""
+        """Core of each task by a list schedule, and the task's share of the makespan."""
         trace = placements(self.graph, self.board.arrays, row, temperature)
-        free = np.where(active, 0.0, np.inf)
+        free_at = np.where(active, 0.0, np.inf)
         placed = np.empty(len(trace), dtype=np.int64)
         for task in np.argsort(trace[:, START], kind="stable"):
-            mine = np.where(self.home == trace[task, CLUSTER], free, np.inf)
-            core = int(mine.argmin())
-            placed[task], free[core] = core, trace[task, END]
+            candidates = np.where(self.cluster == trace[task, CLUSTER], free_at, np.inf)
+            core = int(candidates.argmin())
+            placed[task], free_at[core] = core, trace[task, END]
         return placed, (trace[:, END] - trace[:, START]) / trace[:, END].max()

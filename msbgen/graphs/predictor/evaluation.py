@@ -1,9 +1,8 @@
-"""How good predictions of graphs are: errors of logarithms, order, coverage, and who is better.
+"""Scores of predictions of graphs: errors of logarithms, rank correlation, coverage, tests.
 
-Pooled R² says little where runs last from milliseconds to minutes: Brent's bound alone has .98.
-Errors are of logarithms, where .05 is five per cent.  Methods are compared over graphs: five seeds
-alone cannot make a difference significant, whatever it is (the least p of a two-sided signed-rank
-test of five pairs is .06).
+Errors are of logarithms, where .05 is five per cent.  A pooled R² is no good score where runs last
+from milliseconds to minutes: Brent's bound alone reaches .98.  Methods are compared over graphs,
+not over seeds: the least p of a two-sided signed-rank test of five pairs is .06.
 """
 
 from __future__ import annotations
@@ -13,41 +12,42 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.core.conformal import group_folds
 from msbgen.core.errors import ArgumentError, MeasurementError
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-def log_errors(said: Floats, truth: Floats) -> Floats:
-    """Root mean square of log(said / truth) of each output, (n_outputs,).
+def log_errors(predicted: Floats, truth: Floats) -> Floats:
+    """Root mean square of log(predicted / truth) of each output, (n_outputs,).
 
     Parameters
     ----------
-    said, truth : ndarray, (n, n_outputs)
+    predicted, truth : ndarray, (n, n_outputs)
         Positive.
     """
-    return np.sqrt((np.log(said / truth) ** 2).mean(axis=0))
+    return np.sqrt((np.log(predicted / truth) ** 2).mean(axis=0))
 
 
-def order_within(said: Floats, truth: Floats, graph: Indices) -> float:
-    """Spearman's correlation of said and true times over the runs of one graph, the mean of them.
+def order_within(predicted: Floats, truth: Floats, graph: Indices) -> float:
+    """Mean over graphs of Spearman's correlation of predicted and true times of their runs.
 
-    Graphs with fewer than three runs, or whose runs all took equally long, do not count.
+    Graphs with fewer than three runs, or with equal times only, are left out.
 
     Raises
     ------
     MeasurementError
-        No graph counts.
+        No graph is left.
     """
-    found = []
+    correlations = []
     for g in np.unique(graph):
-        own = graph == g
-        if own.sum() >= 3 and np.ptp(truth[own]) > 0:
-            found.append(_spearman(said[own], truth[own]))
-    if not found:
+        runs = graph == g
+        if runs.sum() >= 3 and np.ptp(truth[runs]) > 0:
+            correlations.append(_spearman(predicted[runs], truth[runs]))
+    if not correlations:
         raise MeasurementError("no graph has three runs; some with three or more are wanted.")
-    return float(np.mean(found))
+    return float(np.mean(correlations))
 
 
 def _spearman(a: Floats, b: Floats) -> float:
@@ -65,7 +65,7 @@ def coverage(truth: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 
 def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> tuple[float, float]:
-    """Whether one method errs less than another over graphs: Wilcoxon's signed-rank test.
+    """Wilcoxon's signed-rank test, over graphs, of the errors of two methods.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ def compare_over_graphs(ours: Floats, theirs: Floats, graph: Sequence[str]) -> t
     p : float
         Two-sided.
     effect : float
-        Matched-pairs rank-biserial correlation: 1 where ours err less on every graph, −1 more.
+        Matched-pairs rank-biserial correlation: 1 where ours are smaller on every graph, −1 larger.
 
     Raises
     ------
     MeasurementError
-        Fewer than six graphs, with which no p below .05 is possible.
+        Fewer than six graphs: no p below .05 is possible with them.
     """
     from scipy.stats import rankdata, wilcoxon
 
@@ -107,32 +107,27 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
     Raises
     ------
     ArgumentError
-        What is no p-value.
+        A number that is no p-value.
     """
     for name, value in p.items():
         if not 0 <= value <= 1:
             raise ArgumentError(f"p of '{name}' is {value}; a number from 0 to 1 is wanted.")
-    found, largest = {}, 0.0
+    corrected, largest = {}, 0.0
     for rank, name in enumerate(sorted(p, key=lambda name: p[name])):
         largest = max(largest, min(1.0, (len(p) - rank) * p[name]))
-        found[name] = largest
-    return {name: found[name] for name in p}
+        corrected[name] = largest
+    return {name: corrected[name] for name in p}
 
 
 def split_families(
     family: Sequence[str], parts: int, rng: np.random.Generator | int = 0
 ) -> list[NDArray[np.bool_]]:
-    """Which runs are held back in each of several splits, whole families at a time, (n,) each.
+    """Held-out runs of each of several splits by whole families, (n,) each.
 
     Raises
     ------
     MeasurementError
         Fewer families than parts.
     """
-    names, unit = np.unique(np.asarray(family), return_inverse=True)
-    if len(names) < parts:
-        raise MeasurementError(
-            f"there are {len(names)} families for {parts} parts; as many are wanted."
-        )
-    part = np.random.default_rng(rng).permutation(len(names)) % parts
-    return [part[unit.reshape(-1)] == k for k in range(parts)]
+    part = group_folds(np.asarray(family), parts, rng, unit="families")
+    return [part == k for k in range(parts)]

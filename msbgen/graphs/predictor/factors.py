@@ -1,15 +1,14 @@
-"""What a sheet does not know of a device: a few factors, fitted to a hundred runs or fewer.
+"""Factors of a device: corrections of its sheet, fitted to at most a hundred runs.
 
-With t(θ) and e(θ) the time and energy that a schedule of profiles says of a run when what cores of
-cluster c work for is multiplied by exp θ_c, dispatches by exp θ_d, and the powers of the sheet
-(whatever flows at all times; core cycles; stalls; misses) by factors of their own, θ minimises
+Let t(θ) and e(θ) be the time and energy of a run by the schedule, where the computing time on the
+cores of cluster c is multiplied by exp θ_c, the time to start a task by exp θ_d, and each of four
+powers (constant power, core cycles, stalls, cache misses) by a factor of its own.  θ minimises
 
     Σ_runs [ρ(log t − log t(θ)) + ρ(log e − log e(θ))] / σ² + Σ_i (θ_i − m_i)² / s²
 
-by Gauss-Newton steps; m is what is thought before: nothing, as the sheet of one device being off
-says little of that of another.  The prior keeps what runs say nothing of.  ρ is Huber's: runs in
-which tasks happened to meet another core than the schedule thought are far off, and say little of
-paces.
+by Gauss-Newton steps.  The prior mean m is 0, as the error of one device's sheet does not predict
+that of another.  The prior determines factors that the runs do not.  ρ is Huber's loss: runs whose
+tasks were placed on other cores than in the schedule have large errors, and limited influence.
 """
 
 from __future__ import annotations
@@ -39,55 +38,75 @@ from msbgen.graphs.boards import (
 
 Floats = NDArray[np.float64]
 
-# Standard deviations of what runs and factors are off by, in logarithms.
-_NOISE, _PRIOR = 0.05, 0.3
-# Errors of a logarithm beyond this count by their size, not by their square.
-_FAR = 0.08
-# Steps of Gauss-Newton; what factors are moved by, up and down, to see what they do: schedules jump
-# where tasks change places, so that the slope between near factors says nothing.
-_STEPS, _NUDGE = 8, 0.05
-# No step moves a factor by more; one that makes runs less of this share nearer is the last.
-_LARGEST, _SETTLED = 0.5, 0.01
-# How often a step that does not help is halved.
-_HALVED = 6
-# Factors beside the paces of the clusters.
+# Factors besides those of the clusters' computing times.
 OTHERS = ("dispatch", "always", "cycles", "stalls", "misses")
+
+
+@dataclass(frozen=True)
+class FactorSettings:
+    """Constants of the fit; all logarithms.
+
+    Attributes
+    ----------
+    noise, prior : float
+        σ and s: standard deviations of the errors of runs and of the factors.
+    huber : float
+        Errors beyond this count linearly.
+    steps, halvings : int
+        Most Gauss-Newton steps, and most halvings of a step that does not improve the fit.
+    change : float
+        Change of a factor for its derivative.  It is large, as schedules jump where tasks change
+        places, and a local derivative would miss that.
+    largest : float
+        Most that a step changes a factor.
+    settled : float
+        The fit ends with a step that improves it by less than this share.
+    """
+
+    noise: float = 0.05
+    prior: float = 0.3
+    huber: float = 0.08
+    steps: int = 8
+    halvings: int = 6
+    change: float = 0.05
+    largest: float = 0.5
+    settled: float = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Logarithms of what a sheet's numbers are multiplied by.
+    """Logarithms of the factors of a device.
 
     Attributes
     ----------
     values : ndarray, (n_clusters + 5,)
-        Times that cores of the clusters work, then those of :data:`OTHERS`.
+        Of the computing times on each cluster, then of :data:`OTHERS`.
     """
 
     values: Floats
 
     @classmethod
     def none(cls, n_clusters: int) -> Factors:
-        """The sheet as it stands."""
+        """Factors of 1: the sheet as it is."""
         return cls(np.zeros(n_clusters + len(OTHERS)))
 
     def applied(self, board: Board) -> Arrays:
-        """The board's arrays, multiplied."""
+        """The board's arrays with the factors applied."""
         n = len(board.device.clusters)
         dispatch, always, cycles, stalls, misses = np.exp(self.values[n:])
-        own = np.exp(self.values[:n])
-        wide = own[None, :, None, None, None, None]
+        computing = np.exp(self.values[:n])
+        wide = computing[None, :, None, None, None, None]
         (working, waiting), (core, stall, miss) = board.working_and_waiting, board.joules
-        # a slower core works longer; what waits for memory takes as long as before
-        pace = wide * working + waiting
+        # only computing scales with the core: waiting for memory takes as long as before
+        seconds = wide * working + waiting
         joules = cycles * wide * core + stalls * stall + misses * miss
         clusters = board.clusters.copy()
-        clusters[SPEED] /= own[:, None]
+        clusters[SPEED] /= computing[:, None]
         clusters[DISPATCH] *= dispatch
         clusters[[ON, IDLE]] *= always
         cooling = board.cooling.copy()
         cooling[0] *= always
-        return pace, joules, clusters, cooling
+        return seconds, joules, clusters, cooling
 
 
 def estimate(
@@ -98,29 +117,30 @@ def estimate(
     *,
     ranked: bool = False,
 ) -> Floats:
-    """Time [s], energy [J], temperature at the end [°C], spread of time, peak [°C], (m, 5).
+    """Time [s], energy [J], last temperature [°C], spread of time, peak [°C], (m, 5).
 
-    The spread is the standard deviation of the time over orders of the tasks, over its mean; the
-    peak is the highest temperature after the start, in any order.
+    The spread is the standard deviation of the time over the orders of tasks, divided by the mean.
+    The peak is the highest temperature after the start in any order.
     """
     totals = schedule(graph, arrays, rows, temperature, ranked=ranked)
-    time, found = totals[:, TOTAL_TIME], np.empty((len(totals), 5))
-    # columns of one array: to stack them takes a fifth of what a schedule takes
-    found[:, 0], found[:, 2], found[:, 4] = time, totals[:, TOTAL_LAST], totals[:, TOTAL_PEAK]
-    found[:, 1] = arrays[3][0] * time + totals[:, TOTAL_ON:].sum(axis=1)
-    found[:, 3] = totals[:, TOTAL_SPREAD] / time
-    return found
+    time, estimates = totals[:, TOTAL_TIME], np.empty((len(totals), 5))
+    # written into columns: stacking them costs a fifth of the schedule
+    estimates[:, 0] = time
+    estimates[:, 1] = arrays[3][0] * time + totals[:, TOTAL_ON:].sum(axis=1)
+    estimates[:, 2], estimates[:, 4] = totals[:, TOTAL_LAST], totals[:, TOTAL_PEAK]
+    estimates[:, 3] = totals[:, TOTAL_SPREAD] / time
+    return estimates
 
 
 @dataclass(frozen=True, eq=False)
 class DeviceRuns:
-    """Measured runs of one device, as fits take them.
+    """Measured runs of one device, as arrays.
 
     Attributes
     ----------
     graphs : sequence of PreparedGraph
     graph : ndarray of int, (n,)
-        Which of them each run is of.
+        Number of the graph of each run.
     rows : ndarray of int, (n, 1 + 2 n_clusters)
     temperature : ndarray, (n,)
         At the start [°C].
@@ -135,72 +155,78 @@ class DeviceRuns:
     log: Floats
 
     def some(self, at: Indices) -> DeviceRuns:
-        """Those of some runs."""
+        """The runs at these indices."""
         return DeviceRuns(
             self.graphs, self.graph[at], self.rows[at], self.temperature[at], self.log[at]
         )
 
     def estimates(self, arrays: Arrays, *, ranked: bool = False) -> Floats:
-        """Logarithms of time and energy by a schedule; the rest as :func:`estimate`, (n, 5)."""
-        found = np.empty((len(self.graph), 5))
+        """As :func:`estimate` for each run, with logarithms of time and energy, (n, 5)."""
+        estimates = np.empty((len(self.graph), 5))
         for g in np.unique(self.graph):
-            own = np.flatnonzero(self.graph == g)
-            rows, start = self.rows[own], self.temperature[own]
-            found[own] = estimate(self.graphs[g], arrays, rows, start, ranked=ranked)
-        found[:, :2] = np.log(found[:, :2])
-        return found
+            of_graph = np.flatnonzero(self.graph == g)
+            rows, start = self.rows[of_graph], self.temperature[of_graph]
+            estimates[of_graph] = estimate(self.graphs[g], arrays, rows, start, ranked=ranked)
+        estimates[:, :2] = np.log(estimates[:, :2])
+        return estimates
 
 
-def fit_factors(runs: DeviceRuns, board: Board, prior: Factors, *, ranked: bool = False) -> Factors:
-    """Factors of a device from runs on it.
+def fit_factors(
+    runs: DeviceRuns,
+    board: Board,
+    prior: Factors,
+    *,
+    ranked: bool = False,
+    settings: FactorSettings = FactorSettings(),
+) -> Factors:
+    """Factors of a device, fitted to runs on it.
 
     Parameters
     ----------
     runs : DeviceRuns
-        None are too few: the factors are those of the prior then.
+        Without any, the result is the prior.
     board : Board
     prior : Factors
-        What is thought before.
+        Means of the factors' prior.
     ranked : bool
         Whether tasks start by their ranks.
+    settings : FactorSettings
     """
     if len(runs.graph) == 0:
         return prior
-    values = prior.values
-    tightness = (_NOISE / _PRIOR) ** 2
+    values, measured = prior.values, runs.log.ravel()
+    tightness = (settings.noise / settings.prior) ** 2
 
-    def said(values: Floats) -> Floats:
+    def estimates(values: Floats) -> Floats:
         return runs.estimates(Factors(values).applied(board), ranked=ranked)[:, :2].ravel()
 
-    wanted = runs.log.ravel()
-
-    def badness(values: Floats, off: Floats) -> float:
-        far = np.minimum(np.abs(off), _FAR)
-        return float((far * (2.0 * np.abs(off) - far)).sum()) + tightness * float(
+    def loss(values: Floats, error: Floats) -> float:
+        near = np.minimum(np.abs(error), settings.huber)
+        return float((near * (2.0 * np.abs(error) - near)).sum()) + tightness * float(
             ((values - prior.values) ** 2).sum()
         )
 
-    off = wanted - said(values)
-    now = badness(values, off)
-    for _ in range(_STEPS):
-        moves = _NUDGE * np.eye(len(values))
-        slope = np.stack([said(values + m) - said(values - m) for m in moves], axis=1)
-        slope /= 2.0 * _NUDGE
-        counts = 1.0 / np.maximum(np.abs(off) / _FAR, 1.0)
-        normal = (slope.T * counts) @ slope + tightness * np.eye(len(values))
-        pull = slope.T @ (counts * off) - tightness * (values - prior.values)
-        step = np.linalg.solve(normal, pull)
-        step *= min(1.0, _LARGEST / max(np.abs(step).max(), _LARGEST))
+    error = measured - estimates(values)
+    now = loss(values, error)
+    for _ in range(settings.steps):
+        changes = settings.change * np.eye(len(values))
+        slope = np.stack([estimates(values + c) - estimates(values - c) for c in changes], axis=1)
+        slope /= 2.0 * settings.change
+        weight = 1.0 / np.maximum(np.abs(error) / settings.huber, 1.0)
+        normal = (slope.T * weight) @ slope + tightness * np.eye(len(values))
+        gradient = slope.T @ (weight * error) - tightness * (values - prior.values)
+        step = np.linalg.solve(normal, gradient)
+        step *= min(1.0, settings.largest / max(np.abs(step).max(), settings.largest))
         before = now
-        for _ in range(_HALVED):
-            off = wanted - said(values + step)
-            now = badness(values + step, off)
+        for _ in range(settings.halvings):
+            error = measured - estimates(values + step)
+            now = loss(values + step, error)
             if now < before:
                 break
             step = step / 2
         else:
             break
         values = values + step
-        if now > (1.0 - _SETTLED) * before:
+        if now > (1.0 - settings.settled) * before:
             break
     return Factors(values)

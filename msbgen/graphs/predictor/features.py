@@ -1,7 +1,7 @@
-"""Aggregates of a graph in a context: what tables of numbers know of it.
+"""Features of a graph in a context, as one row of numbers.
 
-Residuals of a schedule, widths of intervals and tabular peers learn from the same columns; peers
-do without those that the schedule says (:data:`SCHEDULED`).
+The residual of the schedule, the widths of intervals, and tabular peers use the same columns.
+Peers do not use those that a schedule computes (:data:`SCHEDULED`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.graphs.boards import FIRST, SPEED, Board, Indices, PreparedGraph
+from msbgen.graphs.boards import FIRST, ON, SPEED, Board, Indices, PreparedGraph
 from msbgen.graphs.kinds import Kind
 
 Floats = NDArray[np.float64]
@@ -31,8 +31,8 @@ SCHEDULED = ("log over Brent", "log power", "warming", "spread", "log time", "lo
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
-    """What a graph looks like on a board, whatever the context.
+class GraphShape:
+    """Features of a graph on a board that are the same in every context.
 
     Attributes
     ----------
@@ -45,14 +45,14 @@ class Shape:
 
     @cached_property
     def seconds(self) -> Floats:
-        """Of each task alone on the swiftest core with all of cache and memory, (n,)."""
+        """Seconds of each task alone on the fastest core with all of cache and memory, (n,)."""
         seconds = self.board.seconds[-1, :, :, 1, 1]
-        swift = np.unravel_index(self.board.clusters[SPEED].argmax(), seconds.shape[:2])
-        return self.graph.work * seconds[swift][self.graph.kind]
+        fastest = np.unravel_index(self.board.clusters[SPEED].argmax(), seconds.shape[:2])
+        return self.graph.work * seconds[fastest][self.graph.kind]
 
     @cached_property
     def shares(self) -> Floats:
-        """Of the seconds that are of each kind, (n_kinds,)."""
+        """Share of each kind in the seconds of all tasks, (n_kinds,)."""
         n_kinds = len(self.board.kinds)
         total = np.bincount(self.graph.kind, weights=self.seconds, minlength=n_kinds)
         return total / total.sum()
@@ -64,7 +64,7 @@ class Shape:
         waiting = nodes[:-1, 1].copy()
         depth = np.zeros(len(waiting), dtype=np.int64)
         ready = np.flatnonzero(waiting == 0).tolist()
-        for task in ready:  # grows while it is walked
+        for task in ready:  # the list grows during the loop
             after = successors[nodes[task, FIRST] : nodes[task + 1, FIRST]]
             np.maximum.at(depth, after, depth[task] + 1)
             np.subtract.at(waiting, after, 1)
@@ -84,17 +84,17 @@ class Shape:
 
     @cached_property
     def row(self) -> Floats:
-        """Numbers named by :data:`SHAPE`, then the shares of the kinds."""
+        """The features of :data:`SHAPE`, then the shares of the kinds, (10 + n_kinds,)."""
         seconds, n = self.seconds, len(self.seconds)
         depths = np.bincount(self.depth)
         shares = self.shares
-        own = (
+        features = (
             *(np.log(n), self.graph.successors.shape[1] / n, len(depths) / n, depths.max() / n),
             *(seconds.sum() / self.span, seconds.std() / seconds.mean()),
             *(seconds.max() / seconds.sum(), np.log(seconds.sum()), np.log(self.span)),
             np.exp(-(shares * np.log(np.maximum(shares, 1e-12))).sum()),
         )
-        return np.array([*own, *shares])
+        return np.array([*features, *shares])
 
 
 def columns(kinds: Sequence[Kind]) -> tuple[str, ...]:
@@ -102,44 +102,45 @@ def columns(kinds: Sequence[Kind]) -> tuple[str, ...]:
     return (*SHAPE, *(kind.name for kind in kinds), *CONTEXT)
 
 
-def plain_features(shape: Shape, rows: Indices, temperature: Floats) -> Floats:
-    """Aggregates that do not need a schedule, (m, n_columns).
+def plain_features(shape: GraphShape, rows: Indices, temperature: Floats) -> Floats:
+    """Features that do not need a schedule, (m, n_columns).
 
     Parameters
     ----------
-    shape : Shape
+    shape : GraphShape
     rows : ndarray of int, (m, 1 + 2 n_clusters)
     temperature : ndarray, (m,)
         At the start [°C].
     """
     board, device = shape.board, shape.board.device
-    gift, cores, clock = rows[:, 0], rows[:, 1::2], rows[:, 2::2]
+    allocation, cores, clock = rows[:, 0], rows[:, 1::2], rows[:, 2::2]
     cluster = np.arange(cores.shape[1])
     total = cores.sum(axis=1)
-    swift = board.clusters[SPEED][cluster, clock]
-    given = cores > 0
-    swiftest = np.where(given, swift, 0.0).max(axis=1)
-    capacity = (cores * swift).sum(axis=1)
-    ways, bandwidth = board.allocations[gift].T
-    # a task alone, and all cores at once, averaged over kinds by their seconds
-    alone = board.seconds[gift[:, None], cluster, clock, 1, 1] @ shape.shares
-    mine = np.maximum(cores, 1)
-    crowded = board.seconds[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
-    busy = cores / np.maximum(total, 1)[:, None]
-    alone, crowded = (busy * alone).sum(axis=1), (busy * crowded).sum(axis=1)
-    core = board.joules[0][gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
-    always = board.cooling[0] + (given * board.clusters[2][cluster, clock]).sum(axis=1)
-    seconds = board.seconds[gift[:, None], cluster, clock, mine, total[:, None]] @ shape.shares
-    power = always + (cores * core / seconds).sum(axis=1)
+    speed = board.clusters[SPEED][cluster, clock]
+    used = cores > 0
+    fastest = np.where(used, speed, 0.0).max(axis=1)
+    capacity = (cores * speed).sum(axis=1)
+    ways, bandwidth = board.allocations[allocation].T
+    # seconds of a task alone, and with a task on every core, averaged over kinds and cores
+    one, full = (1, 1), (np.maximum(cores, 1), total[:, None])
+    state = allocation[:, None], cluster, clock
+    core_share = cores / np.maximum(total, 1)[:, None]
+    alone = (core_share * (board.seconds[(*state, *one)] @ shape.shares)).sum(axis=1)
+    seconds = board.seconds[(*state, *full)] @ shape.shares
+    crowded = (core_share * seconds).sum(axis=1)
+    core_joules = board.joules[0][(*state, *full)] @ shape.shares
+    always = board.cooling[0] + (used * board.clusters[ON][cluster, clock]).sum(axis=1)
+    power = always + (cores * core_joules / seconds).sum(axis=1)
     reference = board.clusters[SPEED].max()
     span, work = shape.span, shape.seconds.sum()
-    brent = span * reference / swiftest + work * reference / capacity
-    stalling = 1.0 - (busy * core).sum(axis=1) / (
-        busy * np.array([c.power for c in device.clusters]) * _activity(board, clock) * seconds
-    ).sum(axis=1)
-    own = np.stack(
+    brent = span * reference / fastest + work * reference / capacity
+    watts = np.array([c.power for c in device.clusters]) * _activity(board, clock)
+    stalling = 1.0 - (core_share * core_joules).sum(axis=1) / (core_share * watts * seconds).sum(
+        axis=1
+    )
+    of_context = np.stack(
         [
-            *(total, capacity, swiftest, (cores * swift == swift.max(1)[:, None]).mean(1)),
+            *(total, capacity, fastest, (cores * speed == speed.max(1)[:, None]).mean(1)),
             *(ways, bandwidth, ways / total, bandwidth / total, temperature),
             device.cap - temperature,
             np.log(brent),
@@ -150,22 +151,21 @@ def plain_features(shape: Shape, rows: Indices, temperature: Floats) -> Floats:
         ],
         axis=1,
     )
-    return np.hstack([np.broadcast_to(shape.row, (len(rows), len(shape.row))), own])
+    return np.hstack([np.broadcast_to(shape.row, (len(rows), len(shape.row))), of_context])
 
 
-def scheduled_features(plain: Floats, names: tuple[str, ...], said: Floats) -> Floats:
-    """Aggregates and what the schedule says.
+def scheduled_features(plain: Floats, names: tuple[str, ...], estimates: Floats) -> Floats:
+    """Features without a schedule, followed by those of the schedule.
 
     Parameters
     ----------
     plain : ndarray, (m, n_columns)
     names : tuple of str
         Of the columns.
-    said : ndarray, (m, 5)
-        Logarithms of time [s] and energy [J], the temperature at the end [°C], how far time spreads
-        over orders of the tasks, and the peak, which is not among the aggregates.
+    estimates : ndarray, (m, 5)
+        As :func:`.factors.estimate`, with logarithms of time and energy.  The peak is no feature.
     """
-    time, energy, last, spread, _ = said.T
+    time, energy, last, spread, _ = estimates.T
     brent, start = plain[:, names.index("log Brent")], plain[:, names.index("start")]
     more = [time - brent, energy - time, last - start, spread, time, energy]
     return np.hstack([plain, np.stack(more, axis=1)])
@@ -173,5 +173,5 @@ def scheduled_features(plain: Floats, names: tuple[str, ...], said: Floats) -> F
 
 def _activity(board: Board, clock: Indices) -> Floats:
     """Dynamic power of each cluster at its clock over that at the highest, (m, n_clusters)."""
-    found = [c.activity(np.array(c.clocks)[i]) for c, i in zip(board.device.clusters, clock.T)]
-    return np.stack(found, axis=1)
+    pairs = zip(board.device.clusters, clock.T)
+    return np.stack([c.activity(np.array(c.clocks)[i]) for c, i in pairs], axis=1)

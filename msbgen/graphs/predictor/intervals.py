@@ -1,21 +1,19 @@
-"""Conformal intervals of graphs: from errors on families left out, in units of a learned width.
+"""Conformal intervals of graphs, from errors on held-out families in units of a learned width.
 
-Exchangeable are families, with their runs nested in them (:mod:`msbgen.core.conformal`): a hundred
-runs of one family say less than one run of a hundred.  A score is the distance between the
-logarithms predicted and measured of a run whose family no fit saw, over a width that boosting
-learned of other
-families' distances; the quantile of the scores, families weighing alike, times the width of a new
-run is half its interval.
+The exchangeable unit is the family, with its runs nested in it (:mod:`msbgen.core.conformal`): a
+hundred runs of one family contain less information than one run of each of a hundred.  The score of
+a run is the absolute error of its logarithm by a fit that did not see its family, over a width.
+Boosting learns the width from the errors of other families.  Half of an interval is the width of
+the new run times a quantile of the scores, in which all families have equal weight.
 
-A new family is one of n + 1, and if its runs all fell outside together, only a level of
-(1 − α)(1 + 1/n) would cover it for certain: with 35 families that is .977 for 95 %.  Runs of a
-family hardly fall outside together, so that n is instead the number of independent runs that all
-of them are worth: N / (1 + (m − 1) ρ), with N runs in all, m a family, and ρ the correlation within
-families of falling outside; never fewer than the families.  Intervals hold on average over
-families, about as often as asked, not at least as often.
+The quantile's level is (1 − α)(1 + 1/n).  With n the number of families, intervals would cover even
+families whose runs all miss together: with 35 families the level is .977 for 95 %.  Runs of a
+family seldom miss together.  Therefore n is the effective number of independent runs,
+N / (1 + (m − 1) ρ): N runs, m a family, ρ the correlation within families of missing; n is at least
+the number of families.  Coverage is about the nominal one on average over families, not at least.
 
-A device that came later has scores of its own, of runs that its factors were not fitted to.  Those
-of the others count beside them as much as a few of its own would.
+A device that was added later has scores of its own, of runs that its factors were not fitted to.
+The scores of other devices are added with the weight of a few runs.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.conformal import check_rate
+from msbgen.core.conformal import check_rate, conformal_quantile, group_weights
 from msbgen.core.contexts import weighted_quantile
 from msbgen.core.errors import MeasurementError
 from msbgen.graphs.predictor.residual import leave_families_out
@@ -35,94 +33,93 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 SETTINGS = BoostingSettings(rounds=60, depth=3, rate=0.08, least=20.0)
-# Distances of logarithms below this are all alike.
-_LEAST = 0.01
-# As many runs of a new device are what scores of the others are worth; chosen, like the boosting of
-# residuals, on devices drawn by other seeds than any that benchmarks score.
-_WORTH = 25.0
+# Added to errors before their logarithm: errors below it get about the same width.
+_LEAST_ERROR = 0.01
+# Weight of the scores of other devices, in runs of a new device.  Chosen, like the boosting of
+# residuals, on devices of other seeds than those that benchmarks score.
+_OTHERS_WEIGHT = 25.0
 
 
 @dataclass(frozen=True, eq=False)
 class GraphCalibration:
-    """Scores of runs whose families were left out, and widths for others.
+    """Conformal scores of runs of held-out families, and a model of the width.
 
     Attributes
     ----------
     score : ndarray, (n, 2)
-        Distances of the logarithms of time and energy, in units of the widths.
+        Absolute errors of the logarithms of time and energy, in units of the widths.
     family : ndarray of int, (n,)
-        What is exchangeable.
     widths : Boosting
-        Of the logarithm of the width, from aggregates.
+        Of the logarithm of the width.
     """
 
     score: Floats
     family: Indices
     widths: Boosting
 
-    def half_width(self, features: Floats, miscoverage: float, own: Floats) -> Floats:
+    def half_width(self, features: Floats, miscoverage: float, device_scores: Floats) -> Floats:
         """Half widths of the intervals of the logarithms, (m, 2).
 
         Parameters
         ----------
         features : ndarray, (m, d)
         miscoverage : float
-        own : ndarray, (n_own, 2)
-            Scores of runs of the device alone; none where it was fitted with the others.
+        device_scores : ndarray, (n_own, 2)
+            Scores of runs of this device; empty where it was fitted together with the others.
 
         Raises
         ------
         ArgumentError, MeasurementError
-            A rate that is none, or that needs more families.
+            Not a rate, or a rate that needs more families.
         """
         check_families(miscoverage, self.family)
         unit = np.unique(self.family, return_inverse=True)[1].reshape(-1)
-        share = (1.0 / np.bincount(unit))[unit]
-        weight = np.concatenate([_WORTH * share / share.sum(), np.ones(len(own))])[None]
+        share = group_weights(self.family)
+        n_own = len(device_scores)
+        weight = np.concatenate([_OTHERS_WEIGHT * share / share.sum(), np.ones(n_own)])
         quantiles = []
-        for score, mine in zip(self.score.T, own.T):
-            every = np.concatenate([score, mine])
-            n = len(own) + _WORTH
-            if not len(own):
-                plain = weighted_quantile(every, weight, 1.0 - miscoverage)[0, 0]
-                n = independent_runs(score > plain, unit)
-            level = min((1.0 - miscoverage) * (1.0 + 1.0 / n), 1.0)
-            quantiles.append(weighted_quantile(every, weight, level)[0, 0])
+        for of_others, of_device in zip(self.score.T, device_scores.T):
+            score = np.concatenate([of_others, of_device])
+            n = n_own + _OTHERS_WEIGHT
+            if not n_own:
+                plain = weighted_quantile(score, weight[None], 1.0 - miscoverage)[0, 0]
+                n = independent_runs(of_others > plain, unit)
+            quantiles.append(conformal_quantile(score, weight, n, miscoverage))
         return np.array(quantiles) * self.width(features)
 
     def width(self, features: Floats) -> Floats:
-        """Widths learned, (m, 2)."""
+        """Learned widths, (m, 2)."""
         return np.exp(self.widths.predict(features))
 
     def scores(self, features: Floats, error: Floats) -> Floats:
-        """Distances of runs, (m, 2), in units of the widths learned.
+        """Scores of runs, (m, 2): absolute errors in units of the learned widths.
 
         Parameters
         ----------
         features : ndarray, (m, d)
         error : ndarray, (m, 2)
-            What they were predicted wrong by, by fits that did not see them.
+            Of logarithms, by fits that did not see the runs.
         """
         return np.abs(error) / self.width(features)
 
 
 def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:
-    """How many independent runs the runs of families are worth, from the families up to all.
+    """Effective number of independent runs, between the number of families and of runs.
 
     Parameters
     ----------
     outside : ndarray of bool, (n,)
     family : ndarray of int, (n,)
-        Counted from 0.
+        Numbered from 0.
     """
     n, count = len(outside), np.bincount(family).astype(float)
     families = len(count)
     if families == n or families < 2:
         return float(families)
-    own = np.bincount(family, weights=outside) / count
+    mean = np.bincount(family, weights=outside) / count
     # one-way analysis of variance: mean squares between families and within
-    between = (count * (own - outside.mean()) ** 2).sum() / (families - 1)
-    within = ((outside - own[family]) ** 2).sum() / (n - families)
+    between = (count * (mean - outside.mean()) ** 2).sum() / (families - 1)
+    within = ((outside - mean[family]) ** 2).sum() / (n - families)
     size = (n - (count**2).sum() / n) / (families - 1)
     total = between + (size - 1.0) * within
     correlation = np.clip((between - within) / total, 0.0, 1.0) if total > 0 else 1.0
@@ -130,12 +127,12 @@ def independent_runs(outside: NDArray[np.bool_], family: Indices) -> float:
 
 
 def check_families(miscoverage: float, family: Indices) -> None:
-    """Refuse a rate that so many families do not support.
+    """Check that there are enough families for a rate: 19 for 5 %.
 
     Raises
     ------
     ArgumentError, MeasurementError
-        No rate, or one that needs more families: 19 for 5 %.
+        Not a rate, or one that needs more families.
     """
     check_rate(miscoverage, len(np.unique(family)), len(family), "families")
 
@@ -143,7 +140,7 @@ def check_families(miscoverage: float, family: Indices) -> None:
 def calibrate(
     features: Floats, error: Floats, family: Indices, folds: int, seed: int
 ) -> GraphCalibration:
-    """Learn widths, and keep the scores.
+    """Fit the model of the width, and compute the scores.
 
     Parameters
     ----------
@@ -152,23 +149,22 @@ def calibrate(
         Of logarithms, by fits that did not see the families.
     family : ndarray of int, (n,)
     folds : int
-        Parts in which families are left out of the widths that scores are in units of.
+        Parts in which families are held out when the widths of their scores are fitted.
     seed : int
 
     Raises
     ------
     MeasurementError
-        Fewer families than folds, or an error that is none.
+        Fewer families than folds, or an error that is not finite.
     """
     if not np.isfinite(error).all():
         raise MeasurementError("errors are not finite; finite ones are wanted.")
-    distance = np.log(np.abs(error) + _LEAST)
+    log_error = np.log(np.abs(error) + _LEAST_ERROR)
 
-    def honest(shown: Indices, left: Indices) -> Floats:
-        return fit_boosting(features[shown], distance[shown], SETTINGS, seed).predict(
-            features[left]
-        )
+    def evaluate(train: Indices, test: Indices) -> Floats:
+        fitted = fit_boosting(features[train], log_error[train], SETTINGS, seed)
+        return fitted.predict(features[test])
 
-    log_width, _ = leave_families_out(family, folds, seed, honest)
-    widths = fit_boosting(features, distance, SETTINGS, seed)
+    log_width, _ = leave_families_out(family, folds, seed, evaluate)
+    widths = fit_boosting(features, log_error, SETTINGS, seed)
     return GraphCalibration(np.abs(error) / np.exp(log_width), family, widths)

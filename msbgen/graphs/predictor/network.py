@@ -211,6 +211,14 @@ def new_network(
     return draw.parameters
 
 
+def parameter_shapes(
+    settings: NetworkSettings, sizes: Mapping[str, int], n_outputs: int
+) -> dict[str, tuple[int, ...]]:
+    """Shape of each parameter of a network; arguments as of :func:`new_network`."""
+    parameters = new_network(settings, sizes, n_outputs, seed=0)
+    return {name: tuple(value.shape) for name, value in parameters.items()}
+
+
 def pooled_width(settings: NetworkSettings) -> int:
     """Numbers that pooling makes of a graph."""
     return settings.width * (4 if settings.memories else 3)

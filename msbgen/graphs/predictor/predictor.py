@@ -1,14 +1,13 @@
-"""How long a graph of tasks takes in a context of a device, with which energy, and how sure.
+"""Time and energy of a task graph in contexts of a device, with conformal intervals.
 
-The logarithms of time and energy are those of a list schedule of the kinds' profiles
-(:mod:`.boards`), with a few factors fitted to runs of the device (:mod:`.factors`), and what
-boosting says of the rest, as far as it helps on families of graphs never seen (:mod:`.residual`).
-Intervals are conformal: how far predictions of families left out fall (:mod:`.intervals`).
+1. A list schedule of the profiles of the kinds (:mod:`msbgen.graphs.boards`), with a few factors
+   fitted to runs of the device (:mod:`.factors`).
+2. Its residual, by boosting, weighted by its gain on held-out families (:mod:`.residual`).
+3. Intervals from errors on held-out families of graphs (:mod:`.intervals`).
 """
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,26 +18,25 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import finite_predictions
-from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
+from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
 from msbgen.graphs.boards import Board, Indices, prepare_graph
 from msbgen.graphs.dataset import graph_name
 from msbgen.graphs.devices import Device
 from msbgen.graphs.kinds import Kind, read_kinds
+from msbgen.graphs.predictor.checked_runs import devices_of_runs, graphs_of_runs
 from msbgen.graphs.predictor.factors import DeviceRuns, Factors, fit_factors
-from msbgen.graphs.predictor.features import Shape, columns, plain_features, scheduled_features
+from msbgen.graphs.predictor.features import GraphShape, columns, plain_features, scheduled_features
 from msbgen.graphs.predictor.intervals import GraphCalibration, calibrate
 from msbgen.graphs.predictor.prepared import FittedDevice, GraphOnDevice, check_interval, correction
 from msbgen.graphs.predictor.residual import (
     SETTINGS,
     Residual,
     choose_weight,
-    fit_residual,
     leave_families_out,
 )
 from msbgen.graphs.runs import run_contexts, runs_families
-from msbgen.graphs.runs import validate_runs as validate_graph_runs
-from msbgen.learn.boosting import BoostingSettings
+from msbgen.learn.boosting import BoostingSettings, fit_boosting
 from msbgen.learn.parameters import Parameters
 
 _log = logging.getLogger("msbgen")
@@ -46,31 +44,31 @@ _log = logging.getLogger("msbgen")
 Floats = NDArray[np.float64]
 Order = Literal["arrival", "heft"]
 
-# Share of the residual that counts on a device that it did not learn from.
-_ELSEWHERE = 0.5
-# Runs that take so many times longer or shorter than a sheet says are in another unit.
+# Share of the residual that is added on a device that boosting did not learn from.
+_OTHER_DEVICE = 0.5
+# Times or powers of runs over those of the sheet, from which on the unit must be another one.
 _OTHER_UNIT = 30.0
-# Mean powers so many times above or below are those of something else than the device.
+# Mean powers over those of the sheet, from which on a warning is logged.
 _OTHER_POWER = 3.0
 _NO_SCORES = np.empty((0, 2))
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """What fits said of runs whose families they did not see.
+    """Residuals of all runs by fits that did not see their families.
 
     Attributes
     ----------
-    left : ndarray, (n, 2)
-        What schedules left of the logarithms of time and energy.
-    said : ndarray, (n, 2)
-        What boosting said of that.
+    residual : ndarray, (n, 2)
+        Logarithms of measured over scheduled time and energy.
+    predicted : ndarray, (n, 2)
+        Predictions of the residual by boosting.
     features : ndarray, (n, d)
     family : ndarray of int, (n,)
     """
 
-    left: Floats
-    said: Floats
+    residual: Floats
+    predicted: Floats
     features: Floats
     family: Indices
 
@@ -78,9 +76,9 @@ class CrossValidation:
 class GraphPredictor(Parameters):
     """Predicts time and energy of graphs in contexts of devices.
 
-    ``fit → calibrate → predict, predict_interval``; :meth:`adapt` for a device that came later.
+    ``fit → calibrate → predict, predict_interval``; :meth:`adapt` adds a device later.
 
-    Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
+    Follows the conventions of scikit-learn: parameters are only stored, fitted attributes end in
     ``_``.  The residual and intervals need the extra ``[ml]``, schedules do not.
 
     Parameters
@@ -88,11 +86,11 @@ class GraphPredictor(Parameters):
     residual : bool
         Whether boosting corrects schedules.
     order : {"arrival", "heft"}
-        Which ready task starts first, as in the runs.
+        Which ready task starts first in the runs: the first that became ready, or by HEFT's rank.
     factor_runs : int
-        DeviceRuns of a device, at most, that its factors are fitted to.
+        Most runs of a device that its factors are fitted to.
     folds : int
-        Parts in which families are left out.
+        Parts in which families are held out.
     boosting : BoostingSettings or None
         Of the residual.
     random_state : int
@@ -101,9 +99,9 @@ class GraphPredictor(Parameters):
     ----------
     kinds_ : tuple of Kind
     devices_ : dict of str to FittedDevice
-        Devices by name.
     residual_ : list of Residual
         One, or none without.
+    families_ : tuple of str
     cross_validation_ : CrossValidation
     calibration_ : list of GraphCalibration
         One once calibrated, none before.
@@ -146,8 +144,8 @@ class GraphPredictor(Parameters):
         devices : sequence of Device
             Their sheets.
         graphs : mapping of str to xarray.Dataset
-            The graphs that ran, by name.  Held back as a whole are families: what runs, or else
-            graphs, say; a graph of which neither says it is one of its own.
+            The graphs that ran, by name.  Whole families are held out: those that the runs name,
+            else those of the graphs.  A graph without a family counts as one of its own.
         profiles : mapping of str to xarray.Dataset
             Of every kind of task: any profile dataset over a grid of cache ways, bandwidth and
             frequency.
@@ -159,28 +157,19 @@ class GraphPredictor(Parameters):
         ArgumentError
             Parameters out of range; no runs; the extra ``[ml]`` is not installed.
         ProfileError
-            Datasets that break their contracts; a graph or a sheet that is not given; runs in
+            Datasets that break their schemas; a graph or a sheet that is missing; runs in
             another order than the predictor's, or of another family than their graph.
         MeasurementError
             Fewer families than folds, where there is a residual; times in another unit.
         """
         self._check_parameters()
-        if not runs:
-            raise ArgumentError("runs are none; those of one device or more are wanted.")
-        called = [str(dataset.attrs.get("device")) for dataset in runs]
-        for name in called:
-            if called.count(name) > 1:
-                raise ProfileError(
-                    f"runs of '{name}' are in {called.count(name)} parts; one is wanted: join "
-                    f"them (msbgen.graphs.join_runs, or one file)."
-                )
+        sheets = devices_of_runs(runs, devices)
         self.kinds_: tuple[Kind, ...] = read_kinds(profiles)
         self.devices_: dict[str, FittedDevice] = {}
         self.calibration_: list[GraphCalibration] = []
         self.residual_: list[Residual] = []
         parts = []
-        for dataset in runs:
-            device = _device_of(dataset, devices)
+        for dataset, device in zip(runs, sheets):
             board = Board(device, self.kinds_)
             parts.append((board, *self._packed(dataset, board, graphs)))
         pool = _Pool.of(parts)
@@ -188,98 +177,82 @@ class GraphPredictor(Parameters):
         last = self.folds + 1 if self.residual else 1
         steps(0, last)
         factors = self._all_factors(pool, np.arange(len(pool.family)))
-        for board, own in zip(pool.boards, factors):
-            self.devices_[board.device.name] = FittedDevice(board, own, 1.0, _NO_SCORES)
-        left, features = self._left(pool, factors)
+        for board, fitted in zip(pool.boards, factors):
+            self.devices_[board.device.name] = FittedDevice(board, fitted, 1.0, _NO_SCORES)
+        residual, features = self._residuals(pool, factors)
         if self.residual:
-            self.cross_validation_ = held = self._hold_out(pool, steps)
+            self.cross_validation_ = scored = self._cross_validate(pool, steps)
             settings = self.boosting or SETTINGS
-            booster = fit_residual(features, left, settings, self.random_state)
-            weight = choose_weight(held.left, held.said, held.family)
+            booster = fit_boosting(features, residual, settings, self.random_state)
+            weight = choose_weight(scored.residual, scored.predicted, scored.family)
             self.residual_ = [Residual(booster, weight)]
         else:
-            self.cross_validation_ = CrossValidation(
-                left, np.zeros_like(left), features, pool.family
-            )
+            zeros = np.zeros_like(residual)
+            self.cross_validation_ = CrossValidation(residual, zeros, features, pool.family)
         self.families_ = pool.families
         steps(last, last)
         return self
 
-    def _hold_out(self, pool: _Pool, steps: OnProgress) -> CrossValidation:
-        """What fits that did not see their families say of all runs."""
+    def _cross_validate(self, pool: _Pool, steps: OnProgress) -> CrossValidation:
+        """Residuals and predictions of all runs by fits that did not see their families."""
         done, settings = 0, self.boosting or SETTINGS
 
-        def answer(shown: Indices, left: Indices) -> Floats:
+        def evaluate(train: Indices, test: Indices) -> Floats:
             nonlocal done
-            found, features = self._left(pool, self._all_factors(pool, shown))
-            booster = fit_residual(features[shown], found[shown], settings, self.random_state)
+            residual, features = self._residuals(pool, self._all_factors(pool, train))
+            booster = fit_boosting(features[train], residual[train], settings, self.random_state)
             done += 1
             steps(done, self.folds + 1)
-            return np.hstack([found[left], booster.predict(features[left]), features[left]])
+            return np.hstack([residual[test], booster.predict(features[test]), features[test]])
 
-        told, _ = leave_families_out(pool.family, self.folds, self.random_state, answer)
-        return CrossValidation(told[:, :2], told[:, 2:4], told[:, 4:], pool.family)
+        table, _ = leave_families_out(pool.family, self.folds, self.random_state, evaluate)
+        return CrossValidation(table[:, :2], table[:, 2:4], table[:, 4:], pool.family)
 
-    def _all_factors(self, pool: _Pool, shown: Indices) -> list[Factors]:
-        """Factors of each device from some of the runs shown."""
-        found = []
+    def _all_factors(self, pool: _Pool, train: Indices) -> list[Factors]:
+        """Factors of each device, fitted to at most `factor_runs` of its training runs."""
+        factors = []
         for k, (board, runs) in enumerate(zip(pool.boards, pool.runs)):
-            own = shown[pool.device[shown] == k] - pool.first[k]
+            of_device = train[pool.device[train] == k] - pool.first[k]
             rng = np.random.default_rng([1, self.random_state, k])
-            some = rng.permutation(own)[: self.factor_runs]
+            some = rng.permutation(of_device)[: self.factor_runs]
             prior = Factors.none(len(board.device.clusters))
-            found.append(fit_factors(runs.some(some), board, prior, ranked=self._ranked))
-        return found
+            factors.append(fit_factors(runs.some(some), board, prior, ranked=self._ranked))
+        return factors
 
-    def _left(self, pool: _Pool, factors: Sequence[Factors]) -> tuple[Floats, Floats]:
-        """What schedules leave of all runs, (n, 2), and their aggregates."""
-        left, features = [], []
-        for k, (runs, own) in enumerate(zip(pool.runs, factors)):
-            arrays = own.applied(pool.boards[k])
-            said = runs.estimates(arrays, ranked=self._ranked)
-            left.append(runs.log - said[:, :2])
-            features.append(scheduled_features(pool.plain[k], pool.names, said))
-        return np.concatenate(left), np.concatenate(features)
+    def _residuals(self, pool: _Pool, factors: Sequence[Factors]) -> tuple[Floats, Floats]:
+        """Logarithms of measured over scheduled of all runs, (n, 2), and their features."""
+        residuals, features = [], []
+        for k, (runs, fitted) in enumerate(zip(pool.runs, factors)):
+            estimates = runs.estimates(fitted.applied(pool.boards[k]), ranked=self._ranked)
+            residuals.append(runs.log - estimates[:, :2])
+            features.append(scheduled_features(pool.plain[k], pool.names, estimates))
+        return np.concatenate(residuals), np.concatenate(features)
 
     def _packed(
         self, dataset: xr.Dataset, board: Board, graphs: Mapping[str, xr.Dataset]
     ) -> tuple[DeviceRuns, Floats, list[str]]:
-        """Runs as fits take them, their plain aggregates, and their families."""
-        validate_graph_runs(dataset, board.device)
-        order = dataset.attrs.get("order", self.order)
-        if order != self.order:
-            raise ProfileError(
-                f"tasks of runs of '{board.device.name}' started in the order {order}, and the "
-                f"predictor's is {self.order}; the same is wanted (of arrival and heft)."
-            )
-        called = [str(name) for name in dataset["graph"].values]
-        names = list(dict.fromkeys(called))
-        for name in names:
-            if name not in graphs:
-                near = difflib.get_close_matches(name, graphs, 1)
-                hint = f"did you mean '{near[0]}'?" if near else "give it among the graphs."
-                raise ProfileError(f"runs of graph '{name}', which is not given; {hint}")
+        """Runs as arrays, their features without a schedule, and their families."""
+        names, number = graphs_of_runs(dataset, board.device, graphs, self.order)
         prepared = [prepare_graph(graphs[name], self.kinds_) for name in names]
-        which = np.array([names.index(name) for name in called])
         rows = board.rows(run_contexts(dataset, board.device))
         start = dataset["start_temperature"].values.astype(float)
         log = np.log(np.stack([dataset["makespan"].values, dataset["energy"].values], axis=1))
-        runs = DeviceRuns(prepared, which, rows, start, log)
+        runs = DeviceRuns(prepared, number, rows, start, log)
         _check_unit(runs, board)
-        plain = [np.empty(0)] * len(called)
+        plain = [np.empty(0)] * len(number)
         for g, graph in enumerate(prepared):
-            own = np.flatnonzero(which == g)
-            found = plain_features(Shape(graph, board), rows[own], start[own])
-            for i, row in zip(own.tolist(), found):
+            of_graph = np.flatnonzero(number == g)
+            features = plain_features(GraphShape(graph, board), rows[of_graph], start[of_graph])
+            for i, row in zip(of_graph.tolist(), features):
                 plain[i] = row
         return runs, np.array(plain), runs_families(dataset, graphs)
 
     # --------------------------------------------------------------- calibration
 
     def calibrate(self) -> Self:
-        """Learn how far predictions of unseen families fall from the truth.
+        """Calibrate intervals on the errors of the held-out families of :meth:`fit`.
 
-        From what the fits that left them out said: nothing is fitted again but widths.
+        Only the widths of intervals are fitted.
 
         Raises
         ------
@@ -288,19 +261,22 @@ class GraphPredictor(Parameters):
         """
         self._check_fitted()
         if not self.residual_:
-            raise ArgumentError("residual is False; intervals need the folds of one with it.")
-        held = self.cross_validation_
-        error = held.left - self.residual_[0].weight * held.said
+            raise ArgumentError(
+                "residual is False; True is wanted: intervals need held-out families."
+            )
+        scored = self.cross_validation_
+        error = scored.residual - self.residual_[0].weight * scored.predicted
         folds = min(self.folds, len(self.families_))
-        found = calibrate(held.features, error, held.family, folds, self.random_state)
-        self.calibration_ = [found]
+        self.calibration_ = [
+            calibrate(scored.features, error, scored.family, folds, self.random_state)
+        ]
         return self
 
     def adapt(self, runs: xr.Dataset, *, device: Device, graphs: Mapping[str, xr.Dataset]) -> Self:
-        """Fit the factors of one more device to some runs on it; fifty do.
+        """Fit the factors of one more device to runs on it; fifty are enough.
 
-        What the residual learned of other devices counts by half; intervals are as wide as errors
-        of these runs say beside those of other devices.
+        Half of the residual that was learned on other devices is added.  Intervals follow the
+        errors of these runs together with those of the other devices.
 
         Parameters
         ----------
@@ -325,55 +301,56 @@ class GraphPredictor(Parameters):
         factors = fit_factors(packed, board, prior, ranked=self._ranked)
         scores = _NO_SCORES
         if self.calibration_ and len(some) >= self.folds:
-            left, table = self._cross_fit(packed, plain, board, prior)
-            error = left - _ELSEWHERE * correction(self.residual_, table)
-            scores = self.calibration_[0].scores(table, error)
-        self.devices_[device.name] = FittedDevice(board, factors, _ELSEWHERE, scores)
+            residual, features = self._cross_fit(packed, plain, board, prior)
+            error = residual - _OTHER_DEVICE * correction(self.residual_, features)
+            scores = self.calibration_[0].scores(features, error)
+        self.devices_[device.name] = FittedDevice(board, factors, _OTHER_DEVICE, scores)
         return self
 
     def _cross_fit(
         self, runs: DeviceRuns, plain: Floats, board: Board, prior: Factors
     ) -> tuple[Floats, Floats]:
-        """What schedules with factors of other runs leave of each run, and its aggregates."""
-        part, names = np.arange(len(runs.graph)) % self.folds, columns(self.kinds_)
-        left, table = np.empty((len(part), 2)), [np.empty(0)] * len(part)
+        """Residual and features of each run, with factors fitted to the other folds."""
+        fold, names = np.arange(len(runs.graph)) % self.folds, columns(self.kinds_)
+        residual, features = np.empty((len(fold), 2)), [np.empty(0)] * len(fold)
         for k in range(self.folds):
-            own = np.flatnonzero(part == k)
-            others = runs.some(np.flatnonzero(part != k))
-            factors = fit_factors(others, board, prior, ranked=self._ranked)
-            said = runs.some(own).estimates(factors.applied(board), ranked=self._ranked)
-            left[own] = runs.log[own] - said[:, :2]
-            for i, row in zip(own.tolist(), scheduled_features(plain[own], names, said)):
-                table[i] = row
-        return left, np.array(table)
+            test = np.flatnonzero(fold == k)
+            train = runs.some(np.flatnonzero(fold != k))
+            factors = fit_factors(train, board, prior, ranked=self._ranked)
+            estimates = runs.some(test).estimates(factors.applied(board), ranked=self._ranked)
+            residual[test] = runs.log[test] - estimates[:, :2]
+            rows = scheduled_features(plain[test], names, estimates)
+            for i, row in zip(test.tolist(), rows):
+                features[i] = row
+        return residual, np.array(features)
 
-    # --------------------------------------------------------------- answers
+    # --------------------------------------------------------------- predictions
 
     def prepare(self, graph: xr.Dataset, device: Device) -> GraphOnDevice:
-        """The graph on the device, ready to be asked about many contexts.
+        """The graph on the device, for predictions in many contexts.
 
         Raises
         ------
         ArgumentError
-            Not fitted; a sheet that contradicts that of the runs of the device.
+            Not fitted; a sheet that differs from the fitted one of that name.
         ProfileError
             A kind of tasks without profile.
         """
         self._check_fitted()
-        known = self.devices_.get(device.name)
-        if known is not None and known.board.device != device:
+        fitted = self.devices_.get(device.name)
+        if fitted is not None and fitted.board.device != device:
             raise ArgumentError(
-                f"the sheet of '{device.name}' is not that which was fitted; the same, or another "
+                f"the sheet of '{device.name}' differs from the fitted one; the same, or another "
                 f"name, is wanted."
             )
-        if known is None:
+        if fitted is None:
             board = Board(device, self.kinds_)
             sheet = Factors.none(len(device.clusters))
-            known = FittedDevice(board, sheet, _ELSEWHERE, _NO_SCORES)
+            fitted = FittedDevice(board, sheet, _OTHER_DEVICE, _NO_SCORES)
         prepared = prepare_graph(graph, self.kinds_)
         return GraphOnDevice(
             prepared,
-            known,
+            fitted,
             graph_name(graph),
             self._ranked,
             self.residual_,
@@ -396,7 +373,7 @@ class GraphPredictor(Parameters):
         graph : xarray.Dataset
             ``msbgen-graph/1``.
         device : Device
-            One that was not measured is thought to be as its sheet says.
+            One without runs is predicted by its sheet.
         contexts : array_like, (m, n_columns)
             Columns as ``device.columns``.
         temperature : array_like, () or (m,)
@@ -405,11 +382,11 @@ class GraphPredictor(Parameters):
         Raises
         ------
         ArgumentError, ProfileError
-            As :meth:`prepare`; what is no context of the device.
+            As :meth:`prepare`; a row that is no context of the device.
         """
-        asked = self.prepare(graph, device)
-        answers = asked.predict(asked.rows(contexts), temperature)
-        return finite_predictions(answers, "time or energy")
+        prepared = self.prepare(graph, device)
+        predicted = prepared.predict(prepared.rows(contexts), temperature)
+        return finite_predictions(predicted, "time or energy")
 
     def predict_interval(
         self,
@@ -420,10 +397,10 @@ class GraphPredictor(Parameters):
         *,
         temperature: ArrayLike | None = None,
     ) -> tuple[Floats, Floats]:
-        """Intervals of time [s] and energy [J], lower and upper ends, (m, 2) each.
+        """Lower and upper ends of intervals of time [s] and energy [J], (m, 2) each.
 
-        Each holds for a run of a graph of a new family with probability at least
-        1 − `miscoverage`.
+        Each covers a run of a graph of a new family with a probability of about
+        1 − `miscoverage`, on average over families.
 
         Raises
         ------
@@ -432,23 +409,22 @@ class GraphPredictor(Parameters):
         MeasurementError
             A device without runs; a rate that needs more families.
         """
-        asked = self.prepare(graph, device)
-        _, low, high = asked.interval(asked.rows(contexts), miscoverage, temperature)
+        prepared = self.prepare(graph, device)
+        _, low, high = prepared.interval(prepared.rows(contexts), miscoverage, temperature)
         return low, finite_predictions(high, "the upper end of time or energy")
 
     def extrapolated(
         self, graph: xr.Dataset, device: Device, contexts: ArrayLike
     ) -> NDArray[np.bool_]:
-        """Whether tasks may be given what their profiles say nothing of, (m,)."""
-        asked = self.prepare(graph, device)
-        return asked.fitted.board.outside(asked.graph, asked.rows(contexts))
+        """Whether tasks may run outside the levels of their profiles, (m,)."""
+        prepared = self.prepare(graph, device)
+        return prepared.outside(prepared.rows(contexts))
 
     def check_interval(self, device: Device, miscoverage: float) -> None:
-        """Raise what :meth:`predict_interval` would raise for the device and the rate."""
+        """Raise the errors of :meth:`predict_interval` for the device and the rate."""
         self._check_fitted()
-        known = device.name in self.devices_
         fitted = self.residual_, self.calibration_
-        check_interval(device.name, miscoverage, *fitted, has_runs=known)
+        check_interval(device.name, miscoverage, *fitted, has_runs=device.name in self.devices_)
 
     @property
     def _ranked(self) -> bool:
@@ -482,48 +458,38 @@ class _Pool:
 
     @classmethod
     def of(cls, parts: Sequence[tuple[Board, DeviceRuns, Floats, list[str]]]) -> _Pool:
-        families = tuple(sorted({name for *_, own in parts for name in own}))
-        sizes = [len(own) for *_, own in parts]
+        names = [name for *_, of_device in parts for name in of_device]
+        families = tuple(sorted(set(names)))
+        sizes = [len(of_device) for *_, of_device in parts]
         return cls(
             boards=[board for board, *_ in parts],
             runs=[runs for _, runs, *_ in parts],
             plain=[plain for *_, plain, _ in parts],
             first=np.concatenate([[0], np.cumsum(sizes)[:-1]]),
             device=np.repeat(np.arange(len(parts)), sizes),
-            family=np.array([families.index(name) for *_, own in parts for name in own]),
+            family=np.array([families.index(name) for name in names]),
             families=families,
             names=columns(parts[0][0].kinds),
         )
 
 
-def _device_of(runs: xr.Dataset, devices: Sequence[Device]) -> Device:
-    name = str(runs.attrs.get("device"))
-    for device in devices:
-        if device.name == name:
-            return device
-    known = ", ".join(device.name for device in devices) or "none"
-    raise ProfileError(
-        f"runs are of the device '{name}', whose sheet is not among {known}; give it."
-    )
-
-
 def _check_unit(runs: DeviceRuns, board: Board) -> None:
-    """Refuse times in another unit, which energies in another hide from who looks at powers.
+    """Refuse times in another unit than seconds; warn of unlikely mean powers.
 
-    Powers that are merely unlikely, as where a meter counts another rail, are warned of.
+    Powers alone do not show wrong units: they stay the same in milliseconds and millijoules.
     """
     log = runs.log - runs.estimates(board.arrays)[:, :2]
-    off = float(np.exp(np.median(log[:, 0])))
-    drawn = float(np.exp(np.median(log[:, 1] - log[:, 0])))
-    if not 1 / _OTHER_POWER < drawn < _OTHER_POWER:
+    time_ratio = float(np.exp(np.median(log[:, 0])))
+    power_ratio = float(np.exp(np.median(log[:, 1] - log[:, 0])))
+    if not 1 / _OTHER_POWER < power_ratio < _OTHER_POWER:
         _log.warning(
-            "runs of '%s' draw %.2g times the power that its sheet and the profiles say; look "
-            "whether energies are those of the whole device, in J",
+            "runs of '%s' draw %.2g times the power of its sheet and the profiles; check that "
+            "energies are those of the whole device, in J",
             board.device.name,
-            drawn,
+            power_ratio,
         )
-    if not 1 / _OTHER_UNIT < off < _OTHER_UNIT:
+    if not 1 / _OTHER_UNIT < time_ratio < _OTHER_UNIT:
         raise MeasurementError(
-            f"runs of '{board.device.name}' take {off:.1g} times what its sheet and the profiles "
-            f"say; seconds and joules are wanted (in ms and mJ both are a thousand times as large)."
+            f"runs of '{board.device.name}' take {time_ratio:.1g} times the time by its sheet and "
+            f"the profiles; seconds and joules are wanted (not ms and mJ)."
         )

@@ -1,9 +1,9 @@
-"""What schedules leave, boosted from aggregates, and weighted by what it is worth on new families.
+"""Residuals of schedules, predicted by boosting, with a weight chosen on held-out families.
 
-Boosting explains what a schedule of profiles is off by on graphs like those it has seen, and does
-harm on graphs of no family that it has seen.  Its weight is therefore chosen on families left
-out: of some weights from none to all, that with the least mean squared error, a family counting as
-one, unless it is no better than none by a standard error over the families.
+Boosting explains errors of the schedule on graphs like those that it was fitted to.  On graphs of
+new families it can make predictions worse.  Its weight is therefore chosen on held-out families:
+of weights from 0 to 1, the one with the least mean squared error, each family counting as one.  It
+is 0 unless the gain exceeds its standard error over the families.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.learn.boosting import Boosting, BoostingSettings, fit_boosting
+from msbgen.core.conformal import group_folds
+from msbgen.learn.boosting import Boosting, BoostingSettings
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Chosen on devices and runs drawn by another seed than any that benchmarks score.
+# Chosen on devices and runs of other seeds than those that benchmarks score.
 SETTINGS = BoostingSettings(rounds=150, depth=4, rate=0.08, least=8.0)
 WEIGHTS = np.linspace(0.0, 1.0, 11)
 
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """Boosters of the log-residuals, and what they count.
+    """Boosted trees of the log-residuals, and their weights.
 
     Attributes
     ----------
@@ -40,24 +40,19 @@ class Residual:
     weight: Floats
 
     def __call__(self, features: Floats) -> Floats:
-        """What to add to the logarithms of time and energy, (m, 2)."""
+        """Correction of the logarithms of time and energy, (m, 2)."""
         if not self.weight.any():
             return np.zeros((len(features), len(self.weight)))
         return self.weight * self.boosting.predict(features)
-
-
-def fit_residual(features: Floats, left: Floats, settings: BoostingSettings, seed: int) -> Boosting:
-    """Boosters of what schedules leave, (n, 2), from aggregates (n, d)."""
-    return fit_boosting(features, left, settings, seed)
 
 
 def leave_families_out(
     family: Indices,
     folds: int,
     seed: int,
-    answer: Callable[[Indices, Indices], Floats],
+    evaluate: Callable[[Indices, Indices], Floats],
 ) -> tuple[Floats, Indices]:
-    """Answers about runs by fits that did not see their families.
+    """Results for all runs by fits that did not see their families.
 
     Parameters
     ----------
@@ -65,12 +60,12 @@ def leave_families_out(
         Of each run.
     folds : int
     seed : int
-    answer : callable
-        From indices of the runs to learn from and of those left out, what is said of the latter.
+    evaluate : callable
+        Takes the indices of training and of test runs; returns results for the test runs.
 
     Returns
     -------
-    answers : ndarray, (n, ...)
+    results : ndarray, (n, ...)
     fold : ndarray of int, (n,)
 
     Raises
@@ -80,41 +75,31 @@ def leave_families_out(
     MeasurementError
         Fewer families than folds.
     """
-    names = np.unique(family)
-    if folds < 2:
-        raise ArgumentError(f"folds is {folds}; at least two are wanted.")
-    if len(names) < folds:
-        raise MeasurementError(
-            f"there are {len(names)} families for {folds} folds; as many are wanted: run graphs of "
-            f"more families, or ask for fewer folds."
-        )
-    part = np.random.default_rng(seed).permutation(len(names)) % folds
-    fold = part[np.searchsorted(names, family)]
-    found = [answer(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
+    fold = group_folds(family, folds, seed, unit="families")
+    results = [evaluate(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds)]
     order = np.argsort(np.concatenate([np.flatnonzero(fold == k) for k in range(folds)]))
-    return np.concatenate(found)[order], fold
+    return np.concatenate(results)[order], fold
 
 
-def choose_weight(left: Floats, said: Floats, family: Indices) -> Floats:
-    """What boosters count, of each output, (n_outputs,).
+def choose_weight(residual: Floats, predicted: Floats, family: Indices) -> Floats:
+    """Weight of the boosted residual of each output, (n_outputs,).
 
     Parameters
     ----------
-    left : ndarray, (n, n_outputs)
-        What schedules left of runs.
-    said : ndarray, (n, n_outputs)
-        What boosters that did not see their families said of it.
+    residual : ndarray, (n, n_outputs)
+        Of the schedule's logarithms.
+    predicted : ndarray, (n, n_outputs)
+        The same by boosting that did not see the families.
     family : ndarray of int, (n,)
     """
     unit = np.unique(family, return_inverse=True)[1].reshape(-1)
     count = np.bincount(unit).astype(float)
-    chosen = np.empty(left.shape[1])
-    for k in range(left.shape[1]):
-        errors = np.stack(
-            [np.bincount(unit, weights=(left[:, k] - w * said[:, k]) ** 2) / count for w in WEIGHTS]
-        )
+    chosen = np.empty(residual.shape[1])
+    for k in range(residual.shape[1]):
+        off = [residual[:, k] - weight * predicted[:, k] for weight in WEIGHTS]
+        errors = np.stack([np.bincount(unit, weights=error**2) / count for error in off])
         best = int(errors.mean(axis=1).argmin())
         gain = errors[0] - errors[best]
-        certain = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-        chosen[k] = WEIGHTS[best] if gain.mean() > certain else 0.0
+        noise = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
+        chosen[k] = WEIGHTS[best] if gain.mean() > noise else 0.0
     return chosen

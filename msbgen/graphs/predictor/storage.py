@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -46,7 +47,7 @@ def save(
 ) -> None:
     """Write a fitted predictor to one netCDF file.
 
-    What held-out runs were predicted is not kept: calibrate before, not after.
+    Predictions of held-out runs are not stored: calibrate before saving.
 
     Raises
     ------
@@ -57,14 +58,10 @@ def save(
     """
     if not hasattr(predictor, "devices_"):
         raise ArgumentError("the predictor is not fitted; call fit first.")
-    arrays: dict[str, Any] = {}
-    for k, kind in enumerate(predictor.kinds_):
-        levels = dict(zip(_LEVELS, kind.levels))
-        tables = {**levels, "seconds": kind.seconds, "misses": kind.misses}
-        arrays |= {f"kind{k}_{name}": table for name, table in tables.items()}
+    arrays = kind_arrays(predictor.kinds_)
     for d, known in enumerate(predictor.devices_.values()):
         arrays[f"device{d}_factors"] = known.factors.values
-        arrays[f"device{d}_trust"] = known.trust
+        arrays[f"device{d}_trust"] = known.residual_share
         arrays[f"device{d}_scores"] = known.scores
     for residual in predictor.residual_:
         arrays["residual_weight"] = residual.weight
@@ -102,7 +99,7 @@ def load(path: str | os.PathLike[str]) -> GraphPredictor:
         families = stored_names(labels["families"])
         corrected = stored_count(labels["residual"], 1)
         calibrated = stored_count(labels["calibrated"], 1)
-    predictor.kinds_ = tuple(_kind(stored, k, name) for k, name in enumerate(names))
+    predictor.kinds_ = kinds_from(stored, names)
     predictor.families_ = families
     predictor.devices_ = {}
     for d, device in enumerate(devices):
@@ -123,6 +120,21 @@ def load(path: str | os.PathLike[str]) -> GraphPredictor:
         widths = stored_boosting(stored.part("width_boosting_"), _OUTPUTS, n_features)
         predictor.calibration_ = [GraphCalibration(**taken, widths=widths)]
     return predictor
+
+
+def kind_arrays(kinds: Sequence[Kind]) -> dict[str, Any]:
+    """Arrays of the kinds of a model, by name."""
+    arrays: dict[str, Any] = {}
+    for k, kind in enumerate(kinds):
+        levels = dict(zip(_LEVELS, kind.levels))
+        tables = {**levels, "seconds": kind.seconds, "misses": kind.misses}
+        arrays |= {f"kind{k}_{name}": table for name, table in tables.items()}
+    return arrays
+
+
+def kinds_from(stored: StoredArrays, names: Sequence[str]) -> tuple[Kind, ...]:
+    """Kinds of a model from the arrays of :func:`kind_arrays`."""
+    return tuple(_kind(stored, k, name) for k, name in enumerate(names))
 
 
 def _kind(stored: StoredArrays, k: int, name: str) -> Kind:

@@ -8,7 +8,7 @@ from msbgen.graphs.predictor.factors import estimate
 from msbgen.graphs.predictor.features import (
     SCHEDULED,
     SHAPE,
-    Shape,
+    GraphShape,
     columns,
     plain_features,
     scheduled_features,
@@ -17,7 +17,7 @@ from toy_board import layered
 
 
 def row_of(graph, board):
-    shape = Shape(prepare_graph(graph, board.kinds), board)
+    shape = GraphShape(prepare_graph(graph, board.kinds), board)
     return dict(zip(SHAPE, shape.row)), shape
 
 
@@ -44,7 +44,7 @@ def test_brents_bound_is_one_above_the_truth_without_contention(board):
     start = np.full(len(rows), 25.0)
     time = estimate(prepared, board.arrays, rows, start)[:, 0]
     names = columns(board.kinds)
-    table = plain_features(Shape(prepared, board), rows, start)
+    table = plain_features(GraphShape(prepared, board), rows, start)
     assert table.shape == (len(rows), len(names))
     one = (rows[:, 1] + rows[:, 3]) > 0
     same = (rows[:, 1] == 0) | (rows[:, 3] == 0)  # cores of one speed: Brent's theorem
@@ -65,7 +65,7 @@ def test_numbering_tasks_otherwise_changes_no_aggregate(board):
     rows = board.rows(device_contexts(board.device)[::7])
     start = np.full(len(rows), 30.0)
     one, other = (
-        plain_features(Shape(prepare_graph(g, board.kinds), board), rows, start)
+        plain_features(GraphShape(prepare_graph(g, board.kinds), board), rows, start)
         for g in (graph, turned)
     )
     assert np.allclose(one, other)
@@ -75,7 +75,7 @@ def test_what_a_schedule_says_comes_behind(board):
     prepared = prepare_graph(layered("abcd", 1), board.kinds)
     rows = board.rows(device_contexts(board.device)[:5])
     start = np.full(5, 30.0)
-    table = plain_features(Shape(prepared, board), rows, start)
+    table = plain_features(GraphShape(prepared, board), rows, start)
     spread = np.array([0.0, 0.0, 0.1, 0.1, 0.2])
     said = np.column_stack(
         [np.log([1.0, 2, 3, 4, 5]), np.log([9.0, 8, 7, 6, 5]), start + 3, spread, start + 4]

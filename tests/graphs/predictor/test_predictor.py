@@ -138,7 +138,9 @@ def test_times_in_another_unit_are_refused_though_powers_fit(two, kinds, profile
         other = runs.assign(makespan=times * runs["makespan"], energy=times * runs["energy"])
         for name in ("makespan", "energy"):
             other[name].attrs = runs[name].attrs
-        with pytest.raises(MeasurementError, match=f"'{two[0].name}' take {said} times what its"):
+        with pytest.raises(
+            MeasurementError, match=f"'{two[0].name}' take {said} times the time by its"
+        ):
             GraphPredictor(residual=False).fit(
                 [other], devices=two, graphs=GRAPHS, profiles=profiles
             )
@@ -188,7 +190,7 @@ def test_without_a_residual_the_schedule_alone_answers(two, kinds, profiles):
     assert np.array_equal(question.predict(rows), question.scheduled(rows)[:, :2])
     with pytest.raises(ArgumentError, match="residual is False"):
         plain.calibrate()
-    with pytest.raises(ArgumentError, match="a schedule alone, which left no family out"):
+    with pytest.raises(ArgumentError, match="a schedule alone, fitted without held-out families"):
         plain.predict_interval(GRAPHS["family01"], two[0], [two[0].largest])
 
 
@@ -266,7 +268,7 @@ def test_fewer_families_than_folds_or_than_a_rate_wants_are_refused(two, kinds, 
 
 def test_parameters_and_another_sheet_of_the_same_name_are_looked_at(fitted):
     other = device_of("toy", base_power=9.0)
-    with pytest.raises(ArgumentError, match="is not that which was fitted"):
+    with pytest.raises(ArgumentError, match="differs from the fitted one"):
         fitted.predict(GRAPHS["family01"], other, [other.largest])
     for name, value in {"order": "random", "folds": 1, "factor_runs": 0}.items():
         predictor = GraphPredictor(**{name: value})

@@ -5,10 +5,9 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.graphs.predictor.residual import (
     Residual,
     choose_weight,
-    fit_residual,
     leave_families_out,
 )
-from msbgen.learn.boosting import BoostingSettings
+from msbgen.learn.boosting import BoostingSettings, fit_boosting
 
 FEW = BoostingSettings(rounds=30, depth=3, rate=0.2, least=2.0)
 
@@ -79,7 +78,7 @@ def test_a_gain_within_its_standard_error_over_families_is_none():
 def test_a_residual_without_weight_asks_nobody():
     features = np.random.default_rng(0).normal(size=(80, 3))
     left = np.stack([features[:, 0], features[:, 1]], axis=1)
-    boosting = fit_residual(features, left, FEW, 0)
+    boosting = fit_boosting(features, left, FEW, 0)
     said = boosting.predict(features)
     assert np.corrcoef(said[:, 0], left[:, 0])[0, 1] > 0.9
     assert np.array_equal(Residual(boosting, np.zeros(2))(features), np.zeros((80, 2)))

@@ -1,0 +1,71 @@
+"""Runs of graphs as both predictors check them: which device, which graphs, in which order."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.graphs.devices import Device
+from msbgen.graphs.runs import validate_runs
+
+Indices = NDArray[np.int64]
+
+
+def devices_of_runs(runs: Sequence[xr.Dataset], devices: Sequence[Device]) -> list[Device]:
+    """Device of each dataset of runs.
+
+    Raises
+    ------
+    ArgumentError
+        No runs.
+    ProfileError
+        Two datasets of one device, or a device whose sheet is missing.
+    """
+    if not runs:
+        raise ArgumentError("runs are none; those of one device or more are wanted.")
+    names = [str(dataset.attrs.get("device")) for dataset in runs]
+    sheets = {device.name: device for device in devices}
+    for name in names:
+        if names.count(name) > 1:
+            raise ProfileError(
+                f"runs of '{name}' are in {names.count(name)} parts; one is wanted: join "
+                f"them (msbgen.graphs.join_runs, or one file)."
+            )
+        if name not in sheets:
+            listed = ", ".join(sheets) or "none"
+            raise ProfileError(
+                f"runs are of the device '{name}', whose sheet is not among {listed}; give it."
+            )
+    return [sheets[name] for name in names]
+
+
+def graphs_of_runs(
+    runs: xr.Dataset, device: Device, graphs: Mapping[str, xr.Dataset], order: str
+) -> tuple[list[str], Indices]:
+    """Names of the graphs that ran, and the number of the graph of each run, (n,).
+
+    Raises
+    ------
+    ProfileError
+        Runs that break their schema, started in another order, or of a graph that is missing.
+    """
+    validate_runs(runs, device)
+    started = runs.attrs.get("order", order)
+    if started != order:
+        raise ProfileError(
+            f"tasks of runs of '{device.name}' started in the order {started}, and the "
+            f"predictor's is {order}; the same is wanted (of arrival and heft)."
+        )
+    every = [str(name) for name in runs["graph"].values]
+    names = list(dict.fromkeys(every))
+    for name in names:
+        if name not in graphs:
+            near = difflib.get_close_matches(name, graphs, 1)
+            hint = f"did you mean '{near[0]}'?" if near else "give it among the graphs."
+            raise ProfileError(f"runs of graph '{name}', which is not given; {hint}")
+    return names, np.array([names.index(name) for name in every])
