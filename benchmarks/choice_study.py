@@ -24,12 +24,12 @@ import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
 from msbgen.data.schema import context_table, duration_array
 from msbgen.kernels.choice import Chooser, Limits, Outlook, choose, pareto_front
-from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.choice.margins import leave_out
 from msbgen.kernels.choice.probes import improvement
 from msbgen.kernels.dataset import read as read_kernels
-from msbgen.kernels.energy import EnergyMender
+from msbgen.kernels.energy import EnergyCorrector
 from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 
 # Latencies asked for, above the time at the highest clock, and the nominal share of late programs.
@@ -75,13 +75,13 @@ def zeus_regret(gpu: str) -> dict[str, Any]:
         highest.append(energy[known[0]] / energy.min() - 1)
         paid = []
         for _ in range(PROBES + 1):
-            belief = chooser.believe(one.only(known))
-            thought = np.where(there, np.exp(belief.logs[1]), np.inf)
+            posterior = chooser.posterior(one.only(known))
+            thought = np.where(there, np.exp(posterior.logs[1]), np.inf)
             paid.append(energy[int(thought.argmin())] / energy.min() - 1)
             left = np.setdiff1d(np.flatnonzero(there), known)
             if len(left):
                 gain = improvement(
-                    belief, one.only(known).time[0], one.only(known).energy[0], chooser.work,
+                    posterior, one.only(known).time[0], one.only(known).energy[0], chooser.work,
                     objective="energy", limits=Limits(),
                 )  # fmt: skip
                 known.append(int(left[gain[left].argmax()]))
@@ -167,10 +167,10 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
             one, rest = real.take([row]), real.without([real.families[row]])
             whole = leave_out(rest, lambda _: without(()), known).widths(NOMINAL, ~known)
             told = (np.where(known, x[0], np.nan) for x in (one.time, one.power))
-            belief = without(()).believe(*told)
+            posterior = without(()).posterior(*told)
             truth = np.log(one.energy[0])[~known]
             for name, width in zip(covered, (small, whole)):
-                bound = (belief.logs + width * belief.deviations)[1, ~known]
+                bound = (posterior.logs + width * posterior.deviations)[1, ~known]
                 covered[name].append(truth <= bound)
         out["+".join(f"{real.contexts[i, 0]:g}" for i in known_clocks)] = {
             name: {
@@ -201,9 +201,9 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
     six = model.design(6, first=first)
     known = network.only(six)
     done, truth = known.measured[0], (network.time[0], network.energy[0])
-    belief = model.believe(known.time[0], known.power[0])
-    logs = np.where(done, np.log(np.stack([*truth, truth[1] / truth[0]])), belief.logs)
-    half = NormalDist().inv_cdf(1 - NOMINAL) * np.where(done, 0.0, belief.deviations)
+    posterior = model.posterior(known.time[0], known.power[0])
+    logs = np.where(done, np.log(np.stack([*truth, truth[1] / truth[0]])), posterior.logs)
+    half = NormalDist().inv_cdf(1 - NOMINAL) * np.where(done, 0.0, posterior.deviations)
     plain = Outlook.certain(*np.exp(logs[:2]), work=batch)
     wide = replace(plain, time_bound=np.exp(logs + half)[0])
     views = {"expected": plain, "Gaussian 90 %": wide, "boosting": boosted(known, batch)}
@@ -264,7 +264,7 @@ def odroid(folder: Path) -> dict[str, Any]:
         truth = whole.isel(context=[middle])
         others = [other for stem, other in programs.items() if stem != name]
         made = msbgen.fit_profiles(measured).generate(context_table(truth), kind="mean")
-        mended = EnergyMender(measured, others).mend(made)
+        mended = EnergyCorrector(measured, others).correct(made)
         joules = float(np.nanmean(total_energy(truth)))
         seconds = float(np.nanmean(duration_array(truth)))
         runs = [truth.isel(run=[r]) for r in range(truth.sizes["run"])]

@@ -27,8 +27,8 @@ from msbgen.kernels.dataset import (
 from msbgen.kernels.dataset import (
     make as make_kernels,
 )
-from msbgen.kernels.predictor.predictor import KernelPredictor
-from msbgen.kernels.predictor.structured import RestSettings
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.variability import compare_groups
 from msbgen.kernels.workloads import counts_of, workload_names
 
@@ -127,7 +127,7 @@ def default(known: xr.Dataset, asked: xr.Dataset) -> Floats:
 
 def without(**parts: bool) -> Method:
     def method(known: xr.Dataset, asked: xr.Dataset) -> Floats:
-        return KernelPredictor(rest=RestSettings(**parts)).fit(known).predict(asked)
+        return KernelPredictor(parts=ModelParts(**parts)).fit(known).predict(asked)
 
     return method
 

@@ -27,7 +27,7 @@ from targets import kernel_figures
 
 from msbgen.core.contexts import grid_contexts
 from msbgen.data.shipped import shipped_folder
-from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs, costs_of
 from msbgen.kernels.dataset import (
     kernels_of,
@@ -41,9 +41,9 @@ from msbgen.kernels.dataset import (
     make as make_kernels,
 )
 from msbgen.kernels.predictor.evaluation import choice_regret, scores
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.networks import predict_network
-from msbgen.kernels.predictor.predictor import KernelPredictor
-from msbgen.kernels.predictor.structured import RestSettings
 from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
 from msbgen.kernels.workloads import (
     make_workload,
@@ -56,10 +56,10 @@ DEVICES = ("AGX", "Nano")
 # Parts that kernels are left out in, and the clocks that are known of the square ones.
 FOLDS, SQUARE_FOLDS, CLOCKS = 5, 8, 5
 ABLATIONS = {
-    "without the law": RestSettings(terms=False),
-    "law alone": RestSettings(process=False, trees=False),
-    "without trees": RestSettings(trees=False),
-    "without the process": RestSettings(process=False),
+    "without the law": ModelParts(terms=False),
+    "law alone": ModelParts(process=False, trees=False),
+    "without trees": ModelParts(trees=False),
+    "without the process": ModelParts(process=False),
 }
 
 
@@ -131,9 +131,9 @@ def _held_out(
     return result
 
 
-def _ours(settings: RestSettings | None) -> Callable[..., tuple[Floats, Floats]]:
+def _ours(settings: ModelParts | None) -> Callable[..., tuple[Floats, Floats]]:
     def say(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
-        predictor = KernelPredictor(rest=settings).fit(known)
+        predictor = KernelPredictor(parts=settings).fit(known)
         return predictor.predict(asked), predictor.predict_power(asked)
 
     return say
@@ -328,7 +328,7 @@ def cpu(data: Path, work: Path) -> dict[str, Any]:
 
 
 def speed(data: Path, work: Path) -> dict[str, Any]:
-    """Seconds of 3,654 configurations of 580 launches, and of a decision's belief."""
+    """Seconds of 3,654 configurations of 580 launches, and of a decision's posterior."""
     rng = np.random.default_rng(0)
     n = 1000
     levels = {
@@ -348,7 +348,7 @@ def speed(data: Path, work: Path) -> dict[str, Any]:
         resources=configurations,
     )
     start = time.perf_counter()
-    predictor = KernelPredictor(rest=RestSettings(trees=False)).fit(runs)
+    predictor = KernelPredictor(parts=ModelParts(trees=False)).fit(runs)
     fitted = time.perf_counter() - start
     launches = make_workload(
         ["matmul"] * 580,

@@ -11,7 +11,7 @@ from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.dataset import runtimes_of
 from msbgen.kernels.dataset import validate as validate_kernels
 from msbgen.kernels.dataset import write as write_kernels
-from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.predictor.storage import save
 from msbgen.kernels.workloads import make_workload, write_workload
 

@@ -1,8 +1,8 @@
-"""Programs whose times and energies follow a known law, and a predictor that learns it."""
+"""Programs whose times and energies follow a known law, and a predictor fitted to them."""
 
 import numpy as np
 
-from msbgen.kernels.choice import Belief
+from msbgen.kernels.choice import Posterior
 from msbgen.kernels.choice.costs import Costs
 
 
@@ -25,12 +25,12 @@ class Conditioned:
     def __init__(self, mean, covariance):
         self.mean, self.covariance = mean, covariance
 
-    def believe(self, time, power):
+    def posterior(self, time, power):
         logs = np.log(np.hstack([time, power]))
         at = np.flatnonzero(np.isfinite(logs))
         gain = np.linalg.solve(self.covariance[np.ix_(at, at)], self.covariance[at]).T
         mean = self.mean + gain @ (logs - self.mean)[at]
-        return Belief(mean, self.covariance - gain @ self.covariance[at])
+        return Posterior(mean, self.covariance - gain @ self.covariance[at])
 
 
 CLOCKS = np.array([0.5, 0.8, 1.1, 1.4, 1.7, 2.0])  # [GHz]

@@ -319,7 +319,7 @@ def kernels(folder: Path) -> None:
     seconds, joules = msbgen.kernels.predict_network(predictor, workload, [[600.0]])
     assert_type(seconds, Floats)
     assert_type(joules, Floats)
-    assert_type(msbgen.kernels.evaluate_kernels(read, folds=2), list[dict[str, Any]])
+    assert_type(msbgen.kernels.evaluate(read, folds=2), list[dict[str, Any]])
 
 
 def graphs(folder: Path) -> None:
@@ -362,8 +362,8 @@ def energy() -> None:
     costs = assert_type(msbgen.kernels.costs_of(metered), msbgen.kernels.Costs)
     assert_type(costs.time, Floats)
     others = [metered.assign_attrs(task=name) for name in ("a", "b")]
-    mender = msbgen.kernels.EnergyMender(metered, others)
-    assert_type(mender.mend(metered), xr.Dataset)
+    corrector = msbgen.kernels.EnergyCorrector(metered, others)
+    assert_type(corrector.correct(metered), xr.Dataset)
     found = assert_type(
         msbgen.kernels.compare_groups([[1.0, 1.1], [1.2, 1.4]]), msbgen.kernels.Variability
     )

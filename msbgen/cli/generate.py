@@ -136,5 +136,5 @@ def _energy_correction(
     with shared.errors_from(source):
         energy_counter(measured)
     with shared.errors_from(", ".join(path.name for path in paths)):
-        mender = energy.EnergyMender(measured, [store.read_profiles(path) for path in paths])
-    return mender.mend
+        corrector = energy.EnergyCorrector(measured, [store.read_profiles(path) for path in paths])
+    return corrector.correct

@@ -83,7 +83,7 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.kernels import dataset as kernels
-    from msbgen.kernels.predictor import predictor as kernel
+    from msbgen.kernels.predictor import kernel_predictor as kernel
     from msbgen.kernels.predictor import storage
 
     runs = kernels.read(options.runs)
@@ -150,11 +150,11 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     from msbgen.kernels import dataset as kernels
     from msbgen.kernels.predictor import evaluation
-    from msbgen.kernels.predictor import predictor as kernel
+    from msbgen.kernels.predictor import kernel_predictor as kernel
 
     runs = kernels.read(options.runs)
     with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        found = evaluation.evaluate_kernels(
+        found = evaluation.evaluate(
             runs,
             folds=options.folds,
             predictor=kernel.KernelPredictor(random_state=options.seed),

@@ -100,14 +100,14 @@ def run(options: argparse.Namespace) -> None:
     if options.program is None:
         numbers = list(range(len(costs.programs)))
     else:
-        numbers = [costs.number(options.program)]
+        numbers = [costs.row(options.program)]
     rows = list(_rows(costs, numbers, options))
     shared.write_or_show_table(rows, options.out, f"{len(rows) - 1} rows", force=options.force)
 
 
 def _rows(costs: Costs, numbers: list[int], options: argparse.Namespace) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import Chooser, Limits
-    from msbgen.kernels.choice.configurations import ConfigurationModel
+    from msbgen.kernels.choice.configuration_model import ConfigurationModel
 
     chosen_limits = {"latency": options.latency, "power": options.power}
     limits = Limits(**{name: value for name, value in chosen_limits.items() if value is not None})
@@ -133,7 +133,7 @@ def _probe_rows(
         )
     known = costs.take(open_)
     chosen = chooser.next_probes(known, options.probes, objective=options.objective, limits=limits)
-    view = chooser.believe(known)
+    view = chooser.posterior(known)
     yield [*costs.resources, "runs", "seconds"]
     for context in chosen:
         seconds = math.exp(view.logs[0, context])
@@ -144,7 +144,7 @@ def _choice_rows(
     chooser: Chooser, costs: Costs, numbers: list[int], limits: Limits, options: argparse.Namespace
 ) -> Iterator[list[Any]]:
     from msbgen.kernels.choice import choose
-    from msbgen.kernels.choice.chooser import highest
+    from msbgen.kernels.choice.chooser import highest_context
 
     figures = ("time [s]", "time bound [s]", "energy [J]", "energy bound [J]", "saving", "measured")
     yield ["program", *costs.columns, *figures]
@@ -157,7 +157,7 @@ def _choice_rows(
             name = costs.describe
             chosen = [choose(view, objective=options.objective, limits=limits, name=name).context]
         for at in chosen:
-            top = highest(costs, view.work, at)
+            top = highest_context(costs, view.work, at)
             yield [
                 costs.programs[number],
                 *(f"{x:.12g}" for x in costs.contexts[at]),

@@ -5,13 +5,13 @@ from msbgen.core.lazy import public_names
 __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
-        "choice.configurations": ("ConfigurationModel",),
+        "choice.configuration_model": ("ConfigurationModel",),
         "choice.costs": ("Costs", "costs_of"),
         "dataset": ("join", "make", "read", "write"),
-        "energy": ("EnergyMender",),
-        "predictor.evaluation": ("evaluate_kernels",),
+        "energy": ("EnergyCorrector",),
+        "predictor.evaluation": ("evaluate",),
         "predictor.networks": ("predict_network",),
-        "predictor.predictor": ("KernelPredictor",),
+        "predictor.kernel_predictor": ("KernelPredictor",),
         "predictor.storage": ("load", "save"),
         "readers": (
             "ColumnMap",

@@ -1,17 +1,17 @@
 """The public names of ``msbgen.kernels`` for type checkers."""
 
 from msbgen.kernels import choice as choice
-from msbgen.kernels.choice.configurations import ConfigurationModel as ConfigurationModel
+from msbgen.kernels.choice.configuration_model import ConfigurationModel as ConfigurationModel
 from msbgen.kernels.choice.costs import Costs as Costs
 from msbgen.kernels.choice.costs import costs_of as costs_of
 from msbgen.kernels.dataset import join as join
 from msbgen.kernels.dataset import make as make
 from msbgen.kernels.dataset import read as read
 from msbgen.kernels.dataset import write as write
-from msbgen.kernels.energy import EnergyMender as EnergyMender
-from msbgen.kernels.predictor.evaluation import evaluate_kernels as evaluate_kernels
+from msbgen.kernels.energy import EnergyCorrector as EnergyCorrector
+from msbgen.kernels.predictor.evaluation import evaluate as evaluate
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor as KernelPredictor
 from msbgen.kernels.predictor.networks import predict_network as predict_network
-from msbgen.kernels.predictor.predictor import KernelPredictor as KernelPredictor
 from msbgen.kernels.predictor.storage import load as load
 from msbgen.kernels.predictor.storage import save as save
 from msbgen.kernels.readers import ColumnMap as ColumnMap

@@ -1,7 +1,7 @@
-"""Energy of generated profiles, mended by the power of other programs.
+"""Energy of generated profiles, corrected by the power of other programs.
 
-Two clocks do not show how power bends between them: generated from them, energy at a third is off
-by a tenth.  Other programs that were measured at all of them show it.
+Two measured clocks do not show how power bends between them: energy generated at a third clock is
+off by a tenth.  Other programs that were measured at all clocks show the bend.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from numpy.typing import NDArray
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.data.energy import energy_counter, scale_energy
 from msbgen.data.schema import context_table, mean_duration, resource_names
-from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import costs_of
 
 Floats = NDArray[np.float64]
 
-# Contexts that are asked for at once: the covariance of all would take gigabytes.
+# Contexts that are predicted at once: the covariance of all would take gigabytes.
 _BLOCK = 256
 
 
-class EnergyMender:
-    """Gives generated profiles the energy that other programs make likely.
+class EnergyCorrector:
+    """Corrects the energy of generated profiles by the power of other programs.
 
     Parameters
     ----------
     measured : xarray.Dataset
-        Profiles of a task with a counter in joules, from which others are generated.
+        Measured profiles of a task with a counter in joules.
     others : sequence of xarray.Dataset
-        Measured profiles of other tasks on the same platform, with such a counter too.  Those of
-        this task are left aside.
+        Measured profiles of other tasks on the same platform, with such a counter, too.  Profiles
+        of the same task are not used.
 
     Raises
     ------
@@ -45,19 +45,20 @@ class EnergyMender:
 
     def __init__(self, measured: xr.Dataset, others: Sequence[xr.Dataset]):
         energy_counter(measured)
-        self._own, rest = costs_of(measured), costs_of(list(others))
-        mine = dict(zip(self._own.resources, self._own.units))
+        self._task, rest = costs_of(measured), costs_of(list(others))
+        task_units = dict(zip(self._task.resources, self._task.units))
         for name, units in zip(rest.resources, rest.units):
-            if mine.get(name) != units:
+            if task_units.get(name) != units:
                 raise ArgumentError(
                     f"other programs were measured over '{name}' in {units}, this one over "
-                    f"{', '.join(f'{n} in {u}' for n, u in mine.items())}; the same are wanted."
+                    f"{', '.join(f'{n} in {u}' for n, u in task_units.items())}; the same are "
+                    f"wanted."
                 )
-        self._others = rest.without(self._own.families)
+        self._others = rest.without(self._task.families)
         if len(self._others.programs) < 2:
             raise MeasurementError(
-                f"there are {len(self._others.programs)} other programs; two or more, whose power "
-                f"says how that of '{self._own.programs[0]}' bends, are wanted."
+                f"there are {len(self._others.programs)} other programs; two or more are wanted "
+                f"to predict the power of '{self._task.programs[0]}'."
             )
 
     def power(self, contexts: Floats) -> Floats:
@@ -66,34 +67,33 @@ class EnergyMender:
         return np.concatenate(blocks)
 
     def _power(self, wanted: Floats) -> Floats:
-        known = self._own.contexts
-        contexts, at = np.unique(np.vstack([known, wanted]), axis=0, return_inverse=True)
+        measured = self._task.contexts
+        contexts, at = np.unique(np.vstack([measured, wanted]), axis=0, return_inverse=True)
         at = at.reshape(-1)
-        own, asked = at[: len(known)], at[len(known) :]
+        at_measured, at_wanted = at[: len(measured)], at[len(measured) :]
         time, power = np.full(len(contexts), np.nan), np.full(len(contexts), np.nan)
-        time[own], power[own] = self._own.time[0], self._own.power[0]
+        time[at_measured], power[at_measured] = self._task.time[0], self._task.power[0]
         model = ConfigurationModel().fit(
-            self._others, resources=self._own.resources, contexts=contexts
+            self._others, resources=self._task.resources, contexts=contexts
         )
-        return np.exp(model.believe(time, power).logs[2, asked])
+        return np.exp(model.posterior(time, power).logs[2, at_wanted])
 
-    def mend(self, generated: xr.Dataset) -> xr.Dataset:
-        """Profiles generated of the task, their energy mended.
+    def correct(self, generated: xr.Dataset) -> xr.Dataset:
+        """Generated profiles of the task with corrected energy.
 
-        In each context the mean energy of a run becomes the mean duration that was generated times
-        the power that follows from this task's measured contexts and from the others
-        (:class:`~msbgen.kernels.choice.configurations.ConfigurationModel`).  Its course over time
-        stays, and so does what makes samples differ.
+        In each context the mean energy of a run becomes the mean generated duration times the
+        power that :class:`~msbgen.kernels.choice.configuration_model.ConfigurationModel` predicts.
+        The energy over time and the differences between samples are scaled, not changed otherwise.
 
         Raises
         ------
         ArgumentError
             Other resources than measured, or no counter in joules.
         """
-        if tuple(resource_names(generated)) != self._own.resources:
+        if tuple(resource_names(generated)) != self._task.resources:
             raise ArgumentError(
                 f"generated profiles have the resources {', '.join(resource_names(generated))}; "
-                f"{', '.join(self._own.resources)}, as measured, are wanted."
+                f"{', '.join(self._task.resources)}, as measured, are wanted."
             )
         joules = mean_duration(generated) * self.power(context_table(generated))
         return scale_energy(generated, joules)

@@ -88,7 +88,7 @@ def test_launches_beyond_what_was_measured_are_marked(fitted, msbgen, refused):
     assert all(r["extrapolated"] == "1" for r in csv.DictReader(done.stdout.splitlines()))
     ask = ("kernels", "predict", "model.nc", "--workload", "w.csv")
     refused(2, "--network is missing; one of a, b is wanted", *ask)
-    refused(3, "w.csv: kernels of kind 'conv' are not known, 100.0%", *ask, "--network", "b")
+    refused(3, "w.csv: kernels of kind 'conv', 100.0% of the launches", *ask, "--network", "b")
     refused(3, "w.csv: workload is 'c'; one of a, b", *ask, "--network", "c")
 
 

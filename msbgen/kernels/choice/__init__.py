@@ -1,16 +1,16 @@
-"""Which context to run a program in: least energy within bounds that hold, from a few measured."""
+"""Choose a context for a program: least energy within limits, from a few measurements."""
 
 from msbgen.core.choice import Choice, Limits, Outlook, choose, pareto_front
 from msbgen.kernels.choice.chooser import Chooser
-from msbgen.kernels.choice.posterior import Belief, Fitted, Predictor
+from msbgen.kernels.choice.posterior import FittedPredictor, Posterior, Predictor
 
 __all__ = [
-    "Belief",
     "Choice",
     "Chooser",
-    "Fitted",
+    "FittedPredictor",
     "Limits",
     "Outlook",
+    "Posterior",
     "Predictor",
     "choose",
     "pareto_front",

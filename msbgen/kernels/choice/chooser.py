@@ -1,4 +1,4 @@
-"""Choose for a program of which little was measured, by what is known of others."""
+"""Choose a context for a program from a few of its measurements and from other programs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.data.schema import ENERGY_BOUND, same_level
 from msbgen.kernels.choice.costs import Costs
 from msbgen.kernels.choice.margins import Margins, leave_out
-from msbgen.kernels.choice.posterior import Belief, Fitted, Predictor
+from msbgen.kernels.choice.posterior import FittedPredictor, Posterior, Predictor
 from msbgen.kernels.choice.probes import improvement, mean_regret
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# What is thought of a program is a matrix over its contexts, a gigabyte at this many or a few more.
+# A posterior has a matrix over all contexts: about a gigabyte for so many.
 _MOST_CONTEXTS = 2_000
 # Fits that are kept, times the square of the contexts: about 4 GB, as each fit of a
 # `ConfigurationModel` holds some 450 bytes for each pair of contexts.
@@ -39,29 +39,29 @@ _MOST_LOG = 600.0
 
 
 class Chooser:
-    """Contexts for new programs, from a few of their measurements and many of others.
+    """Chooses contexts for new programs, from a few measurements and from other programs.
 
     Parameters
     ----------
     others : Costs
-        Programs like the new one, measured in the contexts that there are to choose between.
+        Programs like the new one, measured in the contexts to choose from.
     predictor : Predictor
-        Learns from them, and from whatever else it knows.
+        Is copied and fitted to other programs; the object itself stays as it is.
     miscoverage : float
-        Share of families of programs that may exceed the bound of a context, α.
+        Share α of families of programs that may exceed the bound of a context.
     work : str
-        A resource that says how much a run does, as a batch size: energy counts by it.  Empty
-        where all runs do the same.
+        A resource that says how much a run does, as a batch size; energy is counted per unit of
+        it.  Empty where all runs do the same.
 
     Raises
     ------
     ArgumentError
-        A rate that is none; no such resource, or one that is not positive.
+        A rate outside (0, 1); no such resource, or one that is not positive.
 
     Notes
     -----
-    What follows from the contexts that were measured, the margins of left-out programs, is worked
-    out when they are first met and kept: a decision takes well below a millisecond then.
+    The margins of left-out programs depend on which contexts were measured.  They are computed
+    when a set of contexts comes first, and kept: later decisions take well below a millisecond.
     """
 
     def __init__(
@@ -72,148 +72,151 @@ class Chooser:
         miscoverage: float = 0.05,
         work: str = "",
     ):
-        groups_needed(miscoverage)  # refuses what is no rate
+        groups_needed(miscoverage)  # raises for a rate outside (0, 1)
         self.others = others
         self.miscoverage = miscoverage
-        self.work = work_of(others, work)
+        self.work = work_per_run(others, work)
         self._predictor = predictor
-        self._fits: dict[tuple[str, ...], Fitted] = {}
+        self._fits: dict[tuple[str, ...], FittedPredictor] = {}
         self._margins: dict[bytes, Margins] = {}
         self._widths: dict[bytes, Floats] = {}
 
-    def outlook(self, known: Costs) -> Outlook:
-        """What is thought of every context for one program, bounds by left-out ones.
+    def outlook(self, program: Costs) -> Outlook:
+        """Expected time and energy of one program in every context, with upper bounds.
 
         Parameters
         ----------
-        known : Costs
-            One program, in the contexts of the others, NaN where it was not measured.  Of other
-            programs those of its family are left aside.
+        program : Costs
+            One program, in the contexts of the others, NaN where it was not measured.  Other
+            programs of its family are not used.
 
         Raises
         ------
         ArgumentError
             Several programs; other contexts than those of the others.
         MeasurementError
-            Nothing was measured of it, or too few others for the miscoverage.
+            The program was measured in no context, or the others are too few for the miscoverage.
         """
-        time, energy, done = self._one(known)
-        if done.all():
+        time, energy, measured = self._single(program)
+        if measured.all():
             return Outlook.certain(time, energy, self.work)
-        family = known.families[0]
-        belief = self._fitted((family,)).believe(time, energy / time)
-        key = done.tobytes() + family.encode()
+        family = program.families[0]
+        posterior = self._fit_without((family,)).posterior(time, energy / time)
+        key = measured.tobytes() + family.encode()
         if key not in self._widths:
-            margins = self.margins(known)
-            self._widths[key] = margins.widths(self.miscoverage, ~done)
-        upper = belief.logs + self._widths[key] * belief.deviations
+            margins = self.margins(program)
+            self._widths[key] = margins.widths(self.miscoverage, ~measured)
+        upper = posterior.logs + self._widths[key] * posterior.deviations
         expected, bound = (
-            np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) for logs in (belief.logs, upper)
+            np.exp(np.clip(logs, -_MOST_LOG, _MOST_LOG)) for logs in (posterior.logs, upper)
         )
         truth = np.stack([time, energy, energy / time])
-        expected, bound = (np.where(done, truth, values) for values in (expected, bound))
+        expected, bound = (np.where(measured, truth, values) for values in (expected, bound))
         return Outlook(expected[0], expected[1], bound[0], bound[1], bound[2], self.work)
 
     def choose(
         self,
-        known: Costs,
+        program: Costs,
         *,
         objective: Objective | Callable[[Outlook], Floats] = "energy",
         limits: Limits = NO_LIMITS,
     ) -> Choice:
-        """Choose a context for one program; parameters and errors as `outlook` and `decide`."""
+        """Choose a context for one program.
+
+        Parameters and errors are those of :meth:`outlook` and :func:`msbgen.core.choice.choose`.
+        """
         name = self.others.describe
-        return choose(self.outlook(known), objective=objective, limits=limits, name=name)
+        return choose(self.outlook(program), objective=objective, limits=limits, name=name)
 
     def next_probe(
-        self, known: Costs, *, objective: Objective = "energy", limits: Limits = NO_LIMITS
+        self, program: Costs, *, objective: Objective = "energy", limits: Limits = NO_LIMITS
     ) -> int:
-        """The context whose measurement promises the best choice.
-
-        Returns
-        -------
-        int
-            Number of a context that was not measured.
+        """Number of the context to measure next, one that was not measured yet.
 
         Raises
         ------
         ArgumentError, MeasurementError
             As :meth:`outlook`; every context was measured.
         """
-        time, energy, done = self._one(known)
-        if done.all():
+        time, energy, measured = self._single(program)
+        if measured.all():
             raise MeasurementError(
-                f"'{known.programs[0]}' was measured in every context; nothing is left to measure."
+                f"'{program.programs[0]}' was measured in every context; choose one."
             )
         check_objective(objective)
         if limits == NO_LIMITS:
             gain = improvement(
-                self.believe(known), time, energy, self.work, objective=objective, limits=limits
+                self.posterior(program), time, energy, self.work, objective=objective, limits=limits
             )
-            return int(np.where(done, -np.inf, gain).argmax())
+            return int(np.where(measured, -np.inf, gain).argmax())
         at = int(np.nanargmin(time))
         reference = (at, np.array([time[at], energy[at]]))
-        regret = np.full(len(done), np.inf)
-        for context in np.flatnonzero(~done):
-            trial = done.copy()
+        regret = np.full(len(measured), np.inf)
+        for context in np.flatnonzero(~measured):
+            trial = measured.copy()
             trial[context] = True
-            margins = self._left_out(known.families[0], trial)
+            margins = self._left_out(program.families[0], trial)
             regret[context] = mean_regret(
-                margins.others, *self._thought(margins, trial), self.work, reference,
+                margins.others, *self._left_out_logs(margins, trial), self.work, reference,
                 objective=objective, limits=limits,
             )  # fmt: skip
-        return int(regret.argmin()) if np.isfinite(regret).any() else int(np.argmin(done))
+        return int(regret.argmin()) if np.isfinite(regret).any() else int(np.argmin(measured))
 
     def next_probes(
         self,
-        known: Costs,
+        program: Costs,
         count: int,
         *,
         objective: Objective = "energy",
         limits: Limits = NO_LIMITS,
     ) -> list[int]:
-        """Several contexts to measure before deciding again, the most promising first.
+        """Numbers of several contexts to measure, the most useful first.
 
-        Each is chosen as if those before it had turned out as expected; to measure one at a time
-        and ask again is better.  Fewer where no more are left; parameters and errors as
-        :meth:`next_probe`.
+        Each is chosen as if those before it were measured as predicted.  Measuring one at a time
+        and calling :meth:`next_probe` again is better.  The list is shorter than `count` where
+        fewer contexts are left.  Parameters and errors are those of :meth:`next_probe`.
         """
         if count < 1 or count != int(count):
             raise ArgumentError(f"count is {count}; a whole number ≥ 1 is wanted.")
         chosen: list[int] = []
-        while not chosen or (len(chosen) < count and not known.measured.all()):
-            chosen.append(self.next_probe(known, objective=objective, limits=limits))
-            time, energy = np.exp(self.believe(known).logs[:2, chosen[-1]])
-            known = known.told(chosen[-1], time, energy)
+        while not chosen or (len(chosen) < count and not program.measured.all()):
+            chosen.append(self.next_probe(program, objective=objective, limits=limits))
+            time, energy = np.exp(self.posterior(program).logs[:2, chosen[-1]])
+            program = program.with_measurement(chosen[-1], time, energy)
         return chosen
 
-    def _thought(self, margins: Margins, done: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Logarithms that were thought of left-out programs, expected and at most."""
-        width = margins.likely_widths(self.miscoverage, ~done)
-        own = margins.others
-        truth = np.log(np.stack([own.time, own.energy, own.power], axis=1))
-        logs = np.stack([belief.logs for belief in margins.beliefs])
-        upper = logs + width * np.stack([belief.deviations for belief in margins.beliefs])
-        return np.where(done, truth, logs), np.where(done, truth, upper)
+    def margins(self, program: Costs) -> Margins:
+        """Scores of the other programs, given the contexts in which this one was measured."""
+        return self._left_out(program.families[0], self._single(program)[2])
 
-    def margins(self, known: Costs) -> Margins:
-        """Scores of the other programs, by the contexts in which this one was measured."""
-        return self._left_out(known.families[0], self._one(known)[2])
+    def posterior(self, program: Costs) -> Posterior:
+        """Posterior of a program given its measurements; errors as :meth:`outlook`."""
+        time, energy, _ = self._single(program)
+        return self._fit_without((program.families[0],)).posterior(time, energy / time)
 
-    def _left_out(self, family: str, done: NDArray[np.bool_]) -> Margins:
-        key = done.tobytes() + family.encode()
+    def _left_out_logs(
+        self, margins: Margins, measured: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Logarithms predicted for left-out programs: expected, and upper bounds."""
+        width = margins.trial_widths(self.miscoverage, ~measured)
+        others = margins.others
+        truth = np.log(np.stack([others.time, others.energy, others.power], axis=1))
+        logs = np.stack([posterior.logs for posterior in margins.posteriors])
+        upper = logs + width * np.stack([posterior.deviations for posterior in margins.posteriors])
+        return np.where(measured, truth, logs), np.where(measured, truth, upper)
+
+    def _left_out(self, family: str, measured: NDArray[np.bool_]) -> Margins:
+        key = measured.tobytes() + family.encode()
         if key not in self._margins:
-            rest = self.others.without([family])
-            self._margins[key] = leave_out(rest, lambda own: self._fitted((family, own)), done)
+            self._margins[key] = leave_out(
+                self.others.without([family]),
+                lambda other: self._fit_without((family, other)),
+                measured,
+            )
         return self._margins[key]
 
-    def believe(self, known: Costs) -> Belief:
-        """What the predictor thinks of a program; errors as :meth:`outlook`."""
-        time, energy, _ = self._one(known)
-        return self._fitted((known.families[0],)).believe(time, energy / time)
-
-    def _fitted(self, families: tuple[str, ...]) -> Fitted:
-        """The predictor, fitted to all but some families."""
+    def _fit_without(self, families: tuple[str, ...]) -> FittedPredictor:
+        """A copy of the predictor, fitted to all but some families."""
         if len(self.work) > _MOST_CONTEXTS:
             raise MeasurementError(
                 f"there are {len(self.work)} contexts to predict a program in; at most "
@@ -227,77 +230,78 @@ class Chooser:
             self._fits[key] = deepcopy(self._predictor).fit(self.others.without(key))
         return self._fits[key]
 
-    def _one(self, known: Costs) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        if len(known.programs) != 1:
-            raise ArgumentError(f"known are {len(known.programs)} programs; one is wanted.")
-        if known.contexts is not self.others.contexts and not np.array_equal(
-            known.contexts, self.others.contexts
+    def _single(self, program: Costs) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Time, energy and whether they were measured, (n,) each, of one valid program."""
+        if len(program.programs) != 1:
+            raise ArgumentError(f"there are {len(program.programs)} programs; one is wanted.")
+        if program.contexts is not self.others.contexts and not np.array_equal(
+            program.contexts, self.others.contexts
         ):
             raise ArgumentError(
-                f"'{known.programs[0]}' has other contexts than the programs that were learned "
-                f"from; the same, in the same order, are wanted."
+                f"'{program.programs[0]}' has other contexts than the programs that the chooser "
+                f"has; the same, in the same order, are wanted."
             )
-        done = known.measured[0]
-        if not done.any():
+        measured = program.measured[0]
+        if not measured.any():
             raise MeasurementError(
-                f"nothing was measured of '{known.programs[0]}'; time and energy in one context "
-                f"or more, the fastest first, are wanted."
+                f"'{program.programs[0]}' was measured in no context; time and energy in one "
+                f"context or more, the fastest first, are wanted."
             )
-        time, energy = (np.where(done, x[0], np.nan) for x in (known.time, known.energy))
-        return time, energy, done
+        time, energy = (np.where(measured, x[0], np.nan) for x in (program.time, program.energy))
+        return time, energy, measured
 
 
 def bounded_outlook(
-    known: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
+    program: Costs, bounds: xr.Dataset, work: Floats, *, source: str = "bounds"
 ) -> Outlook:
-    """Outlook of a program whose contexts are all known, with bounds on its runs.
+    """Outlook of a program with costs in every context and with bounds on its runs.
 
     Parameters
     ----------
-    known : Costs
+    program : Costs
         One program, measured or generated in every context.
     bounds : xarray.Dataset
         As ``msbgen bound`` writes them: ``duration_bound`` [s] and, of energy, ``energy_bound``
         [J], over the same contexts in any order.
     work : ndarray, (n,)
     source : str
-        What messages call the bounds: the name of their file.
+        Name of the bounds in messages, as that of their file.
 
     Raises
     ------
     ProfileError
         No bounds, or none for a context.
     MeasurementError
-        A context of which nothing is known.
+        A context without time and energy.
     """
-    if "duration_bound" not in bounds or any(n not in bounds.coords for n in known.resources):
+    if "duration_bound" not in bounds or any(n not in bounds.coords for n in program.resources):
         raise ProfileError(
             f"{source}: holds {', '.join(map(str, bounds.variables))}; duration_bound over the "
-            f"resources {', '.join(known.resources)}, as 'msbgen bound' writes them, is wanted."
+            f"resources {', '.join(program.resources)}, as 'msbgen bound' writes them, is wanted."
         )
-    if not known.measured[0].all():
-        at = int(np.argmin(known.measured[0]))
+    if not program.measured[0].all():
+        at = int(np.argmin(program.measured[0]))
         raise MeasurementError(
-            f"nothing is known of '{known.programs[0]}' in {known.describe(at)}; with bounds every "
-            f"context, generated with --contexts all, say, is wanted."
+            f"'{program.programs[0]}' has no time and energy in {program.describe(at)}; bounds "
+            f"want every context: generate it with --contexts all, for example."
         )
-    table = np.stack([bounds[n].values.astype(float) for n in known.resources], axis=1)
+    table = np.stack([bounds[n].values.astype(float) for n in program.resources], axis=1)
     rows = []
-    for i, context in enumerate(known.contexts):
+    for i, context in enumerate(program.contexts):
         same = np.flatnonzero(same_level(table, context).all(axis=1))
         if not len(same):
-            raise ProfileError(f"{source}: has none for {known.describe(i)}; bound it, too.")
+            raise ProfileError(f"{source}: has no bound for {program.describe(i)}; add one.")
         rows.append(int(same[0]))
-    time, energy = known.time[0], known.energy[0]
-    late = np.maximum(bounds["duration_bound"].values.astype(float)[rows], time)
-    dear = energy
+    time, energy = program.time[0], program.energy[0]
+    time_bound = np.maximum(bounds["duration_bound"].values.astype(float)[rows], time)
+    energy_bound = energy
     if ENERGY_BOUND in bounds:
-        dear = np.maximum(bounds[ENERGY_BOUND].values.astype(float)[rows], energy)
-    return Outlook(time, energy, late, dear, dear / time, work)
+        energy_bound = np.maximum(bounds[ENERGY_BOUND].values.astype(float)[rows], energy)
+    return Outlook(time, energy, time_bound, energy_bound, energy_bound / time, work)
 
 
-def work_of(costs: Costs, resource: str) -> Floats:
-    """What a run does in each context, (n,): the level of a resource, or 1 where there is none.
+def work_per_run(costs: Costs, resource: str) -> Floats:
+    """Work of a run in each context, (n,): the level of a resource, or 1 without one.
 
     Raises
     ------
@@ -316,13 +320,13 @@ def work_of(costs: Costs, resource: str) -> Floats:
     return work
 
 
-def highest(costs: Costs, work: ArrayLike, context: int) -> int:
-    """The context with the highest levels of all that do the same work as one.
+def highest_context(costs: Costs, work: ArrayLike, context: int) -> int:
+    """Number of the context with the highest levels among those with the same work as one.
 
-    Clocks and limits of power count first: "the highest clock" where there is one.
+    Clocks and limits of power are compared first, so that it has the highest clock.
     """
     amount = np.asarray(work, dtype=float)
     same = np.flatnonzero(amount == amount[context])
-    order = [u.endswith("Hz") or u == "W" for u in costs.units]
-    columns = [costs.contexts[same, i] for i in np.argsort(order, kind="stable")]
+    is_clock = [u.endswith("Hz") or u == "W" for u in costs.units]
+    columns = [costs.contexts[same, i] for i in np.argsort(is_clock, kind="stable")]
     return int(same[np.lexsort(columns)[-1]])

@@ -1,7 +1,6 @@
-"""What programs cost: time and energy of each in every context, as arrays, from any dataset.
+"""Time and energy of programs in contexts, as arrays, from any dataset.
 
-Who decides between contexts need not know whether a table of kernels, measured profiles or
-generated ones stand behind the numbers.
+Tables of kernels, measured profiles and generated profiles all become the same arrays.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class Costs:
     programs : tuple of str
         Different names.
     families : tuple of str
-        What programs are left out together with: variants of one network, say.
+        Programs of one family are left out together: variants of one network, for example.
     resources, units : tuple of str
     contexts : ndarray, (n, m)
         Different rows, in the order of `resources`.
     time, energy : ndarray, (p, n)
-        Of one run [s], [J]; NaN where it was not measured.  A time without an energy counts as not
+        Of one run [s], [J]; NaN where not measured.  A time without an energy counts as not
         measured.
     """
 
@@ -68,7 +67,7 @@ class Costs:
                 f"context, and a unit a resource are wanted."
             )
         if len(set(self.programs)) < p or len(np.unique(self.contexts, axis=0)) < n:
-            raise ArgumentError("programs or contexts come twice; one row and column each wanted.")
+            raise ArgumentError("a program or a context comes twice; each is wanted once.")
         for name, values in (("time", self.time), ("energy", self.energy)):
             with np.errstate(invalid="ignore"):
                 bad = ~np.isnan(values) & ~((values > 0) & (values < np.inf))
@@ -76,18 +75,18 @@ class Costs:
                 row, column = np.argwhere(bad)[0]
                 raise ArgumentError(
                     f"{name} of '{self.programs[row]}' is {values[row, column]:g} in "
-                    f"{self.describe(column)}; a positive number is wanted, or NaN where it was "
-                    f"not measured."
+                    f"{self.describe(column)}; a positive number is wanted, or NaN where it "
+                    f"was not measured."
                 )
 
     @property
     def measured(self) -> NDArray[np.bool_]:
-        """Where time and energy are known, (p, n)."""
+        """Whether time and energy were measured, (p, n)."""
         return np.isfinite(self.time) & np.isfinite(self.energy)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Resources with their units, as tables head them."""
+        """Names of resources with their units, as in the header of a table."""
         units = zip(self.resources, self.units)
         return tuple(name if unit == "1" else f"{name} [{unit}]" for name, unit in units)
 
@@ -97,7 +96,7 @@ class Costs:
         return self.energy / self.time
 
     def take(self, rows: ArrayLike) -> Costs:
-        """Some of the programs, by their numbers."""
+        """Some of the programs, by their rows."""
         at = np.atleast_1d(np.asarray(rows, dtype=np.int64))
         names, families = ([words[i] for i in at] for words in (self.programs, self.families))
         return replace(
@@ -113,7 +112,7 @@ class Costs:
         return self.take([i for i, family in enumerate(self.families) if family not in families])
 
     def only(self, contexts: ArrayLike) -> Costs:
-        """The same, as if it had been measured in some contexts, by their numbers, alone."""
+        """The same programs, measured only in some contexts, by their numbers."""
         kept = np.zeros(len(self.contexts), dtype=bool)
         kept[np.asarray(contexts, dtype=np.int64)] = True
         return replace(
@@ -122,19 +121,19 @@ class Costs:
             energy=np.where(kept, self.energy, np.nan),
         )
 
-    def told(self, context: int, time: float, energy: float) -> Costs:
-        """The same, had every program taken so much in a context [s], [J]."""
+    def with_measurement(self, context: int, time: float, energy: float) -> Costs:
+        """The same programs with a time [s] and an energy [J] set in one context."""
         times, joules = self.time.copy(), self.energy.copy()
         times[:, context], joules[:, context] = time, energy
         return replace(self, time=times, energy=joules)
 
-    def number(self, program: str) -> int:
+    def row(self, program: str) -> int:
         """Row of a program.
 
         Raises
         ------
         ArgumentError
-            There is none; the message names the nearest.
+            There is none; the message has the nearest name.
         """
         if program not in self.programs:
             near = difflib.get_close_matches(program, self.programs, 1)
@@ -144,7 +143,7 @@ class Costs:
         return self.programs.index(program)
 
     def describe(self, context: int) -> str:
-        """Return a context in words: ``power_limit=150 W``."""
+        """Text of a context: ``power_limit=150 W``."""
         parts = []
         for name, units, level in zip(self.resources, self.units, self.contexts[context]):
             parts.append(f"{name}={level:g}{'' if units in ('', '1') else f' {units}'}")
@@ -152,20 +151,20 @@ class Costs:
 
 
 def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
-    """What the programs of a dataset cost.
+    """Time and energy of the programs of a dataset.
 
     Parameters
     ----------
     dataset : xarray.Dataset, or a sequence of them
         Measurements of kernels with a power (:mod:`msbgen.kernels.dataset`): each kernel is a
-        program, named by its kind, with its parameters where kinds have several.  Or profiles, of
-        one task or several over the same resources, with a counter in joules, measured or
-        generated: each task is a program.  Of several runs, sessions or nodes the median is taken.
+        program, named by its kind, with its parameters where kinds have several.  Or profiles of
+        tasks over the same resources, measured or generated, with a counter in joules: each task
+        is a program.  The median is taken over runs, sessions and nodes.
 
     Raises
     ------
     ArgumentError
-        Nothing in it has a power; profiles without a task, or of other resources.
+        No measurement has a power; profiles without a task, or of other resources.
     """
     if not isinstance(dataset, xr.Dataset):
         return costs_of(kernels_from_profiles(list(dataset)))
@@ -188,14 +187,14 @@ def costs_of(dataset: xr.Dataset | Sequence[xr.Dataset]) -> Costs:
 
 
 def _names(kind: NDArray[np.str_], parameters: Floats, columns: Sequence[str]) -> tuple[str, ...]:
-    """Kinds, with what parameters tell those of one kind apart."""
+    """Names of kernels: their kinds, with the parameters that differ within a kind."""
     words = [str(word) for word in kind]
     names = []
     for word, row in zip(words, parameters):
-        told = [
+        differing = [
             f"{name}={value:g}"
             for name, value, column in zip(columns, row, parameters.T)
             if np.isfinite(value) and len(np.unique(column[kind == word])) > 1
         ]
-        names.append(f"{word} {','.join(told)}" if told else word)
+        names.append(f"{word} {','.join(differing)}" if differing else word)
     return tuple(names)

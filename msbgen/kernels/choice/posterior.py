@@ -1,10 +1,9 @@
-"""What a predictor thinks of a program of which some contexts were measured.
+"""Posterior of a program's times and powers, and what a predictor must provide.
 
-The choice takes its predictor as an argument: anything that, having seen other programs, turns
-what was measured of a new one into a Gaussian over the logarithms of its time and power in all
-contexts.  That it is one lets energy, whose logarithm is their sum, and the worth of a further
-measurement be read off; whether it is right is for the left-out programs to say
-(:mod:`msbgen.kernels.choice.margins`).
+A predictor learns from other programs.  From a few measured contexts of a new program it computes
+a Gaussian over the logarithms of time and power in all contexts.  The logarithm of energy is their
+sum, so its distribution follows.  How good the posterior is, :mod:`msbgen.kernels.choice.margins`
+measures on programs that were left out.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from msbgen.kernels.choice.costs import Costs
 
 Floats = NDArray[np.float64]
 
-# Least deviation of a logarithm: nothing is known to a millionth.
-_LEAST = 1e-6
+# Least standard deviation of a logarithm, so that scores can be divided by it.
+_LEAST_DEVIATION = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
+class Posterior:
     """A Gaussian over the logarithms of time [s] and power [W] of one program in n contexts.
 
     Attributes
     ----------
     mean : ndarray, (2n,)
-        First of all times, then of all powers.
+        All log times, then all log powers.
     covariance : ndarray, (2n, 2n)
     """
 
@@ -55,32 +54,32 @@ class Belief:
 
     @cached_property
     def deviations(self) -> Floats:
-        """Their standard deviations, (3, n)."""
+        """Standard deviations of these logarithms, (3, n)."""
         n = len(self.mean) // 2
         variance = self.covariance.diagonal()
-        across = self.covariance[:n, n:].diagonal()
-        energy = variance[:n] + variance[n:] + 2 * across
+        time_power = self.covariance[:n, n:].diagonal()
+        energy = variance[:n] + variance[n:] + 2 * time_power
         stacked = np.stack([variance[:n], energy, variance[n:]])
-        return np.sqrt(np.maximum(stacked, _LEAST**2))
+        return np.sqrt(np.maximum(stacked, _LEAST_DEVIATION**2))
 
 
-class Fitted(Protocol):
-    """A predictor that has seen other programs."""
+class FittedPredictor(Protocol):
+    """A predictor that was fitted to other programs."""
 
-    def believe(self, time: Floats, power: Floats) -> Belief:
-        """What to think of a program.
+    def posterior(self, time: Floats, power: Floats) -> Posterior:
+        """Posterior of one program.
 
         Parameters
         ----------
         time, power : ndarray, (n,)
-            Measured [s], [W], NaN where they were not.
+            Measured times [s] and powers [W], NaN in contexts that were not measured.
         """
         ...
 
 
 class Predictor(Protocol):
-    """Something that learns from other programs in the same contexts."""
+    """A predictor that learns from other programs in the same contexts."""
 
-    def fit(self, others: Costs) -> Fitted:
-        """Learn from programs that were measured, each at least in some contexts."""
+    def fit(self, others: Costs) -> FittedPredictor:
+        """Fit to programs that were measured in at least some of the contexts."""
         ...

@@ -1,13 +1,12 @@
-"""What to measure next, in two ways.
+"""Which context to measure next: expected improvement, or the regret on left-out programs.
 
-Without limits: where a lower cost is most to be hoped for.  Expected improvement under constraints
-(Gardner et al., Bayesian Optimization with Inequality Constraints, ICML 2014): how far the cost of
-a context may fall below the least that was measured within the limits, in the mean over what is
-thought of it, times the probability that it keeps them.
+Without limits, the next context is the one with the largest expected improvement.  Where limits
+are given to `improvement`, it is multiplied by the probability that the context keeps them
+(Gardner et al., Bayesian Optimization with Inequality Constraints, ICML 2014).
 
-With limits a measurement is worth as much for what it tells of other contexts, which are out of
-reach while their margins are wide.  So decisions are played on the left-out programs, as if each
-had been measured there too, and the context is taken that costs them least.
+With limits, a measurement also narrows the margins of other contexts, which expected improvement
+ignores.  So decisions are simulated on the left-out programs, as if each had been measured in the
+candidate context, too.  The next context is the one with the least mean regret.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from scipy.special import ndtr
 
 from msbgen.core.choice import Limits, Objective
 from msbgen.kernels.choice.costs import Costs
-from msbgen.kernels.choice.posterior import Belief
+from msbgen.kernels.choice.posterior import Posterior
 
 Floats = NDArray[np.float64]
 
-# Limits are kept where they are kept up to rounding.
+# Rounding of logarithms, within which a limit counts as kept.
 _ROUNDING = 1e-9
-# Of the logarithms of time and energy: what an objective is the exponential of.
-_SHARES = {"energy": (0.0, 1.0), "edp": (1.0, 1.0), "time": (1.0, 0.0)}
+# Exponents of time and energy in each objective.
+_EXPONENTS = {"energy": (0.0, 1.0), "edp": (1.0, 1.0), "time": (1.0, 0.0)}
 
 
 def improvement(
-    belief: Belief,
+    posterior: Posterior,
     time: Floats,
     energy: Floats,
     work: Floats,
@@ -37,30 +36,31 @@ def improvement(
     objective: Objective,
     limits: Limits,
 ) -> Floats:
-    """Expected fall of the log cost that a measurement of each context brings, (n,).
+    """Expected decrease of the log cost from a measurement of each context, (n,).
 
     Parameters
     ----------
-    belief : Belief
+    posterior : Posterior
     time, energy : ndarray, (n,)
-        What was measured [s], [J], NaN elsewhere.
+        Measured times [s] and energies [J], NaN in the other contexts.
     work : ndarray, (n,)
     objective, limits
-        As :func:`msbgen.core.choice.choose`.
+        As for :func:`msbgen.core.choice.choose`.
 
     Notes
     -----
-    Where nothing that was measured keeps the limits, the dearest that is expected takes its place:
-    then the probability to keep them decides.
+    The decrease is relative to the least measured cost within the limits.  Where no measured
+    context keeps them, it is relative to the highest expected cost: the probability to keep the
+    limits decides then.
     """
     n = len(time)
-    by_time, by_energy = _SHARES[objective]
+    by_time, by_energy = _EXPONENTS[objective]
     # of log time and log power: energy is their sum
     weights = np.array([by_time + by_energy, by_energy])
-    mean = weights @ belief.mean.reshape(2, n) - np.log(work)
-    variance = belief.covariance.diagonal().reshape(2, n)
-    across = belief.covariance[:n, n:].diagonal()
-    square = weights**2 @ variance + 2 * weights[0] * weights[1] * across
+    mean = weights @ posterior.mean.reshape(2, n) - np.log(work)
+    variance = posterior.covariance.diagonal().reshape(2, n)
+    time_power = posterior.covariance[:n, n:].diagonal()
+    square = weights**2 @ variance + 2 * weights[0] * weights[1] * time_power
     deviation = np.sqrt(np.maximum(square, 1e-12))
     within = (time <= limits.latency) & (energy <= limits.energy) & (energy / time <= limits.power)
     with np.errstate(invalid="ignore"):
@@ -68,60 +68,60 @@ def improvement(
     best = cost[within].min() if within.any() else mean.max()
     steps = (best - mean) / deviation
     density = np.exp(-0.5 * steps**2) / np.sqrt(2 * np.pi)
-    fall = deviation * (steps * ndtr(steps) + density)
-    logs, deviations = belief.logs, belief.deviations
-    chance = np.ones(n)
+    decrease = deviation * (steps * ndtr(steps) + density)
+    logs, deviations = posterior.logs, posterior.deviations
+    probability = np.ones(n)
     for limit, row in ((limits.latency, 0), (limits.energy, 1), (limits.power, 2)):
         if limit < np.inf:
-            chance = chance * ndtr((np.log(limit) - logs[row]) / deviations[row])
-    # not below the least float: of hopeless contexts the least hopeless comes first
-    return np.maximum(fall, 1e-300) * np.maximum(chance, 1e-300)
+            probability = probability * ndtr((np.log(limit) - logs[row]) / deviations[row])
+    # at least the least float, so that unlikely contexts keep their order
+    return np.maximum(decrease, 1e-300) * np.maximum(probability, 1e-300)
 
 
 def mean_regret(
     others: Costs, expected: Floats, upper: Floats, work: Floats, reference: tuple[int, Floats],
     *, objective: Objective, limits: Limits,
 ) -> float:  # fmt: skip
-    """What decisions on left-out programs cost above the best, were the limits theirs.
+    """Mean regret of decisions on left-out programs under limits scaled to each of them.
 
     Parameters
     ----------
     others : Costs
         The left-out programs.
     expected, upper : ndarray, (n_programs, 3, n)
-        Logarithms of time, energy and power that are thought of them: expected, and at most.
+        Logarithms of time, energy and power as predicted: expected values and upper bounds.
     work : ndarray, (n,)
     reference : (int, ndarray (2,))
-        A context that was measured of all, and the time and energy of the new program there: a
-        program that takes twice as long is given twice the latency.
+        A context that was measured of all programs, and the time and energy of the new program
+        there.  A program that takes twice as long there gets twice the latency.
     objective, limits
-        As :func:`msbgen.core.choice.choose`.
+        As for :func:`msbgen.core.choice.choose`.
 
     Returns
     -------
     float
         Mean over programs of cost / least cost within the limits − 1.  A decision that breaks a
-        limit counts as the program's dearest context; programs that no context serves are left
-        aside, and of none it is infinite.
+        limit counts as the program's most expensive context.  Programs that no context serves are
+        excluded; infinite where none is left.
     """
     at, (seconds, joules) = reference
     truth = np.log(np.stack([others.time, others.energy, others.power], axis=1))
-    there = np.asarray(np.isfinite(truth).all(axis=1))
+    measured = np.asarray(np.isfinite(truth).all(axis=1))
     with np.errstate(invalid="ignore"):
         scale = truth[:, :, at] - np.log([seconds, joules, joules / seconds])
-        scale[:, 2] = 0.0  # watts are watts
+        scale[:, 2] = 0.0  # a limit of power is the same for all programs
         most = (np.log([limits.latency, limits.energy, limits.power]) + scale)[:, :, None]
-        weights = np.array([*_SHARES[objective], 0.0])[:, None]
-        cost, thought = ((weights * x).sum(axis=1) - np.log(work) for x in (truth, expected))
-        kept = np.asarray((truth <= most + _ROUNDING).all(axis=1) & there)
-        held = np.asarray((upper <= most + _ROUNDING).all(axis=1) & there)
-    served = np.array([row.any() for row in kept]) & there[:, at]
+        weights = np.array([*_EXPONENTS[objective], 0.0])[:, None]
+        cost, predicted_cost = ((weights * x).sum(axis=1) - np.log(work) for x in (truth, expected))
+        feasible = np.asarray((truth <= most + _ROUNDING).all(axis=1) & measured)
+        allowed = np.asarray((upper <= most + _ROUNDING).all(axis=1) & measured)
+    served = np.array([row.any() for row in feasible]) & measured[:, at]
     if not served.any():
         return np.inf
-    held[~held.any(axis=1), at] = True  # nothing is sure: stay where the measurement was
-    chosen = np.where(held, thought, np.inf).argmin(axis=1)[:, None]
+    allowed[~allowed.any(axis=1), at] = True  # no context has a bound within: keep the reference
+    chosen = np.where(allowed, predicted_cost, np.inf).argmin(axis=1)[:, None]
     paid = np.take_along_axis(cost, chosen, axis=1)[:, 0]
-    broken = ~np.take_along_axis(kept, chosen, axis=1)[:, 0]
-    paid[broken] = np.where(there, cost, -np.inf).max(axis=1)[broken]
-    least = np.where(kept, cost, np.inf).min(axis=1)
+    broken = ~np.take_along_axis(feasible, chosen, axis=1)[:, 0]
+    paid[broken] = np.where(measured, cost, -np.inf).max(axis=1)[broken]
+    least = np.where(feasible, cost, np.inf).min(axis=1)
     return float(np.expm1(paid - least)[served].mean())

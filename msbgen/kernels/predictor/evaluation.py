@@ -1,4 +1,4 @@
-"""Score predictions of kernels on those that were held back."""
+"""Scores of predictions on kernels that were held out."""
 
 from __future__ import annotations
 
@@ -10,61 +10,64 @@ from numpy.typing import NDArray
 
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import OnProgress
-from msbgen.data.schema import resource_names
-from msbgen.kernels.dataset import has_power, kernels_of, powers_of, runtimes_of
-from msbgen.kernels.predictor.predictor import KernelPredictor, cross_predict
+from msbgen.kernels.dataset import configurations_of, has_power, powers_of, runtimes_of
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, cross_predict, kernel_folds
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
-# What a row of scores says, each a number: mean |error|, and shares of errors within 5 to 20 %.
+# Columns of scores: mean relative error, and shares of errors below 5 to 20 %.
 MEASURES = ("error", "within_5", "within_10", "within_15", "within_20")
 
 
-def scores(said: Floats, truth: Floats) -> dict[str, float]:
-    """Mean relative error, and the shares of errors that are smaller than 5, 10, 15 and 20 %.
+def scores(predicted: Floats, truth: Floats) -> dict[str, float]:
+    """Mean relative error, and the shares of errors below 5, 10, 15 and 20 %.
 
     Source: Tables 4 and 5 of the paper.
     """
-    off = np.abs(said / truth - 1.0)
-    found = {"error": float(off.mean())}
-    return found | {f"within_{p}": float((off < p / 100).mean()) for p in (5, 10, 15, 20)}
+    error = np.abs(predicted / truth - 1.0)
+    shares = {f"within_{p}": float((error < p / 100).mean()) for p in (5, 10, 15, 20)}
+    return {"error": float(error.mean()), **shares}
 
 
-def choice_regret(said: Floats, truth: Floats, groups: NDArray[np.int64]) -> float:
-    """Mean over groups of what the choice of the least cost that was said costs above the least.
+def choice_regret(predicted: Floats, truth: Floats, groups: Indices) -> float:
+    """Mean over groups of the regret of choosing the row with the least predicted cost.
 
     Parameters
     ----------
-    said, truth : ndarray, (n,)
-        Cost of each row, energy say.
+    predicted, truth : ndarray, (n,)
+        Cost of each row, as energy.
     groups : ndarray of int, (n,)
-        Rows to choose among; those of one kernel, say.
+        Rows to choose among have the same number: those of one kernel, for example.
     """
-    found = []
+    regrets = []
     for group in np.unique(groups):
         rows = np.flatnonzero(groups == group)
-        chosen = rows[int(np.argmin(said[rows]))]
-        found.append(truth[chosen] / truth[rows].min() - 1.0)
-    return float(np.mean(found))
+        chosen = rows[int(np.argmin(predicted[rows]))]
+        regrets.append(truth[chosen] / truth[rows].min() - 1.0)
+    return float(np.mean(regrets))
 
 
-def evaluate_kernels(
+def evaluate(
     runs: xr.Dataset,
     *,
     folds: int = 5,
     predictor: KernelPredictor | None = None,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
-    """Score a predictor beside a + b/r on kernels that it was not shown.
+    """Score a predictor and a baseline on left-out kernels, both on the same folds.
+
+    The baseline, "mean curve", is the geometric mean over other kernels of the kind in the same
+    configuration.
 
     Parameters
     ----------
     runs : xarray.Dataset
         ``msbgen-kernels/1``.
     folds : int
-        Parts in which whole kernels are left out.
+        Number of folds; each leaves out whole kernels.
     predictor : KernelPredictor or None
-        Gives the parameters; None for the default's.
+        Its parameters are used; None for the defaults.
     progress : callable
         Called with (done, total) folds.
 
@@ -77,45 +80,46 @@ def evaluate_kernels(
     Raises
     ------
     ArgumentError, MeasurementError
-        As :func:`msbgen.kernels.predictor.predictor.cross_predict`; nothing that could be scored.
+        As :func:`msbgen.kernels.predictor.kernel_predictor.cross_predict`; no kind can be scored.
     """
     predictor = predictor or KernelPredictor()
-    said = cross_predict(runs, predictor, folds=folds, progress=progress)
+    by_predictor = cross_predict(runs, predictor, folds=folds, progress=progress)
     truths = {"runtime": runtimes_of(runs)}
     if has_power(runs):
         truths["power"] = powers_of(runs)
-    curves = {name: _mean_curve(runs, truth, folds) for name, truth in truths.items()}
+    fold = kernel_folds(runs, folds, predictor.random_state)
+    curves = {name: _mean_curve(runs, truth, fold) for name, truth in truths.items()}
+    methods = {"default": dict(zip(truths, by_predictor)), "mean curve": curves}
     words = runs["kind"].values.astype(str)
     rows: list[dict[str, Any]] = []
-    for method, told in (("default", dict(zip(truths, said))), ("mean curve", curves)):
+    for method, predictions in methods.items():
         for kind in [*dict.fromkeys(words.tolist()), "all"]:
-            own = np.isin(words, [kind]) if kind != "all" else np.ones(len(words), dtype=bool)
+            of_kind = (words == kind) | (kind == "all")
             for name, truth in truths.items():
-                good = own & np.isfinite(said[0]) & np.isfinite(truth) & np.isfinite(told[name])
-                if good.any():
+                predicted = predictions[name]
+                scored = of_kind & np.isfinite(by_predictor[0])
+                scored &= np.isfinite(truth) & np.isfinite(predicted)
+                if scored.any():
                     row = {"method": method, "kind": kind, "quantity": name}
-                    rows.append(
-                        {**row, "rows": int(good.sum()), **scores(told[name][good], truth[good])}
-                    )
+                    row["rows"] = int(scored.sum())
+                    rows.append({**row, **scores(predicted[scored], truth[scored])})
     if not rows:
-        raise ArgumentError("no kind was left with measurements enough; more kernels are wanted.")
+        raise ArgumentError("no kind has enough measurements to be scored; measure more kernels.")
     return rows
 
 
-def _mean_curve(runs: xr.Dataset, truth: Floats, folds: int) -> Floats:
-    """The mean logarithm of other kernels of the kind in the configuration, (n,)."""
-    kernel, words = kernels_of(runs).of, runs["kind"].values.astype(str)
-    part = np.random.default_rng([7, 0]).permutation(int(kernel.max()) + 1)[kernel] % folds
-    table = np.stack([runs[n].values.astype(float) for n in resource_names(runs)], axis=1)
-    where = np.unique(table, axis=0, return_inverse=True)[1].reshape(-1)
-    cell = np.unique(np.stack([np.unique(words, return_inverse=True)[1].reshape(-1), where]).T,
-                     axis=0, return_inverse=True)[1].reshape(-1)  # fmt: skip
-    log, found = np.log(truth), np.full(len(truth), np.nan)
-    for k in range(folds):
-        known, asked = (part != k) & np.isfinite(log), part == k
+def _mean_curve(runs: xr.Dataset, truth: Floats, fold: Indices) -> Floats:
+    """Geometric mean over other kernels of the kind in the same configuration, (n,)."""
+    words = runs["kind"].values.astype(str)
+    kind = np.unique(words, return_inverse=True)[1].reshape(-1)
+    at = np.stack([kind, configurations_of(runs)[1]], axis=1)
+    cell = np.unique(at, axis=0, return_inverse=True)[1].reshape(-1)
+    log, predicted = np.log(truth), np.full(len(truth), np.nan)
+    for k in np.unique(fold):
+        train, test = (fold != k) & np.isfinite(log), fold == k
         n = int(cell.max()) + 1
-        total = np.bincount(cell[known], log[known], n)
+        total = np.bincount(cell[train], log[train], n)
         with np.errstate(invalid="ignore"):
-            mean = total / np.bincount(cell[known], minlength=n)
-        found[asked] = np.exp(mean[cell[asked]])
-    return found
+            mean = total / np.bincount(cell[train], minlength=n)
+        predicted[test] = np.exp(mean[cell[test]])
+    return predicted

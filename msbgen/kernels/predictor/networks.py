@@ -1,12 +1,11 @@
-"""Networks as sums of their kernels, and of what lies between them.
+"""Time and energy of networks as sums over their kernels.
 
     time = Σ_k count_k · runtime_k + launches · overhead,
-    energy = Σ_k count_k · runtime_k · power_k
+    energy = Σ_k count_k · runtime_k · power_k · (time / Σ_k count_k · runtime_k)
 
-The overhead of a launch, positive or, where kernels that are measured alone wait for more than
-those of a network do, negative, is that of other networks: the median over them of what was
-measured beyond the sum, by launch.  Between launches a machine draws what its kernels draw on
-average.
+The overhead of a launch is fitted to other networks: the median over them of measured time minus
+sum, per launch.  It may be negative, as a kernel may wait longer when it is measured alone.
+Between launches the power is the mean power of the kernels.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.workloads import counts_of, one_workload, workload_names
 
 Floats = NDArray[np.float64]
@@ -26,11 +25,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Overhead:
-    """What a launch costs beyond its kernel [s], in every configuration.
+    """Time of a launch beyond its kernel.
 
     Attributes
     ----------
     seconds : ndarray, (m,)
+        In every configuration [s].
     """
 
     seconds: Floats
@@ -51,12 +51,12 @@ def sum_kernels(
     Returns
     -------
     seconds, joules : ndarray, (m,)
-        Joules are NaN where no meter was read.
+        Joules are NaN where power was not measured.
 
     Raises
     ------
     ArgumentError
-        Several workloads; kernels that are not known, with their share of the launches.
+        Several workloads; kernels of a kind that was not measured.
     """
     if len(workload_names(workload)) > 1:
         raise ArgumentError(
@@ -73,7 +73,7 @@ def fit_overhead(
     times: dict[str, Floats],
     configurations: ArrayLike,
 ) -> Overhead:
-    """Learn what a launch costs from networks that were measured whole.
+    """Fit the overhead of a launch to the measured times of whole networks.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def fit_overhead(
     workloads : xarray.Dataset
         ``msbgen-workload/1`` of several networks.
     times : dict of str to ndarray, (m,)
-        Measured time of each network in every configuration [s], NaN where it was not.
+        Measured time of each network in every configuration [s], NaN where not measured.
     configurations : array_like, (m, n_resources)
 
     Raises
@@ -91,15 +91,16 @@ def fit_overhead(
     MeasurementError
         No network was measured in some configuration.
     """
-    found = []
+    overheads = []
     for name, measured in times.items():
-        own = one_workload(workloads, name)
-        seconds, _ = sum_kernels(predictor, own, configurations)
-        found.append((np.asarray(measured, dtype=float) - seconds) / counts_of(own).sum())
-    table = np.array(found).reshape(len(found), -1)
-    if not len(found) or not np.isfinite(table).any(axis=0).all():
+        launches = one_workload(workloads, name)
+        seconds, _ = sum_kernels(predictor, launches, configurations)
+        excess = np.asarray(measured, dtype=float) - seconds
+        overheads.append(excess / counts_of(launches).sum())
+    table = np.array(overheads).reshape(len(overheads), -1)
+    if not len(overheads) or not np.isfinite(table).any(axis=0).all():
         raise MeasurementError(
-            "no other network was measured in some configuration; measure one there, or sum up "
+            "no other network was measured in some configuration; measure one there, or predict "
             "without an overhead."
         )
     return Overhead(np.nanmedian(table, axis=0))
@@ -113,8 +114,8 @@ def predict_network(
 ) -> tuple[Floats, Floats]:
     """Time [s] and energy [J] of a network in configurations, (m,) each.
 
-    Parameters and errors as :func:`sum_kernels`; without an overhead the plain sum.  A time is
-    never less than half of the sum, whatever the overhead.
+    Parameters and errors are those of :func:`sum_kernels`.  Without an overhead the result is the
+    plain sum.  With one, the time is at least half of the sum.
     """
     seconds, joules = sum_kernels(predictor, workload, configurations)
     if overhead is None:

@@ -1,7 +1,7 @@
-"""Power of the kernels of one kind: terms of clocks and achieved rates, times what they leave.
+"""Power of the kernels of one kind: a law of clocks and achieved rates, times its residual.
 
-A chip draws a constant, its clocks' share (V²·f, where the voltage V rises with the clock f), and
-that times how busy it is: the rates of operations and bytes that a kernel achieves.
+The law is a sum of a constant, terms of the clocks (V²·f, where the voltage V rises with the clock
+f), and such terms times the rates of operations and bytes that a kernel achieves.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.kernels.predictor.law_and_residual import (
+    LawAndResidual,
+    ModelParts,
+    fit_law_and_residual,
+)
 from msbgen.kernels.predictor.shapes import Shapes, distinct_columns
-from msbgen.kernels.predictor.structured import RestSettings, Structured, fit_structured
-from msbgen.kernels.predictor.terms import POWERS, crossed, draws
+from msbgen.kernels.predictor.terms import POWERS, column_products, powers_of_clocks
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -25,16 +29,16 @@ class PowerModel:
 
     Attributes
     ----------
-    structured : Structured
+    model : LawAndResidual
     highest : ndarray, (n_resources,)
-        Of every resource, in whose shares the terms are.
+        Highest level of every resource; terms are in shares of it.
     most : ndarray, (2,)
         Highest rates of operations and bytes [1/s].
     logs : ndarray of int
-        Columns that the process sees.
+        Columns that the process uses.
     """
 
-    structured: Structured
+    model: LawAndResidual
     highest: Floats
     most: Floats
     logs: Indices
@@ -52,26 +56,25 @@ class PowerModel:
         """
         shares, busy = configurations / self.highest, _rates(shapes, runtime) / self.most
         terms, smooth, rough = _columns(shapes, shares, busy, runtime)
-        return np.exp(self.structured.predict(terms, smooth[:, self.logs], rough))
+        return np.exp(self.model.predict(terms, smooth[:, self.logs], rough))
 
     def predict_product(self, shapes: Shapes, configurations: Floats, runtime: Floats) -> Floats:
         """Power [W] of every kernel in every configuration, (n, m), given their runtimes [s]."""
         n, m = runtime.shape
-        model, shares = self.structured, configurations / self.highest
+        model, shares = self.model, configurations / self.highest
         if model.share > 0 or not len(model.weights):
-            said = [
+            rows = [
                 self.predict(shapes.some(np.full(m, i)), configurations, runtime[i])
                 for i in range(n)
             ]
-            return np.stack(said)
-        always, active = draws(shares), _active(shares)
-        constant = model.weights[: always.shape[1]]
-        watts = np.broadcast_to(always @ constant, (n, m)).copy()
-        own = model.weights[always.shape[1] :].reshape(2, -1)
-        for work, most, weights in zip((shapes.flops, shapes.touched), self.most, own):
+            return np.stack(rows)
+        idle, active = powers_of_clocks(shares), _rate_factors(shares)
+        watts = np.broadcast_to(idle @ model.weights[: idle.shape[1]], (n, m)).copy()
+        rate_weights = model.weights[idle.shape[1] :].reshape(2, -1)
+        for work, most, weights in zip((shapes.flops, shapes.touched), self.most, rate_weights):
             if weights.any():
                 watts += (work[:, None] / most) / runtime * (active @ weights)
-        kernel = _kernel(shapes.logs())
+        kernel = _kernel_columns(shapes.logs())
         rows = kernel[:, self.logs[self.logs < kernel.shape[1]]]
         others = shares[:, self.logs[self.logs >= kernel.shape[1]] - kernel.shape[1]]
         return watts * np.exp(model.process.predict_product(rows, others))
@@ -83,41 +86,44 @@ def fit_power(
     runtime: Floats,
     power: Floats,
     kernel: Indices,
-    settings: RestSettings,
+    parts: ModelParts,
     seed: int,
 ) -> PowerModel:
-    """Learn the powers of one kind; parameters as :func:`msbgen.kernels.predictor.runtime`."""
+    """Fit the powers [W] of one kind.
+
+    Parameters are those of :func:`msbgen.kernels.predictor.runtime.fit_runtime`.
+    """
     highest = configurations.max(axis=0)
     rates = _rates(shapes, runtime)
     most = np.maximum(rates.max(axis=0), 1e-300)
     terms, smooth, rough = _columns(shapes, configurations / highest, rates / most, runtime)
     logs = distinct_columns(smooth)
-    model = fit_structured(terms, smooth[:, logs], rough, power, kernel, settings, seed)
+    model = fit_law_and_residual(terms, smooth[:, logs], rough, power, kernel, parts, seed)
     return PowerModel(model, highest, most, logs)
 
 
 def _rates(shapes: Shapes, runtime: Floats) -> Floats:
-    """Operations and bytes a second, (n, 2)."""
+    """Operations and bytes per second, (n, 2)."""
     return np.stack([shapes.flops, shapes.touched], axis=1) / runtime[:, None]
 
 
 def _columns(
     shapes: Shapes, shares: Floats, busy: Floats, runtime: Floats
 ) -> tuple[Floats, Floats, Floats]:
-    """Terms, and what process and trees see, of every row."""
-    terms = np.hstack([draws(shares), crossed(busy, _active(shares))])
+    """Terms, and features of the process and of the trees, in every row."""
+    terms = np.hstack([powers_of_clocks(shares), column_products(busy, _rate_factors(shares))])
     every = shapes.logs()
     rates = np.log(np.maximum(busy, 1e-300))
-    smooth = np.hstack([_kernel(every), shares])
+    smooth = np.hstack([_kernel_columns(every), shares])
     rough = np.hstack([every, shapes.raw, rates, np.log(runtime)[:, None], np.log(shares)])
     return terms, smooth, rough
 
 
-def _active(shares: Floats) -> Floats:
-    """What rates are multiplied with: they rise with the clock themselves, power beyond that."""
+def _rate_factors(shares: Floats) -> Floats:
+    """Factors of the rates: power rises faster with the clock than the rates themselves."""
     return np.hstack([np.ones((len(shares), 1)), *(shares**power for power in POWERS)])
 
 
-def _kernel(logs: Floats) -> Floats:
-    """What power depends on of a kernel's logarithms: operations, and the share of whole tiles."""
+def _kernel_columns(logs: Floats) -> Floats:
+    """Columns of a kernel's logarithms for power: operations, and the share of whole tiles."""
     return logs[:, [0, 3]] if logs.shape[1] > 3 else logs[:, :2]

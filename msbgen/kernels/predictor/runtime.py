@@ -1,8 +1,8 @@
-"""Runtime of the kernels of one kind: terms of work × slowness, times what they leave.
+"""Runtime of the kernels of one kind: a law of work and clocks, times its residual.
 
-A kernel takes what its launch, its operations (those of whole tiles, too), its bytes and its depth
-take, each at a pace of its own: constant, 1/r of a clock or number of threads r, or a product of
-such.  The coefficients cannot be negative, and are fitted in relative error.
+The law is a sum of terms.  Each is one amount of work (a launch, operations, operations of whole
+tiles, bytes, depth) times one factor of the configuration (1, 1/r of a clock or number of threads
+r, products of these).  Coefficients are not negative and are fitted in relative error.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from msbgen.kernels.predictor.law_and_residual import (
+    LawAndResidual,
+    ModelParts,
+    fit_law_and_residual,
+)
 from msbgen.kernels.predictor.shapes import Shapes, distinct_columns
-from msbgen.kernels.predictor.structured import RestSettings, Structured, fit_structured
-from msbgen.kernels.predictor.terms import crossed, slowness
+from msbgen.kernels.predictor.terms import column_products, inverse_products
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -26,14 +30,14 @@ class RuntimeModel:
 
     Attributes
     ----------
-    structured : Structured
+    model : LawAndResidual
     logs : ndarray of int
-        Logarithms of a kernel that the process sees.
+        Columns of :meth:`Shapes.logs` that the process uses.
     works : ndarray of int
-        Columns of work that vary among the kernels, and the launch.
+        Columns of :meth:`Shapes.works` that vary among the kernels, and the launch.
     """
 
-    structured: Structured
+    model: LawAndResidual
     logs: Indices
     works: Indices
 
@@ -46,22 +50,22 @@ class RuntimeModel:
             Of n rows.
         configurations : ndarray, (n, n_resources)
         """
-        terms = crossed(shapes.works()[:, self.works], slowness(configurations))
-        smooth, rough = _seen(shapes, configurations, self.logs)
-        return np.exp(self.structured.predict(terms, smooth, rough))
+        terms = column_products(shapes.works()[:, self.works], inverse_products(configurations))
+        smooth, rough = _features(shapes, configurations, self.logs)
+        return np.exp(self.model.predict(terms, smooth, rough))
 
     def predict_product(self, shapes: Shapes, configurations: Floats) -> Floats:
         """Runtime [s] of every kernel in every configuration, (n, m).
 
-        Where the rest is a process this takes two small tables and their product.
+        Without trees this is a product of two small tables.
         """
         n, m = len(shapes.flops), len(configurations)
-        model = self.structured
+        model = self.model
         if model.share > 0 or not len(model.weights):
             rows = np.repeat(np.arange(n), m)
             return self.predict(shapes.some(rows), np.tile(configurations, (n, 1))).reshape(n, m)
-        works, slow = shapes.works()[:, self.works], slowness(configurations)
-        law = works @ model.weights.reshape(works.shape[1], -1) @ slow.T
+        works, factors = shapes.works()[:, self.works], inverse_products(configurations)
+        law = works @ model.weights.reshape(works.shape[1], -1) @ factors.T
         logs = shapes.logs()[:, self.logs]
         return law * np.exp(model.process.predict_product(logs, np.log(configurations)))
 
@@ -71,10 +75,10 @@ def fit_runtime(
     configurations: Floats,
     runtime: Floats,
     kernel: Indices,
-    settings: RestSettings,
+    parts: ModelParts,
     seed: int,
 ) -> RuntimeModel:
-    """Learn the runtimes of one kind.
+    """Fit the runtimes of one kind.
 
     Parameters
     ----------
@@ -84,22 +88,22 @@ def fit_runtime(
     runtime : ndarray, (n,)
         [s]
     kernel : ndarray of int, (n,)
-        Which rows are of one kernel, from 0 on.
-    settings : RestSettings
+        Kernel of each row, from 0 on.
+    parts : ModelParts
     seed : int
     """
     works = shapes.works()
     varies = np.ptp(works, axis=0) > 0
     varies[0] = True
     columns, logs = np.flatnonzero(varies), distinct_columns(shapes.logs())
-    terms = crossed(works[:, columns], slowness(configurations))
-    smooth, rough = _seen(shapes, configurations, logs)
-    model = fit_structured(terms, smooth, rough, runtime, kernel, settings, seed)
+    terms = column_products(works[:, columns], inverse_products(configurations))
+    smooth, rough = _features(shapes, configurations, logs)
+    model = fit_law_and_residual(terms, smooth, rough, runtime, kernel, parts, seed)
     return RuntimeModel(model, logs, columns)
 
 
-def _seen(shapes: Shapes, configurations: Floats, logs: Indices) -> tuple[Floats, Floats]:
-    """What process and trees see of every row."""
+def _features(shapes: Shapes, configurations: Floats, logs: Indices) -> tuple[Floats, Floats]:
+    """Features of the process and of the trees, in every row."""
     every = shapes.logs()
     clocks = np.log(configurations)
     rough = np.hstack([every, shapes.raw, clocks])

@@ -1,7 +1,7 @@
-"""What kernels do, as arrays: operations, bytes, and the matrix product that they amount to.
+"""Work of kernels, as arrays: operations, bytes, and the equivalent matrix product.
 
-A convolution is a product of (positions × filters) over a window (im2col); a kernel of no known
-kind does as much as the product of its parameters.
+A convolution is a product of (positions × filters) over a window (im2col).  The work of a kernel of
+an unknown kind is the product of its parameters.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from msbgen.kernels.kinds import KINDS, Point, out_sides, works_of
 Floats = NDArray[np.float64]
 
 _FLOAT = 4.0  # bytes
-# Sides of the blocks that libraries cut products into: on GPUs to 128, on CPUs the registers' 16.
+# Sides of the tiles that libraries split products into: up to 128 on GPUs, 16 on CPUs.
 TILES = ((16, 16), (32, 32), (64, 64), (128, 64), (128, 128))
-# Blocks that run at once, one or two on each of eight processors, as AGX Xavier has: the last wave
-# takes as long as all.  Where a chip has others, coefficients of these terms are 0.
+# Tiles that run at once: one, or one or two on each of the eight processors of an AGX Xavier.  A
+# last wave that is not full takes as long as a full one.  On other chips the coefficients are 0.
 UNITS = (1, 8, 16)
-# Columns that are one up to a factor tell the same.
+# Columns with a larger correlation are duplicates.
 _SAME = 0.9999
 
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """What n kernels do; arrays of n.
+    """Work of n kernels.
 
     Attributes
     ----------
-    flops, touched : ndarray
+    flops, touched : ndarray, (n,)
         Operations [1], bytes read and written [B]; positive.
-    m, n, k : ndarray
-        The matrix product; ones where it is none.
-    product : ndarray of bool
-        Whether it is one.
+    m, n, k : ndarray, (n,)
+        Sides of the matrix product; ones for kernels that are none.
+    product : ndarray of bool, (n,)
+        Whether the kernel is a matrix product.
     raw : ndarray, (n, n_parameters)
-        Parameters, 0 where there is none.
+        Parameters, 0 where missing.
     """
 
     flops: Floats
@@ -55,11 +55,11 @@ class Shapes:
     def some(self, rows: NDArray[np.int64]) -> Shapes:
         """Some of the kernels."""
         sides = self.m[rows], self.n[rows], self.k[rows]
-        done = self.flops[rows], self.touched[rows]
-        return Shapes(*done, *sides, self.product[rows], self.raw[rows])
+        work = self.flops[rows], self.touched[rows]
+        return Shapes(*work, *sides, self.product[rows], self.raw[rows])
 
     def works(self) -> Floats:
-        """What may take time, (n, d): a launch, operations, those of whole tiles, bytes, depth."""
+        """Terms of time, (n, d): a launch, operations, bytes; of products depth, output, tiles."""
         columns = [np.ones_like(self.flops), self.flops, self.touched]
         if self.product.any():
             columns += [self.k, self.m * self.n]
@@ -67,33 +67,33 @@ class Shapes:
         return np.stack(columns, axis=1)
 
     def logs(self) -> Floats:
-        """Logarithms that a residual may depend on, (n, d)."""
+        """Logarithms that are features of the residual, (n, d)."""
         columns = [self.flops, self.touched, self.flops / self.touched]
         if self.product.any():
             columns += [self.flops / self._padded(128, 128, 1), self.m / self.n, self.k]
         return np.log(np.stack(columns, axis=1))
 
     def _padded(self, a: int, b: int, units: int) -> Floats:
-        """Operations where blocks of a × b are computed whole, so many at once."""
-        blocks = np.ceil(self.m / a) * np.ceil(self.n / b)
+        """Operations of whole tiles of a × b, in whole waves of so many units."""
+        tiles = np.ceil(self.m / a) * np.ceil(self.n / b)
         each = np.where(self.product, self.flops / (self.m * self.n), 0.0)
-        return np.ceil(blocks / units) * units * a * b * each + np.where(each > 0, 0.0, self.flops)
+        return np.ceil(tiles / units) * units * a * b * each + np.where(each > 0, 0.0, self.flops)
 
 
 def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
-    """What every measurement, or launch, does.
+    """Work of every measurement or launch.
 
     Parameters
     ----------
     dataset : xarray.Dataset
         ``msbgen-kernels/1`` or ``msbgen-workload/1``.
     columns : tuple of str
-        Parameters of :attr:`Shapes.raw`; those of the dataset where not given.
+        Parameters of :attr:`Shapes.raw`, by default those of the dataset.
 
     Raises
     ------
     ArgumentError
-        A kernel that does nothing, or that lacks parameters that others of its kind have.
+        A kernel of size 0, or one that lacks parameters that others of its kind have.
     """
     names = parameter_names(dataset)
     table = parameter_table(dataset)
@@ -102,7 +102,7 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
     m, wide, deep = np.ones(n), np.ones(n), np.ones(n)
     product = np.zeros(n, dtype=bool)
     kinds = dataset["kind"].values.astype(str)
-    seen: dict[tuple[object, ...], tuple[float, float, float]] = {}
+    sides: dict[tuple[object, ...], tuple[float, float, float]] = {}
     for i, (word, row) in enumerate(zip(kinds, table)):
         given = dict(zip(names, row.tolist()))
         if (
@@ -115,15 +115,15 @@ def shapes_of(dataset: xr.Dataset, columns: tuple[str, ...] = ()) -> Shapes:
             touched[i] = _FLOAT * (2.0 * m[i] * deep[i] + m[i] * wide[i])
         elif np.isfinite(flops[i]) and word in ("matmul", "conv2d"):
             key = (word, *row.tolist())
-            if key not in seen:
-                seen[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
-            m[i], wide[i], deep[i] = seen[key]
+            if key not in sides:
+                sides[key] = _product(Point.of(word, **{p: given[p] for p in KINDS[word]}))
+            m[i], wide[i], deep[i] = sides[key]
             product[i] = True
         elif not np.isfinite(flops[i]):
             flops[i] = touched[i] = np.nanprod(np.where(row > 0, row, np.nan))
     order = [names.index(name) if name in names else -1 for name in columns or names]
     filled = np.column_stack([np.nan_to_num(table), np.zeros(n)])
-    # an operation for each byte at least is how comparisons and copies count
+    # comparisons and copies have no operations: count one for each byte
     flops = np.where(flops > 0, flops, touched)
     _check_work(kinds, product, flops > 0)
     raw = filled[:, order] if order else np.empty((n, 0))
@@ -146,7 +146,7 @@ def _check_work(
 
 
 def _product(point: Point) -> tuple[float, float, float]:
-    """Rows, columns and depth of the product that a kernel amounts to."""
+    """Rows, columns and depth of the equivalent matrix product."""
     p = point.parameters
     if point.kind == "matmul":
         return float(p["m"]), float(p["n"]), float(p["k"])
@@ -157,7 +157,7 @@ def _product(point: Point) -> tuple[float, float, float]:
 
 
 def distinct_columns(table: Floats) -> NDArray[np.int64]:
-    """Columns that vary, and are not one that came before up to a line."""
+    """Numbers of columns that vary and are no linear function of an earlier one."""
     kept: list[int] = []
     centred = table - table.mean(axis=0)
     size = np.sqrt((centred**2).sum(axis=0))

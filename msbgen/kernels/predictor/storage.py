@@ -16,13 +16,13 @@ from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
 from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
 from msbgen.kernels.kinds import KINDS
+from msbgen.kernels.predictor.gaussian_process import GaussianProcess
 from msbgen.kernels.predictor.intervals import Scores
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, KindModel
+from msbgen.kernels.predictor.law_and_residual import LawAndResidual
 from msbgen.kernels.predictor.power import PowerModel
-from msbgen.kernels.predictor.predictor import KernelPredictor, KindModel
-from msbgen.kernels.predictor.process import Process
 from msbgen.kernels.predictor.runtime import RuntimeModel
 from msbgen.kernels.predictor.shapes import TILES, UNITS
-from msbgen.kernels.predictor.structured import Structured
 from msbgen.kernels.predictor.terms import MOST_PRODUCTS, POWERS
 from msbgen.learn.randomised import stored_trees
 
@@ -42,7 +42,7 @@ _POWER = (
     ModelArray("most", (2,), low=POSITIVE[0]),
     ModelArray("logs", ("seen",), "i8", high="smooth"),
 )
-_STRUCTURED = (
+_LAW_AND_RESIDUAL = (
     ModelArray("weights", ("weight",), low=0.0),
     ModelArray("level", (), low=-700.0, high=700.0),
     ModelArray("share", (), low=0.0, high=1.0),
@@ -84,12 +84,12 @@ def save(
     for k, model in enumerate(predictor.kinds_.values()):
         arrays |= record_arrays(model, _KIND, f"kind{k}.")
         arrays |= record_arrays(model.runtime, _RUNTIME, f"kind{k}.runtime.")
-        arrays |= _structured_arrays(model.runtime.structured, f"kind{k}.runtime.")
+        arrays |= _model_arrays(model.runtime.model, f"kind{k}.runtime.")
         for power in model.powers:
             arrays |= record_arrays(power, _POWER, f"kind{k}.power.")
-            arrays |= _structured_arrays(power.structured, f"kind{k}.power.")
+            arrays |= _model_arrays(power.model, f"kind{k}.power.")
     parameters = predictor.get_params()
-    parameters["rest"] = predictor.rest and asdict(predictor.rest)
+    parameters["parts"] = predictor.parts and asdict(predictor.parts)
     labels = {
         "parameters": parameters,
         "resources": predictor.resources_,
@@ -154,20 +154,20 @@ def _kind(stored: StoredArrays, kind: str, powers: int, predictor: KernelPredict
     slow = sum(comb(n_resources, size) for size in range(most + 1))
     rest = n_logs + len(names) + n_resources
     terms, seen = len(runtime["works"]) * slow, len(runtime["logs"]) + n_resources
-    model["runtime"] = RuntimeModel(_structured(own, terms, seen, rest), **runtime)
+    model["runtime"] = RuntimeModel(_law_and_residual(own, terms, seen, rest), **runtime)
     model["powers"] = ()
     if powers:
         own = stored.part("power.")
         power = own.take(_POWER, **sizes, smooth=2 + n_resources)
         # constant, clock and cube; operations and bytes, each by 1 and the powers of the clocks
         terms = 1 + 2 * n_resources + 2 * (1 + len(POWERS) * n_resources)
-        structured = _structured(own, terms, len(power["logs"]), rest + 3)
-        model["powers"] = (PowerModel(structured, **power),)
+        fitted = _law_and_residual(own, terms, len(power["logs"]), rest + 3)
+        model["powers"] = (PowerModel(fitted, **power),)
     return KindModel(**model)
 
 
-def _structured(stored: StoredArrays, terms: int, seen: int, rest: int) -> Structured:
-    taken = stored.take(_STRUCTURED)
+def _law_and_residual(stored: StoredArrays, terms: int, seen: int, rest: int) -> LawAndResidual:
+    taken = stored.take(_LAW_AND_RESIDUAL)
     n = len(taken["weights"])
     stored.want(n in (0, terms), f"size of {stored.named('weights')}", n, f"0 or {terms}")
     process = stored.part("process.").take(_PROCESS, d=seen)
@@ -178,12 +178,12 @@ def _structured(stored: StoredArrays, terms: int, seen: int, rest: int) -> Struc
         share == 0 or len(trees.nodes.root), stored.named("share"), share, "0, without trees,"
     )
     level = float(taken["level"])
-    return Structured(taken["weights"], level, Process(**process), trees, share)
+    return LawAndResidual(taken["weights"], level, GaussianProcess(**process), trees, share)
 
 
-def _structured_arrays(structured: Structured, path: str) -> dict[str, Any]:
+def _model_arrays(model: LawAndResidual, path: str) -> dict[str, Any]:
     return {
-        **record_arrays(structured, _STRUCTURED, path),
-        **record_arrays(structured.process, _PROCESS, f"{path}process."),
-        **structured.trees.arrays(f"{path}trees."),
+        **record_arrays(model, _LAW_AND_RESIDUAL, path),
+        **record_arrays(model.process, _PROCESS, f"{path}process."),
+        **model.trees.arrays(f"{path}trees."),
     }

@@ -1,8 +1,8 @@
-"""Sums of terms that cannot be negative, fitted in relative error.
+"""Sums of non-negative terms, fitted in relative error.
 
-A time is a sum of what has to be waited for, a power one of what is drawn: every coefficient is
-at least 0, and a kernel of a microsecond counts as much as one of a second.  So the coefficients
-minimise Σ (Σ_j w_j x_ij / y_i − 1)² subject to w ≥ 0.
+Times and powers are sums of contributions that cannot be negative, and a kernel of a microsecond
+counts as much as one of a second.  So the coefficients minimise Σ (Σ_j w_j x_ij / y_i − 1)²
+subject to w ≥ 0.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-# With more resources than this, products of all of them are left out.
+# With more resources than this, there are no products of several.
 MOST_PRODUCTS = 3
-# Powers of the clock's share that a rate is multiplied with; coefficients of most turn out 0.
+# Powers of the clock's share that multiply a rate; most coefficients are fitted to 0.
 POWERS = (0.5, 1.0, 2.0, 3.0)
 
 
@@ -41,8 +41,8 @@ def fit_terms(columns: Floats, target: Floats) -> Floats:
     return found
 
 
-def slowness(configurations: Floats) -> Floats:
-    """How much longer things take, in every configuration, (m, d): 1, 1/r and their products."""
+def inverse_products(configurations: Floats) -> Floats:
+    """Factors of time in every configuration, (m, d): 1, 1/r of each resource, their products."""
     inverse = 1.0 / np.maximum(configurations, 1e-300)
     n_resources = configurations.shape[1]
     most = n_resources if n_resources <= MOST_PRODUCTS else 1
@@ -53,10 +53,10 @@ def slowness(configurations: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def draws(shares: Floats) -> Floats:
-    """What power grows with, (m, d): 1, and r and r³ of every clock as a share of its highest.
+def powers_of_clocks(shares: Floats) -> Floats:
+    """Factors of power, (m, d): 1, and r and r³ of every clock as a share of its highest.
 
-    A chip draws a constant, and V²·f, where the voltage V rises with the clock f.
+    The power of a chip is a constant plus V²·f; the voltage V rises with the clock f.
     """
     columns = [np.ones(len(shares))]
     for clock in shares.T:
@@ -64,6 +64,6 @@ def draws(shares: Floats) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def crossed(a: Floats, b: Floats) -> Floats:
-    """Products of all columns of two tables with as many rows, (n, d_a·d_b)."""
+def column_products(a: Floats, b: Floats) -> Floats:
+    """Products of each column of a with each of b, (n, d_a·d_b)."""
     return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)

@@ -1,4 +1,4 @@
-"""Choices for programs of which little was measured."""
+"""Choices for programs that were measured in few contexts."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -10,8 +10,8 @@ import xarray as xr
 from choosing import Gaussian, programs
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.kernels.choice import Chooser, Limits
-from msbgen.kernels.choice.chooser import bounded_outlook, highest, work_of
-from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice.chooser import bounded_outlook, highest_context, work_per_run
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs
 
 TOP = 5
@@ -49,7 +49,7 @@ def test_two_measurements_choose_almost_as_well_as_all(drawn, chooser):
     assert np.mean(highest_clock) > 0.1
 
 
-def test_what_was_measured_is_what_is_thought_of_it(drawn, chooser):
+def test_measured_contexts_keep_their_values(drawn, chooser):
     one = drawn.take([50])
     view = chooser.outlook(one.only([1, TOP]))
     for i in (1, TOP):
@@ -60,8 +60,7 @@ def test_what_was_measured_is_what_is_thought_of_it(drawn, chooser):
     assert chooser.choose(one).context == int(one.energy[0].argmin())
 
 
-def test_a_program_is_judged_without_its_own_family(drawn):
-    """The same name among the others must not give the answer away."""
+def test_other_programs_of_the_family_are_not_used(drawn):
     others = drawn.take(range(41))
     known = drawn.take([40]).only([TOP])
     with_own = Chooser(others, Gaussian(), miscoverage=0.1).outlook(known)
@@ -69,8 +68,7 @@ def test_a_program_is_judged_without_its_own_family(drawn):
     np.testing.assert_allclose(with_own.time_bound, without.time_bound)
 
 
-def test_margins_are_kept_for_each_family_apart(drawn):
-    """Known in the same contexts, another family is judged by other left-out ones."""
+def test_margins_are_cached_by_family(drawn):
     others = drawn.take(range(25))
     both = Chooser(others, Gaussian(), miscoverage=0.1)
     for i in (3, 4):
@@ -91,7 +89,7 @@ def test_units_of_time_and_energy_do_not_matter(drawn):
     assert list(choices(1.0, 1.0)) == list(choices(1e-3, 1e-3))
 
 
-def test_smaller_rates_choose_faster_or_equal_bounds(drawn):
+def test_bounds_do_not_fall_as_the_rate_falls(drawn):
     one = drawn.take([44]).only([TOP])
     bounds = [
         Chooser(drawn.take(range(40)), Gaussian(), miscoverage=a).outlook(one).time_bound
@@ -100,7 +98,7 @@ def test_smaller_rates_choose_faster_or_equal_bounds(drawn):
     assert all((more >= less).all() for less, more in pairwise(bounds))
 
 
-def test_fits_and_margins_are_worked_out_once(drawn):
+def test_fits_and_margins_are_computed_once(drawn):
     fits = []
 
     class Counting(Gaussian):
@@ -150,22 +148,22 @@ def test_work_is_a_resource_and_the_highest_clock_is_that_of_the_same_work():
     contexts = np.array([[b, c] for b in (1.0, 4.0) for c in (1.0, 2.0)])
     values = np.ones((1, 4))
     costs = Costs(("a",), ("a",), ("batch", "clock"), ("1", "GHz"), contexts, values, values)
-    work = work_of(costs, "batch")
+    work = work_per_run(costs, "batch")
     assert work.tolist() == [1.0, 1.0, 4.0, 4.0]
-    assert [highest(costs, work, i) for i in range(4)] == [1, 1, 3, 3]
-    assert highest(costs, work_of(costs, ""), 0) == 3
+    assert [highest_context(costs, work, i) for i in range(4)] == [1, 1, 3, 3]
+    assert highest_context(costs, work_per_run(costs, ""), 0) == 3
     swapped = replace(costs, contexts=contexts[:, ::-1], resources=("clock", "batch"))
     swapped = replace(swapped, units=("GHz", "1"))
-    assert highest(swapped, np.ones(4), 0) == 3
+    assert highest_context(swapped, np.ones(4), 0) == 3
     with pytest.raises(ArgumentError, match="work is 'batches'"):
-        work_of(costs, "batches")
+        work_per_run(costs, "batches")
 
 
-def test_what_cannot_be_decided_is_told_in_a_sentence(drawn, chooser, monkeypatch):
+def test_programs_that_cannot_be_decided_are_refused(drawn, chooser, monkeypatch):
     one = drawn.take([50])
-    with pytest.raises(MeasurementError, match="nothing was measured of 'p50'"):
+    with pytest.raises(MeasurementError, match="'p50' was measured in no context"):
         chooser.choose(one.only([]))
-    with pytest.raises(ArgumentError, match="known are 2 programs"):
+    with pytest.raises(ArgumentError, match="there are 2 programs"):
         chooser.choose(drawn.take([50, 51]))
     with pytest.raises(ArgumentError, match="other contexts"):
         chooser.choose(replace(one, contexts=one.contexts + 1))
@@ -192,23 +190,25 @@ def bounds_of(costs, time, energy=None):
     return xr.Dataset(made, {"clock": ("context", costs.contexts[:, 0])})
 
 
-def test_bounds_on_runs_take_the_place_of_margins(drawn):
+def test_bounds_on_runs_replace_margins(drawn):
     one = drawn.take([44])
-    late, dear = 1.5 * one.time[0], 2.0 * one.energy[0]
+    seconds, joules = 1.5 * one.time[0], 2.0 * one.energy[0]
     order = [3, 1, 0, 5, 4, 2]
-    view = bounded_outlook(one, bounds_of(one, late, dear).isel(context=order), np.ones(6))
-    np.testing.assert_array_equal(view.time_bound, late)
-    np.testing.assert_array_equal(view.energy_bound, dear)
+    view = bounded_outlook(one, bounds_of(one, seconds, joules).isel(context=order), np.ones(6))
+    np.testing.assert_array_equal(view.time_bound, seconds)
+    np.testing.assert_array_equal(view.energy_bound, joules)
     np.testing.assert_array_equal(view.time, one.time[0])
     below = bounded_outlook(one, bounds_of(one, 0.5 * one.time[0]), np.ones(6))
     np.testing.assert_array_equal(below.time_bound, one.time[0])  # no bound is below the mean
     np.testing.assert_array_equal(below.energy_bound, one.energy[0])
-    with pytest.raises(ProfileError, match=r"b.nc: has none for clock=2 GHz"):
-        bounded_outlook(one, bounds_of(one, late).isel(context=range(5)), np.ones(6), source="b.nc")
+    with pytest.raises(ProfileError, match=r"b.nc: has no bound for clock=2 GHz"):
+        bounded_outlook(
+            one, bounds_of(one, seconds).isel(context=range(5)), np.ones(6), source="b.nc"
+        )
     with pytest.raises(ProfileError, match="duration_bound over the resources clock"):
         bounded_outlook(one, xr.Dataset(), np.ones(6))
-    with pytest.raises(MeasurementError, match=r"nothing is known of 'p44' in clock=0.5 GHz"):
-        bounded_outlook(one.only([TOP]), bounds_of(one, late), np.ones(6))
+    with pytest.raises(MeasurementError, match=r"'p44' has no time and energy in clock=0.5 GHz"):
+        bounded_outlook(one.only([TOP]), bounds_of(one, seconds), np.ones(6))
 
 
 def test_several_probes_are_different_and_begin_with_the_next(drawn, chooser):

@@ -1,4 +1,4 @@
-"""What programs cost, whatever the dataset: tables of kernels, profiles."""
+"""Time and energy of programs, from tables of kernels and from profiles."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def kernels():
     )
 
 
-def test_a_table_of_kernels_is_programs_in_contexts(kernels):
+def test_each_kernel_of_a_table_is_a_program(kernels):
     costs = costs_of(kernels)
     assert costs.programs == ("gemm rows=64", "gemm rows=128", "app/x")
     assert costs.families == ("gemm", "gemm", "app")
@@ -36,7 +36,7 @@ def test_a_table_of_kernels_is_programs_in_contexts(kernels):
     assert costs.describe(1) == "clock=2 GHz"
 
 
-def test_profiles_with_joules_are_programs_too():
+def test_each_task_with_joules_is_a_program():
     joules = np.array([[[1.0, 2.0], [1.0, 3.0]], [[4.0, np.nan], [5.0, np.nan]]])
     profiles = make_profiles(
         np.stack([joules, joules], axis=-1),
@@ -58,21 +58,21 @@ def test_without_power_there_is_no_energy(kernels):
         costs_of(kernels.drop_vars("power"))
 
 
-def test_programs_are_taken_left_out_and_forgotten_in_part(kernels):
+def test_programs_and_contexts_are_selected(kernels):
     costs = costs_of(kernels)
     assert costs.take([2, 0]).programs == ("app/x", "gemm rows=64")
     assert costs.without(["gemm"]).programs == ("app/x",)
     assert costs.only([1]).measured.tolist() == [[False, True], [False, False], [False, False]]
-    assert costs.number("app/x") == 2
+    assert costs.row("app/x") == 2
 
 
-def test_an_unknown_program_is_answered_with_the_nearest(kernels):
+def test_an_unknown_program_is_refused_with_the_nearest_name(kernels):
     with pytest.raises(ArgumentError, match="'gem rows=64'; did you mean 'gemm rows=64'"):
-        costs_of(kernels).number("gem rows=64")
+        costs_of(kernels).row("gem rows=64")
 
 
-@pytest.mark.parametrize("wrong", [0.0, -1.0, np.inf])
-def test_costs_that_are_none_are_refused_with_their_place(kernels, wrong):
+@pytest.mark.parametrize("wrong", [0.0, np.inf])
+def test_values_that_are_no_cost_are_refused_with_their_context(kernels, wrong):
     costs = costs_of(kernels)
     time = costs.time.copy()
     time[0, 1] = wrong
@@ -84,5 +84,5 @@ def test_rows_and_columns_must_fit_and_be_different():
     one = np.ones((1, 2))
     with pytest.raises(ArgumentError, match="time has shape"):
         Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0]]), one, one)
-    with pytest.raises(ArgumentError, match="come twice"):
+    with pytest.raises(ArgumentError, match="comes twice"):
         Costs(("a",), ("a",), ("c",), ("Hz",), np.array([[1.0], [1.0]]), one, one)

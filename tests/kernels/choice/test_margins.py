@@ -1,4 +1,4 @@
-"""Margins from left-out programs: they hold, and grow as the rate falls."""
+"""Margins from left-out programs: their coverage, and their order over rates."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -20,7 +20,7 @@ def margins_of(others, ridge=1e-4, known=KNOWN):
     return leave_out(others, fitted, known)
 
 
-def test_new_programs_keep_their_bounds_at_the_rate():
+def test_new_programs_exceed_their_bounds_at_the_rate():
     """Exchangeable programs: at most α of them exceed, at least α − 1/(n + 1), on average."""
     late, alpha = [], 0.25
     for seed in range(8):
@@ -29,8 +29,8 @@ def test_new_programs_keep_their_bounds_at_the_rate():
         width = margins_of(others).widths(alpha, ~KNOWN)
         fitted = Gaussian().fit(others)
         for time, power in zip(new.time, new.power):
-            belief = fitted.believe(*(np.where(KNOWN, x, np.nan) for x in (time, power)))
-            upper = belief.logs + width * belief.deviations
+            posterior = fitted.posterior(*(np.where(KNOWN, x, np.nan) for x in (time, power)))
+            upper = posterior.logs + width * posterior.deviations
             truth = np.log([time, time * power, power])
             late.append((truth > upper)[:, ~KNOWN])
     assert 0.25 - 1 / 12 - 0.06 < np.mean(late) < 0.25 + 0.04
@@ -52,11 +52,11 @@ def test_the_smallest_rate_is_the_largest_score():
         margins.widths(0.05, ~KNOWN)
     with pytest.raises(ArgumentError, match="miscoverage is 1"):
         margins.widths(1.0, ~KNOWN)
-    np.testing.assert_array_equal(margins.likely_widths(0.05, ~KNOWN), width)
+    np.testing.assert_array_equal(margins.trial_widths(0.05, ~KNOWN), width)
 
 
-def test_the_new_family_is_one_of_all():
-    """Of nine left out and the new one 85 % are nine, where 85 % of the nine would be eight."""
+def test_the_quantile_counts_the_new_family():
+    """85 % of nine families and the new one are nine; 85 % of nine would be eight."""
     margins = margins_of(programs(9))
     ordered = np.sort(margins.scores[:, :, ~KNOWN], axis=1)
     for rate, rank in ((0.15, 9), (0.25, 8), (0.35, 7), (0.55, 5)):
@@ -64,7 +64,7 @@ def test_the_new_family_is_one_of_all():
         np.testing.assert_array_equal(width, ordered[:, rank - 1])
 
 
-def test_programs_without_the_known_contexts_do_not_count():
+def test_programs_that_lack_a_measured_context_are_not_scored():
     others = programs(12)
     others.time[3, KNOWN] = np.nan
     others.time[4, 0] = np.nan
@@ -76,7 +76,7 @@ def test_programs_without_the_known_contexts_do_not_count():
         margins_of(others.only([0, 1]))
 
 
-def test_variants_of_one_family_count_as_much_as_one_program():
+def test_a_family_has_the_same_weight_for_any_number_of_variants():
     """Five copies of a program beside seven others: the quantile of eight families."""
     drawn = programs(8)
     at = [*range(8), 7, 7, 7, 7]

@@ -1,23 +1,23 @@
-"""What to measure next, against sampling and against enumeration."""
+"""The next context to measure, against sampling and enumeration."""
 
 import numpy as np
 import pytest
 
 from choosing import programs
 from msbgen.core.choice import NO_LIMITS, Limits
-from msbgen.kernels.choice.posterior import Belief
+from msbgen.kernels.choice.posterior import Posterior
 from msbgen.kernels.choice.probes import improvement, mean_regret
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp", "time"])
-def test_improvement_is_the_mean_fall_of_drawn_costs(objective):
+def test_improvement_is_the_mean_decrease_of_sampled_costs(objective):
     rng = np.random.default_rng(1)
     root = 0.3 * rng.normal(size=(6, 6))
-    belief = Belief(rng.normal(size=6), root @ root.T)
+    posterior = Posterior(rng.normal(size=6), root @ root.T)
     time, energy = np.array([np.nan, 2.0, np.nan]), np.array([np.nan, 3.0, np.nan])
     work = np.array([1.0, 2.0, 3.0])
-    got = improvement(belief, time, energy, work, objective=objective, limits=NO_LIMITS)
-    drawn = rng.multivariate_normal(belief.mean, belief.covariance, size=400_000)
+    got = improvement(posterior, time, energy, work, objective=objective, limits=NO_LIMITS)
+    drawn = rng.multivariate_normal(posterior.mean, posterior.covariance, size=400_000)
     seconds, watts = np.exp(drawn[:, :3]), np.exp(drawn[:, 3:])
     power = {"energy": (0, 1), "edp": (1, 1), "time": (1, 0)}[objective]
     cost = np.log(seconds ** power[0] * (seconds * watts) ** power[1] / work)
@@ -25,18 +25,18 @@ def test_improvement_is_the_mean_fall_of_drawn_costs(objective):
     np.testing.assert_allclose(got, np.maximum(best - cost, 0).mean(axis=0), rtol=0.03, atol=2e-3)
 
 
-def test_a_context_that_is_surely_late_promises_little():
-    belief = Belief(np.log([1.0, 5.0, 10.0, 10.0]), 0.01 * np.eye(4))
+def test_a_context_that_breaks_the_limit_has_little_improvement():
+    posterior = Posterior(np.log([1.0, 5.0, 10.0, 10.0]), 0.01 * np.eye(4))
     time, energy = np.array([1.0, np.nan]), np.array([100.0, np.nan])
-    free = improvement(belief, time, energy, np.ones(2), objective="energy", limits=NO_LIMITS)
+    free = improvement(posterior, time, energy, np.ones(2), objective="energy", limits=NO_LIMITS)
     late = improvement(
-        belief, time, energy, np.ones(2), objective="energy", limits=Limits(latency=2.0)
+        posterior, time, energy, np.ones(2), objective="energy", limits=Limits(latency=2.0)
     )
     assert 0 < late[1] < 1e-6 * free[1]
 
 
 @pytest.mark.parametrize("objective", ["energy", "edp", "time"])
-def test_regret_of_left_out_programs_by_enumeration(objective):
+def test_regret_agrees_with_enumeration(objective):
     rng = np.random.default_rng(3)
     others, at, n = programs(7, seed=2), 5, 6
     others.time[1, 2] = np.nan
@@ -66,15 +66,15 @@ def test_regret_of_left_out_programs_by_enumeration(objective):
             c for c in there
             if np.exp(upper[p, 0, c]) <= latency and np.exp(upper[p, 2, c]) <= 14
         ] or [at]  # fmt: skip
-        thought = np.exp(power[0] * expected[p, 0] + power[1] * expected[p, 1]) / work
-        choice = min(sure, key=lambda c: thought[c])
+        predicted = np.exp(power[0] * expected[p, 0] + power[1] * expected[p, 1]) / work
+        choice = min(sure, key=lambda c: predicted[c])
         paid = cost[choice] if choice in good else max(cost.values())
         regrets.append(paid / min(cost[c] for c in good) - 1)
     assert regrets
     assert got == pytest.approx(np.mean(regrets))
 
 
-def test_where_no_program_is_served_the_regret_has_no_end():
+def test_regret_is_infinite_where_no_program_keeps_the_limits():
     others = programs(3)
     logs = np.log(np.stack([others.time, others.energy, others.power], axis=1))
     got = mean_regret(

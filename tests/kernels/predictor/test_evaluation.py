@@ -1,32 +1,51 @@
-"""Scores of kernels that were held back."""
+"""Scores on kernels that were held out."""
 
 import numpy as np
 import pytest
 
-from kernelling import made_kernels
+from kernelling import CLOCKS, made_kernels
 from msbgen.core.errors import MeasurementError
-from msbgen.kernels.predictor.evaluation import MEASURES, choice_regret, evaluate_kernels, scores
+from msbgen.kernels.dataset import runtimes_of
+from msbgen.kernels.predictor import evaluation
+from msbgen.kernels.predictor.evaluation import MEASURES, choice_regret, evaluate, scores
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, kernel_folds
 
 
 def test_scores_by_hand():
-    found = scores(np.array([1.0, 1.07, 0.88, 2.0]), np.ones(4))
-    assert found["error"] == pytest.approx((0.07 + 0.12 + 1) / 4)
-    assert [found[m] for m in MEASURES[1:]] == [0.25, 0.5, 0.75, 0.75]
+    row = scores(np.array([1.0, 1.07, 0.88, 2.0]), np.ones(4))
+    assert row["error"] == pytest.approx((0.07 + 0.12 + 1) / 4)
+    assert [row[m] for m in MEASURES[1:]] == [0.25, 0.5, 0.75, 0.75]
 
 
-def test_the_regret_of_a_choice_is_what_it_costs():
+def test_the_regret_of_a_choice_by_hand():
     truth = np.array([1.0, 2.0, 3.0, 10.0, 5.0])
-    said = np.array([2.0, 1.0, 3.0, 1.0, 2.0])
-    assert choice_regret(said, truth, np.array([0, 0, 0, 1, 1])) == pytest.approx((1 + 1) / 2)
+    predicted = np.array([2.0, 1.0, 3.0, 1.0, 2.0])
+    assert choice_regret(predicted, truth, np.array([0, 0, 0, 1, 1])) == pytest.approx((1 + 1) / 2)
     assert choice_regret(truth, truth, np.array([0, 0, 0, 1, 1])) == 0
 
 
-def test_the_default_beats_the_mean_curve_on_kernels_never_shown():
-    rows = evaluate_kernels(made_kernels(noise=0.01), folds=7)
+def test_the_default_beats_the_mean_curve_on_left_out_kernels():
+    rows = evaluate(made_kernels(noise=0.01), folds=7)
     found = {(r["method"], r["kind"], r["quantity"]): r for r in rows}
     assert found["default", "matmul", "runtime"]["rows"] == 35
     for quantity, factor in (("runtime", 5), ("power", 1.5)):
         ours, curve = (found[m, "all", quantity]["error"] for m in ("default", "mean curve"))
         assert factor * ours < curve
     with pytest.raises(MeasurementError, match="there are 1 kernels"):
-        evaluate_kernels(made_kernels(sizes=(64,)), folds=2)
+        evaluate(made_kernels(sizes=(64,)), folds=2)
+
+
+def test_the_baseline_is_scored_on_the_folds_of_the_method(monkeypatch):
+    """The mean curve of a kernel of two is that of the other fold, for any seed."""
+    runs = made_kernels(sizes=(64, 96, 128, 192), clocks=CLOCKS[:1])
+    for seed in range(6):
+        fold = kernel_folds(runs, 2, seed)
+        log = np.log(runtimes_of(runs))
+        curve = np.array([log[fold != k].mean() for k in fold])
+        predictor = KernelPredictor(random_state=seed)
+        # the predictor itself needs more kernels than a fold has: every prediction is 1 s
+        ones = (np.ones(4), np.ones(4))
+        monkeypatch.setattr(evaluation, "cross_predict", lambda *_, ones=ones, **__: ones)
+        rows = evaluate(runs, folds=2, predictor=predictor)
+        row = next(r for r in rows if (r["method"], r["quantity"]) == ("mean curve", "runtime"))
+        assert row["error"] == pytest.approx(np.abs(np.expm1(curve - log)).mean())

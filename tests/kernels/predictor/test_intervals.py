@@ -1,4 +1,4 @@
-"""Conformal widths: every kernel counts the same, however often it was measured."""
+"""Conformal widths: every kernel has the same weight for any number of measurements."""
 
 import numpy as np
 import pytest
@@ -12,18 +12,18 @@ def scores(runtime, kernel, kind="a"):
     return Scores(np.array([kind] * n), np.array(kernel), np.array(runtime, float), np.zeros(n))
 
 
-def test_the_quantile_is_that_of_kernels():
-    told = scores([*[0.1] * 90, *[0.5] * 9], [*[0] * 90, *range(1, 10)])
-    assert half_width(told, "a", 0.1) == 0.5
+def test_the_quantile_weights_kernels_equally():
+    found = scores([*[0.1] * 90, *[0.5] * 9], [*[0] * 90, *range(1, 10)])
+    assert half_width(found, "a", 0.1) == 0.5
     assert half_width(scores(np.arange(1, 10), range(9)), "a", 0.1) == 9
     assert half_width(scores(np.arange(1, 20), range(19)), "a", 0.1) == 18
 
 
 def test_rates_that_kernels_do_not_support_are_refused():
-    told = scores(np.arange(1, 10), range(9))
+    found = scores(np.arange(1, 10), range(9))
     with pytest.raises(MeasurementError, match="of 9 kernels of kind 'a'"):
-        half_width(told, "a", 0.05)
+        half_width(found, "a", 0.05)
     with pytest.raises(MeasurementError, match="of 0 kernels of kind 'b'"):
-        half_width(told, "b", 0.1)
+        half_width(found, "b", 0.1)
     with pytest.raises(ArgumentError, match="miscoverage is 2"):
-        half_width(told, "a", 2)
+        half_width(found, "a", 2)

@@ -1,12 +1,12 @@
-"""Networks: sums, and what launches cost beside them."""
+"""Networks: sums of kernels, and the overhead of launches."""
 
 import numpy as np
 import pytest
 
 from kernelling import made_kernels
 from msbgen.core.errors import ArgumentError, MeasurementError
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.predictor.networks import fit_overhead, predict_network, sum_kernels
-from msbgen.kernels.predictor.predictor import KernelPredictor
 from msbgen.kernels.workloads import make_workload
 
 CLOCKS = np.array([[400.0], [1000.0]])
@@ -35,7 +35,7 @@ def test_a_network_is_the_sum_of_its_kernels(predictor):
     np.testing.assert_array_equal(predict_network(predictor, one, CLOCKS)[0], total)
 
 
-def test_the_overhead_is_that_of_other_networks(predictor):
+def test_the_overhead_is_fitted_to_other_networks(predictor):
     both = networks()
     one, two = both.isel(launch=slice(3)), both.isel(launch=slice(3, 5))
     cost = np.array([3e-6, 1e-6])
@@ -48,7 +48,7 @@ def test_the_overhead_is_that_of_other_networks(predictor):
     np.testing.assert_allclose(joules / whole, energy / plain)
 
 
-def test_what_cannot_be_summed_is_refused(predictor):
+def test_workloads_that_cannot_be_summed_are_refused(predictor):
     with pytest.raises(ArgumentError, match="workloads are one, two; one of them is wanted"):
         sum_kernels(predictor, networks(), CLOCKS)
     gone = {"one": np.array([np.nan, 1.0])}

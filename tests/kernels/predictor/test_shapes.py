@@ -1,4 +1,4 @@
-"""What kernels do, counted by hand."""
+"""Work of kernels, counted by hand."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.predictor.shapes import distinct_columns, shapes_of
 
 
-def test_products_convolutions_and_kinds_that_nobody_knows():
-    def one(kind, **given):
+def test_work_of_products_convolutions_and_unknown_kinds():
+    def one(kind, **sides):
         made = make_kernels(
-            [kind], [1.0], resources={"clock": [1]}, parameters={k: [v] for k, v in given.items()}
+            [kind], [1.0], resources={"clock": [1]}, parameters={k: [v] for k, v in sides.items()}
         )
         return shapes_of(made)
 
@@ -32,7 +32,7 @@ def test_products_convolutions_and_kinds_that_nobody_knows():
     assert shapes_of(bare).flops[0] == 1
 
 
-def test_whole_tiles_are_computed():
+def test_work_is_rounded_up_to_whole_tiles():
     made = make_kernels(
         ["matmul"] * 2,
         [1.0] * 2,
@@ -46,7 +46,7 @@ def test_whole_tiles_are_computed():
     np.testing.assert_allclose(one_at_a_time, 2 * 64 * 128 * 128 * np.array([1, 2]))
 
 
-def test_columns_that_tell_the_same_are_told_once():
+def test_duplicate_columns_are_dropped():
     x = np.arange(10.0)
     table = np.stack([x, np.ones(10), 3 - 2 * x, x**2, np.zeros(10)], axis=1)
     assert distinct_columns(table).tolist() == [0, 3]

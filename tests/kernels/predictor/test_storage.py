@@ -8,22 +8,22 @@ from forged import changed, forge
 from kernelling import made_kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.store import load_netcdf, save_netcdf
-from msbgen.kernels.predictor import structured
-from msbgen.kernels.predictor.predictor import KernelPredictor
+from msbgen.kernels.predictor import law_and_residual
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
+from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.storage import load, save
-from msbgen.kernels.predictor.structured import RestSettings
 
 
 @pytest.mark.parametrize("trees", [False, True])
 def test_a_model_comes_back_to_the_bit(tmp_path, monkeypatch, trees):
     if trees:
         pytest.importorskip("sklearn")
-        monkeypatch.setattr(structured, "FEWEST_FOR_TREES", 5)
-        monkeypatch.setattr(structured, "_SHARES", (0.5,))
+        monkeypatch.setattr(law_and_residual, "FEWEST_FOR_TREES", 5)
+        monkeypatch.setattr(law_and_residual, "_SHARES", (0.5,))
     runs = made_kernels(noise=0.01)
-    predictor = KernelPredictor(random_state=3, rest=RestSettings(trees=trees)).fit(runs)
+    predictor = KernelPredictor(random_state=3, parts=ModelParts(trees=trees)).fit(runs)
     predictor.calibrate(runs, folds=3)
-    assert (predictor.kinds_["matmul"].runtime.structured.share > 0) == trees
+    assert (predictor.kinds_["matmul"].runtime.model.share > 0) == trees
     save(predictor, tmp_path / "m.nc")
     again = load(tmp_path / "m.nc")
     new = made_kernels(sizes=(80, 300))

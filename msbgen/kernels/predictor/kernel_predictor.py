@@ -1,11 +1,11 @@
-"""Runtime and power of kernels: a model for each kind, and intervals by kernels left out.
+"""Runtime and power of kernels: one model for each kind, and intervals from left-out kernels.
 
-``fit → calibrate → predict, predict_interval``.  Of every kind there is a model of its runtime
-(:mod:`~msbgen.kernels.predictor.runtime`) and, where a meter was read, of its power
-(:mod:`~msbgen.kernels.predictor.power`); energy is their product.
+``fit → calibrate → predict, predict_interval``.  Every kind has a model of runtime
+(:mod:`~msbgen.kernels.predictor.runtime`) and, where power was measured, a model of power
+(:mod:`~msbgen.kernels.predictor.power`).  Energy is their product.
 
 Source: Abdelhafez et al., *MIRAGE: machine learning-based modeling of identical replicas of the
-Jetson AGX embedded platform*, SEC 2021, whose boosting of raw parameters is a peer in the
+Jetson AGX embedded platform*, SEC 2021.  Its boosting of raw parameters is a peer in the
 benchmarks.
 """
 
@@ -20,6 +20,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.arrays import finite_predictions
+from msbgen.core.conformal import group_folds
 from msbgen.core.contexts import Hull
 from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.core.machine import OnProgress
@@ -38,37 +39,37 @@ from msbgen.kernels.dataset import (
     validate as validate_kernels,
 )
 from msbgen.kernels.predictor.intervals import Scores, half_width
+from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.power import PowerModel, fit_power
 from msbgen.kernels.predictor.runtime import RuntimeModel, fit_runtime
 from msbgen.kernels.predictor.shapes import Shapes, distinct_columns, shapes_of
-from msbgen.kernels.predictor.structured import RestSettings
 from msbgen.learn.parameters import Parameters
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
-# Fewer measurements than this of one kind are no ground for a model of it.
+# Fewest measurements of a kind to fit a model to.
 FEWEST = 4
-# Beyond so many columns a hull is the box of the ranges: facets grow with the power of them.
+# With more columns the hull is a box, as the number of facets grows exponentially.
 _MOST_HULL = 3
 
 
 @dataclass(frozen=True, eq=False)
 class KindModel:
-    """What is known of one kind.
+    """Fitted model of one kind.
 
     Attributes
     ----------
     runtime : RuntimeModel
     powers : tuple of PowerModel
-        One, or none where no meter was read.
+        One, or none where power was not measured.
     known : ndarray, (n, d)
-        Logarithms of the kernels measured, without repetition: outside of them is extrapolated.
+        Logarithms of the distinct measured kernels, the points of the hull.
     columns : ndarray of int, (d,)
-        Those of the logarithms of shapes.
+        Their columns among the logarithms of shapes.
     given : ndarray, (n_parameters,)
-        Share of the measurements that have each parameter: 1 for what every one has.
+        Share of the measurements that have each parameter, 0 to 1.
     """
 
     runtime: RuntimeModel
@@ -78,29 +79,27 @@ class KindModel:
     given: Floats
 
     def outside(self, shapes: Shapes) -> Bools:
-        """Which kernels lie outside the hull of those measured, (n,)."""
-        asked = shapes.logs()[:, self.columns]
+        """Whether each kernel lies outside the hull of the measured ones, (n,)."""
+        logs = shapes.logs()[:, self.columns]
         if len(self.columns) == 0:
-            return np.zeros(len(asked), dtype=bool)
+            return np.zeros(len(logs), dtype=bool)
         if len(self.columns) <= _MOST_HULL and len(self.known) > len(self.columns):
-            return Hull.of(self.known).outside(asked)
-        low, high = self.known.min(axis=0), self.known.max(axis=0)
-        slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
-        return np.asarray(((asked < low - slack) | (asked > high + slack)).any(axis=1))
+            return Hull.of(self.known).outside(logs)
+        return _outside_box(logs, self.known.min(axis=0), self.known.max(axis=0))
 
 
 class KernelPredictor(Parameters):
-    """Predicts runtime and power of kernels in configurations where nobody measured them.
+    """Predicts runtime and power of kernels that were not measured, in any configuration.
 
-    Follows the conventions of scikit-learn: parameters are only stored, what is fitted ends in
-    ``_``.
+    It follows the conventions of scikit-learn: parameters are only stored, and names of fitted
+    attributes end in ``_``.
 
     Parameters
     ----------
-    rest : RestSettings or None
-        What stands beside the law; None for all of it.
+    parts : ModelParts or None
+        Parts of the model of a kind; None for all.
     random_state : int
-        Seed of everything random; equal ones give equal results to the bit.
+        Seed of all random numbers; equal seeds give bitwise equal results.
 
     Attributes
     ----------
@@ -108,9 +107,9 @@ class KernelPredictor(Parameters):
     resources_, parameters_ : tuple of str
     units_ : dict of str to str
     levels_ : dict of str to list of float
-        What was measured of every resource.
+        Measured levels of every resource.
     scores_ : Scores
-        Once calibrated; of no kernels before.
+        Empty before :meth:`calibrate`.
 
     Examples
     --------
@@ -130,14 +129,14 @@ class KernelPredictor(Parameters):
     True
     """
 
-    def __init__(self, *, rest: RestSettings | None = None, random_state: int = 0) -> None:
-        self.rest = rest
+    def __init__(self, *, parts: ModelParts | None = None, random_state: int = 0) -> None:
+        self.parts = parts
         self.random_state = random_state
 
     # --------------------------------------------------------------- fitting
 
     def fit(self, runs: xr.Dataset, *, progress: OnProgress | None = None) -> Self:
-        """Learn from measurements of kernels.
+        """Fit to measurements of kernels.
 
         Parameters
         ----------
@@ -149,11 +148,11 @@ class KernelPredictor(Parameters):
         Raises
         ------
         ProfileError
-            The dataset breaks the contract.
+            The dataset does not follow the schema.
         ArgumentError
-            A kernel that cannot be, as a matrix without rows.
+            A kernel that cannot exist, as a matrix without rows.
         MeasurementError
-            No kind has measurements enough; a resource that is not positive.
+            No kind has enough measurements; a resource that is not positive.
         """
         validate_kernels(runs)
         self.resources_ = tuple(resource_names(runs))
@@ -167,24 +166,23 @@ class KernelPredictor(Parameters):
         kernel, power = kernels_of(runs).of, _power(runs)
         self.kinds_: dict[str, KindModel] = {}
         kinds = list(dict.fromkeys(words.tolist()))
-        settings = self.rest or RestSettings()
+        parts = self.parts or ModelParts()
         for done, kind in enumerate(kinds):
             rows = np.flatnonzero(words == kind)
             if progress:
                 progress(done, len(kinds))
             if len(rows) < FEWEST:
                 continue
-            own, of = shapes.some(rows), np.unique(kernel[rows], return_inverse=True)[1]
-            asked, seconds = configurations[rows], runtimes_of(runs)[rows]
+            work, of = shapes.some(rows), _numbered(kernel[rows])
+            levels, seconds = configurations[rows], runtimes_of(runs)[rows]
             seed = self.random_state
-            runtime = fit_runtime(own, asked, seconds, of.reshape(-1), settings, seed)
+            runtime = fit_runtime(work, levels, seconds, of, parts, seed)
             powers: tuple[PowerModel, ...] = ()
             read = np.flatnonzero(np.isfinite(power[rows]))
             if len(read) >= FEWEST:
-                of = np.unique(of.reshape(-1)[read], return_inverse=True)[1].reshape(-1)
-                told = (own.some(read), asked[read], seconds[read], power[rows][read])
-                powers = (fit_power(*told, of, settings, seed),)
-            logs = own.logs()
+                measured = (work.some(read), levels[read], seconds[read], power[rows][read])
+                powers = (fit_power(*measured, _numbered(of[read]), parts, seed),)
+            logs = work.logs()
             columns = distinct_columns(logs)
             known = np.unique(logs[:, columns], axis=0)
             given = np.isfinite(table[rows]).mean(axis=0)
@@ -202,14 +200,14 @@ class KernelPredictor(Parameters):
     def calibrate(
         self, runs: xr.Dataset, *, folds: int = 5, progress: OnProgress | None = None
     ) -> Self:
-        """Learn how far predictions of kernels never measured fall from the truth.
+        """Compute the errors of predictions of left-out kernels, for intervals.
 
         Parameters
         ----------
         runs : xarray.Dataset
-            Those of :meth:`fit`.
+            The measurements of :meth:`fit`.
         folds : int
-            Parts in which whole kernels are left out.
+            Number of folds; each leaves out whole kernels.
         progress : callable
             Called with (done, total) folds.
 
@@ -225,7 +223,7 @@ class KernelPredictor(Parameters):
         self.scores_ = Scores.of(runs, seconds, watts)
         return self
 
-    # --------------------------------------------------------------- answers
+    # --------------------------------------------------------------- predictions
 
     def predict(self, wanted: xr.Dataset) -> Floats:
         """Runtime of every measurement or launch [s], (n,).
@@ -233,19 +231,25 @@ class KernelPredictor(Parameters):
         Parameters
         ----------
         wanted : xarray.Dataset
-            ``msbgen-kernels/1``; its runtimes are not looked at.
+            ``msbgen-kernels/1``; its runtimes are ignored.
 
         Raises
         ------
         ArgumentError
-            Not fitted; kinds that are not known, with their share; parameters that are missing or
-            that no kernel of the kind had; other units.
+            Not fitted; kinds that were not measured; parameters that are missing or that no kernel
+            of the kind had; other units.
         """
         self._check_wanted(wanted)
         return finite_predictions(self._each(wanted)[0], "the runtime")
 
     def predict_power(self, wanted: xr.Dataset) -> Floats:
-        """Power of every measurement [W], (n,); errors as :meth:`predict`, and without a meter."""
+        """Power of every measurement [W], (n,).
+
+        Raises
+        ------
+        ArgumentError
+            As :meth:`predict`; a kind without measured power.
+        """
         self._check_power(wanted)
         return finite_predictions(self._each(wanted)[1], "the power")
 
@@ -258,10 +262,10 @@ class KernelPredictor(Parameters):
     def predict_interval(
         self, wanted: xr.Dataset, miscoverage: float = 0.1
     ) -> tuple[Floats, Floats]:
-        """Interval of the runtime of every measurement [s], (n,) each.
+        """Lower and upper ends of intervals of every runtime [s], (n,) each.
 
-        The runtime of a kernel that was never measured, drawn like those of the fit, lies in it
-        with probability at least 1 − `miscoverage`, kind by kind.
+        The runtime of a new kernel, drawn like those of the fit, lies in its interval with
+        probability at least 1 − `miscoverage`, kind by kind.
 
         Raises
         ------
@@ -282,7 +286,7 @@ class KernelPredictor(Parameters):
     ) -> tuple[Floats, Floats]:
         """Runtime [s] and power [W] of launches in configurations, (n, m) each.
 
-        Powers are NaN where no meter was read.
+        Powers are NaN where power was not measured.
 
         Parameters
         ----------
@@ -298,16 +302,16 @@ class KernelPredictor(Parameters):
         watts = np.full_like(seconds, np.nan)
         for kind in np.unique(words):
             rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
-            own = shapes.some(rows)
-            seconds[rows] = model.runtime.predict_product(own, table)
+            work = shapes.some(rows)
+            seconds[rows] = model.runtime.predict_product(work, table)
             for power in model.powers:
-                watts[rows] = power.predict_product(own, table, seconds[rows])
-        # NaN stands for a kind that was measured without a meter
+                watts[rows] = power.predict_product(work, table, seconds[rows])
+        # NaN for a kind without measured power
         finite_predictions(np.where(np.isnan(watts), 0.0, watts), "the power")
         return finite_predictions(seconds, "the runtime"), watts
 
     def extrapolates(self, wanted: xr.Dataset) -> Bools:
-        """Which measurements or launches lie outside the hull of what was measured, (n,)."""
+        """Whether each measurement or launch lies outside the hull of the fitted ones, (n,)."""
         self._check_wanted(wanted)
         shapes = shapes_of(wanted, self.parameters_)
         words = wanted["kind"].values.astype(str)
@@ -318,7 +322,7 @@ class KernelPredictor(Parameters):
         return outside
 
     def beyond(self, configurations: ArrayLike) -> Bools:
-        """Which configurations lie outside the ranges that were measured, (m,).
+        """Whether each configuration lies outside the measured ranges, (m,).
 
         Raises
         ------
@@ -327,16 +331,13 @@ class KernelPredictor(Parameters):
         """
         self._check_fitted()
         table = self._configured(configurations)
-        low, high = (
-            np.array([end(levels) for levels in self.levels_.values()]) for end in (min, max)
-        )
-        slack = 1e-9 * np.abs(high)
-        return np.asarray(((table < low - slack) | (table > high + slack)).any(axis=1))
+        levels = list(self.levels_.values())
+        return _outside_box(table, *(np.array([end(one) for one in levels]) for end in (min, max)))
 
     # --------------------------------------------------------------- parts
 
     def _each(self, wanted: xr.Dataset) -> tuple[Floats, Floats]:
-        """Runtime [s] and power [W] of every measurement, NaN where no meter was read."""
+        """Runtime [s] and power [W] of every measurement; NaN where power was not measured."""
         self._check_kinds(wanted)
         configurations = self._configurations(wanted)
         shapes = shapes_of(wanted, self.parameters_)
@@ -344,10 +345,10 @@ class KernelPredictor(Parameters):
         seconds, watts = np.empty(len(words)), np.full(len(words), np.nan)
         for kind in np.unique(words):
             rows, model = np.flatnonzero(words == kind), self.kinds_[str(kind)]
-            own, asked = shapes.some(rows), configurations[rows]
-            seconds[rows] = model.runtime.predict(own, asked)
+            work, levels = shapes.some(rows), configurations[rows]
+            seconds[rows] = model.runtime.predict(work, levels)
             for power in model.powers:
-                watts[rows] = power.predict(own, asked, seconds[rows])
+                watts[rows] = power.predict(work, levels, seconds[rows])
         return seconds, watts
 
     def _configurations(self, runs: xr.Dataset) -> Floats:
@@ -402,8 +403,8 @@ class KernelPredictor(Parameters):
         hint = f"did you mean '{near[0]}'?" if near else f"{', '.join(self.kinds_)} are."
         share = count[unknown].sum() / count.sum()
         raise ArgumentError(
-            f"kernels of kind {', '.join(map(repr, names))} are not known, {share:.1%} of the "
-            f"launches; {hint}"
+            f"kernels of kind {', '.join(map(repr, names))}, {share:.1%} of the launches, were not "
+            f"measured; {hint}"
         )
 
     def _check_wanted(self, wanted: xr.Dataset) -> None:
@@ -419,7 +420,7 @@ class KernelPredictor(Parameters):
                 if has[name].any() and not share.get(name, 0.0):
                     raise ArgumentError(
                         f"kernel {rows[has[name]][0]}, a {kind}, has the parameter '{name}', which "
-                        f"no measured one has; of {listed} it is known what they do."
+                        f"no measured one has; use {listed}."
                     )
             for name in known:
                 lacks = ~has.get(name, np.zeros(len(rows), dtype=bool))
@@ -434,8 +435,8 @@ class KernelPredictor(Parameters):
         bare = [k for k in np.unique(wanted["kind"].values) if not self.kinds_[str(k)].powers]
         if bare:
             raise ArgumentError(
-                f"kind {str(bare[0])!r} was measured without power, so that nothing is known of "
-                f"its energy; measure it with a meter, or ask for runtimes alone."
+                f"kind {str(bare[0])!r} was measured without power; measure its power, or predict "
+                f"runtimes only."
             )
 
 
@@ -446,18 +447,18 @@ def cross_predict(
     folds: int = 5,
     progress: OnProgress | None = None,
 ) -> tuple[Floats, Floats]:
-    """Runtime [s] and power [W] of every measurement by a fit that never saw its kernel, (n,) each.
+    """Runtime [s] and power [W] of every measurement by a fit without its kernel, (n,) each.
 
-    Powers are NaN where no meter was read.
+    Powers are NaN where power was not measured; both are NaN where the fit lacks the kind.
 
     Parameters
     ----------
     runs : xarray.Dataset
         ``msbgen-kernels/1``.
     predictor : KernelPredictor
-        Gives the parameters.
+        Its parameters are used; it is not fitted itself.
     folds : int
-        Parts in which whole kernels are left out.
+        Number of folds; each leaves out whole kernels.
     progress : callable
         Called with (done, total) folds.
 
@@ -468,24 +469,23 @@ def cross_predict(
     MeasurementError
         Fewer kernels than folds.
     """
-    if folds < 2:
-        raise ArgumentError(f"folds is {folds}; a whole number ≥ 2 is wanted.")
-    kernel = kernels_of(runs).of
-    n = int(kernel.max()) + 1
-    if n < folds:
-        raise MeasurementError(f"there are {n} kernels; {folds}, one a fold, are wanted.")
-    part = np.random.default_rng([7, predictor.random_state]).permutation(n)[kernel] % folds
-    seconds, watts = (np.full(len(kernel), np.nan) for _ in range(2))
+    fold = kernel_folds(runs, folds, predictor.random_state)
+    seconds, watts = (np.full(len(fold), np.nan) for _ in range(2))
     for k in range(folds):
         other = type(predictor)(**predictor.get_params())
-        other.fit(runs.isel(measurement=np.flatnonzero(part != k)))
+        other.fit(runs.isel(measurement=np.flatnonzero(fold != k)))
         known = np.isin(runs["kind"].values.astype(str), list(other.kinds_))
-        asked = np.flatnonzero((part == k) & known)
-        if len(asked):
-            seconds[asked], watts[asked] = other._each(runs.isel(measurement=asked))
+        test = np.flatnonzero((fold == k) & known)
+        if len(test):
+            seconds[test], watts[test] = other._each(runs.isel(measurement=test))
         if progress:
             progress(k + 1, folds)
     return seconds, watts
+
+
+def kernel_folds(runs: xr.Dataset, folds: int, random_state: int) -> Indices:
+    """Fold of every measurement, (n,); kernels stay whole.  Errors as :func:`cross_predict`."""
+    return group_folds(kernels_of(runs).of, folds, [7, random_state], unit="kernels")
 
 
 def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) -> None:
@@ -494,6 +494,17 @@ def check_same_units_of_parameters(launches: xr.Dataset, units: dict[str, str]) 
         unit = str(launches[name].attrs["units"])
         if units.get(name, unit) != unit:
             raise ArgumentError(f"'{name}' is in {unit}; {units[name]} is wanted, as elsewhere.")
+
+
+def _numbered(kernel: Indices) -> Indices:
+    """Kernels numbered from 0 on, without gaps, (n,)."""
+    return np.unique(kernel, return_inverse=True)[1].reshape(-1)
+
+
+def _outside_box(points: Floats, low: Floats, high: Floats) -> Bools:
+    """Whether each point lies outside a box, up to rounding, (n,)."""
+    slack = 1e-9 * np.maximum(np.abs(low), np.abs(high))
+    return np.asarray(((points < low - slack) | (points > high + slack)).any(axis=1))
 
 
 def _power(runs: xr.Dataset) -> Floats:

@@ -1,4 +1,4 @@
-"""Kernels, whole: predictions, intervals that hold, and what is refused."""
+"""Predictions of kernels, coverage of intervals, and refused arguments."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from msbgen.core.errors import ArgumentError, MeasurementError
 from msbgen.kernels.dataset import energies_of, powers_of, runtimes_of
 from msbgen.kernels.dataset import join as join_kernels
 from msbgen.kernels.dataset import make as make_kernels
-from msbgen.kernels.predictor.predictor import KernelPredictor, cross_predict
+from msbgen.kernels.predictor.kernel_predictor import KernelPredictor, cross_predict
 from msbgen.kernels.workloads import make_workload
 
 RUNS = made_kernels(noise=0.005)
@@ -24,7 +24,7 @@ def with_clock(runs, values):
     return runs.assign_coords(clock=("measurement", values, RUNS["clock"].attrs))
 
 
-def test_kernels_and_clocks_never_measured(predictor):
+def test_kernels_and_clocks_that_were_not_measured(predictor):
     np.testing.assert_allclose(predictor.predict(NEW), runtimes_of(NEW), rtol=0.03)
     np.testing.assert_allclose(predictor.predict_power(NEW), powers_of(NEW), rtol=0.05)
     np.testing.assert_allclose(predictor.predict_energy(NEW), energies_of(NEW), rtol=0.06)
@@ -33,13 +33,13 @@ def test_kernels_and_clocks_never_measured(predictor):
     assert predictor.beyond([[100.0], [200.0], [1000.0], [1001.0]]).tolist() == [1, 0, 0, 1]
 
 
-def test_runtimes_of_what_is_asked_are_not_looked_at(predictor):
+def test_runtimes_of_wanted_kernels_are_ignored(predictor):
     blind = NEW.assign(runtime=NEW["runtime"] * 0 + 1.0, power=NEW["power"] * 0 + 1.0)
     np.testing.assert_array_equal(predictor.predict(blind), predictor.predict(NEW))
     np.testing.assert_array_equal(predictor.predict_power(blind), predictor.predict_power(NEW))
 
 
-def test_launches_in_configurations_are_the_measurements_one_by_one(predictor):
+def test_the_product_agrees_with_single_predictions(predictor):
     sizes = [80.0, 160, 320]
     launches = make_workload(["matmul"] * 3, [1, 2, 3], parameters=dict.fromkeys("mkn", sizes))
     seconds, watts = predictor.predict_product(launches, [[300.0], [700.0]])
@@ -47,7 +47,7 @@ def test_launches_in_configurations_are_the_measurements_one_by_one(predictor):
     np.testing.assert_allclose(watts.ravel(), predictor.predict_power(NEW), rtol=1e-9)
 
 
-def test_intervals_hold_for_kernels_that_were_left_out():
+def test_intervals_cover_new_kernels():
     sizes = tuple(range(64, 704, 16))
     runs = made_kernels(sizes, noise=0.05)
     predictor = KernelPredictor().fit(runs)
@@ -62,23 +62,23 @@ def test_intervals_hold_for_kernels_that_were_left_out():
         predictor.predict_interval(new, 0.001)
 
 
-def test_equal_seeds_give_equal_answers(predictor):
+def test_equal_seeds_give_equal_predictions(predictor):
     again = KernelPredictor().fit(RUNS)
     np.testing.assert_array_equal(again.predict(NEW), predictor.predict(NEW))
 
 
-def test_every_kernel_is_predicted_by_a_fit_that_never_saw_it():
+def test_cross_predictions_do_not_depend_on_the_predicted_kernel():
     seconds, watts = cross_predict(RUNS, KernelPredictor(), folds=7)
     assert np.abs(np.log(seconds / runtimes_of(RUNS))).mean() < 0.15
     changed = RUNS.copy(deep=True)
     first = changed["m"].values == 64
-    changed["runtime"].values[first] *= 3  # of the one that is left out nothing is known
+    changed["runtime"].values[first] *= 3
     again, _ = cross_predict(changed, KernelPredictor(), folds=7)
     np.testing.assert_array_equal(again[first], seconds[first])
     assert np.isfinite(watts).all()
 
 
-def test_what_cannot_be_learned_or_answered_is_refused(predictor):
+def test_wrong_data_and_arguments_are_refused(predictor):
     with pytest.raises(ArgumentError, match="the predictor is not fitted"):
         KernelPredictor().predict(NEW)
     with pytest.raises(MeasurementError, match="no kind has 4 measurements or more"):
@@ -89,7 +89,7 @@ def test_what_cannot_be_learned_or_answered_is_refused(predictor):
         KernelPredictor().fit(zero)
     sides = {name: [90, 90] for name in "mkn"}
     strange = make_workload(["matmull", "matmul"], [1, 3], parameters=sides)
-    with pytest.raises(ArgumentError, match=r"'matmull' are not known, 25\.0% of"):
+    with pytest.raises(ArgumentError, match=r"'matmull', 25\.0% of the launches, were not"):
         predictor.predict_product(strange, [[500.0]])
     hertz = NEW.copy(deep=True)
     hertz["clock"].attrs["units"] = "Hz"
@@ -101,7 +101,7 @@ def test_what_cannot_be_learned_or_answered_is_refused(predictor):
         KernelPredictor().set_params(depth=3)
     with pytest.raises(ArgumentError, match="folds is 1"):
         cross_predict(RUNS, KernelPredictor(), folds=1)
-    with pytest.raises(MeasurementError, match="there are 7 kernels; 9, one a fold"):
+    with pytest.raises(MeasurementError, match="there are 7 kernels for 9 folds"):
         cross_predict(RUNS, KernelPredictor(), folds=9)
 
 
@@ -124,7 +124,7 @@ def test_energy_without_power_is_refused_kind_by_kind():
 
 
 def gemms(rows, columns, **more):
-    """Square products and odd ones: time and power follow from their sizes alone."""
+    """Matrix products at three clocks, with times that follow from their sizes."""
     clock = np.tile([400.0, 700.0, 1000.0], len(rows))
     rows, columns = (np.repeat(np.asarray(side, dtype=float), 3) for side in (rows, columns))
     seconds = 1e-5 + np.nan_to_num(rows, nan=1.0) * 64.0 / clock / 1e4
@@ -134,7 +134,7 @@ def gemms(rows, columns, **more):
     )
 
 
-def test_a_product_of_single_numbers_is_a_product():
+def test_a_product_of_size_one_is_a_product():
     sides = [1, 64, 96, 128, 256, 512]
     runs = gemms(sides, sides)
     predictor = KernelPredictor().fit(runs)
@@ -143,25 +143,27 @@ def test_a_product_of_single_numbers_is_a_product():
     np.testing.assert_allclose(alone, together[:3], rtol=1e-12)
 
 
-def test_kernels_that_cannot_be_are_refused():
+def test_kernels_that_cannot_exist_are_refused():
     with pytest.raises(ArgumentError, match="kernel 0, a gemm, has a size of 0; 1 or more"):
         KernelPredictor().fit(gemms([0, 64, 96, 128], [8] * 4))
     with pytest.raises(ArgumentError, match="kernel 3, a gemm, lacks a parameter that others"):
         KernelPredictor().fit(gemms([64, np.nan, 96, 128], [8] * 4))
 
 
-def test_launches_have_the_parameters_of_what_was_measured():
+def test_launches_must_have_the_measured_parameters():
     predictor = KernelPredictor().fit(gemms([64, 96, 128, 256], [8, 16, 8, 32]))
 
-    def asked(**given):
-        launches = make_workload(["gemm"], [3], parameters={k: [v] for k, v in given.items()})
+    def predict(**sides):
+        launches = make_workload(["gemm"], [3], parameters={k: [v] for k, v in sides.items()})
         return predictor.predict_product(launches, [[500.0]])[0]
 
-    assert asked(rows=96, columns=16, padding=np.nan).shape == (1, 1)
-    for given in ({"rows": 96}, {"rows": 96, "columns": np.nan}):
+    assert predict(rows=96, columns=16, padding=np.nan).shape == (1, 1)
+    for sides in ({"rows": 96}, {"rows": 96, "columns": np.nan}):
         with pytest.raises(ArgumentError, match="has no parameter 'columns', which every measured"):
-            asked(**given)
-    with pytest.raises(ArgumentError, match="parameter 'depth', which no measured one has; of row"):
-        asked(rows=96, columns=16, depth=3)
+            predict(**sides)
+    with pytest.raises(
+        ArgumentError, match="parameter 'depth', which no measured one has; use row"
+    ):
+        predict(rows=96, columns=16, depth=3)
     with pytest.raises(ArgumentError, match="has a size of 0"):
-        asked(rows=0, columns=16)
+        predict(rows=0, columns=16)

@@ -1,4 +1,4 @@
-"""Programs over configurations: what conditioning gives, what left-out families choose."""
+"""Programs over configurations: conditioning, and settings chosen by left-out families."""
 
 import dataclasses
 import warnings
@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError
-from msbgen.kernels.choice import configurations
-from msbgen.kernels.choice.configurations import ConfigurationModel
+from msbgen.kernels.choice import configuration_model
+from msbgen.kernels.choice.configuration_model import ConfigurationModel
 from msbgen.kernels.choice.costs import Costs
 
 CLOCKS = np.array([0.5, 0.8, 1.1, 1.4, 1.7, 2.0])
@@ -27,50 +27,51 @@ def programs(count, *, noise=0.0, seed=0, families=4):
     return made, share
 
 
-def asked(costs, row, given):
+def measurements(costs, row, measured):
     time, power = np.full((2, costs.contexts.shape[0]), np.nan)
-    time[given], power[given] = costs.time[row, given], costs.power[row, given]
+    time[measured] = costs.time[row, measured]
+    power[measured] = costs.power[row, measured]
     return time, power
 
 
-def test_two_clocks_tell_the_others_and_beat_one():
+def test_two_measured_clocks_predict_the_others_better_than_one():
     others, _ = programs(40, noise=0.002)
     new, _ = programs(8, seed=1)
     model = ConfigurationModel().fit(others)
     errors = []
-    for given in ([5], [0, 5]):
+    for measured in ([5], [0, 5]):
         off = [
-            np.abs(np.log(model.predict(*asked(new, r, given))[0] / new.time[r])).mean()
+            np.abs(np.log(model.predict(*measurements(new, r, measured))[0] / new.time[r])).mean()
             for r in range(8)
         ]
         errors.append(np.mean(off))
     assert errors[1] < 0.01 < errors[0]
 
 
-def test_conditioning_is_that_of_a_gaussian_with_a_free_scale():
-    """Against the limit taken by hand: contrasts of the times, whatever their unit."""
+def test_conditioning_is_that_of_a_gaussian_with_a_flat_prior_of_the_level():
+    """Against the limit by hand: contrasts of the times, in any unit."""
     others, _ = programs(30, noise=0.05)
     new, _ = programs(1, seed=3, noise=0.05)
     model = ConfigurationModel(noise=1e-3).fit(others)
-    time, power = asked(new, 0, [1, 4])
+    time, power = measurements(new, 0, [1, 4])
     seconds, watts = model.predict(time, power)
     minutes, same = model.predict(time / 60, power)
     np.testing.assert_allclose(minutes * 60, seconds, rtol=1e-4)
     np.testing.assert_allclose(same, watts, rtol=1e-4)
     np.testing.assert_allclose(seconds[[1, 4]], time[[1, 4]])
-    mean, covariance = model.likely_.mean, model.likely_.covariance
-    # rows: log t4 - log t1, log p1, log p4; the free scale drops out of the first
+    mean, covariance = model.prior_.mean, model.prior_.covariance
+    # rows: log t4 - log t1, log p1, log p4; the level drops out of the first
     pick = np.zeros((3, 12))
     pick[0, [4, 1]] = 1, -1
     pick[1, 7] = pick[2, 10] = 1
-    told = np.array([np.log(time[4] / time[1]), np.log(power[1]), np.log(power[4])])
+    observed = np.array([np.log(time[4] / time[1]), np.log(power[1]), np.log(power[4])])
     noise = 1e-3 * np.array([[2, 0, 0], [0, 1, 0], [0, 0, 1]])
     gain = covariance @ pick.T @ np.linalg.inv(pick @ covariance @ pick.T + noise)
-    by_hand = mean + gain @ (told - pick @ mean)
+    by_hand = mean + gain @ (observed - pick @ mean)
     np.testing.assert_allclose(np.log(watts[[0, 2, 3, 5]]), by_hand[[6, 8, 9, 11]], rtol=2e-3)
 
 
-def test_an_incomplete_table_is_learned_from():
+def test_an_incomplete_table_can_be_fitted():
     others, _ = programs(60, noise=0.001)
     rng = np.random.default_rng(0)
     gone = rng.random(others.time.shape) < 0.2
@@ -83,27 +84,27 @@ def test_an_incomplete_table_is_learned_from():
     new, _ = programs(6, seed=2)
     model = ConfigurationModel().fit(holes)
     for row in range(6):
-        seconds, _ = model.predict(*asked(new, row, [0, 5]))
+        seconds, _ = model.predict(*measurements(new, row, [0, 5]))
         assert np.abs(np.log(seconds / new.time[row])).max() < 0.03
 
 
-def test_counters_are_used_where_they_help_alone():
+def test_counters_are_used_only_where_they_help():
     others, share = programs(40, noise=0.001)
     rng = np.random.default_rng(5)
     model = ConfigurationModel().fit(others, np.hstack([share, rng.random((40, 1))]))
     bare = ConfigurationModel().fit(others, rng.random((40, 2)))
     assert model.uses_counters_
     assert not bare.uses_counters_
-    new, own = programs(4, seed=7)
+    new, new_share = programs(4, seed=7)
     with_them, without = [], []
     for row in range(4):
-        known = asked(new, row, [5])
-        seconds, _ = model.predict(*known, np.append(own[row], 0.5))
+        known = measurements(new, row, [5])
+        seconds, _ = model.predict(*known, np.append(new_share[row], 0.5))
         with_them.append(np.abs(np.log(seconds / new.time[row])).mean())
         without.append(np.abs(np.log(bare.predict(*known)[0] / new.time[row])).mean())
     assert np.mean(with_them) < 0.5 * np.mean(without)
-    with pytest.raises(ArgumentError, match="counters are not given"):
-        model.predict(*asked(new, 0, [5]))
+    with pytest.raises(ArgumentError, match="counters are missing"):
+        model.predict(*measurements(new, 0, [5]))
 
 
 def test_noise_is_chosen_by_left_out_families():
@@ -111,7 +112,7 @@ def test_noise_is_chosen_by_left_out_families():
     assert ConfigurationModel().fit(quiet).noise_ < ConfigurationModel().fit(loud).noise_
 
 
-def test_what_to_measure_next_lies_far_from_what_is_known():
+def test_the_next_configuration_lies_far_from_the_measured_ones():
     others, _ = programs(40, noise=0.003)
     model = ConfigurationModel().fit(others)
     design = model.design(3)
@@ -126,22 +127,22 @@ def test_what_to_measure_next_lies_far_from_what_is_known():
         model.design(7)
 
 
-def test_a_resource_that_the_others_lack():
+def test_a_resource_that_other_programs_lack_is_predicted():
     others, _ = programs(30, noise=0.002)
     batches = np.array([1.0, 2, 4, 8])
     contexts = np.array([(f, b) for f in CLOCKS for b in batches])
     time = (0.7 / contexts[:, 0] + 0.15) * contexts[:, 1] ** 0.9
     watts = 10 + 2 * contexts[:, 0] ** 3
     model = ConfigurationModel().fit(others, resources=("clock", "batch"), contexts=contexts)
-    given = model.design(6)
+    measured = model.design(6)
     known, power = np.full((2, len(contexts)), np.nan)
-    known[given], power[given] = time[given], watts[given]
-    seconds, said = model.predict(known, power)
+    known[measured], power[measured] = time[measured], watts[measured]
+    seconds, predicted_watts = model.predict(known, power)
     assert np.abs(np.log(seconds / time)).mean() < 0.03
-    assert np.abs(np.log(said / watts)).mean() < 0.05
+    assert np.abs(np.log(predicted_watts / watts)).mean() < 0.05
 
 
-def test_clocks_between_those_of_the_others():
+def test_clocks_between_those_of_other_programs_are_predicted():
     others, _ = programs(30, noise=0.001)
     _, share = programs(3, seed=4)
     between = np.array([[0.65], [1.25], [2.0]])
@@ -151,14 +152,14 @@ def test_clocks_between_those_of_the_others():
     assert abs(np.log(seconds[1] / truth[1])) < 0.03
 
 
-def test_a_level_of_zero_counts_where_nothing_is_asked_between_or_beside():
+def test_a_level_of_zero_is_refused_only_where_it_is_interpolated():
     others, _ = programs(10)
     idle = np.concatenate([[[0.0]], others.contexts[1:]])
     others = dataclasses.replace(others, contexts=idle)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = ConfigurationModel().fit(others)
-    assert np.isfinite(model.predict(*asked(others, 0, [5]))[0]).all()
+    assert np.isfinite(model.predict(*measurements(others, 0, [5]))[0]).all()
     between = np.append(idle, [[0.1]], axis=0)
     with pytest.raises(MeasurementError, match="'clock' is 0 in a configuration; a positive"):
         ConfigurationModel().fit(others, contexts=between)
@@ -167,10 +168,10 @@ def test_a_level_of_zero_counts_where_nothing_is_asked_between_or_beside():
         ConfigurationModel().fit(others, resources=("clock", "batch"), contexts=beside)
 
 
-def test_intervals_hold_the_mean_and_are_nothing_where_it_was_measured():
+def test_intervals_contain_the_mean_and_are_empty_where_measured():
     others, _ = programs(30, noise=0.01)
     model = ConfigurationModel().fit(others)
-    time, power = asked(others, 0, [5])
+    time, power = measurements(others, 0, [5])
     low, high = model.predict_interval(time, power)
     middle = np.stack(model.predict(time, power))
     assert (low <= middle + 1e-12).all()
@@ -179,21 +180,21 @@ def test_intervals_hold_the_mean_and_are_nothing_where_it_was_measured():
     assert (high[:, :5] > low[:, :5]).all()
 
 
-def test_what_cannot_be_learned_is_refused():
+def test_arguments_that_cannot_be_fitted_are_refused():
     others, _ = programs(10)
     model = ConfigurationModel()
     nothing = np.full(6, np.nan)
     with pytest.raises(ArgumentError, match="not fitted"):
         model.predict(nothing, nothing)
-    with pytest.raises(MeasurementError, match="nothing was measured of the program"):
+    with pytest.raises(MeasurementError, match="the program was measured in no configuration"):
         model.fit(others).predict(nothing, nothing)
-    with pytest.raises(MeasurementError, match=f"other programs are {others.programs[0]}; two"):
+    with pytest.raises(MeasurementError, match=f"other programs are {others.programs[0]}; at"):
         model.fit(others.take([0]))
     with pytest.raises(ArgumentError, match="noise is -1"):
         ConfigurationModel(noise=-1.0).fit(others)
     with pytest.raises(ArgumentError, match="counters is 'maybe'"):
         ConfigurationModel(counters="maybe").fit(others)
-    with pytest.raises(ArgumentError, match="clock, which the others were measured over"):
+    with pytest.raises(ArgumentError, match="clock, a resource of the other programs, is missing"):
         model.fit(others, resources=("batch",), contexts=np.ones((2, 1)))
     where = others.describe(1)
     with pytest.raises(MeasurementError, match=f"no other program has a time in {where}; measure"):
@@ -207,22 +208,22 @@ def test_what_cannot_be_learned_is_refused():
     alone = dataclasses.replace(
         alone, contexts=alone.contexts[:1], time=alone.time[:, :1], energy=alone.energy[:, :1]
     )
-    with pytest.raises(MeasurementError, match=r"measured in clock=\S+ \S+ alone; two contexts"):
+    with pytest.raises(MeasurementError, match=r"measured in clock=\S+ \S+ only; two contexts"):
         model.fit(alone, contexts=others.contexts)
 
 
-def test_what_is_believed_is_what_is_predicted():
+def test_the_posterior_agrees_with_predictions_and_intervals():
     others, _ = programs(20, noise=0.01)
     model = ConfigurationModel().fit(others)
-    given = asked(others, 0, [1, 4])
-    belief = model.believe(*given)
-    np.testing.assert_allclose(np.exp(belief.logs[[0, 2]]), model.predict(*given))
-    low, high = model.predict_interval(*given, deviations=1.0)
-    np.testing.assert_allclose(np.log(high / low)[0, [0, 5]], 2 * belief.deviations[0, [0, 5]])
+    known = measurements(others, 0, [1, 4])
+    posterior = model.posterior(*known)
+    np.testing.assert_allclose(np.exp(posterior.logs[[0, 2]]), model.predict(*known))
+    low, high = model.predict_interval(*known, deviations=1.0)
+    np.testing.assert_allclose(np.log(high / low)[0, [0, 5]], 2 * posterior.deviations[0, [0, 5]])
 
 
 def bent(costs, seed):
-    """The same programs, each with a smooth bend of its own that no mixture of others has."""
+    """The same programs, each with a different smooth bend that no mixture of others has."""
     rng = np.random.default_rng(seed)
     place = np.linspace(-1, 1, len(CLOCKS))
     shapes = np.array([place**2, place**3, place**4])
@@ -230,31 +231,31 @@ def bent(costs, seed):
     return dataclasses.replace(costs, time=costs.time * bend, energy=costs.energy * bend)
 
 
-def mean_error(model, new, given):
-    n = len(new.programs)
-    said = np.array([model.predict(*asked(new, r, given))[0] for r in range(n)])
-    return np.abs(np.log(said / new.time)).mean()
+def mean_error(model, new, measured):
+    rows = range(len(new.programs))
+    predicted = np.array([model.predict(*measurements(new, r, measured))[0] for r in rows])
+    return np.abs(np.log(predicted / new.time)).mean()
 
 
-def test_programs_that_bend_as_no_other_does_are_met_better_where_they_may_depart(monkeypatch):
+def test_departures_predict_programs_better_that_differ_from_all_others(monkeypatch):
     few, _ = programs(4, noise=0.003, families=4)
     others, new = bent(few, 0), bent(programs(20, seed=1)[0], 2)
-    free = ConfigurationModel().fit(others)
-    assert free.departure_ > 0
-    monkeypatch.setattr(configurations, "DEPARTURES", ())
-    bound = ConfigurationModel().fit(others)
-    assert bound.departure_ == 0
-    given = [0, 2, 3, 5]
-    assert mean_error(free, new, given) < 0.8 * mean_error(bound, new, given)
+    departing = ConfigurationModel().fit(others)
+    assert departing.departure_ > 0
+    monkeypatch.setattr(configuration_model, "DEPARTURES", ())
+    plain = ConfigurationModel().fit(others)
+    assert plain.departure_ == 0
+    measured = [0, 2, 3, 5]
+    assert mean_error(departing, new, measured) < 0.8 * mean_error(plain, new, measured)
 
 
-def test_departures_are_positive_definite_and_leave_what_was_measured():
+def test_departures_are_positive_definite_and_keep_measured_values():
     others = bent(programs(8, noise=0.003)[0], 0)
     model = ConfigurationModel().fit(others)
     n = 2 * len(CLOCKS)
-    spectrum = np.linalg.eigvalsh(model.likely_.covariance[:n, :n])
+    spectrum = np.linalg.eigvalsh(model.prior_.covariance[:n, :n])
     assert spectrum.min() > -1e-12
-    time, power = asked(others, 0, [1, 5])
+    time, power = measurements(others, 0, [1, 5])
     seconds, watts = model.predict(time, power)
     np.testing.assert_allclose(seconds[[1, 5]], time[[1, 5]])
     np.testing.assert_allclose(watts[[1, 5]], power[[1, 5]])
@@ -270,13 +271,13 @@ def test_the_order_of_configurations_does_not_matter_to_departures():
         energy=others.energy[:, order],
     )
     straight, mixed = (ConfigurationModel().fit(costs) for costs in (others, turned))
-    for name in ("noise_", "departure_", "reach_"):
+    for name in ("noise_", "departure_", "length_"):
         assert getattr(straight, name) == getattr(mixed, name)
 
 
-def test_levels_of_which_one_is_zero_are_placed_as_they_are():
+def test_levels_with_a_zero_are_not_logarithmic():
     others = programs(8, noise=0.003)[0]
     costs = dataclasses.replace(others, contexts=others.contexts - CLOCKS[0])
     model = ConfigurationModel().fit(costs)
-    time, power = asked(costs, 0, [0, 5])
+    time, power = measurements(costs, 0, [0, 5])
     assert np.isfinite(model.predict(time, power)).all()

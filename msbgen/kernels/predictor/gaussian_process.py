@@ -1,8 +1,8 @@
-"""Gaussian process regression on a few columns: what is left of a structured model.
+"""Gaussian process regression of a residual on a few columns.
 
-The covariance is v·exp(−½ Σ_d (x_d − x'_d)²/l_d²) + noise; v, the lengths l and the noise maximise
-the marginal likelihood of a part of the rows.  Beyond :data:`MOST_POINTS` rows the posterior is
-that of as many of them (subset of regressors; Quiñonero-Candela and Rasmussen 2005).
+The covariance is v·exp(−½ Σ_d (x_d − x'_d)²/l_d²) + noise.  The variance v, the lengths l and the
+noise maximise the posterior density given a sample of the rows.  Beyond :data:`MOST_POINTS` rows
+the posterior uses a subset of regressors (Quiñonero-Candela and Rasmussen 2005).
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Rows that lengths are learned from, and those that the posterior rests on.
-_LEARNED, MOST_POINTS = 400, 1000
-_STEPS = 60
-# Rows that say nothing of lengths.
+# Rows at most to fit lengths to, and rows at most of the posterior.
+_MOST_FITTED, MOST_POINTS = 400, 1000
+_MAX_ITER = 60
+# So few rows determine no lengths.
 _FEWEST = 3
-# Share of the variance that keeps points which are almost one apart.
+# Share of the variance that is added to the diagonal, as points may almost coincide.
 _JITTER = 1e-6
 # Bounds of the logarithms of deviation, lengths and noise, in standardised units.
 _BOUNDS = ((-4.0, 3.0), (-3.0, 5.0), (-5.0, 1.0))
-# Lengths are a priori about this long, within a factor of e².
+# Mean and standard deviation of the prior of the logarithm of a length.
 _LENGTH, _LENGTH_SPREAD = 0.5, 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Process:
+class GaussianProcess:
     """A fitted process.
 
     Attributes
     ----------
     centre, scale : ndarray, (d,)
-        What columns are standardised by.
+        Columns are standardised by these.
     points : ndarray, (n, d)
-        Standardised, in lengths.
+        Standardised, in units of the lengths.
     weights : ndarray, (n,)
     inverse : ndarray, (n, n)
-        From which variances follow.
+        Matrix of posterior variances.
     variance, noise : float
-        Of the process and of a row beside it.
+        Of the process, and of a row around it.
     """
 
     centre: Floats
@@ -56,44 +56,47 @@ class Process:
         """Posterior mean, (n,)."""
         if not len(self.weights):
             return np.zeros(len(columns))
-        return self.variance * _likeness(self._placed(columns), self.points) @ self.weights
+        return self.variance * _kernel(self._scaled(columns), self.points) @ self.weights
 
     def deviation(self, columns: Floats) -> Floats:
-        """Posterior deviation of a new row, its noise included, (n,)."""
+        """Posterior standard deviation of a new row with its noise, (n,)."""
         if not len(self.weights):
             return np.full(len(columns), np.sqrt(self.noise))
-        near = self.variance * _likeness(self._placed(columns), self.points)
-        told = np.einsum("ij,jk,ik->i", near, self.inverse, near)
-        return np.sqrt(np.maximum(self.variance - told, 0.0) + self.noise)
+        cross = self.variance * _kernel(self._scaled(columns), self.points)
+        explained = np.einsum("ij,jk,ik->i", cross, self.inverse, cross)
+        return np.sqrt(np.maximum(self.variance - explained, 0.0) + self.noise)
 
     def predict_product(self, rows: Floats, others: Floats) -> Floats:
-        """Posterior means of rows × others, whose columns stand one behind the other, (n, m).
+        """Posterior mean for every pair of a row and another, (n, m).
 
-        The kernel is a product over columns: what rows and what others add is computed once each.
+        The first columns of the process are those of `rows`, the rest those of `others`.  The
+        kernel is a product over columns, so the factor of each row is computed once.
         """
         if not len(self.weights):
             return np.zeros((len(rows), len(others)))
         d = rows.shape[1]
         parts = []
-        for table, own in ((rows, slice(0, d)), (others, slice(d, None))):
-            placed = (table - self.centre[own]) / self.scale[own]
-            parts.append(_likeness(placed, self.points[:, own]))
+        for table, at in ((rows, slice(0, d)), (others, slice(d, None))):
+            scaled = (table - self.centre[at]) / self.scale[at]
+            parts.append(_kernel(scaled, self.points[:, at]))
         return (self.variance * parts[0] * self.weights) @ parts[1].T
 
-    def _placed(self, columns: Floats) -> Floats:
+    def _scaled(self, columns: Floats) -> Floats:
         return (columns - self.centre) / self.scale
 
 
-def fit_process(columns: Floats, target: Floats, rng: np.random.Generator | int = 0) -> Process:
-    """Learn lengths and noise, and what the rows say.
+def fit_gaussian_process(
+    columns: Floats, target: Floats, rng: np.random.Generator | int = 0
+) -> GaussianProcess:
+    """Fit variance, lengths and noise, and compute the posterior.
 
     Parameters
     ----------
     columns : ndarray, (n, d)
     target : ndarray, (n,)
-        About 0 far from all rows.
+        The posterior tends to 0 far from all rows.
     rng : Generator or int
-        Draws the rows that lengths are learned from, where there are many.
+        Draws the rows to fit lengths to, where there are many.
     """
     from scipy.optimize import minimize
 
@@ -102,21 +105,21 @@ def fit_process(columns: Floats, target: Floats, rng: np.random.Generator | int 
         return no_process(columns.shape[1], float((target**2).mean()) if len(target) else 0.0)
     centre, scale = columns.mean(axis=0), columns.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    placed, told = (columns - centre) / scale, target / size
+    standard, scaled_target = (columns - centre) / scale, target / size
     draw = np.random.default_rng(rng)
-    some = np.sort(draw.permutation(len(told))[:_LEARNED])
+    some = np.sort(draw.permutation(len(target))[:_MOST_FITTED])
     d = columns.shape[1]
     start = np.concatenate([[0.0], np.full(d, _LENGTH), [np.log(0.3)]])
     bounds = [_BOUNDS[0], *[_BOUNDS[1]] * d, _BOUNDS[2]]
-    squares = (placed[some].T[:, :, None] - placed[some].T[:, None, :]) ** 2
+    squares = (standard[some].T[:, :, None] - standard[some].T[:, None, :]) ** 2
     found = minimize(
-        _surprise,
+        _negative_log_posterior,
         start,
-        args=(squares, told[some]),
+        args=(squares, scaled_target[some]),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": _STEPS},
+        options={"maxiter": _MAX_ITER},
     ).x
     length = np.exp(found[1:-1])
     variance, noise = float(np.exp(2 * found[0])), float(np.exp(2 * found[-1]))
@@ -124,12 +127,12 @@ def fit_process(columns: Floats, target: Floats, rng: np.random.Generator | int 
     return _posterior(centre, scale * length, columns, target, variance, noise, draw)
 
 
-def tell_process(
-    process: Process, columns: Floats, target: Floats, rng: np.random.Generator | int = 0
-) -> Process:
-    """What other rows say under the lengths, the variance and the noise of a process.
+def condition(
+    process: GaussianProcess, columns: Floats, target: Floats, rng: np.random.Generator | int = 0
+) -> GaussianProcess:
+    """Posterior given other rows, with the lengths, variance and noise of a fitted process.
 
-    A fiftieth of the work of learning them again.
+    It takes a fiftieth of the time of a fit.
     """
     if not len(process.weights):
         return process
@@ -145,17 +148,17 @@ def _posterior(
     variance: float,
     noise: float,
     draw: np.random.Generator,
-) -> Process:
+) -> GaussianProcess:
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     points = (columns - centre) / scale
     if len(target) <= MOST_POINTS:
-        inner = variance * _likeness(points, points)
+        inner = variance * _kernel(points, points)
         factor = cho_factor(inner + noise * np.eye(len(target)))
         weights, inverse = cho_solve(factor, target), cho_solve(factor, np.eye(len(target)))
     else:
         few = points[np.sort(draw.permutation(len(target))[:MOST_POINTS])]
-        inner, across = (variance * _likeness(few, other) for other in (few, points))
+        inner, across = (variance * _kernel(few, other) for other in (few, points))
         lower = np.linalg.cholesky(inner + _JITTER * variance * np.eye(len(few)))
         across = solve_triangular(lower, across, lower=True)
         factor = cho_factor(noise * np.eye(len(few)) + across @ across.T)
@@ -163,41 +166,43 @@ def _posterior(
         left = np.eye(len(few)) - noise * cho_solve(factor, np.eye(len(few)))
         back = np.linalg.inv(lower)
         inverse, points = back.T @ left @ back, few
-    return Process(centre, scale, points, weights, inverse, variance, noise)
+    return GaussianProcess(centre, scale, points, weights, inverse, variance, noise)
 
 
-def no_process(d: int, noise: float = 0.0) -> Process:
-    """One over d columns that says 0 everywhere."""
+def no_process(d: int, noise: float = 0.0) -> GaussianProcess:
+    """A process over d columns that is 0 everywhere."""
     none = np.empty((0, d))
-    return Process(np.zeros(d), np.ones(d), none, np.empty(0), np.empty((0, 0)), 0.0, noise)
+    return GaussianProcess(np.zeros(d), np.ones(d), none, np.empty(0), np.empty((0, 0)), 0.0, noise)
 
 
-def _likeness(a: Floats, b: Floats) -> Floats:
+def _kernel(a: Floats, b: Floats) -> Floats:
     """Gaussian kernel, (len(a), len(b))."""
     square = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2.0 * a @ b.T
     return np.exp(-0.5 * np.maximum(square, 0.0))
 
 
-def _surprise(found: Floats, squares: Floats, target: Floats) -> tuple[float, Floats]:
-    """Negative log posterior of the parameters, and its gradient."""
+def _negative_log_posterior(
+    parameters: Floats, squares: Floats, target: Floats
+) -> tuple[float, Floats]:
+    """Negative log posterior density of log deviation, lengths and noise; and its gradient."""
     from scipy.linalg import cho_solve
 
     n = len(target)
-    weight = np.exp(-2.0 * found[1:-1])
-    part = np.exp(2 * found[0] - 0.5 * np.tensordot(weight, squares, 1))
-    noise = np.exp(2 * found[-1])
+    weight = np.exp(-2.0 * parameters[1:-1])
+    part = np.exp(2 * parameters[0] - 0.5 * np.tensordot(weight, squares, 1))
+    noise = np.exp(2 * parameters[-1])
     try:
         lower = np.linalg.cholesky(part + (noise + 1e-9) * np.eye(n))
-    except np.linalg.LinAlgError:  # the search went where rows are one
-        return 1e10, np.zeros_like(found)
+    except np.linalg.LinAlgError:  # lengths so long that rows coincide
+        return 1e10, np.zeros_like(parameters)
     inverse = cho_solve((lower, True), np.eye(n))
     solved = inverse @ target
     value = 0.5 * target @ solved + np.log(np.diag(lower)).sum()
     slope = inverse - np.outer(solved, solved)
-    gradient = np.empty_like(found)
+    gradient = np.empty_like(parameters)
     gradient[0] = (slope * part).sum()
     gradient[1:-1] = 0.5 * weight * np.tensordot(squares, slope * part, 2)
     gradient[-1] = np.trace(slope) * noise
-    off = (found[1:-1] - _LENGTH) / _LENGTH_SPREAD
+    off = (parameters[1:-1] - _LENGTH) / _LENGTH_SPREAD
     gradient[1:-1] += off / _LENGTH_SPREAD
     return float(value + 0.5 * (off**2).sum()), gradient
