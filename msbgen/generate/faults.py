@@ -1,15 +1,15 @@
-"""What is wrong with measured runs, before anything is fitted to them.
+"""Detection of faults in measured runs, before a law is fitted to them.
 
-In turn: counts that no run can have; contexts that took too long, fit no other, or changed places;
-stretches of runs that were slowed down, and the contexts once more without these
-(:mod:`msbgen.faults`).
+In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
+of runs that were slowed down, and then the contexts once more without these runs; last the drift of
+the machine (:mod:`msbgen.faults`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -52,44 +52,68 @@ from msbgen.faults.roofline import Roofline
 from msbgen.faults.search import find_faulty_contexts
 from msbgen.faults.stretches import find_stretches, narrow_slowness
 from msbgen.generate.clock import to_progress, uniform_knots
+from msbgen.generate.measurements import Measurements
 from msbgen.generate.runs import usable_runs
 from msbgen.trend.caps import Rate, at_rates, cap_rates
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Indices = NDArray[np.int64]
 
 _log = logging.getLogger("msbgen")
 
-# The most measured contexts of a fit: the trend takes their number to the third power, minutes at
-# 1,000.
+# The most measured contexts of a fit: the time of the trend grows with their third power, to
+# minutes at 1,000.
 MOST_KNOWN = 1_000
-# Bins of progress in which runs are looked at, and segments of a stretch.
-_BINS, _SEGMENTS = 100, 25
-# Fewer contexts than this for a resource and one more tell nothing on one another.
-_CONTEXTS = 3
-# A stretch of which this share of the time was not seen may be how that was filled in.
-_UNSEEN = 0.5
-# Who spends this share of the time at a cap is as slow as it makes him.
-_AT_CAP = 0.5
+
+
+@dataclass(frozen=True)
+class DetectionSettings:
+    """Settings of the detection of faults.
+
+    Attributes
+    ----------
+    bins, segments : int
+        Bins of progress in which runs are compared, and segments of which a stretch consists.
+    contexts_per_resource : int
+        Contexts needed per resource and one more: of fewer, none can be predicted by the others.
+    missing_share : float
+        Share of a stretch's time from which missing samples may explain its length.
+    capped_share : float
+        Share of its time that a context spends at a cap, from which the cap explains its time.
+    """
+
+    bins: int = 100
+    segments: int = 25
+    contexts_per_resource: int = 3
+    missing_share: float = 0.5
+    capped_share: float = 0.5
+
+    def are_enough(self, n_contexts: int, n_resources: int) -> bool:
+        """Whether so many contexts predict one another."""
+        return n_contexts >= self.contexts_per_resource * (n_resources + 1)
+
+
+_SETTINGS = DetectionSettings()
 
 
 def known_faults(dataset: xr.Dataset) -> Findings:
-    """What :func:`msbgen.generate.model.fit_profiles` names of valid profiles, and fits without.
+    """Faults that :func:`msbgen.generate.model.fit_profiles` reports and corrects.
 
-    Nothing of generated ones, nor of more contexts than it takes.
+    None for generated profiles, nor for more contexts than a fit takes.
     """
     if "kind" in dataset.attrs or dataset.sizes["context"] > MOST_KNOWN:
         return NOTHING
     clock = clock_name(dataset)
-    at = 0 if clock == "time" else 1 + counter_names(dataset).index(clock)
-    return dataset_faults(dataset, at)
+    index = 0 if clock == "time" else 1 + counter_names(dataset).index(clock)
+    return dataset_faults(dataset, index)
 
 
 def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
-    """The profiles that others may be judged by: what was found wrong is missing.
+    """Profiles without faulty measurements, for comparisons.
 
-    Runs that were slowed down are NaN, and all runs of contexts that are wrong throughout; absurd
-    counts are mended.  The times of a machine that drifted stay as they are.
+    Slowed runs and all runs of faulty contexts are NaN; impossible counts are replaced.  The times
+    of a machine that drifted stay as measured.
     """
     kept = np.ones(duration_array(dataset).shape, dtype=bool)
     for fault in findings:
@@ -105,7 +129,7 @@ def without_faults(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
 
 
 def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset:
-    """The profiles with the mean of their neighbours in the place of counts that are absurd."""
+    """Profiles with impossible counts replaced by the mean of their neighbours in time."""
     dims = [dim for dim in ("context", replicate_dim(dataset), "time") if dim]
     out = {}
     for k, name in enumerate(counter_names(dataset)):
@@ -120,22 +144,25 @@ def without_absurd_counts(dataset: xr.Dataset, findings: Findings) -> xr.Dataset
 
 
 def dataset_faults(dataset: xr.Dataset, clock: int) -> Findings:
-    """Find what was measured wrongly of valid profiles: :func:`find_faults`."""
-    return find_faults(
+    """Faults of valid profiles (:func:`find_faults`)."""
+    measurements = Measurements(
         count_array(dataset),
         duration_array(dataset),
         context_table(dataset),
         sampling_interval(dataset),
         clock,
-        complete_array(dataset),
-        started_array(dataset),
-        _spread_out(dataset),
-        np.isin(counter_names(dataset), energy_counters(dataset)),
+        complete=complete_array(dataset),
+    )
+    return find_faults(
+        measurements,
+        started=started_array(dataset),
+        missing=_missing_samples(dataset),
+        time_driven=np.isin(counter_names(dataset), energy_counters(dataset)),
     )
 
 
-def _spread_out(dataset: xr.Dataset) -> Bools:
-    """Samples in gaps, and those that hold what these missed, (n, runs, times)."""
+def _missing_samples(dataset: xr.Dataset) -> Bools:
+    """Samples in gaps, and samples that include those of a gap before them, (n, runs, times)."""
     gaps = np.asarray(missing_array(dataset).any(axis=3))
     carried = np.asarray(missing_array(dataset, kinds=(CARRIED,)).any(axis=3))
     gaps[..., 1:] |= carried[..., :-1]
@@ -143,85 +170,73 @@ def _spread_out(dataset: xr.Dataset) -> Bools:
 
 
 def find_faults(
-    counts: Floats,
-    duration: Floats,
-    contexts: Floats,
-    interval: float,
-    clock: int,
-    complete: ArrayLike = True,
+    measurements: Measurements,
+    *,
     started: Floats | None = None,
     missing: Bools | None = None,
-    spent: ArrayLike = False,
+    time_driven: ArrayLike = False,
 ) -> Findings:
-    """Find what was measured wrongly, from the measurements alone.
+    """Faults of measurements, detected from the measurements alone.
 
     Parameters
     ----------
-    counts : ndarray, (n, runs, times, k)
-        Events per interval, NaN once a run has ended, and throughout a run that does not hold
-        the counter.
-    duration : ndarray, (n, runs)
-        [s], NaN where a run is missing.
-    contexts : ndarray, (n, m)
-    interval : float
-        [s]
-    clock : int
-        What tells progress: 0 for wall time, 1 + k for counter k.
-    complete : array_like of bool, broadcastable to (n, runs)
-        Which runs went on to their end; of the others, and of contexts in which no such run holds
-        some counter, absurd counts are found only.
+    measurements : Measurements
+        In runs that were cut, and in contexts where no complete run holds some counter, only
+        impossible counts are detected.
     started : ndarray, (n, runs), optional
-        When runs began [s].
+        Start of each run [s].
     missing : ndarray of bool, (n, runs, times), optional
-        Samples that were not seen by themselves: a stretch of these tells nothing.
-    spent : array_like of bool, broadcastable to (k,)
-        Counters that grow because time goes by, as energy does: they explain none of it, and only
-        absurd counts of them are found.
+        Samples that were not measured one by one: stretches of these are not compared.
+    time_driven : array_like of bool, broadcastable to (k,)
+        Counters that grow as time passes, as energy does: they explain no time, and only their
+        impossible counts are detected.
 
     Returns
     -------
     Findings
-        Nothing of fewer than 3 (m + 1) contexts, but for absurd counts.
+        Only impossible counts for fewer than 3 (m + 1) contexts.
 
     Notes
     -----
-    A third of the time of a fit where nothing is wrong, once or twice that of one elsewhere, O(n³).
+    A third of the time of a fit where nothing is faulty, else once or twice that of a fit, O(n³).
     """
+    counts, clock, contexts = measurements.counts, measurements.clock, measurements.contexts
     wrong = find_wrong_counts(counts)
     if wrong:
         counts = counts.copy()
         mend_counts(counts, wrong)
-    ended = np.where(complete, duration, np.nan)
-    telling = ~(np.asarray(spent) | _goes_with_time(counts, ended, contexts))
+    ended = np.where(measurements.complete, measurements.duration, np.nan)
+    informative = ~(np.asarray(time_driven) | _grow_with_time(counts, ended, contexts))
     if clock:
-        telling[clock - 1] = True
-    if telling.any():
-        counts, clock = counts[..., telling], int(telling[:clock].sum())
+        informative[clock - 1] = True
+    if informative.any():
+        counts, clock = counts[..., informative], int(informative[:clock].sum())
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
-    drift = drift_basis(np.full(duration.shape, np.nan) if started is None else started)
+    comparable = replace(
+        measurements,
+        counts=counts[rows],
+        duration=ended[rows],
+        contexts=contexts[rows],
+        clock=clock,
+        complete=True,
+    )
+    drift = drift_basis(np.full(ended.shape, np.nan) if started is None else started)
+    absent = np.zeros(counts.shape[:3]) if missing is None else missing[rows].astype(float)
     found = [
         replace(fault, contexts=tuple(int(rows[i]) for i in fault.contexts))
-        for fault in _found(
-            counts[rows],
-            ended[rows],
-            contexts[rows],
-            interval,
-            clock,
-            drift[rows],
-            np.zeros(counts.shape[:3]) if missing is None else missing[rows].astype(float),
-        )
+        for fault in _run_and_context_faults(comparable, drift[rows], absent)
     ]
     levels = [tuple(row) for row in contexts.tolist()]
     every = (*wrong, *found)
     return Findings(tuple(replace(f, levels=tuple(levels[i] for i in f.contexts)) for f in every))
 
 
-def _goes_with_time(counts: Floats, ended: Floats, contexts: Floats) -> Bools:
-    """Counters (k,) that grow because time goes by, as far as enough contexts tell."""
+def _grow_with_time(counts: Floats, ended: Floats, contexts: Floats) -> Bools:
+    """Counters (k,) that grow as time passes; none where contexts are too few to decide."""
     held = np.isfinite(counts).any(axis=2) & np.isfinite(ended)[..., None]  # (n, runs, k)
     rows = np.asarray(held.any(axis=1)).all(axis=1)
-    if rows.sum() < _CONTEXTS * (contexts.shape[1] + 1):
+    if not _SETTINGS.are_enough(rows.sum(), contexts.shape[1]):
         return np.zeros(counts.shape[3], dtype=bool)
     runs, held = np.nansum(counts[rows], axis=2), held[rows]
     time = np.nan_to_num(ended[rows])[..., None]
@@ -231,115 +246,140 @@ def _goes_with_time(counts: Floats, ended: Floats, contexts: Floats) -> Bools:
     return grows_with_time(contexts[rows], totals / held.sum(axis=1), rates)
 
 
-def _found(
-    counts: Floats,
-    duration: Floats,
-    contexts: Floats,
-    interval: float,
-    clock: int,
-    drift: Floats,
-    missing: Floats,
+@dataclass(frozen=True, eq=False)
+class _Amounts:
+    """Amounts of measured runs, of which some are used.
+
+    Attributes
+    ----------
+    contexts : ndarray, (n, m)
+    totals : ndarray, (n, runs, 1 + k)
+        Time [s] and totals of the counters but the clock; NaN for what a run does not hold.
+    state : ndarray, (n, runs, bins, 1 + k)
+        Amounts of all bins, of equal work.
+    used : ndarray of bool, (n, runs)
+    """
+
+    contexts: Floats
+    totals: Floats
+    state: Floats
+    used: Bools
+
+    @property
+    def held(self) -> Bools:
+        """Totals of the runs that are used, (n, runs, 1 + k)."""
+        return np.isfinite(self.totals) & self.used[..., None]
+
+    @property
+    def sums(self) -> Floats:
+        """Sums of the used runs of each context, (n, bins, 1 + k).
+
+        A quantity that some runs do not hold is scaled up to all runs.
+        """
+        finite = np.isfinite(self.state) & self.used[..., None, None]
+        sums, count = np.where(finite, self.state, 0.0).sum(axis=1), finite.sum(axis=1)
+        runs = self.used.sum(axis=1)[:, None, None]
+        return np.where(count == runs, sums, sums * (runs / np.maximum(count, 1)))
+
+
+def _run_and_context_faults(
+    measurements: Measurements, drift: Floats, missing: Floats
 ) -> list[Fault]:
-    if len(contexts) < _CONTEXTS * (contexts.shape[1] + 1):
-        return []  # as of none at all, of which the fit says so
-    measured = to_progress(counts, duration, interval, knots=uniform_knots(_BINS), clock=clock)
-    used = usable_runs(measured.total, clock)
+    """Faults of complete runs that hold all counters; `drift` (n, runs, D) is the basis."""
+    m = measurements
+    if not _SETTINGS.are_enough(*m.contexts.shape):
+        return []
+    knots = uniform_knots(_SETTINGS.bins)
+    measured = to_progress(m.counts, m.duration, m.interval, knots=knots, clock=m.clock)
+    used = usable_runs(measured.total, m.clock)
     if not used.any(axis=1).all():
-        return []  # the fit says so
-    quantities = _quantities(counts, duration, used, clock)
-    if clock:
-        unseen = _unseen(counts, missing, duration, interval, clock)
-        found = _of_runs_and_contexts(contexts, quantities, measured.state, used, unseen)
+        return []  # the fit raises an error
+    amounts = _Amounts(m.contexts, _totals(m, used), measured.state, used)
+    if m.clock:
+        found = _find_with_stretches(amounts, _missing_share(m, missing))
     else:
-        found = _of_contexts(contexts, quantities, measured.state, used, [])
-    return [*found, *_drifts(contexts, quantities, used, found, drift)]
+        found = _context_faults(amounts, [])
+    return [*found, *_drift_faults(amounts, found, drift)]
 
 
-def _unseen(
-    counts: Floats, missing: Floats, duration: Floats, interval: float, clock: int
-) -> Floats:
-    """Share of the time of segments that samples are missing of, there or in the next or last one.
+def _totals(m: Measurements, used: Bools) -> Floats:
+    """Time [s] of every run and its totals of the counters but the clock, (n, runs, 1 + k)."""
+    held = np.isfinite(m.counts).any(axis=2) & used[..., None]
+    totals = np.where(held, np.nansum(m.counts, axis=2), np.nan)
+    if m.clock:
+        totals = np.delete(totals, m.clock - 1, axis=2)
+    return np.concatenate([np.where(used, m.duration, np.nan)[..., None], totals], axis=2)
 
-    (n, runs, segments): how a gap was filled in moves what adjoins it.
+
+def _missing_share(m: Measurements, missing: Floats) -> Floats:
+    """Largest share of the time of missing samples in a segment and its two neighbours.
+
+    (n, runs, segments); how a gap is filled changes the segments beside it.
     """
     if not missing.any():
-        return np.zeros((*duration.shape, _SEGMENTS))
-    both = np.stack(
-        [counts[..., clock - 1], np.where(np.isnan(counts[..., clock - 1]), np.nan, missing)],
-        axis=-1,
-    )
-    state = to_progress(both, duration, interval, knots=uniform_knots(_SEGMENTS), clock=1).state
-    share = np.minimum(state[..., 1] * interval / np.maximum(state[..., 0], 1e-300), 1.0)
+        return np.zeros((*m.duration.shape, _SETTINGS.segments))
+    work = m.counts[..., m.clock - 1]
+    both = np.stack([work, np.where(np.isnan(work), np.nan, missing)], axis=-1)
+    knots = uniform_knots(_SETTINGS.segments)
+    state = to_progress(both, m.duration, m.interval, knots=knots, clock=1).state
+    share = np.minimum(state[..., 1] * m.interval / np.maximum(state[..., 0], 1e-300), 1.0)
     share = np.pad(np.nan_to_num(share), ((0, 0), (0, 0), (1, 1)))
     return np.maximum(share[..., 1:-1], np.maximum(share[..., :-2], share[..., 2:]))
 
 
-def _of_runs_and_contexts(
-    contexts: Floats, quantities: Floats, every: Floats, used: Bools, unseen: Floats
-) -> list[Fault]:
-    """Stretched runs, and contexts at fault, by the amounts of all bins (n, runs, bins, 1 + k)."""
-    state = _sums_of_runs(every, used)
-    rates = cap_rates(contexts, state)
-    moved = _of_contexts(contexts, quantities, every, used, rates)
-    if moved and (right := cap_rates(_exchanged_back(contexts, moved), state)) != rates:
+def _find_with_stretches(amounts: _Amounts, missing_share: Floats) -> list[Fault]:
+    """Stretched runs and faulty contexts."""
+    rates = cap_rates(amounts.contexts, amounts.sums)
+    faults = _context_faults(amounts, rates)
+    if faults:
         # an exchange may have hidden a cap
-        rates = right
-        moved = _of_contexts(contexts, quantities, every, used, rates, moved)
-    return _with_stretches(contexts, quantities, every, used, rates, moved, unseen)
-
-
-def _with_stretches(
-    contexts: Floats,
-    quantities: Floats,
-    every: Floats,
-    used: Bools,
-    rates: Sequence[Rate],
-    moved: list[Fault],
-    unseen: Floats,
-) -> list[Fault]:
-    """Stretched runs, sought after some contexts were found at fault, and all contexts anew."""
-    used = used.copy()
-    # segments of an exchanged context look stretched: it is exchanged back before
-    labels = _exchanged_back(contexts, moved)
-    parts = np.where(used[..., None, None], every, np.nan)
-    parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]  # what every run holds
-    parts = parts.reshape(*used.shape, _SEGMENTS, -1, parts.shape[3]).sum(axis=3)
-    # a stretch that ran at the rate of a cap was not slowed down
-    capped = at_rates(rates, labels[:, None], every)
-    capped = capped.reshape(*used.shape, _SEGMENTS, -1).mean(axis=3)
-    state = _sums_of_runs(every, used)
-    excess = Roofline.fit(rates, labels, state).excess(labels, state)
+        relabelled = cap_rates(_exchange_labels(amounts.contexts, faults), amounts.sums)
+        if relabelled != rates:
+            rates = relabelled
+            faults = _context_faults(amounts, rates, faults)
+    # segments of an exchanged context look stretched: labels are exchanged back first
+    labels = _exchange_labels(amounts.contexts, faults)
+    used, shape = amounts.used.copy(), (*amounts.used.shape, _SETTINGS.segments, -1)
+    parts = np.where(used[..., None, None], amounts.state, np.nan)
+    parts = parts[..., np.isfinite(parts[used]).all(axis=(0, 1))]  # quantities of every run
+    parts = parts.reshape(*shape, parts.shape[3]).sum(axis=3)
+    # a stretch at the rate of a cap was not slowed down
+    capped = at_rates(rates, labels[:, None], amounts.state).reshape(shape).mean(axis=3)
+    excess = Roofline.fit(rates, labels, amounts.sums).excess(labels, amounts.sums)
     excess /= used.sum(axis=1)[:, None]
-    excess = excess.reshape(len(labels), _SEGMENTS, -1).sum(axis=2)
+    excess = excess.reshape(len(labels), _SETTINGS.segments, -1).sum(axis=2)
     stretches = [
         s
         for s in find_stretches(labels, parts, capped, excess)
-        if unseen[s.contexts[0], s.run, _window(s)].mean() < _UNSEEN
+        if missing_share[s.contexts[0], s.run, _segments(s)].mean() < _SETTINGS.missing_share
     ]
     if not stretches:
-        return _narrowed(contexts, parts, excess, moved, used)
+        return _narrow(amounts.contexts, parts, excess, faults, used)
     for stretch in stretches:
         used[stretch.contexts[0], stretch.run] = False
-    again = _of_contexts(contexts, quantities, every, used, rates)
-    gone = np.asarray(~used.any(axis=1))
-    odd = {i for fault in again for i in fault.contexts}
-    # whose partner is left out may still be seen to be in the wrong place
-    halves = [
+    rest = replace(amounts, used=used)
+    others = _context_faults(rest, rates)
+    without_runs = np.asarray(~used.any(axis=1))
+    suspects = {i for fault in others for i in fault.contexts}
+    # a context stays exchanged if its partner has no runs left
+    exchanged = [
         f
-        for f in moved
-        if isinstance(f, ExchangedContexts) and gone[list(f.contexts)].any() and odd & {*f.contexts}
+        for f in faults
+        if isinstance(f, ExchangedContexts)
+        and without_runs[list(f.contexts)].any()
+        and suspects & {*f.contexts}
     ]
-    if halves:
-        labels = _exchanged_back(contexts, halves)
-        again = halves + _of_contexts(labels, quantities, every, used, rates)
+    if exchanged:
+        labels = _exchange_labels(amounts.contexts, exchanged)
+        others = exchanged + _context_faults(replace(rest, contexts=labels), rates)
     parts[~used] = np.nan
-    return stretches + _narrowed(contexts, parts, excess, again, used)
+    return stretches + _narrow(amounts.contexts, parts, excess, others, used)
 
 
-def _narrowed(
+def _narrow(
     contexts: Floats, parts: Floats, excess: Floats, faults: list[Fault], used: Bools
 ) -> list[Fault]:
-    """The faults, those of a single run that was slow over a part only told as such."""
+    """The faults, with slow contexts of a single run replaced by the stretch that was slow."""
     slow = {
         fault.contexts[0]: fault
         for fault in faults
@@ -348,9 +388,9 @@ def _narrowed(
     if not slow:
         return faults
     rows = np.flatnonzero(used.any(axis=1))
-    place = {int(row): at for at, row in enumerate(rows)}
+    index = {int(row): i for i, row in enumerate(rows)}
     found = narrow_slowness(
-        contexts[rows], parts[rows], excess[rows], {place[i]: f.factor for i, f in slow.items()}
+        contexts[rows], parts[rows], excess[rows], {index[i]: f.factor for i, f in slow.items()}
     )
     for part in found:
         whole = slow[int(rows[part.contexts[0]])]
@@ -359,105 +399,85 @@ def _narrowed(
     return faults
 
 
-def _window(stretch: StretchedRun) -> slice:
-    """Its segments."""
-    return slice(round(stretch.begin * _SEGMENTS), round(stretch.end * _SEGMENTS))
+def _segments(stretch: StretchedRun) -> slice:
+    """Segments of a stretch."""
+    n = _SETTINGS.segments
+    return slice(round(stretch.begin * n), round(stretch.end * n))
 
 
-def _drifts(
-    contexts: Floats, quantities: Floats, used: Bools, found: Sequence[Fault], basis: Floats
-) -> list[Fault]:
-    """The drift of the machine, by runs in which nothing else was found; `basis` (n, runs, D)."""
-    held = np.isfinite(quantities) & used[..., None]
-    for fault in found:
+def _drift_faults(amounts: _Amounts, faults: Sequence[Fault], basis: Floats) -> list[Fault]:
+    """Drift of the machine, from runs without another fault; `basis` (n, runs, D)."""
+    contexts, totals, used, held = amounts.contexts, amounts.totals, amounts.used, amounts.held
+    for fault in faults:
         runs = fault.run if isinstance(fault, StretchedRun) else slice(None)
         held[list(fault.contexts), runs] = False
     rows = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
-    if len(rows) < _CONTEXTS * (contexts.shape[1] + 1):
+    if not _SETTINGS.are_enough(len(rows), contexts.shape[1]):
         return []
     held = held[rows]
-    means = np.where(held, quantities[rows], 0.0).sum(axis=1) / held.sum(axis=1)
-    own = np.where(held, quantities[rows], means[:, None])  # of a group that a run does not hold
+    means = np.where(held, totals[rows], 0.0).sum(axis=1) / held.sum(axis=1)
+    filled = np.where(held, totals[rows], means[:, None])  # counters that a run does not hold
     regression = TimeRegression.fit(contexts[rows], means[:, 0], means[:, 1:])
-    left = np.log(own[..., 0]) - np.log(regression.predict(contexts[rows], own[..., 1:]))
-    drift = find_drift(contexts[rows], np.where(held[..., 0], left, np.nan), basis[rows])
+    predicted = regression.predict(contexts[rows], filled[..., 1:])
+    residual = np.log(filled[..., 0]) - np.log(predicted)
+    drift = find_drift(contexts[rows], np.where(held[..., 0], residual, np.nan), basis[rows])
     if drift is None:
         return []
     logs = (basis[..., : len(drift.terms)] @ np.array(drift.terms))[used]
-    place = basis[used][:, 0]
-    factor = float(np.exp(logs[place.argmax()] - logs[place.argmin()]))
+    time = basis[used][:, 0]
+    factor = float(np.exp(logs[time.argmax()] - logs[time.argmin()]))
     return [MachineDrift(terms=drift.terms, factor=factor, log_odds=drift.log_odds)]
 
 
-def _quantities(counts: Floats, duration: Floats, used: Bools, clock: int) -> Floats:
-    """Time [s] of every run and its totals of the counters but the clock, (n, runs, k).
-
-    NaN for what a run does not hold.
-    """
-    held = np.isfinite(counts).any(axis=2) & used[..., None]
-    totals = np.where(held, np.nansum(counts, axis=2), np.nan)
-    if clock:
-        totals = np.delete(totals, clock - 1, axis=2)
-    return np.concatenate([np.where(used, duration, np.nan)[..., None], totals], axis=2)
-
-
-def _of_contexts(
-    contexts: Floats,
-    quantities: Floats,
-    every: Floats,
-    used: Bools,
-    rates: Sequence[Rate],
-    suspected: Sequence[Fault] = (),
+def _context_faults(
+    amounts: _Amounts, rates: Sequence[Rate], suspected: Sequence[Fault] = ()
 ) -> list[Fault]:
-    """Contexts that were slowed down, fit no other, or changed places, by the runs used.
-
-    `every` (n, runs, bins, 1 + k) are the amounts of all bins, of equal work.
-    """
-    held = np.isfinite(quantities) & used[..., None]
+    """Contexts that were slowed down, fit no other, or were exchanged, by the runs used."""
+    held = amounts.held
     kept = np.flatnonzero(np.asarray(held.any(axis=1)).all(axis=1))
-    held, quantities = held[kept], np.where(held[kept], quantities[kept], 0.0)
-    means = quantities.sum(axis=1) / held.sum(axis=1)
-    state, levels = _sums_of_runs(every, used)[kept], contexts[kept]
+    held, totals = held[kept], np.where(held[kept], amounts.totals[kept], 0.0)
+    means = totals.sum(axis=1) / held.sum(axis=1)
+    state, levels = amounts.sums[kept], amounts.contexts[kept]
     time, roofline = state[..., 0], Roofline.fit(rates, levels, state)
     excess = roofline.excess_of_every_pair(levels, state) * (means[:, 0] / time.sum(axis=1))
-    variance = _variance(quantities, held, means)
+    variance = _variance(totals, held, means)
     variance[:, 0] += roofline.variance(levels, state)
-    excused = (at_rates(rates, levels, state) * time).sum(axis=1) > _AT_CAP * time.sum(axis=1)
+    capped_time = (at_rates(rates, levels, state) * time).sum(axis=1)
     found = find_faulty_contexts(
         levels,
         means[:, 0],
         means[:, 1:],
         variance,
-        excused,
+        capped_time > _SETTINGS.capped_share * time.sum(axis=1),
         excess,
         _hypotheses_among(suspected, kept),
     )
     faults: list[Fault] = []
     for one, log_odds in zip(found.hypotheses, found.log_odds):
-        first, places = one.contexts[0], tuple(int(kept[i]) for i in one.contexts)
+        first, contexts = one.contexts[0], tuple(int(kept[i]) for i in one.contexts)
         if one.kind == "slow":
             factor, weight = float(found.factor[first]), float(found.weight[first])
             faults.append(
-                SlowContext(contexts=places, factor=factor, weight=weight, log_odds=log_odds)
+                SlowContext(contexts=contexts, factor=factor, weight=weight, log_odds=log_odds)
             )
         else:
             kind = BadContext if one.kind == "bad" else ExchangedContexts
-            faults.append(kind(contexts=places, log_odds=log_odds))
+            faults.append(kind(contexts=contexts, log_odds=log_odds))
     return faults
 
 
-def _hypotheses_among(faults: Sequence[Fault], kept: NDArray[np.int64]) -> list[Hypothesis]:
-    """Faults of these contexts as hypotheses about their rows among them."""
-    place = {int(context): at for at, context in enumerate(kept)}
+def _hypotheses_among(faults: Sequence[Fault], kept: Indices) -> list[Hypothesis]:
+    """Faults of the kept contexts as hypotheses about their rows among them."""
+    index = {int(context): i for i, context in enumerate(kept)}
     return [
-        Hypothesis(cast("Kind", fault.kind), tuple(place[i] for i in fault.contexts))
+        Hypothesis(cast("Kind", fault.kind), tuple(index[i] for i in fault.contexts))
         for fault in faults
-        if all(i in place for i in fault.contexts)
+        if all(i in index for i in fault.contexts)
     ]
 
 
-def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:
-    """The contexts with the labels of those exchanged put right, (n, m)."""
+def _exchange_labels(contexts: Floats, faults: Sequence[Fault]) -> Floats:
+    """Contexts with the labels of exchanged pairs corrected, (n, m)."""
     labels = contexts.copy()
     for fault in faults:
         if isinstance(fault, ExchangedContexts):
@@ -466,32 +486,21 @@ def _exchanged_back(contexts: Floats, faults: Sequence[Fault]) -> Floats:
     return labels
 
 
-def _sums_of_runs(state: Floats, used: Bools) -> Floats:
-    """Of the runs of each context (n, runs, bins, k) that are used, (n, bins, k).
-
-    As many of a quantity that some runs do not hold as there would be if they did.
-    """
-    seen = np.isfinite(state) & used[..., None, None]
-    sums, many = np.where(seen, state, 0.0).sum(axis=1), seen.sum(axis=1)
-    runs = used.sum(axis=1)[:, None, None]
-    return np.where(many == runs, sums, sums * (runs / np.maximum(many, 1)))
-
-
-def _variance(quantities: Floats, held: Bools, means: Floats) -> Floats:
-    """Of the logarithms of means over runs (n, runs, 1 + k), as runs tell it, (n, 1 + k)."""
-    few = held.sum(axis=1)
-    square = np.where(held, (quantities - means[:, None]) ** 2, 0.0).sum(axis=1)
+def _variance(totals: Floats, held: Bools, means: Floats) -> Floats:
+    """Variance of the logarithms of means over runs (n, runs, 1 + k), (n, 1 + k)."""
+    n_runs = held.sum(axis=1)
+    square = np.where(held, (totals - means[:, None]) ** 2, 0.0).sum(axis=1)
     floor = 0.01 * means.mean(axis=0)
-    own = square / np.maximum(few - 1, 1) / few / np.maximum(means + floor, 1e-300) ** 2
-    return np.where(few > 1, own, 0.0)
+    variance = square / np.maximum(n_runs - 1, 1) / n_runs / np.maximum(means + floor, 1e-300) ** 2
+    return np.where(n_runs > 1, variance, 0.0)
 
 
 def log_faults(dataset: xr.Dataset, findings: Findings) -> None:
-    """Tell the logger, with the file that they are in."""
+    """Log a warning for each fault of a dataset, with the name of its file."""
     for sentence in describe_faults(dataset, findings):
         _log.warning("%s: %s", file_of(dataset), sentence)
 
 
 def describe_faults(dataset: xr.Dataset, findings: Findings) -> list[str]:
-    """A sentence for each fault of a dataset, with what is done about it and what to do."""
+    """One sentence for each fault of a dataset: the fault, its correction, and what to do."""
     return findings.sentences(lambda i: describe_context(dataset, i), counter_names(dataset))

@@ -1,4 +1,4 @@
-"""What is found wrong with whole runs, and fits that are not spoilt by it."""
+"""Detection of faults in measured runs, and fits that correct them."""
 
 import logging
 
@@ -18,12 +18,8 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 from msbgen.faults.findings import Findings, StretchedRun, WrongCount
-from msbgen.generate.faults import (
-    describe_faults,
-    find_faults,
-    known_faults,
-    without_faults,
-)
+from msbgen.generate.faults import describe_faults, find_faults, known_faults, without_faults
+from msbgen.generate.measurements import Measurements
 
 WAYS, CLOCKS = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.25, 1.5, 2.0)
 GRID = np.array([(w, f) for w in WAYS for f in CLOCKS])
@@ -34,20 +30,18 @@ def clean():
     return synthetic_task(GRID, n_runs=2)
 
 
-def arrays(dataset):
-    return count_array(dataset), duration_array(dataset), context_table(dataset)
-
-
-def found(dataset):
-    return find_faults(*arrays(dataset), sampling_interval(dataset), 1)
+def found(dataset, **known):
+    counts, duration = count_array(dataset), duration_array(dataset)
+    interval = sampling_interval(dataset)
+    return find_faults(Measurements(counts, duration, context_table(dataset), interval, 1), **known)
 
 
 def sentences(dataset):
     return describe_faults(dataset, known_faults(dataset))
 
 
-def told(findings, order=None, runs=None):
-    """Kinds, contexts and runs of findings, whatever their order was."""
+def places(findings, order=None, runs=None):
+    """Kinds, contexts and runs of findings, in the order before a shuffle."""
     out = set()
     for fault in findings:
         at = fault.contexts if order is None else tuple(int(order[i]) for i in fault.contexts)
@@ -66,11 +60,10 @@ def faulty(three_runs):
     return spoilt(three_runs, **EVERY_FAULT)
 
 
-def test_what_was_not_seen_is_no_stretch(faulty):
+def test_missing_samples_are_no_stretch(faulty):
     missing = np.zeros(count_array(faulty).shape[:3], dtype=bool)
     missing[EVERY_FAULT["stretched"][0][:2]] = True  # the run that is found stretched otherwise
-    again = find_faults(*arrays(faulty), 0.01, 1, missing=missing)
-    assert "stretched" not in {fault.kind for fault in again}
+    assert "stretched" not in {fault.kind for fault in found(faulty, missing=missing)}
 
 
 @settings(max_examples=4)
@@ -83,39 +76,39 @@ NAMED = {("slow", 9), ("exchanged", 2, 16), ("stretched", 5, 1), ("count", 12, 0
 
 
 def test_every_fault_at_once_is_named(faulty):
-    assert told(found(faulty)) == NAMED
+    assert places(found(faulty)) == NAMED
 
 
 @settings(max_examples=3)
 @given(order=st.permutations(range(20)), runs=st.permutations(range(3)))
 def test_the_order_of_contexts_and_runs_does_not_matter(faulty, order, runs):
     shuffled = faulty.isel(context=list(order), run=list(runs))
-    assert told(found(shuffled), order, runs) == NAMED
+    assert places(found(shuffled), order, runs) == NAMED
 
 
 def test_exchanged_single_runs_are_no_stretches(three_runs):
     single = spoilt(three_runs.isel(run=[0]), exchanged=[(2, 16)])
-    assert told(found(single)) == {("exchanged", 2, 16)}
+    assert places(found(single)) == {("exchanged", 2, 16)}
 
 
 def test_an_exchange_is_not_made_up_of_a_stretched_run(three_runs):
     single = spoilt(three_runs.isel(run=[0]), stretched=[(5, 0, 2.5, 0.4, 0.6)])
-    assert told(found(single)) == {("stretched", 5, 0)}
+    assert places(found(single)) == {("stretched", 5, 0)}
 
 
 def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, faulty, monkeypatch):
-    asked = [[5.0, 1.4], [3.5, 1.3], [7.0, 1.9], [2.5, 1.1]]
-    truth = synthetic_task(np.array(asked), n_runs=20, seed=1)
+    query = [[5.0, 1.4], [3.5, 1.3], [7.0, 1.9], [2.5, 1.1]]
+    truth = synthetic_task(np.array(query), n_runs=20, seed=1)
 
     wanted = np.nan_to_num(count_array(truth)).mean(axis=1)
     scale = wanted.max(axis=(0, 1))
 
     def errors(dataset):
-        """Of duration, and nDTW, of the worst of the contexts asked for."""
-        made = msbgen.fit_profiles(dataset).generate(asked, kind="mean")
-        profiles = [own[np.isfinite(own).all(axis=1)] for own in count_array(made)[:, 0]]
+        """Of duration, and nDTW, of the worst context of the query."""
+        made = msbgen.fit_profiles(dataset).generate(query, kind="mean")
+        profiles = [p[np.isfinite(p).all(axis=1)] for p in count_array(made)[:, 0]]
         pairs = zip(profiles, wanted)
-        ndtw = [msbgen.evaluate.normalised_dtw(own / scale, its / scale) for own, its in pairs]
+        ndtw = [msbgen.evaluate.normalised_dtw(a / scale, b / scale) for a, b in pairs]
         ratio = duration_array(made)[:, 0] / duration_array(truth).mean(axis=1)
         return np.array([np.abs(ratio - 1).max(), max(ndtw)])
 
@@ -126,45 +119,45 @@ def test_a_fit_to_faulty_data_is_about_as_good_as_one_to_clean(three_runs, fault
     assert np.all(unweighted > 3 * robust)
 
 
-def test_a_slow_context_is_named_mended_and_does_not_spoil_the_fit(clean, caplog):
+def test_a_slow_context_is_named_corrected_and_does_not_spoil_the_fit(clean, caplog):
     slow = spoilt(clean, slow=[(9, 2.2)])
     with caplog.at_level(logging.WARNING, "msbgen"):
         model = msbgen.fit_profiles(slow)
     assert "synthetic: context 9" in caplog.text
     assert "measure it again" in caplog.text
     assert [(fault.kind, fault.contexts) for fault in model.findings] == [("slow", (9,))]
-    asked = [[5.0, 1.4], [3.5, 1.3]]
-    wanted = msbgen.fit_profiles(clean).law.durations(np.array(asked))
-    assert model.law.durations(np.array(asked)) == pytest.approx(wanted, rel=0.02)
-    made = model.generate(asked, kind="mean")
+    query = [[5.0, 1.4], [3.5, 1.3]]
+    wanted = msbgen.fit_profiles(clean).law.durations(np.array(query))
+    assert model.law.durations(np.array(query)) == pytest.approx(wanted, rel=0.02)
+    made = model.generate(query, kind="mean")
     assert made.attrs["faults"] == describe_faults(slow, model.findings)
 
 
 def drifting(dataset, by):
-    """The same, measured in random order on a machine that grew slower; and the paces."""
-    place = np.random.default_rng(3).permutation(dataset["duration"].size)
-    started = place.reshape(dataset["duration"].shape) / (place.size - 1)
-    paces = 1.0 + by * (started - 0.5)
+    """The same, measured in random order on a machine that grew slower; and the slowdowns."""
+    order = np.random.default_rng(3).permutation(dataset["duration"].size)
+    started = order.reshape(dataset["duration"].shape) / (order.size - 1)
+    slowdowns = 1.0 + by * (started - 0.5)
     slower = spoilt(
-        dataset, stretched=[(*at, pace, 0.0, 1.0) for at, pace in np.ndenumerate(paces)]
+        dataset, stretched=[(*at, slowdown, 0.0, 1.0) for at, slowdown in np.ndenumerate(slowdowns)]
     )
-    return slower.assign(started=(("context", "run"), 1e3 * started)), paces
+    return slower.assign(started=(("context", "run"), 1e3 * started)), slowdowns
 
 
 @pytest.mark.parametrize(("runs", "by"), [(1, 0.2), (3, 0.06)])
-def test_a_drift_is_named_and_taken_out(three_runs, runs, by, tmp_path):
-    slow, paces = drifting(spoilt(three_runs.isel(run=slice(0, runs)), slow=[(9, 2.2)]), by)
+def test_a_drift_is_named_and_corrected(three_runs, runs, by, tmp_path):
+    slow, slowdowns = drifting(spoilt(three_runs.isel(run=slice(0, runs)), slow=[(9, 2.2)]), by)
     model = msbgen.fit_profiles(slow)
-    assert told(model.findings) == {("slow", 9), ("drift",)}
+    assert places(model.findings) == {("slow", 9), ("drift",)}
     assert "grew" in " ".join(model.attrs["faults"])
     assert model.law.centre.time_imputed.tolist() == [i == 9 for i in range(20)]
-    own = np.delete(model.law.centre.slowdown / paces, 9, axis=0)
-    assert own == pytest.approx(1.0, abs=0.25 * by)
+    ratio = np.delete(model.law.centre.slowdown / slowdowns, 9, axis=0)
+    assert ratio == pytest.approx(1.0, abs=0.25 * by)
     model.save(tmp_path / "model.nc")
     again = type(model).load(tmp_path / "model.nc").law.centre
     assert np.array_equal(again.slowdown, model.law.centre.slowdown)
     assert np.array_equal(again.time_imputed, model.law.centre.time_imputed)
-    assert not any("grew" in said for said in sentences(slow.drop_vars("started")))
+    assert not any("grew" in sentence for sentence in sentences(slow.drop_vars("started")))
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +167,7 @@ def slow_in_one(clean):
     return slow, msbgen.fit_profiles(slow)
 
 
-def test_a_model_remembers_its_findings(slow_in_one, tmp_path):
+def test_a_model_file_holds_its_findings(slow_in_one, tmp_path):
     slow, fitted = slow_in_one
     model = msbgen.calibrate_model(fitted, slow)
     assert model.calibration.held.weight[model.calibration.held.context == 9].sum() == 0
@@ -182,19 +175,18 @@ def test_a_model_remembers_its_findings(slow_in_one, tmp_path):
     again = msbgen.CalibratedModel.load(tmp_path / "model.nc")
     assert again.findings == model.findings
     assert np.array_equal(again.law.centre.slowdown, model.law.centre.slowdown)
-    asked = np.array([[5.0, 1.4]])
-    assert again.duration_bound(asked, 0.2) == pytest.approx(model.duration_bound(asked, 0.2))
+    query = np.array([[5.0, 1.4]])
+    assert again.duration_bound(query, 0.2) == pytest.approx(model.duration_bound(query, 0.2))
 
 
-def test_an_absurd_count_is_mended(clean):
-    counts, duration, contexts = arrays(clean)
-    counts[3, 1, 2, 1] = 2.0**48
-    (found,) = find_faults(counts, duration, contexts, sampling_interval(clean), 1)
-    place = found.contexts, found.run, found.interval, found.counter
-    assert place == ((3,), 1, 2, 1)
+def test_an_absurd_count_is_detected(clean):
+    broken = clean.copy(deep=True)
+    broken["cache_requests"][3, 1, 2] = 2.0**48
+    (fault,) = found(broken)
+    assert (fault.contexts, fault.run, fault.interval, fault.counter) == ((3,), 1, 2, 1)
 
 
-def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
+def test_an_absurd_count_of_a_cut_run_is_named(clean):
     broken = partials.cut(clean.copy(deep=True), [(3, 0), (3, 1)])
     broken["cache_misses"][3, 1, 2] = 2.0**48
     (sentence,) = sentences(broken)
@@ -202,7 +194,7 @@ def test_an_absurd_count_of_a_cut_run_is_named_whatever_ended_there(clean):
     assert "context 3 (" in sentence
 
 
-def test_energy_that_goes_with_time_explains_no_slow_context(three_runs):
+def test_energy_that_grows_with_time_explains_no_slow_context(three_runs):
     slow = spoilt(three_runs, slow=[(9, 2.2)])
     metered = slow.assign(energy=slow["instructions"] * 0 + 0.05)  # 5 W, whatever runs
     metered["energy"].attrs = {"role": "counter", "units": "J", "long_name": "energy"}
@@ -222,7 +214,7 @@ def test_cycles_explain_no_slow_context(three_runs):
     assert fault.factor == pytest.approx(2.2, rel=0.05)
 
 
-def test_what_judges_others_is_without_faults(faulty):
+def test_profiles_for_comparisons_are_without_faults(faulty):
     sound = without_faults(faulty, known_faults(faulty))
     missing = np.isnan(duration_array(sound))
     assert missing[[2, 9, 16]].all()
@@ -249,9 +241,9 @@ def test_a_model_file_of_damaged_findings_is_refused(slow_in_one):
             type(model)._from_dataset(dataset, "model.nc")
 
 
-def test_too_few_contexts_tell_nothing(clean):
+def test_too_few_contexts_have_no_faults(clean):
     few = clean.isel(context=slice(0, 4))
-    assert not find_faults(*arrays(few), sampling_interval(few), 1)
+    assert not found(few)
 
 
 @pytest.mark.parametrize(
@@ -287,9 +279,9 @@ def throttled_runs(slowed=()):
     for row, (own, _) in zip(counts, runs):
         row[: len(own)] = own
     duration = np.array([d for _, d in runs]).reshape(25, 3)
-    return counts.reshape(25, 3, longest, 2), duration, contexts, 0.5, 1
+    return Measurements(counts.reshape(25, 3, longest, 2), duration, contexts, 0.5, 1)
 
 
 def test_a_corner_at_a_cap_is_not_slow_but_a_slow_context_is():
-    assert not find_faults(*throttled_runs())
-    assert told(find_faults(*throttled_runs(slowed=(12,)))) == {("slow", 12)}
+    assert not find_faults(throttled_runs())
+    assert places(find_faults(throttled_runs(slowed=(12,)))) == {("slow", 12)}
