@@ -1,1 +1,1 @@
-"""Laws of profiles: fitted to measurements, asked for any context."""
+"""Laws of profiles, fitted to measurements, that generate the profiles of any context."""

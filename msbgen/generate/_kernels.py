@@ -1,4 +1,4 @@
-"""Kernels of the clocks and laws: counts between bins of progress and intervals of time."""
+"""Kernels of the laws: conversion of counts between bins of progress and intervals of time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numba import njit
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
-    """Compile lazily, cache on disk where a place for the cache can be found."""
-    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    """Compile at the first call; cache on disk where that is possible."""
+    # contraction (fused multiply-add) is the one flag of fast mathematics that keeps inf and NaN
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
         return njit(cache=True, **options)(function)
@@ -21,10 +21,10 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 @_kernel
 def rebin(position, amounts, edges, last, out):
-    """Share amounts (n, intervals, k) between consecutive positions out to bins between edges.
+    """Distribute amounts (n, intervals, k) between consecutive positions over bins between edges.
 
-    A positive interval is shared in proportion to its overlap with the bins; an interval without
-    width goes to one bin whole.  Bin last[r] takes all that lies beyond its lower edge; later
+    An interval is distributed in proportion to its overlap with the bins; an interval without
+    width goes to one bin as a whole.  Bin last[r] takes everything beyond its lower edge; later
     bins, and runs whose position is NaN, are set to NaN.
     """
     n, intervals, k = amounts.shape
@@ -39,7 +39,7 @@ def rebin(position, amounts, edges, last, out):
         out_r[end + 1 :, :] = np.nan
         j = 0
         for i in range(intervals):
-            # invariant: all intervals before i are shared out, none of them beyond bin j, and
+            # invariant: all intervals before i are distributed, none of them beyond bin j, and
             # bin j ends after position i unless it has no width or is the last
             amount = amounts[r, i]
             start = position_r[i]
@@ -64,7 +64,7 @@ def rebin(position, amounts, edges, last, out):
 
 @_kernel
 def rebin_in_proportion(position, amounts, edges, prior, out):
-    """As :func:`rebin`, sharing in proportion to a prior (n, bins, k) instead of to the overlap.
+    """As :func:`rebin`, in proportion to a prior (n, bins, k) instead of to the overlap.
 
     Within a bin the prior is uniform; where it is zero throughout an interval, the overlap
     decides.
@@ -102,8 +102,8 @@ def rebin_in_proportion(position, amounts, edges, prior, out):
                         overlap = min(stop, edges[b + 1]) - max(start, edges[b])
                         if overlap > 0.0:
                             if expected > 0.0:
-                                mine = prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
-                                out_r[b, q] += amount * (mine / expected)
+                                part = prior_r[b, q] * overlap / (edges[b + 1] - edges[b])
+                                out_r[b, q] += amount * (part / expected)
                             else:
                                 out_r[b, q] += amount * (overlap / width)
                 j = last
@@ -118,8 +118,8 @@ def rebin_in_proportion(position, amounts, edges, prior, out):
 def path_amounts(centre, factor, path, out):
     """Amounts of whole paths, (q, paths, k): sum over the bins of centre times factor.
 
-    centre (q, bins, k), factor (n, bins, k); path (q, paths, segments) names the run whose factors
-    hold in each of equally many bins.
+    centre (q, bins, k), factor (n, bins, k); path (q, paths, segments) holds the run whose factors
+    apply in each segment of equally many bins.
     """
     bins = centre.shape[1]
     segments = path.shape[2]
@@ -129,20 +129,20 @@ def path_amounts(centre, factor, path, out):
             out_p = out[q, p]
             out_p[:] = 0.0
             for j in range(segments):
-                mine = factor[path[q, p, j]]
+                run = factor[path[q, p, j]]
                 for b in range(j * per_segment, (j + 1) * per_segment):
                     for k in range(out_p.shape[0]):
-                        out_p[k] += centre[q, b, k] * mine[b, k]
+                        out_p[k] += centre[q, b, k] * run[b, k]
 
 
 @_kernel
 def play_paths(centre, factor, path, stretch, total, weight, last, clock, interval, counts):
     """Counts of paths per interval of wall time, each times its weight.
 
-    As clock.to_wall_time, bin after bin: the state of a bin is centre (q, bins, d) times the
+    As clock.to_wall_time, bin after bin.  The state of a bin is centre (q, bins, d) times the
     factor (n, bins, d) of the run that path (q, paths, segments) visits there, times stretch
-    (q, paths, d), and the clock counts total / bins (q, paths) in every bin.  Interval `last`
-    (q, paths) takes all that lies beyond its lower edge.  counts (q, paths, times, d) holds the
+    (q, paths, d); the clock counts total / bins (q, paths) in every bin.  Interval `last`
+    (q, paths) takes everything beyond its lower edge.  counts (q, paths, times, d) receives the
     paths one by one, counts (q, 1, times, d) their sum; NaN follows the last interval.
     """
     bins = centre.shape[1]
@@ -150,34 +150,34 @@ def play_paths(centre, factor, path, stretch, total, weight, last, clock, interv
     paths = path.shape[1]
     segments = path.shape[2]
     per_segment = bins // segments
-    first = 0 if clock == 0 else 1  # the clock's own column is left out of the state, time is in
+    first = 0 if clock == 0 else 1  # the state has no column of the clock, but one of time
     factors = np.empty(d)
     amount = np.empty(d)
     sums = np.zeros((counts.shape[2], d))
     for q in range(path.shape[0]):
         end = 0
         for p in range(paths):
-            # invariant: sums holds what paths before p count that are not written yet
-            own = total[q, p] / bins
+            # invariant: sums holds the counts of paths before p that are not written yet
+            per_bin = total[q, p] / bins
             final = last[q, p]
             for c in range(d):
                 factors[c] = weight[q, p] * stretch[q, p, c]
             if clock > 0:
-                amount[clock - 1] = weight[q, p] * own
+                amount[clock - 1] = weight[q, p] * per_bin
             slow = stretch[q, p, 0]
             stop = 0.0
             i = 0
             edge = interval
             for j in range(segments):
-                mine = factor[path[q, p, j]]
+                run = factor[path[q, p, j]]
                 for b in range(j * per_segment, (j + 1) * per_segment):
-                    # invariant: all bins before b are played; they end at time stop, which is not
+                    # invariant: all bins before b are written; they end at time stop, which is not
                     # after edge, the end of interval i, unless that is the last
                     start = stop
-                    stop += own if clock == 0 else centre[q, b, 0] * mine[b, 0] * slow
+                    stop += per_bin if clock == 0 else centre[q, b, 0] * run[b, 0] * slow
                     for c in range(first, d):
                         column = c - 1 if c < clock else c
-                        amount[column] = centre[q, b, c] * mine[b, c] * factors[c]
+                        amount[column] = centre[q, b, c] * run[b, c] * factors[c]
                     if stop <= edge or i == final:
                         for c in range(d):
                             sums[i, c] += amount[c]

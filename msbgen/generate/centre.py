@@ -28,8 +28,8 @@ from msbgen.trend.smooth import FORMS
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Least bandwidth of the kernel over contexts before its factor, in spacings of the known contexts:
-# few contexts are farther apart than Scott's bandwidth, and a mean would be that of the nearest.
+# Least bandwidth of the kernel over contexts before its factor, in spacings of the known contexts.
+# Few contexts are farther apart than Scott's bandwidth: a mean would be that of the nearest.
 _LEAST_SPACINGS = 0.7
 
 

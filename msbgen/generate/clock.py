@@ -1,20 +1,20 @@
-"""From wall time to progress and back: the same phase of every run under the same coordinate.
+"""Conversion between wall time and progress, at which all runs are in the same phase.
 
 A slower context stretches time, so equal times are different phases in different contexts.
-Re-parametrised by the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached
-of the run's own total, all runs are of one length and their states vary smoothly with the
-context at fixed p (Section 5.1 of the method).
+Progress is the fraction p in [0, 1] that a monotone quantity (the *clock*) has reached of the run's
+total.  As functions of p, all runs have one length, and their states vary smoothly with the context
+(Section 5.1 of the method).
 
 A run is a curve through the quantities
 
     q(t) = (t, cumulative counter_1, ..., cumulative counter_d),
 
 linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
-``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other
-quantities, in their order, that fall in the bin [s per bin, events per bin]; divided by the
-width of the bin they are the rates dt/dp, d counter/dp.  Amounts are what is conserved: they add
-up to the run's duration and totals, also where the clock stands still while time passes
-(a plateau is part of one bin) and where a bin has no width.
+``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other quantities
+in it, in their order [s per bin, events per bin].  Divided by the width of the bin they are the
+rates dt/dp, d counter/dp.  Amounts are conserved: they add up to the run's duration and totals.  This
+holds also where the clock stands still while time passes (a plateau is part of one bin), and where
+a bin has no width.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 # A duration this close to a whole number of intervals [intervals] has no partial one.
 _WHOLE = 1e-6
-# What is left at least of a run that was cut, as a share of it.
+# Least rest of a run that was cut, as a share of it.
 _NOT_ENDED = 1e-6
 
 
@@ -47,7 +47,7 @@ class ClockedRuns:
         bins that overlap an interval in which that counter was not measured, and from the bin on
         in which a run was cut.
     total : ndarray, (...)
-        What the clock counted in each run, or would have if it had not been cut; [s] when the
+        Total of the clock in each run, or the expected one of a run that was cut; [s] when the
         clock is wall time.
     knots : ndarray, (bins + 1,)
         Edges of the bins, from 0 to 1.
@@ -93,8 +93,7 @@ def to_progress(
     clock : int
         0 for wall time, 1 + k for counter k.
     expected : array_like, (...), optional
-        What the clock would have counted in each run that was cut; NaN for the others, whose own
-        totals hold.
+        Expected total of the clock in each run that was cut; NaN for the others.
 
     Returns
     -------
@@ -136,15 +135,15 @@ def progress_amounts(
     clock: int = 1,
     expected: ArrayLike | None = None,
 ) -> tuple[Floats, Floats]:
-    """Where the sampling intervals of runs lie on the progress clock, and what they hold.
+    """Progress at the edges of the sampling intervals of runs, and the amounts of the intervals.
 
     Parameters and errors as :func:`to_progress`, runs along one axis.
 
     Returns
     -------
     position : ndarray, (n, time + 1)
-        Progress at all edges, from 0 to 1, of a run that was cut to less; NaN throughout for a run
-        that :func:`to_progress` has no state of.
+        Progress at all edges, from 0 to 1, or to less for a run that was cut; NaN throughout for a
+        run without a state in :func:`to_progress`.
     amounts : ndarray, (n, time, d)
         The quantities that are not the clock [s, events]; 0 after the end of a run.
     """
@@ -164,27 +163,27 @@ def sharpen(
     shared_steps: int = 0,
     expected: ArrayLike | None = None,
 ) -> ClockedRuns:
-    """As :func:`to_progress`, with a prior for what happens within a sampling interval.
+    """Runs on the progress clock, deconvolved within the sampling intervals with a prior.
 
-    A burst shorter than the sampling interval is smeared over the interval, differently in
-    every context, because the sampling times meet other phases there.  Given a first estimate
-    of the amounts per bin, each interval's counts are shared out over its bins in proportion to
-    that estimate instead of evenly: one step of Richardson-Lucy deconvolution.  What every
-    interval holds in all is kept.
+    A burst shorter than the sampling interval is smeared over the interval, differently in every
+    context, because sampling times fall into other phases there.  The prior is a first estimate of
+    the amounts per bin.  The counts of each interval are distributed over its bins in proportion to
+    the prior instead of evenly: one step of Richardson-Lucy deconvolution.  The sum of every
+    interval is kept.
 
-    Sampling intervals meet other phases in every run: what the sharpened runs hold more or less
-    of than the prior, all together, is structure that the prior has not resolved.  `shared_steps`
-    times the prior is multiplied by that ratio, bin by bin, before it is used.
+    Sampling intervals fall into other phases in every run.  The ratio of all deconvolved runs to
+    the prior is therefore structure that the prior has not resolved: `shared_steps` times the prior
+    is multiplied by that ratio, bin by bin, before it is used.
 
     Parameters
     ----------
     counts, duration, interval, knots, clock, expected
         As for :func:`to_progress`.
     prior : array_like, broadcastable to (..., bins, d)
-        Expected amounts per bin, not negative; only ratios within an interval matter.  The
-        prediction of a trend at each run's context serves well; repeat two to four times.
+        Expected amounts per bin, not negative; only ratios within an interval matter.  Use the
+        prediction of a trend at each run's context, and repeat two to four times.
     shared_steps : int
-        Corrections of the prior by what all runs have in common; wants runs of one task.
+        Corrections of the prior by the ratio that all runs share; needs runs of one task.
 
     Returns
     -------
@@ -215,9 +214,11 @@ def sharpen(
     _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
     _cut(state, position, edges)
     for _ in range(shared_steps):
-        seen = np.isfinite(state)
-        had = (weight if seen.all() else np.where(seen, weight, 0.0)).sum(axis=0)
-        ratio = np.divide(np.nansum(state, axis=0), had, out=np.ones_like(had), where=had > 0)
+        finite = np.isfinite(state)
+        before = (weight if finite.all() else np.where(finite, weight, 0.0)).sum(axis=0)
+        ratio = np.divide(
+            np.nansum(state, axis=0), before, out=np.ones_like(before), where=before > 0
+        )
         weight = weight * ratio
         _kernels.rebin_in_proportion(position, amounts, edges, weight, state)
         _cut(state, position, edges)
@@ -239,15 +240,15 @@ def to_wall_time(
     state : array_like, (..., bins, d)
         Amounts of the quantities that are not the clock, as :func:`to_progress` returns them.
     total : array_like, (...)
-        What the clock counts in the whole run; a single number serves all runs.
+        Total of the clock in each run; a single number for all runs.
     interval, knots, clock
         As for :func:`to_progress`.
 
     Returns
     -------
     counts : ndarray, (..., time, d)
-        All counters in their order, the clock's own included; the last interval of a run may be
-        partial, NaN follows.
+        All counters in their order, with the clock; the last interval of a run may be partial, NaN
+        follows.
     duration : ndarray, (...)
         Sum of the time amounts [s].
 
@@ -276,8 +277,8 @@ def to_wall_time(
         raise ArgumentError("state or total is negative somewhere; amounts ≥ 0 are wanted.")
     flat = amounts.reshape(-1, bins, d)
     totals = np.broadcast_to(totals, batch).reshape(-1)
-    own = totals[:, None] * np.diff(edges)
-    quantities = np.insert(flat, clock, own, axis=2)
+    clock_amounts = totals[:, None] * np.diff(edges)
+    quantities = np.insert(flat, clock, clock_amounts, axis=2)
     quantities[~np.isfinite(quantities).all(axis=(1, 2))] = np.nan
     position = _cumulative(quantities[:, :, 0])
     duration = position[:, -1].copy()
@@ -297,7 +298,7 @@ def to_wall_time(
 def resample(
     counts: ArrayLike, duration: ArrayLike, interval: float, new_interval: float
 ) -> Floats:
-    """Counts per sampling interval of another length, events spread evenly inside the old ones.
+    """Counts per sampling interval of another length, with events spread evenly in the old ones.
 
     Parameters
     ----------
@@ -332,14 +333,14 @@ def resample(
 def lost_counts(
     total: ArrayLike, *, tolerance: float = 0.03, factor: float = 5.0
 ) -> NDArray[np.bool_]:
-    """Runs whose clock total departs robustly from that of the others: they lost counts.
+    """Runs that lost counts of the clock: their total is an outlier among all runs.
 
-    A run is said to be bad when the logarithm of its total lies farther than the threshold
+    A run is bad when the logarithm of its total is farther than the threshold
 
         max(log(1 + tolerance), factor · 1.4826 · median |log total − median log total|)
 
-    from the median over all runs *and* from the median of the other runs of its context (where
-    there are any), so that work which truly depends on the context condemns nobody.
+    from the median over all runs *and* from the median of the other runs of its context, if there
+    are any: work may depend on the context.
 
     Parameters
     ----------
@@ -431,7 +432,7 @@ def _quantities(
 def _amounts(
     runs: Floats, duration: Floats, interval: ArrayLike, clock: int, expected: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats]:
-    """Progress at all edges (n, time + 1), totals (n,), other quantities' amounts (n, time, d).
+    """Progress at all edges (n, time + 1), totals (n,), amounts of the others (n, time, d).
 
     The progress of a run that was cut ends below 1.
     """
@@ -441,7 +442,7 @@ def _amounts(
     if expected is not None:
         wanted = np.broadcast_to(np.asarray(expected, dtype=float), duration.shape).reshape(-1)
         cut = np.isfinite(wanted) & np.isfinite(total)
-        # it had not ended, whatever it was expected to count
+        # a run that was cut had not ended, even with more counts than expected
         least = np.maximum(wanted[cut], total[cut] * (1.0 + _NOT_ENDED))
         position[cut] *= (total[cut] / least)[:, None]
         total[cut] = least
@@ -449,17 +450,17 @@ def _amounts(
 
 
 def _cut(state: Floats, position: Floats, edges: Floats) -> None:
-    """Forget, in place, the bins (n, bins, d) that runs did not reach the end of."""
+    """Set to NaN, in place, the bins (n, bins, d) after the cut of a run."""
     end = position[:, -1]
-    unseen = (end < 1.0 - _NOT_ENDED / 2)[:, None] & (edges[1:] > end[:, None])
-    if unseen.any():
-        state[unseen] = np.nan
+    missing = (end < 1.0 - _NOT_ENDED / 2)[:, None] & (edges[1:] > end[:, None])
+    if missing.any():
+        state[missing] = np.nan
 
 
 def _positions(quantities: Floats, clock: int) -> tuple[Floats, Floats]:
     """Fraction of its total that the clock has reached at all edges (n, time + 1), and totals.
 
-    NaN throughout where there is no fraction: no run, a total of zero, a hole in the clock.
+    NaN throughout for a missing run, a total of zero, or a missing sample of the clock.
     """
     position = _cumulative(quantities[:, :, clock])
     total = position[:, -1].copy()

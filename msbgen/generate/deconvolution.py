@@ -6,9 +6,9 @@ turn.
 
 Intervals of other runs begin elsewhere, so that all of them together resolve more than each.  The
 amounts per bin are those that, summed over every run's intervals, give the counts (Richardson,
-1972; Lucy, 1974).  The amounts of a bin depend on the context, and the runs of one context are few:
-the correction of a bin is the mean over the contexts around it, at first over all contexts.  Steps
-are extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
+1972; Lucy, 1974).  The amounts of a bin depend on the context, and one context has few runs.  The
+correction of a bin is therefore the mean over the contexts around it, at first over all.  Steps are
+extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
 
 Time, which caps make uneven over the contexts, follows from one law of all intervals
 (:mod:`msbgen.trend.joint`).  That law is used if it predicts the intervals of left-out contexts
@@ -87,9 +87,9 @@ def deconvolved_trend(
     step : callable
         Called after each fit.
     counters : bool
-        Whether errors of counters, too, decide on one law of all intervals.  Where time was
-        measured in more runs than counters, errors of time alone favour the trend: then the law is
-        used if it is better for time and clearly better for all quantities together.
+        Whether errors of counters, too, decide on one law of all intervals: use it where time was
+        measured in more runs than counters, as errors of time alone favour the trend there.  The
+        law is then used if it is better for time and clearly better for all quantities together.
 
     Returns
     -------

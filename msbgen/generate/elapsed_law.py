@@ -2,7 +2,7 @@
 
 Snapshot j is the cloud of augmented states (ξ, β) of every run at one time since the start.  The
 bridge between the snapshots, conditioned on a context by a kernel, gives the state at any time
-(Algorithm 1 of the paper).  Arrays only; labels are put on in :mod:`msbgen.generate.model`.
+(Algorithm 1 of the paper).  Arrays only; :mod:`msbgen.generate.model` adds the labels.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _NO_TREND = (
 
 @dataclass(frozen=True)
 class ElapsedSettings:
-    """How profiles on the wall clock are turned into a bridge.
+    """Settings of the bridge on the wall clock.
 
     The defaults are the settings of the paper's authors, as far as they are known.
 
@@ -57,7 +57,7 @@ class ElapsedSettings:
     epsilon : float
         Weight of the entropy, in squared units of the scaled coordinates.
     scaled_range : float
-        Every component of an augmented state (counters and resources) is moved to
+        Every component of an augmented state (counters and resources) is scaled to
         [0, scaled_range], snapshot by snapshot.
     snapshot_interval : float
         Time between snapshots [s]; rounded to whole sampling intervals, at least one.
@@ -99,7 +99,7 @@ class Snapshot:
     Attributes
     ----------
     row : int
-        Sampling interval it was taken in.
+        Index of its sampling interval.
     context : ndarray of int, (n,)
         Known context of each point, not decreasing.
     states : ndarray, (n, n_counters)
@@ -157,8 +157,8 @@ class ElapsedLaw:
     ) -> ElapsedLaw:
         """Solve the bridge between the snapshots of measured runs (Algorithm 1, lines 1 to 9).
 
-        Snapshot j holds the state of every run that still has a whole interval there; finished
-        runs drop out, and a last interval that is only partly filled is no state.
+        Snapshot j holds the state of every run that still has a whole interval there, without
+        finished runs and partly filled last intervals.
 
         Parameters
         ----------
@@ -171,8 +171,7 @@ class ElapsedLaw:
             [s]
         settings : ElapsedSettings
         rng : numpy.random.Generator or int
-            Random start of the multimarginal form; the answer does not depend on it beyond the
-            tolerance.
+            Random start of the multimarginal form; results depend on it within the tolerance only.
         progress : callable
             Called with (done, total) pairs or sweeps.
 
@@ -206,28 +205,28 @@ class ElapsedLaw:
 
     @property
     def centre(self) -> Centre:
-        """Refused: the wall clock has no bins of progress and no trend."""
+        """Always an ArgumentError: the wall clock has no bins of progress and no trend."""
         raise ArgumentError(_NO_TREND)
 
     @property
     def residuals(self) -> Residuals:
-        """Refused as :attr:`centre`."""
+        """Always an ArgumentError, as :attr:`centre`."""
         raise ArgumentError(_NO_TREND)
 
     def known_states(self) -> Floats:
-        """Refused as :attr:`centre`."""
+        """Always an ArgumentError, as :attr:`centre`."""
         raise ArgumentError(_NO_TREND)
 
     def check(self, query: Floats) -> None:
-        """Every finite context can be answered."""
+        """Accept every finite context."""
 
     @property
     def n_counters(self) -> int:
-        """Counters that are generated."""
+        """Number of counters that are generated."""
         return self.snapshots[0].states.shape[1]
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
-        """Nothing: the bridge is all that is fitted."""
+        """Do nothing: the fit already solved the bridge."""
 
     def durations(self, query: Floats) -> Floats:
         """Mean execution times at contexts (q, n_resources) [s], (q,)."""
@@ -249,10 +248,11 @@ class ElapsedLaw:
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
-        The state at each time comes from the bridge: the heaviest atom, the mean or draws.  The
-        profile lasts for the kernel-weighted median (heaviest), mean, or a draw of the measured
-        durations.  What a context gets depends neither on its place nor on the others: samples come
-        from one stream a context (:func:`msbgen.generate.streams.context_streams`).
+        The state at each time comes from the bridge: the heaviest atom (max_likelihood), the mean,
+        or draws (sample).  The duration is the kernel-weighted median, the mean, or a draw of the
+        measured durations.  The answer for a context depends neither on its position nor on the
+        others: samples come from one random stream a context
+        (:func:`msbgen.generate.streams.context_streams`).
 
         Returns
         -------
@@ -279,7 +279,7 @@ class ElapsedLaw:
         return rates, duration
 
     def provenance(self, kind: Kind) -> dict[str, Any]:
-        """What the attributes of generated profiles say of the bridge, which every kind asks."""
+        """Attributes of generated profiles: settings and outcome of the bridge."""
         return {
             "epsilon": self.settings.epsilon,
             "scaling": f"components moved to [0, {self.settings.scaled_range:g}] per snapshot",
@@ -307,7 +307,7 @@ class ElapsedLaw:
         interval: float,
         labels: Mapping[str, Any],
     ) -> ElapsedLaw:
-        """Undo :meth:`to_arrays`; `labels` is what :meth:`labels` returned.
+        """Law of the arrays of :meth:`to_arrays` and the :meth:`labels`.
 
         Raises
         ------
@@ -331,8 +331,8 @@ class ElapsedLaw:
         f = stored.numbers("start_potential", (int(stops[-2]),))
         g = stored.numbers("end_potential", (int(stops[-1] - stops[0]),))
         snapshots = tuple(
-            Snapshot(int(row), there, amounts)
-            for row, there, amounts in zip(
+            Snapshot(int(row), members, amounts)
+            for row, members, amounts in zip(
                 rows, np.split(context, stops[:-1]), np.split(states, stops[:-1])
             )
         )
@@ -348,7 +348,7 @@ class ElapsedLaw:
         return cls(settings, contexts, duration, interval, snapshots, tuple(potentials), *outcome)
 
     def labels(self) -> dict[str, Any]:
-        """Settings and outcome as JSON knows them."""
+        """Settings and outcome for JSON."""
         return {
             "settings": asdict(self.settings),
             "status": self.status,
@@ -367,7 +367,7 @@ class ElapsedLaw:
         )
         present = np.isfinite(self.duration)
         weights = (kernel[:, :, None] * present).reshape(len(query), -1)[:, present.ravel()]
-        weights = np.ascontiguousarray(weights)  # sums along rows, in one order however many
+        weights = np.ascontiguousarray(weights)  # sums along rows do not depend on the rows
         return weights / weights.sum(axis=1, keepdims=True), self.duration[present]
 
     def _rates(
@@ -381,8 +381,8 @@ class ElapsedLaw:
     ) -> NDArray[np.float32]:
         """Counts of a whole interval, (n_query[, n_samples], n_rows, n_counters).
 
-        Rows between two snapshots take the bridge's displacement atoms; rows after the last
-        snapshot, shorter than one snapshot interval, take its states.
+        Rows between two snapshots are displacement atoms of the bridge; rows after the last
+        snapshot, shorter than one snapshot interval, repeat its states.
         """
         shape = (len(query), n_samples) if kind == "sample" else (len(query),)
         rates = np.full(
@@ -401,25 +401,25 @@ class ElapsedLaw:
                 rates[..., row, :] = conditional_sample(segment, lam, scaled, uniform)
 
         # Segments are summed in threads, a few at a time.  Means are matrix products, which BLAS
-        # spreads over the cores itself: threads around them would only get in each other's way.
+        # spreads over the cores itself: threads around them would only slow them down.
         threads = available_cores()
         with ThreadPoolExecutor(threads) as pool:
             for first in range(0, last + 1, threads):
                 some = range(first, min(first + threads, last + 1))
-                places = [(j, row, lam) for j in some for row, lam in self._rows(j, n_rows)]
-                # row after row from each context's stream, however many rows there are in all
-                uniform = np.empty((len(places), *shape, 3 * (kind == "sample")))
+                rows = [(j, row, lam) for j in some for row, lam in self._rows(j, n_rows)]
+                # each context's stream is drawn row after row: its draws do not depend on n_rows
+                uniform = np.empty((len(rows), *shape, 3 * (kind == "sample")))
                 for i, stream in enumerate(streams):
-                    uniform[:, i] = stream.random((len(places), n_samples, 3))
+                    uniform[:, i] = stream.random((len(rows), n_samples, 3))
                 segments = dict(zip(some, pool.map(self._segment, some)))
-                jobs = [(segments[j], row, lam, u) for (j, row, lam), u in zip(places, uniform)]
+                jobs = [(segments[j], row, lam, u) for (j, row, lam), u in zip(rows, uniform)]
                 list((map if kind == "mean" else pool.map)(lambda job: fill(*job), jobs))
                 if progress:
                     progress(some[-1] + 1, last + 1)
         return rates
 
     def _rows(self, j: int, n_rows: int) -> list[tuple[int, float]]:
-        """Rows that segment j answers for, each with the share λ of its first snapshot."""
+        """Rows of segment j, each with the share λ of its first snapshot."""
         start, end = self.snapshots[j].row, self.snapshots[j + 1].row
         stop = n_rows if j == len(self.potentials) - 1 else min(end, n_rows)
         return [(row, max((end - row) / (end - start), 0.0)) for row in range(start, stop)]
@@ -464,6 +464,6 @@ def _snapshots(
 
 
 def _scaled_points(snapshot: Snapshot, contexts: Floats, settings: ElapsedSettings) -> Floats:
-    """Augmented states (ξ, β), every component moved to [0, scaled_range]."""
+    """Augmented states (ξ, β), every component scaled to [0, scaled_range]."""
     eta = np.hstack([snapshot.states, contexts[snapshot.context]])
     return settings.scaled_range * to_unit_range(eta, eta)

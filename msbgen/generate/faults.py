@@ -1,8 +1,8 @@
 """Detection of faults in measured runs, before a law is fitted to them.
 
 In turn: impossible counts; contexts that took too long, fit no other, or were exchanged; stretches
-of runs that were slowed down, and then the contexts once more without these runs; last the drift of
-the machine (:mod:`msbgen.faults`).
+of runs that were slowed down.  Then contexts are compared once more without these runs, and last
+the drift of the machine is estimated (:mod:`msbgen.faults`).
 """
 
 from __future__ import annotations

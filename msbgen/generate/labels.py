@@ -1,4 +1,4 @@
-"""The labels of a model file: what is JSON in it, checked when it is read."""
+"""Labels of a model file: its JSON part, checked when it is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from msbgen.faults.findings import Findings
 
 
 def stored_labels(stored: StoredArrays, text: object, laws: Collection[str]) -> dict[str, Any]:
-    """What a model file says in JSON, of the types wanted."""
+    """Labels of a model file from their JSON text, with the expected types.
+
+    Raises
+    ------
+    ProfileError
+        The text is no JSON object, or a label is missing or of another type.
+    """
     labels: Any = None
     if isinstance(text, str):
         with suppress(json.JSONDecodeError, RecursionError):
@@ -29,7 +35,7 @@ def stored_labels(stored: StoredArrays, text: object, laws: Collection[str]) -> 
     tables = {"attrs": labels["attrs"]}
     for name in ("resources", "counters"):
         stored.want(len(labels[name]) > 0, f"label '{name}'", "empty", "one or more")
-        tables.update({f"{name}: {key}": own for key, own in labels[name].items()})
+        tables.update({f"{name}: {key}": attrs for key, attrs in labels[name].items()})
     for name, table in tables.items():
         stored.want(isinstance(table, dict), f"label '{name}'", table, "an object")
         for key, value in table.items():
@@ -45,7 +51,7 @@ def stored_labels(stored: StoredArrays, text: object, laws: Collection[str]) -> 
 
 
 def stored_findings(stored: StoredArrays, plain: Any) -> Findings:
-    """What was found wrong, of a model file."""
+    """Faults of the measurements, from a model file."""
     try:
         return Findings.from_plain(plain)
     except (KeyError, TypeError, ValueError):
@@ -54,5 +60,5 @@ def stored_findings(stored: StoredArrays, plain: Any) -> Findings:
 
 
 def plain(value: Any) -> Any:
-    """Attributes as JSON knows them."""
+    """Attribute of a type that JSON has."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else str(value)

@@ -1,8 +1,8 @@
-"""What the labelled model, the bounds and the plans ask of a law of profiles, on arrays.
+"""Interface of a law of profiles, as the labelled model, the bounds and the plans use it.
 
-A law holds what was learned of a task's runs and answers for any resource context.  There are
-two, and nobody asks which one it is: `ProgressLaw`, a trend over contexts on a progress clock and
-a bridge on what it leaves, and the paper's `ElapsedLaw`, a bridge on the wall clock.
+A law is fitted to a task's runs and generates profiles of any resource context, on arrays.  There
+are two: `ProgressLaw`, a trend over contexts on a progress clock and a bridge of its residuals, and
+the paper's `ElapsedLaw`, a bridge on the wall clock.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Law(Protocol):
 
     @property
     def n_counters(self) -> int:
-        """Counters that are generated."""
+        """Number of counters that are generated."""
         ...
 
     @property
     def centre(self) -> Centre:
-        """The trend over contexts, with what the known ones depart from it.
+        """The trend over contexts, with the departures of the known ones.
 
         Raises
         ------
@@ -64,17 +64,17 @@ class Law(Protocol):
 
     @property
     def residuals(self) -> Residuals:
-        """How the measured runs depart from the centre; errors as :attr:`centre`."""
+        """Residuals of the measured runs from the centre; errors as :attr:`centre`."""
         ...
 
     def check(self, query: Floats) -> None:
-        """Raise ArgumentError where a context (q, n_resources) cannot be answered for."""
+        """Raise ArgumentError for contexts (q, n_resources) that have no profile under the law."""
         ...
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
-        """Work out, once, what profiles of a kind want beyond the fit.
+        """Solve, once, what profiles of a kind need beyond the fit: paths need a bridge.
 
-        Called by itself where it was not called before: paths want a bridge, means do not.
+        `profiles` does so if it was not done before.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Law(Protocol):
         Returns
         -------
         counts : ndarray, (q[, n_samples], n_times, n_counters)
-            NaN after the end; the last interval holds the share that the duration covers.
+            NaN after the end; the last interval may be partial.
         duration : ndarray, (q[, n_samples])
             [s]
 
@@ -109,7 +109,7 @@ class Law(Protocol):
         ...
 
     def durations(self, query: Floats) -> Floats:
-        """Execution times (q,) [s] that mean profiles have at contexts (q, n_resources)."""
+        """Execution times (q,) [s] of mean profiles at contexts (q, n_resources)."""
         ...
 
     def longest(self, query: Floats) -> float:
@@ -124,16 +124,16 @@ class Law(Protocol):
         ...
 
     def provenance(self, kind: Kind) -> dict[str, Any]:
-        """What the attributes of generated profiles of a kind say of how they were made."""
+        """Attributes of generated profiles of a kind: how they were made."""
         ...
 
     def labels(self) -> dict[str, Any]:
-        """Settings and outcome as JSON knows them."""
+        """Settings and outcome for JSON."""
         ...
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
         """Everything but the contexts and durations, as named arrays with their dimensions.
 
-        A bridge that paths want is solved before, so that what is saved answers at once.
+        The bridge is solved first, so that a loaded law needs no solver.
         """
         ...

@@ -1,8 +1,8 @@
-"""Fit a law to measured profiles and generate the profiles of any context.
+"""Fit of a law to measured profiles, and generation of the profiles of any context.
 
-``fit_profiles(dataset, settings) -> ProfileModel``; ``model.generate(contexts) -> Dataset``.  The
-labelled shell: it validates, calls a law on arrays (:mod:`msbgen.generate.progress_law`, or the
-paper's :mod:`msbgen.generate.elapsed_law`) and puts coordinates on the answer.
+``fit_profiles(dataset, settings) -> ProfileModel``; ``model.generate(contexts) -> Dataset``.  These
+validate, call a law on arrays (:mod:`msbgen.generate.progress_law`, or the paper's
+:mod:`msbgen.generate.elapsed_law`) and add coordinates to the result.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ DEFAULT = ProgressSettings()
 Settings = ProgressSettings | ElapsedSettings
 # Contexts this many measured ranges away are a mistake of units, not an extrapolation.
 _FAR = 1e3
-# Share of the machine's memory that one context may take: several are worked on at a time.
+# Largest share of the machine's memory of one context: several are generated at a time.
 _MEMORY_SHARE = 0.05
-# Intervals that the longest run of a model may have.
+# Largest number of intervals of a run of a model file.
 _MOST_ROWS = 1e9
-# Counts in a block of contexts [bytes], and contexts that a law answers together.
+# Counts in a block of contexts [bytes], and contexts that a law generates together.
 _BLOCK_BYTES = 2**26
 _TILE = 128
 
@@ -88,16 +88,16 @@ _LAWS: dict[str, type[ProgressLaw] | type[ElapsedLaw]] = {
 
 @dataclass(frozen=True, eq=False)
 class ProfileModel:
-    """A fitted law that answers for every context.
+    """A fitted law with labels, which generates the profiles of every context.
 
     Attributes
     ----------
     law : Law
-        What was fitted, on arrays.
+        The fitted law, on arrays.
     resources, counters, attrs : dict
         Labels, as in the measured dataset.
     findings : Findings
-        What was measured wrongly, and how it was mended before the fit.
+        Faults of the measurements, which were corrected before the fit.
     """
 
     law: Law
@@ -123,19 +123,19 @@ class ProfileModel:
         contexts : array_like, (n_query, n_resources)
             In the order and units of the measured resources; known contexts are allowed.
         kind : {"max_likelihood", "mean", "sample"}
-            The most likely state at each time until the median duration (the paper's profile);
-            the mean of the conditional law of the state until the mean duration; or `n_samples`
-            random profiles a context.
+            The most likely profile (the paper's: the most likely state at each time until the
+            median duration); the mean profile, with the mean duration; or `n_samples` random
+            profiles a context.
         times : array_like, (n_times,), or float
             Ends of the output intervals [s], equally spaced from one interval on and long enough
-            for every profile; or that interval alone [s], as often as needed.  By default the
-            measured interval.
+            for every profile; or the length of the interval alone [s].  By default the measured
+            interval.
         n_samples : int
             Random profiles a context, for kind "sample".
         rng : numpy.random.Generator or int
-            Where the samples come from, or its seed; equal ones give equal samples.  A context's
-            depend on the seed, the name of the task and its levels: neither on its place nor on
-            the others.
+            Generator of the samples or its seed; equal seeds give equal samples.  The samples of a
+            context depend on the seed, the name of the task and its levels, not on its position or
+            the other contexts.
         progress : callable
             Called with (done, total) contexts.
 
@@ -149,10 +149,10 @@ class ProfileModel:
         Raises
         ------
         ArgumentError
-            Contexts or times of the wrong form; times too short; a context whose profiles this
-            machine's memory does not hold.
+            Contexts or times of the wrong form; times too short; profiles of one context that
+            exceed the memory of this machine.
         NotConvergedError
-            The solver of the bridge did not reach its tolerance (kinds that follow paths).
+            The solver of the bridge did not reach its tolerance (max_likelihood and sample).
         """
         return join_profiles(
             list(
@@ -177,13 +177,13 @@ class ProfileModel:
         rng: np.random.Generator | int = 0,
         progress: OnProgress | None = None,
     ) -> Iterator[xr.Dataset]:
-        """Generate the same as :meth:`generate`, block after block of contexts.
+        """Generate the same profiles as :meth:`generate`, block after block of contexts.
 
-        For what would not fit into memory: one block, of about a hundred megabytes, is in
+        For more profiles than fit into memory: one block, of about a hundred megabytes, is in
         memory at a time.  ``msbgen.write_blocks(model.stream(contexts), path)`` writes one file.
 
-        Parameters and errors as :meth:`generate`, raised at once where it is no matter of the
-        profiles' length.
+        Parameters and errors as :meth:`generate`; errors are raised at once, except for times that
+        are too short.
 
         Yields
         ------
@@ -199,7 +199,7 @@ class ProfileModel:
         ends = self.law.interval if times is None else _checked_times(times)
         n_samples = int(n_samples) if kind == "sample" else 1
         each = self._bytes_per_context(n_samples, ends)
-        if each > _BLOCK_BYTES:  # so much is in memory in any case
+        if each > _BLOCK_BYTES:  # a block of this size is always in memory
             most = max(_MEMORY_SHARE * physical_memory(), _BLOCK_BYTES)
             if each > most:
                 raise ArgumentError(
@@ -223,15 +223,14 @@ class ProfileModel:
         )
 
     def prepare(self, kind: Kind, progress: OnProgress | None = None) -> None:
-        """Work out, once, what profiles of a kind want beyond the fit.
+        """Solve, once, what profiles of a kind need beyond the fit.
 
-        `generate`, `stream` and `save` do so themselves: this is for a caller who wants to show
-        that it takes time, or to have it done.
+        `generate`, `stream` and `save` call it; call it before to show its progress.
 
         Parameters
         ----------
         kind : {"max_likelihood", "mean", "sample"}
-            Means want nothing; paths want the bridge, which takes a few seconds.
+            "mean" needs nothing; the others need the bridge, which takes a few seconds.
         progress : callable
             Called with (done, total) pairs of the bridge.
 
@@ -245,14 +244,14 @@ class ProfileModel:
     def block_size(
         self, kind: Kind, *, n_samples: int = 10, times: Floats | float | None = None
     ) -> int:
-        """Contexts that :meth:`stream` yields at a time: as many on every machine."""
+        """Number of contexts that :meth:`stream` yields at a time, equal on every machine."""
         ends = self.law.interval if times is None else times
         each = self._bytes_per_context(n_samples if kind == "sample" else 1, ends)
         step = max(int(_BLOCK_BYTES / each), 1)
         return step - (step % _TILE if step > _TILE else 0)
 
     def _bytes_per_context(self, n_samples: int, times: Floats | float) -> float:
-        """Counts of one context while it is generated [bytes], at the finer of both intervals."""
+        """Memory of the counts of one context [bytes], at the finer of both intervals."""
         interval = min(float(np.ravel(times)[0]), self.law.interval)
         rows = max(np.ceil(float(np.nanmax(self.law.duration)) / interval), np.size(times))
         return 8.0 * len(self.counters) * n_samples * rows
@@ -325,7 +324,7 @@ class ProfileModel:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that :meth:`save` wrote; it answers as the saved one did.
+        """Model that :meth:`save` wrote; it generates the same profiles as the saved one.
 
         Raises
         ------
@@ -340,10 +339,10 @@ class ProfileModel:
 
     @classmethod
     def _from_dataset(cls, ds: xr.Dataset, source: str) -> Self:
-        found = ds.attrs.get("schema")
-        if not isinstance(found, str) or found != MODEL_SCHEMA:
+        schema = ds.attrs.get("schema")
+        if not isinstance(schema, str) or schema != MODEL_SCHEMA:
             raise ProfileError(
-                f"{source}: attribute 'schema' is {found!r}; a model file says '{MODEL_SCHEMA}': "
+                f"{source}: attribute 'schema' is {schema!r}; a model file says '{MODEL_SCHEMA}': "
                 f"fit it again."
             )
         stored = StoredArrays(source, {str(n): v.values for n, v in ds.data_vars.items()})
@@ -384,26 +383,26 @@ class ProfileModel:
 
     @cached_property
     def _ended(self) -> NDArray[np.bool_]:
-        """Known contexts of which some run went on to its end, (n_known,)."""
+        """Known contexts with a complete run, (n_known,)."""
         return np.asarray(np.isfinite(self.law.duration).any(axis=1))
 
     def extrapolated(self, query: Floats) -> NDArray[np.bool_]:
-        """Contexts (n_query, n_resources) outside the hull of those with a run that ended.
+        """Contexts (n_query, n_resources) outside the hull of those with a complete run.
 
-        And those of which every run was cut, wherever they are.
+        Also known contexts of which every run was cut.
         """
         cut = self.law.contexts[~self._ended]
         known = np.asarray(same_level(query[:, None], cut).all(axis=2)).any(axis=1)
         return self._hull.outside(query) | known
 
     def checked(self, contexts: ArrayLike) -> Floats:
-        """Contexts to answer for, (n_query, n_resources).
+        """Valid contexts as an array, (n_query, n_resources).
 
         Raises
         ------
         ArgumentError
-            Another shape, levels that are no finite numbers or have no place in the coordinates of
-            the model, or so far away that their units must be others.
+            Another shape, levels that are no finite numbers or have no coordinates in the model, or
+            so far from the measured ones that their units must be others.
         """
         query = checked_contexts(contexts, self.resources)
         check_units(query, self.resources)
@@ -420,7 +419,7 @@ class ProfileModel:
     def _resampled(
         self, counts: NDArray[Any], duration: Floats, times: Floats | float
     ) -> tuple[NDArray[Any], float]:
-        """Move counts from the measured intervals to the intervals that end at `times`."""
+        """Counts and length of the intervals that end at `times`."""
         n_rows = int(np.isfinite(counts[..., 0]).sum(axis=-1).max())
         counts, interval = counts[..., :n_rows, :], float(np.ravel(times)[0])
         if interval == self.law.interval and np.ndim(times) == 0:
@@ -457,19 +456,19 @@ def fit_profiles(
     part: bool = False,
     progress: OnProgress | None = None,
 ) -> ProfileModel:
-    """Fit the law of a task's profiles to its measurements.
+    """Model of a task's profiles, fitted to its measurements.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        Measured profiles, validated here (a part of a file will do).
+        Measured profiles, all or some contexts of a file; they are validated here.
     settings : ProgressSettings or ElapsedSettings
         See :data:`PRESETS`.
     rng : numpy.random.Generator or int
-        Random start of a solver that wants one, or its seed.
+        Random start of the paper's solver, or its seed.
     part : bool
-        Some contexts of measurements whose faults were named: what is found wrong is mended as
-        ever, and told by the model alone.
+        The dataset is a part of measurements whose faults were logged: faults are corrected as
+        always, but not logged again.
     progress : callable
         Called with (done, total) stages of the fit, or pairs or sweeps of a solver.
 
@@ -484,8 +483,8 @@ def fit_profiles(
     MeasurementError
         Its runs are too short, its clock counted nothing, or its contexts are too many.
     msbgen.bridge.solve.NotConvergedError
-        The solver of the paper's preset did not reach its tolerance; that of the default preset
-        is asked later, see :meth:`ProfileModel.prepare`.
+        The solver of the paper's preset did not reach its tolerance; the default preset solves
+        later, see :meth:`ProfileModel.prepare`.
     """
     if type(settings) not in _FITS:
         raise ArgumentError(
@@ -511,7 +510,7 @@ def fit_profiles(
 
 
 def _measured(dataset: xr.Dataset) -> tuple[Floats, Floats, Floats, float]:
-    """Counts, durations, contexts and interval as the laws take them."""
+    """Counts, durations, contexts and interval of a dataset as arrays."""
     table, interval = context_table(dataset), sampling_interval(dataset)
     return count_array(dataset), duration_array(dataset), table, interval
 
@@ -566,7 +565,7 @@ def _fit_elapsed(
             "default preset, or keep the runs that hold everything."
         )
     law = ElapsedLaw.fit(*_measured(dataset), settings, rng=rng, progress=progress)
-    return law, Findings()  # the paper's law takes everything as it was measured
+    return law, Findings()  # the paper's law corrects no faults
 
 
 _FITS: dict[type, Callable[..., tuple[Law, Findings]]] = {
@@ -583,7 +582,7 @@ def _digest(ds: xr.Dataset) -> str:
 def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) -> int:
     """Index of the progress clock: 0 for wall time, 1 + k for counter k."""
     names = counter_names(dataset)
-    # what the dataset says is one of its counters, or it would not be valid
+    # validation has checked that the clock of the dataset is one of its counters
     wanted = clock_name(dataset) if settings.clock is None else settings.clock
     if wanted not in ("time", *names):
         raise ArgumentError(
@@ -595,5 +594,5 @@ def progress_clock(dataset: xr.Dataset, settings: ProgressSettings = DEFAULT) ->
 def _warn_of_lost_counts(dataset: xr.Dataset, law: ProgressLaw, kept: NDArray[np.int64]) -> None:
     for context, run in np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total)):
         row = int(kept[context])
-        said = doubt_total(dataset, row, int(run))
-        _log.warning("run %d of %s %s", run, describe_context(dataset, row), said)
+        reason = doubt_total(dataset, row, int(run))
+        _log.warning("run %d of %s %s", run, describe_context(dataset, row), reason)

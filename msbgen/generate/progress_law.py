@@ -4,7 +4,7 @@ Three parts, each fitted to the residuals of the one before: the centre of any c
 (:mod:`msbgen.generate.centre`), the residuals of the measured runs
 (:mod:`msbgen.generate.residuals`), and the bridge between the segments of progress
 (:mod:`msbgen.bridge.paths`).  The bridge is a Markov chain over the segments, from which whole
-coherent paths are drawn, and the most likely one is computed: in each segment a path follows the
+coherent paths are drawn, and the most likely one is computed.  In each segment a path follows the
 residuals of the run that it visits there.  Means need no path: the bridge is solved at the first
 use of paths.
 
@@ -257,9 +257,10 @@ class ProgressLaw:
     ) -> tuple[NDArray[np.float32], Floats]:
         """Counts per interval and durations at contexts.
 
-        Residuals are added to the centre, and converted to wall time: those of paths drawn from the
-        bridge (sample), or the expected count of every interval over the measured runs, weighted by
-        the kernel (mean) or also by their distance to the most likely path (max_likelihood).
+        Samples are paths drawn from the bridge, added to the centre and converted to wall time.
+        The other kinds are the expected count of every interval over the measured runs.  Their
+        weights are those of the kernel (mean), times a kernel of the distance to the most likely
+        path (max_likelihood).
         The answer for a context depends neither on its position nor on the others: samples come
         from one random stream a context (:func:`msbgen.generate.streams.context_streams`).
 

@@ -180,8 +180,9 @@ class Runs:
         """Means of states (n, bins, k) that a trend is fitted to, (n_known, bins, k).
 
         A counter that some runs lack is taken as its rate in the runs that hold it, times the mean
-        time of all runs: where a resource caps its rate, both vary together from run to run.  Bin
-        by bin where time was deconvolved within the sampling intervals, else over the whole run.
+        time of all runs.  Where a resource caps the rate, counts and time vary together from run to
+        run.  Bin by bin where time was deconvolved within the sampling intervals, else over the
+        whole run.
         """
         means = self.means(state)
         lacking = (self.n_measured < self.n_runs[:, None]).any(axis=0) & self._timed

@@ -1,4 +1,4 @@
-"""How large a file of generated profiles comes out."""
+"""Expected size of a file of generated profiles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msbgen.data.schema import counter_names, duration_array, sampling_interval
 from msbgen.generate.law import Kind
 from msbgen.generate.model import ProfileModel
 
-# Files come out at a third of the size of their counts or larger.
+# A file takes at least a third of the size of its counts after compression; this is below that.
 _PACKED_SHARE = 0.25
 
 
@@ -22,7 +22,7 @@ def expected_size(
     times: float | None = None,
     n_samples: int = 10,
 ) -> float:
-    """What a file of generated profiles takes on disk at least [bytes], known before the fit.
+    """Least size of a file of generated profiles on disk [bytes], without a fit.
 
     Parameters
     ----------
@@ -41,10 +41,9 @@ def expected_size(
 
 
 def most_rows(model: ProfileModel, contexts: ArrayLike, times: float | None = None) -> int:
-    """Intervals that no profile of these contexts exceeds, of whatever kind.
+    """Largest number of intervals of a profile of these contexts, of any kind.
 
-    For whoever makes room before profiles are generated; arguments as
-    :meth:`ProfileModel.generate`.
+    To allocate arrays before profiles are generated; arguments as :meth:`ProfileModel.generate`.
     """
     longest = model.law.longest(model.checked(contexts))
     return int(np.ceil(longest / (model.law.interval if times is None else times))) + 1

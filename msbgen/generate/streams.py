@@ -1,6 +1,6 @@
 """Random streams of contexts: keyed by seed, task and levels, never by position.
 
-Another order, another block or other company changes no sample of a context.
+The samples of a context therefore do not depend on the order, the block or the other contexts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def stream_key(rng: np.random.Generator | int = 0, task: str = "") -> int:
     Parameters
     ----------
     rng : numpy.random.Generator or int
-        Equal seeds, and generators in equal states, give equal keys; a generator moves on.
+        Equal seeds, and generators in equal states, give equal keys; a generator advances.
     task : str
-        Name of the task: tasks that share a seed share no stream.
+        Name of the task; tasks with one seed have different streams.
 
     Examples
     --------
