@@ -1,6 +1,5 @@
-"""Everything of one task, and of many."""
+"""Fit, generate, bound, score, plan and report one task or many."""
 
-# Of a report, alone or in a batch, where nobody says otherwise: the share of runs in a new context
-# that may take longer than its bound; contexts of the plan; parts that the measured contexts are
-# left out in.
+# Defaults of a report: the probability that a new run exceeds its bound; contexts of the plan;
+# folds of measured contexts.
 MISCOVERAGE, BUDGET, PARTS = 0.05, 12, 4

@@ -1,6 +1,6 @@
-"""Units on a Dask cluster: processes of this machine, or whatever workers a scheduler has.
+"""Units on a Dask cluster: processes of this machine, or the workers of a scheduler.
 
-Workers are lost, and so are schedulers; nothing here waits for either without a limit.
+Workers and schedulers can be lost; every wait has a limit.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from msbgen.batch.pool import ClusterError
 from msbgen.core.errors import ArgumentError
 from msbgen.core.machine import load_library
 
-# Longest waits [s]: for a cluster, for an answer of its scheduler, for its end, for one that has
-# gone to come back, for a worker to; beyond the time of a unit, for the next one to end.
+# Longest waits [s]: for the start of a cluster, an answer of its scheduler, its end, the return of
+# a lost scheduler, of a lost worker; and, beyond the time limit of a unit, for the next one to end.
 _START, _ANSWER, _END, _GONE, _AWAY, _GRACE = 120.0, 30.0, 15.0, 20.0, 20.0, 60.0
-# Times that a cluster of this machine is started before there is none.
+# Attempts to start a cluster of this machine.
 _STARTS = 3
-# What goes wrong in every start alike, and is told as it is.
+# Errors that would repeat at every start.
 _MISTAKES = (TypeError, AttributeError, NameError, ImportError)
-# Between looks at whether the scheduler is there [s], and at how many workers it has.
+# Intervals of checks for the scheduler and for the number of workers [s].
 _LOOK, _COUNT = 0.5, 5.0
-# Units that are under way for each thread of the workers: one is carried out, one is at hand.
+# Units submitted for each worker thread: one runs, one waits.
 _EACH = 2
 
 
 class DaskPool:
-    """Has units carried out by the workers of a Dask cluster.
+    """Executes units on the workers of a Dask cluster.
 
     Parameters
     ----------
     scheduler : str
-        ``local:N`` for N processes of this machine, the address of a scheduler, as
-        ``tcp://head:8786``, or a file that one has written of itself.
+        ``local:N`` for N processes of this machine, the address of a scheduler, such as
+        ``tcp://head:8786``, or its scheduler file.
     config : ExecutionConfig
 
     Raises
     ------
     ArgumentError
-        dask or distributed is not installed, or the text is none of these.
+        dask or distributed is not installed, or the text is invalid.
     ClusterError
         The cluster does not start, or its scheduler does not answer.
     """
@@ -76,12 +76,12 @@ class DaskPool:
         self._threads, self._counted, self._short_since = 0, -math.inf, math.inf
         self._cluster: Any = None
         self._client: Any = None
-        self._levels = _hush()
+        self._levels = _silence_libraries()
         self._start()
 
     def _start(self) -> None:
         config = load_library("dask.config", "dist", "--scheduler")
-        # a unit knows itself how often it was begun; what is lost beside it is begun again here
+        # units count their own attempts; units lost with another one are repeated here
         settings = {"distributed.scheduler.allowed-failures": self._config.retries}
         problem = "no cluster started on this machine."
         for left in reversed(range(_STARTS if self._local else 1)):
@@ -95,13 +95,13 @@ class DaskPool:
                 self._end()
                 if isinstance(error.__cause__, _MISTAKES):
                     raise error.__cause__ from None
-                if not left:  # a worker that dies while it starts takes the cluster with it
+                if not left:  # a worker that dies at its start ends the cluster
                     raise
 
     def _start_workers(self) -> Any:
-        # an interrupt is for this process, which ends its workers: threads and processes that this
-        # thread begins inherit its mask, and so do those that they begin; whoever starts the
-        # tracker of resources with the first process would hear interrupts afterwards
+        # only this process handles interrupts, and ends its workers.  Threads and processes inherit
+        # the signal mask of this thread; the resource tracker must start before, or it would
+        # change the mask
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         return self._distributed.LocalCluster(
@@ -123,28 +123,28 @@ class DaskPool:
     @property
     def _no_answer(self) -> str:
         return (
-            f"the scheduler '{self._scheduler}' does not answer; start it again and go on with "
+            f"the scheduler '{self._scheduler}' does not answer; restart it and continue with "
             f"--resume."
         )
 
     def room(self) -> int:
-        """See :class:`msbgen.batch.pool.Pool`: enough for every thread to have one at hand."""
+        """See :class:`msbgen.batch.pool.Pool`: two units for each thread."""
         self._count()
         return _EACH * max(self._threads, 1) - len(self._units)
 
     def _count(self) -> None:
-        """Count the workers' threads now and then.
+        """Count the workers' threads at intervals.
 
         Raises
         ------
         ClusterError
-            Processes of this machine stay away: Dask gives up on one that dies while it starts.
+            Workers of this machine are missing: Dask does not restart one that dies at its start.
         """
         now = time.monotonic()
         if now < self._counted + _COUNT:
             return
         self._counted = now
-        with suppress(ClusterError):  # whether it is there at all is seen elsewhere
+        with suppress(ClusterError):  # a missing scheduler is detected elsewhere
             threads = _within(_ANSWER, self._client.nthreads, "no answer.")
             self._threads = sum(threads.values())
         if self._threads >= self._local:
@@ -153,7 +153,7 @@ class DaskPool:
         self._short_since = min(self._short_since, now)
         if now > self._short_since + _AWAY:
             self._short_since = math.inf
-            raise ClusterError("workers of this machine do not come back.", suspect=False)
+            raise ClusterError("workers of this machine were not restarted.", suspect=False)
 
     def submit(self, unit: Unit) -> None:
         """See :class:`msbgen.batch.pool.Pool`."""
@@ -185,13 +185,13 @@ class DaskPool:
             if answered is not None:
                 return [answered]
         raise ClusterError(
-            f"no unit has ended within {self._config.timeout + _GRACE:g} s: the workers are lost "
-            f"or do not answer."
+            f"no unit ended within {self._config.timeout + _GRACE:g} s: the workers are lost or "
+            f"do not answer."
         )
 
     def _answer(self, future: Any) -> tuple[Unit, Facts] | None:
-        """What a future brought; none where its unit was begun again."""
-        if future.key not in self._units:  # of a cluster before
+        """Result of a future; None where its unit is repeated."""
+        if future.key not in self._units:  # of an earlier cluster
             return None
         unit, _ = self._units.pop(future.key)
         try:
@@ -202,10 +202,12 @@ class DaskPool:
             error = failure
         killed = self._distributed.KilledWorker
         if error is not None and not isinstance(error, (killed, TimeoutError, OSError)):
-            said = f"could not be given to a worker, {type(error).__name__}: {error}"
-            return unit, {"outcome": FAILED, "error": said[:600]}
+            message = f"could not be sent to a worker, {type(error).__name__}: {error}"
+            return unit, {"outcome": FAILED, "error": message[:600]}
         begun, late = attempts(unit), timed_out(unit)
-        if begun <= self._config.retries and not late:  # lost beside another one, or not too often
+        if (
+            begun <= self._config.retries and not late
+        ):  # lost with another unit, or with attempts left
             self._submit(unit)
             return None
         clear_attempts(unit)
@@ -226,7 +228,7 @@ class DaskPool:
         return lost
 
     def close(self) -> None:
-        """See :class:`msbgen.batch.pool.Pool`; workers of this machine are ended."""
+        """See :class:`msbgen.batch.pool.Pool`; ends workers of this machine."""
         self._units.clear()
         self._end()
         for name, level in self._levels.items():
@@ -240,33 +242,33 @@ class DaskPool:
                 try:
                     _within(_END, lambda one=one: one.close(timeout=_END / 2), "it does not end.")
                 except ClusterError:  # its processes end with this one
-                    one.status = "closed"  # or it tries again when it is collected
+                    one.status = "closed"  # otherwise its destructor closes it again
 
 
 def check_scheduler(scheduler: str) -> int:
-    """Processes of this machine that a text asks for; 0 where it names a scheduler.
+    """Number of processes of this machine; 0 for a scheduler.
 
     Raises
     ------
     ArgumentError
-        It says neither, or the extra is missing.
+        The text is invalid, or the extra is missing.
     """
     load_library("distributed", "dist", "--scheduler")
     kind, _, rest = scheduler.partition(":")
     if kind != "local":
         if "://" not in scheduler and not Path(scheduler).is_file():
             raise ArgumentError(
-                f"scheduler is '{scheduler}', and there is no such file; local:N, an address as "
-                f"tcp://head:8786 or a file that a scheduler has written is wanted."
+                f"scheduler is '{scheduler}'; local:N, an address such as tcp://head:8786 or an "
+                f"existing scheduler file is wanted."
             )
         return 0
     if not (rest.isascii() and rest.isdigit() and 1 <= int(rest) <= 1000):
-        raise ArgumentError(f"scheduler is '{scheduler}'; local:N, N from 1 on, is wanted.")
+        raise ArgumentError(f"scheduler is '{scheduler}'; local:N with N ≥ 1 is wanted.")
     return int(rest)
 
 
 def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
-    """What a call returns; ClusterError where it takes longer, or fails."""
+    """Result of a call; raises :class:`ClusterError` after `seconds`, or if it fails."""
     answer: list[Any] = []
     errors: list[BaseException] = []
 
@@ -286,8 +288,8 @@ def _within(seconds: float, act: Callable[[], Any], problem: str) -> Any:
     raise ClusterError(f"{problem}{f' ({why[:300]})' if why else ''}") from cause
 
 
-def _hush() -> dict[str, int]:
-    """Have the libraries say nothing of lost workers: the batch does; returns levels before."""
+def _silence_libraries() -> dict[str, int]:
+    """Silence the libraries about lost workers, which the batch reports; returns the old levels."""
     names = ("distributed", "distributed.nanny", "distributed.worker", "distributed.scheduler")
     names += ("distributed.comm", "distributed.client", "tornado.application", "bokeh")
     before = {}

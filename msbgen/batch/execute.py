@@ -1,7 +1,7 @@
-"""Units of work: what each is, and how one is carried out, wherever that is.
+"""Units of work and their execution, in this process or in a worker.
 
-A unit is told everything, leaves its results in files that appear whole, and answers with a few
-numbers: it may be carried out anywhere, again, and twice at once.
+A unit is self-contained, writes its results to files that appear whole, and returns a few facts.
+It can run anywhere, repeatedly, and twice at once.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
 from msbgen.core.machine import limit_cores
 from msbgen.generate.law import Kind
 
-# Characters of an error that are kept, and of the trace of one that is nobody's fault but ours.
-_SAID, _TRACE = 600, 3000
+# Characters kept of an error, and of the traceback of an internal error.
+_ERROR_LENGTH, _TRACE_LENGTH = 600, 3000
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step has found.
+    """Result of a step.
 
     Attributes
     ----------
     files : sequence of str
-        Names in the task's folder.
+        Names of files in the task's folder.
     figures : mapping of str to float
-        For the index of the batch.
+        Numbers for the index of the batch.
     """
 
     files: Sequence[str]
@@ -47,14 +47,14 @@ class StepResult:
 
 @dataclass(frozen=True)
 class BatchStep:
-    """What is done with a fitted task, beyond generating profiles.
+    """A step after generation, such as bounds or a report.
 
     Attributes
     ----------
     run : callable
-        From a job to what it has found; a function of a module, as others import it.
+        From a job to its result; a module-level function, since workers import it.
     last : bool
-        Whether it waits for the profiles and all other steps.
+        Whether it runs after the profiles and all other steps.
     """
 
     run: Callable[[Job], StepResult]
@@ -71,11 +71,11 @@ class Unit:
     name : str
         ``fit``, ``generate/KIND/START``, ``join/KIND``, or a step's.
     stop : int
-        Of a block: the context before which it ends.
+        End of a block of contexts (exclusive).
     facts : mapping
-        What the fit said of the task.
+        Facts of the fit.
     rows : int
-        Of a join: times that the longest block has.
+        Length of the longest block, for a join.
     """
 
     job: Job
@@ -86,32 +86,32 @@ class Unit:
 
     @property
     def key(self) -> str:
-        """Name among all tasks."""
+        """Unique name among all tasks."""
         return f"{self.job.task.name}/{self.name}"
 
     def mark(self, what: str) -> Path:
-        """File that tells whoever carries the unit out next of this attempt."""
+        """File that tells later attempts about this one."""
         return self.job.scratch / f"{self.name.replace('/', '-')}.{what}"
 
 
 @dataclass(frozen=True)
 class ExecutionConfig:
-    """How units are carried out.
+    """Settings of the execution of units.
 
     Attributes
     ----------
     contexts_of : callable
-        Contexts that a text names, of what was measured.
+        Contexts of a text and a measured dataset.
     steps : mapping of str to BatchStep
-        Every step that there is.
+        All known steps.
     timeout : float
-        Longest time of a unit [s].
+        Time limit of a unit [s].
     memory : float
-        Most memory that a unit may take on top of what its process holds [bytes].
+        Memory limit of a unit beyond that of its process [bytes].
     retries : int
-        Times that a unit is begun again whose worker was lost.
+        How often a unit is repeated after its worker was lost.
     worker : bool
-        Whether this is a process that is started again when it ends, and one of several.
+        Whether this process is one of several workers, which are restarted when they end.
     """
 
     contexts_of: FindContexts
@@ -123,10 +123,9 @@ class ExecutionConfig:
 
 
 def execute(unit: Unit, config: ExecutionConfig) -> Facts:
-    """Carry a unit out; returns the fields of its line in the manifest, whatever happens.
+    """Execute a unit; returns the fields of its line in the manifest, also after an error.
 
-    Only what ends the process is not answered: then the unit is begun again elsewhere, and knows
-    from the marks of its attempts how often it was.
+    If the process ends, the unit is repeated elsewhere; marker files count its attempts.
     """
     begun = time.perf_counter()
     answer: Facts = {"host": socket.gethostname(), "attempt": 1}
@@ -141,12 +140,12 @@ def execute(unit: Unit, config: ExecutionConfig) -> Facts:
     except Exception as error:
         answer |= {"outcome": FAILED, "error": _describe_error(error, config)}
         if not isinstance(error, _EXPECTED):
-            answer["facts"] = {"trace": traceback.format_exc()[-_TRACE:]}
+            answer["facts"] = {"trace": traceback.format_exc()[-_TRACE_LENGTH:]}
     return {**answer, "seconds": time.perf_counter() - begun}
 
 
 class _LostError(Exception):
-    """The unit was begun too often."""
+    """The unit has used up its attempts."""
 
     def __init__(self, attempts: int):
         super().__init__(lost_message(attempts - 1))
@@ -154,15 +153,15 @@ class _LostError(Exception):
 
 
 def lost_message(attempts: int) -> str:
-    """What is said of a unit that has lost its workers."""
+    """Message for a unit whose workers were lost."""
     return (
-        f"its worker was lost in attempt {attempts} of {attempts}; it may need more memory than "
-        f"there is."
+        f"its worker was lost in attempt {attempts} of {attempts}; the unit may need more "
+        f"memory than there is."
     )
 
 
 def timeout_message(config: ExecutionConfig) -> str:
-    """What is said of a unit that took too long."""
+    """Message for a unit that exceeded its time limit."""
     return f"took longer than {config.timeout:g} s (--timeout)."
 
 
@@ -171,12 +170,12 @@ _EXPECTED = (ArgumentError, MeasurementError, ProfileError, OSError, MemoryError
 
 @contextmanager
 def _attempt(unit: Unit, config: ExecutionConfig) -> Iterator[int]:
-    """Carry out within the limits, and in a worker with marks for the next; yields which it is."""
+    """Apply the limits and, in a worker, count attempts in marker files; yields the attempt."""
     if not config.worker:
         with time_limit(config.timeout), memory_limit(config.memory):
             yield 1
         return
-    limit_cores(1)  # others have the rest
+    limit_cores(1)  # the other cores belong to other workers
     late, begun = unit.mark("late"), unit.mark("begun")
     begun.parent.mkdir(parents=True, exist_ok=True)
     if late.exists():
@@ -202,17 +201,17 @@ def _remove(*paths: Path) -> None:
 
 
 def clear_attempts(unit: Unit) -> None:
-    """Remove the marks of attempts that were another batch's, or no fault of the unit."""
+    """Remove the marker files of earlier attempts."""
     _remove(unit.mark("late"), unit.mark("begun"))
 
 
 def timed_out(unit: Unit) -> bool:
-    """Whether the last attempt of a unit took too long."""
+    """Whether the last attempt of a unit exceeded its time limit."""
     return unit.mark("late").exists()
 
 
 def attempts(unit: Unit) -> int:
-    """How often a unit was begun that has not ended."""
+    """Number of unfinished attempts of a unit."""
     try:
         return unit.mark("begun").stat().st_size
     except OSError:
@@ -220,7 +219,7 @@ def attempts(unit: Unit) -> int:
 
 
 def _result(unit: Unit, config: ExecutionConfig) -> tuple[Facts, dict[str, int]]:
-    """Facts of a unit, and the files that it leaves in the task's folder, with their sizes."""
+    """Run a unit; returns its facts and the sizes of its files in the task's folder."""
     job, name = unit.job, unit.name
     if name == "fit":
         facts = jobs.fit(job, config.contexts_of)
@@ -236,13 +235,13 @@ def _result(unit: Unit, config: ExecutionConfig) -> tuple[Facts, dict[str, int]]
         jobs.join(job, cast(Kind, kind), dict(unit.facts), unit.rows)
         return {}, jobs.product_files(job.product(kind))
     job.folder.mkdir(parents=True, exist_ok=True)
-    found = config.steps[name].run(job)
-    figures = {key: float(value) for key, value in found.figures.items() if math.isfinite(value)}
-    return {"figures": figures}, {file: (job.folder / file).stat().st_size for file in found.files}
+    result = config.steps[name].run(job)
+    figures = {key: float(value) for key, value in result.figures.items() if math.isfinite(value)}
+    return {"figures": figures}, {file: (job.folder / file).stat().st_size for file in result.files}
 
 
 def _describe_error(error: Exception, config: ExecutionConfig) -> str:
-    """What went wrong, in a sentence."""
+    """Message of an error, in one sentence."""
     if isinstance(error, MemoryError):
         if math.isfinite(config.memory):
             return f"took more than {config.memory / 1e9:g} GB of memory (--memory)."
@@ -253,11 +252,11 @@ def _describe_error(error: Exception, config: ExecutionConfig) -> str:
         text = " ".join(getattr(error, "problems", ())) or str(error)
     else:
         text = f"internal error, {type(error).__name__}: {error}"
-    return text[:_SAID]
+    return text[:_ERROR_LENGTH]
 
 
 def describe_os_error(error: OSError) -> str:
-    """An error of the system in a sentence."""
+    """Message of an error of the system, in one sentence."""
     if not error.strerror:
         return str(error)
     place = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""

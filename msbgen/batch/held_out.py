@@ -1,4 +1,4 @@
-"""How good generated profiles are where they were held out: the judgement of a report."""
+"""Scores of generated profiles in held-out contexts, for a report."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from msbgen.report.data import Bounds, HeldOutScores, ShownContext, Unavailable
 Floats = NDArray[np.float64]
 BoundsOf = Callable[[Floats], Bounds | Unavailable]
 
-# The method that the report is about, and the metric that says which context is best and worst.
+# The reported method, and the metric that ranks contexts.
 MEAN, RANKED_BY = "default/mean", "ndtw_scaled"
-# What it is beside, counter by counter.
+# The baseline of the comparison by counter.
 BASELINE = "bracketing"
-# Random profiles of a context that is drawn.
+# Random profiles of a context in a panel.
 _SAMPLES = 200
-# Fewer contexts than these make no model without those that are left out.
+# Fewest contexts for leave-out fits.
 _FEWEST = 4
 
 
 def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsOf:
-    """What bounds contexts (n, n_resources) at a rate, calibrated once; or says why it cannot."""
+    """Return a function that bounds contexts (n, n_resources), or gives the reason why not."""
     try:
-        known = isinstance(model, CalibratedModel)
-        calibrated = model if known else calibrate_model(model, measured)
+        ready = isinstance(model, CalibratedModel)
+        calibrated = model if ready else calibrate_model(model, measured)
         calibrated.calibration.check(rate)
     except (MeasurementError, ArgumentError) as error:
         missing = Unavailable(f"No bounds: {error}")
@@ -59,7 +59,7 @@ def bounds_of(model: ProfileModel, measured: xr.Dataset, rate: float) -> BoundsO
 
 
 def supported_rate(rates: Sequence[float], n_contexts: int) -> float:
-    """The first rate of bounds that so many contexts support; the last where none is."""
+    """The first rate that the number of contexts supports, else the last."""
     return next((rate for rate in rates if groups_needed(rate) <= n_contexts), rates[-1])
 
 
@@ -72,7 +72,7 @@ def score_held_out(
     scores: xr.Dataset | None,
     seed: int,
 ) -> HeldOutScores:
-    """Judge a model on measured runs of other contexts.
+    """Score a model on measured runs of other contexts.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def score_held_out(
     model : ProfileModel
         Fitted to `measured`.
     bound : callable
-        What bounds contexts.
+        As :func:`bounds_of` returns it.
     """
     files = {name: evaluate.lookup_method(ds, name) for name, ds in generated.items()}
     if scores is None:
@@ -91,27 +91,29 @@ def score_held_out(
         extra = evaluate.score_methods(measured, truth, files)
         scores = xr.concat([extra, scores], dim="method")
     method = next(iter(files), MEAN)
-    judged = files or {MEAN: _method_of(model, "mean")}
+    scored = files or {MEAN: _method_of(model, "mean")}
     wanted = context_table(truth)
 
     def shown(place: str, row: int) -> ShownContext:
-        own = wanted[row : row + 1]
-        profiles = files[method](measured, own) if files else model.generate(own, kind="mean")
+        context = wanted[row : row + 1]
+        profiles = (
+            files[method](measured, context) if files else model.generate(context, kind="mean")
+        )
         samples: xr.Dataset | Unavailable
         if replicate_dim(profiles):
             samples, profiles = profiles, mean_profiles(profiles)
         else:
-            samples = _samples(model, own, seed)
+            samples = _samples(model, context, seed)
         return ShownContext(place, row, profiles, samples)
 
     return HeldOutScores(
-        how=f"{len(wanted)} other contexts, measured to compare with",
+        how=f"{len(wanted)} other measured contexts",
         truth=truth,
         method=method,
         scores=scores,
         summary=evaluate.summarise(scores),
         counters=evaluate.score_counters(
-            measured, truth, {method: judged[method], BASELINE: BASELINES[BASELINE]}
+            measured, truth, {method: scored[method], BASELINE: BASELINES[BASELINE]}
         ),
         halves=_halves(measured, truth, scores),
         extrapolated=Hull.of(context_table(measured)).outside(wanted),
@@ -122,7 +124,7 @@ def score_held_out(
 
 @dataclass(frozen=True, eq=False)
 class _FoldResult:
-    """What a group of contexts says of a model that has not seen it."""
+    """Scores of a model on the group of contexts that it was not fitted to."""
 
     scores: xr.Dataset
     counters: xr.Dataset
@@ -138,69 +140,69 @@ def score_left_out(
     seed: int,
     findings: Findings = NOTHING,
 ) -> HeldOutScores | Unavailable:
-    """Judge by leaving contexts out in turn: each is met by a model that has not seen it.
+    """Score measured contexts, each by a model that was fitted without it.
 
     Parameters
     ----------
     measured : xarray.Dataset
     size : int or None
-        Contexts that are left out at a time; None for as many as make `parts` groups.
+        Contexts left out at a time; None for `parts` equal groups.
     parts : int
     rates : sequence of float
-        Of the bounds: the first that the contexts left support.
+        Miscoverages of the bounds; the first that the remaining contexts support is used.
     seed : int
-        Forms the groups, and draws the random profiles.
+        Seed of the groups and of the random profiles.
     findings : Findings
-        What was measured wrongly, and judges nobody.
+        Faults of the measurements; faulty contexts are not scored against.
 
     Raises
     ------
     ArgumentError
-        A size that leaves no context.
+        `size` leaves no context for the fit.
     """
     rows, truth = evaluate.scored_contexts(measured, findings)
     n = len(rows)
     check_leave_out(size, n)
     if n < _FEWEST:
         return Unavailable(
-            f"{n} measured context{'s are' if n != 1 else ' is'} too few to leave some out: "
-            f"measure others and name them (--truth)."
+            f"{n} measured context{'s are' if n != 1 else ' is'} too few for leave-out scores: "
+            f"measure other contexts and name them (--truth)."
         )
     size = size or math.ceil(n / parts)
     order = np.random.default_rng(seed).permutation(n)
     groups = [np.sort(order[i : i + size]) for i in range(0, n, size)]
     rate = supported_rate(rates, n - size)
     table, every = context_table(truth), np.arange(measured.sizes["context"])
-    known = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
+    training = [measured.isel(context=np.setdiff1d(every, rows[group])) for group in groups]
     with ThreadPoolExecutor(available_cores()) as pool:
         try:
-            models = list(pool.map(partial(fit_profiles, part=True), known))
+            models = list(pool.map(partial(fit_profiles, part=True), training))
         except MeasurementError as error:
             return Unavailable(f"Contexts could not be left out: {error}")
 
-        def met(i: int) -> _FoldResult:
+        def score(i: int) -> _FoldResult:
             unseen, wanted = truth.isel(context=groups[i]), table[groups[i]]
             methods = {**_kinds(models[i]), **BASELINES}
             two = {name: methods[name] for name in (MEAN, BASELINE)}
             return _FoldResult(
-                evaluate.score_methods(known[i], unseen, methods),
-                evaluate.score_counters(known[i], unseen, two),
-                bounds_of(models[i], known[i], rate)(wanted),
-                Hull.of(context_table(known[i])).outside(wanted),
+                evaluate.score_methods(training[i], unseen, methods),
+                evaluate.score_counters(training[i], unseen, two),
+                bounds_of(models[i], training[i], rate)(wanted),
+                Hull.of(context_table(training[i])).outside(wanted),
             )
 
-        found = list(pool.map(met, range(len(groups))))
+        results = list(pool.map(score, range(len(groups))))
     place = np.argsort(np.concatenate(groups))
-    together, by_counter = (  # of methods that every model has
+    together, by_counter = (  # methods that every model has
         xr.concat(several, dim="context", join="inner").isel(context=place)
-        for several in ([part.scores for part in found], [part.counters for part in found])
+        for several in ([part.scores for part in results], [part.counters for part in results])
     )
     fold = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[place]
 
     def shown(place: str, row: int) -> ShownContext:
-        model, own = models[fold[row]], table[row : row + 1]
+        model, context = models[fold[row]], table[row : row + 1]
         return ShownContext(
-            place, row, model.generate(own, kind="mean"), _samples(model, own, seed)
+            place, row, model.generate(context, kind="mean"), _samples(model, context, seed)
         )
 
     return HeldOutScores(
@@ -211,17 +213,17 @@ def score_left_out(
         summary=evaluate.summarise(together),
         counters=by_counter,
         halves=_halves(measured, truth, together),
-        extrapolated=np.concatenate([part.outside for part in found])[place],
-        bounds=_joined([part.bounds for part in found], place),
+        extrapolated=np.concatenate([part.outside for part in results])[place],
+        bounds=_joined([part.bounds for part in results], place),
         shown=tuple(shown(*one) for one in _places(together, MEAN)),
     )
 
 
 def check_leave_out(size: int | None, n: int) -> None:
-    """Raise ArgumentError where so many of n contexts, left out at a time, leave none."""
+    """Raise :class:`ArgumentError` unless 1 to n - 1 contexts are left out."""
     if size is not None and not 1 <= size < n:
         raise ArgumentError(
-            f"leave_out is {size}; 1 to {n - 1} of the {n} contexts, to leave out, are wanted."
+            f"leave_out is {size}; a number from 1 to {n - 1} of the {n} contexts is wanted."
         )
 
 
@@ -230,14 +232,14 @@ def _method_of(model: ProfileModel, kind: evaluate.Kind) -> evaluate.Method:
 
 
 def _kinds(model: ProfileModel) -> dict[str, evaluate.Method]:
-    """What a model generates, by name: means alone where its bridge could not be solved."""
+    """Methods of a model by name; only means where its bridge did not converge."""
     kinds: tuple[evaluate.Kind, ...] = ("mean", "max_likelihood", "sample")
     kept = kinds if _has_paths(model) else kinds[:1]
     return {f"default/{kind}": _method_of(model, kind) for kind in kept}
 
 
 def _has_paths(model: ProfileModel) -> bool:
-    """Whether the bridge that paths follow could be solved."""
+    """Whether the bridge converged."""
     try:
         model.prepare("sample")
     except NotConvergedError:
@@ -255,7 +257,7 @@ def _samples(model: ProfileModel, context: Floats, seed: int) -> xr.Dataset | Un
 def _joined(
     parts: Sequence[Bounds | Unavailable], place: NDArray[np.int64]
 ) -> Bounds | Unavailable:
-    """The bounds of groups of contexts, in the order of all contexts; missing where one is."""
+    """Bounds of all contexts in order, from those of groups; unavailable if one lacks them."""
     found = [part for part in parts if isinstance(part, Bounds)]
     if len(found) < len(parts):
         return next(part for part in parts if isinstance(part, Unavailable))
@@ -267,9 +269,9 @@ def _joined(
 
 
 def _places(scores: xr.Dataset, method: str) -> list[tuple[str, int]]:
-    """The best, the median and the worst context by score; each once, where there are fewer."""
-    own = scores["score"].sel({"method": method, "metric": RANKED_BY}).values
-    order = np.argsort(own, kind="stable")[: int(np.isfinite(own).sum())]
+    """The best, the median and the worst context by score, without duplicates."""
+    values = scores["score"].sel({"method": method, "metric": RANKED_BY}).values
+    order = np.argsort(values, kind="stable")[: int(np.isfinite(values).sum())]
     if not len(order):
         return []
     places = {"best": order[0], "worst": order[-1], "median": order[(len(order) - 1) // 2]}
@@ -279,9 +281,9 @@ def _places(scores: xr.Dataset, method: str) -> list[tuple[str, int]]:
 
 
 def _halves(measured: xr.Dataset, truth: xr.Dataset, scores: xr.Dataset) -> dict[str, float]:
-    """Mean distance of halves of the runs by metric, over contexts where every method is defined.
+    """Mean distance between halves of the runs by metric: the noise of the measurements.
 
-    Empty where no context has two runs.
+    Contexts where a method is undefined are left out; empty where no context has two runs.
     """
     defined = scores["score"].sel(metric="duration_error").notnull().all("method")
     halves = evaluate.score_halves(measured, truth)["score"].sel({"method": "halves"})

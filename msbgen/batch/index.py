@@ -12,11 +12,11 @@ from msbgen.batch.manifest import INDEX
 from msbgen.batch.state import TaskRecord
 from msbgen.data.files import replace_file
 
-# Figures that tasks are listed by: steps that find them call them so.
+# Names of figures in the index.
 ERROR, BASELINE = "error", "baseline"
-# File of the report, where there is one.
+# File of the report of a task.
 REPORT = "report.html"
-# Characters of a reason that are shown.
+# Characters of an error in the index.
 _SHOWN = 160
 
 _HEAD = """<!DOCTYPE html>
@@ -41,7 +41,7 @@ a { color: #0b4f9c }
   tr > :nth-child(n+3) { white-space: nowrap }
   tr > :nth-child(n+3):nth-child(-n+6) { text-align: right }
 }
-/* where columns have no room a task is a block of lines */
+/* narrow screens: a task is a block of lines */
 @media (max-width: 59.99rem) {
   thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden }
   table, caption, tbody, tr, [scope=row], td { display: block }
@@ -68,13 +68,13 @@ _COLUMNS = ("BatchTask", "State", "Error", "Baseline", "CPU time", "Size", "Resu
 def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
     """Write the index of a batch.
 
-    Failed tasks come first, each with its first reason; then those that are not complete; then the
-    others, by the error that their scores say.
+    Failed tasks come first, each with its first error; then incomplete ones; then the others by
+    descending error.
 
     Raises
     ------
     OSError
-        It cannot be written.
+        The file cannot be written.
     """
     failed = sum(bool(task.failures) for task in tasks)
     done = sum(task.is_complete for task in tasks)
@@ -83,7 +83,7 @@ def write_index(out: Path, tasks: Sequence[TaskRecord]) -> None:
         f"<p>{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}: {done} complete, "
         f"{failed} with failures. Failed tasks come first, then the largest errors.</p>\n",
         "<table>\n",
-        "<caption>Error: distance of generated from measured profiles in contexts held out (scaled "
+        "<caption>Error: distance of generated from measured profiles in held-out contexts (scaled "
         "nDTW); baseline: that of bracketing interpolation.</caption>\n<thead><tr>",
         *(f'<th scope="col">{name}</th>' for name in _COLUMNS),
         "</tr></thead>\n<tbody>\n",
@@ -115,9 +115,9 @@ def _row(task: TaskRecord) -> str:
 def _state(task: TaskRecord) -> str:
     if task.failures:
         first = task.failures[0]
-        said = str(first["error"])
-        said = said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
-        return escape(f"failed: {first['unit']}: {said}")
+        error = str(first["error"])
+        error = error if len(error) <= _SHOWN else f"{error[:_SHOWN]}…"
+        return escape(f"failed: {first['unit']}: {error}")
     return "complete" if task.is_complete else "not complete"
 
 
@@ -126,7 +126,7 @@ def _number(value: float | None) -> str:
 
 
 def _links(task: str, files: Sequence[str]) -> str:
-    """Links to the report, if there is one, and to the folder."""
+    """Links to the report, if any, and to the folder."""
     folder = quote(task)
     report = f'<a href="{folder}/{REPORT}">report</a> ' if REPORT in files else ""
     return report + (f'<a href="{folder}/">files</a>' if files else "")

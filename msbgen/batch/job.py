@@ -1,7 +1,7 @@
-"""One task of a batch: where its files are, and the parts of its work that ask the generator.
+"""One task of a batch: its files, and the units of work that fit and generate.
 
-A fit comes first and leaves the model in a file; then blocks of contexts are generated, each by
-itself, and joined to one file of profiles a kind.
+The fit comes first and saves the model.  Blocks of contexts are then generated independently and
+joined into one file of profiles for each kind.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from msbgen.generate.size import most_rows
 
 Floats = NDArray[np.float64]
 Facts = dict[str, Any]
-# Contexts that a text names, of what was measured: as ``--contexts`` does.
+# Contexts of a text, such as that of ``--contexts``, and the measured dataset.
 FindContexts = Callable[[str, xr.Dataset], Floats]
 
-# Folder of what units leave for one another.
+# Folder of intermediate files.
 SCRATCH = ".work"
 # Contexts of a block: a few seconds of work.
 _BLOCK = 2048
@@ -56,7 +56,7 @@ class Job:
     models : bool
         Whether the fitted model is kept.
     block : int or None
-        Contexts of a block; a few seconds' worth where nothing is said.
+        Contexts of a block; None for a few seconds of work.
     """
 
     task: BatchTask
@@ -67,51 +67,51 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Of the task's results."""
+        """Folder of the results of the task."""
         return self.out / self.task.name
 
     @property
     def scratch(self) -> Path:
-        """Of what the task's units leave for one another."""
+        """Folder of intermediate files of the task."""
         return self.out / SCRATCH / self.task.name
 
     @property
     def model_file(self) -> Path:
-        """Where the fitted model is."""
+        """File of the fitted model."""
         return (self.folder if self.models else self.scratch) / "model.nc"
 
     def product(self, kind: str) -> Path:
-        """Profiles of a kind."""
+        """File or store of the profiles of a kind."""
         return self.folder / f"{kind}.{'zarr' if self.zarr else 'nc'}"
 
     def part(self, kind: str, start: int) -> Path:
-        """A block of them; the store that is being filled."""
+        """File of a block of profiles, or the store while it is filled."""
         return self.scratch / (f"{kind}.zarr" if self.zarr else f"{kind}-{start}.nc")
 
     def measured(self) -> xr.Dataset:
-        """What was measured, read once."""
-        return _kept_profiles(*_state(self.task.measured))
+        """The measured profiles; cached."""
+        return _cached_profiles(*_state(self.task.measured))
 
     def truth(self) -> xr.Dataset:
-        """What was measured in other contexts, where there is such a file."""
+        """The measured profiles of other contexts; cached."""
         assert self.task.truth is not None
-        return _kept_profiles(*_state(self.task.truth))
+        return _cached_profiles(*_state(self.task.truth))
 
     def model(self) -> ProfileModel:
-        """The fitted model, read once."""
-        return _kept_model(*_state(self.model_file))
+        """The fitted model; cached."""
+        return _cached_model(*_state(self.model_file))
 
     @property
     def contexts_file(self) -> Path:
-        """Where the contexts are that the task wants, as the fit found them."""
+        """File of the contexts of the task, written by the fit."""
         return self.scratch / "contexts.npy"
 
     def contexts(self) -> Floats:
-        """Contexts that the task wants, (n, n_resources), read once."""
-        return _kept_contexts(*_state(self.contexts_file))
+        """Contexts of the task, (n, n_resources); cached."""
+        return _cached_contexts(*_state(self.contexts_file))
 
     def sample_rng(self) -> np.random.Generator:
-        """Where samples come from: as `msbgen generate` draws them."""
+        """Generator of the samples, as in ``msbgen generate``."""
         return np.random.default_rng(self.task.settings.seed).spawn(2)[1]
 
 
@@ -121,45 +121,45 @@ def _state(path: Path) -> tuple[str, int, int]:
 
 
 @lru_cache(maxsize=2)
-def _kept_profiles(path: str, size: int, changed: int) -> xr.Dataset:
+def _cached_profiles(path: str, size: int, changed: int) -> xr.Dataset:
     return read_profiles(path)
 
 
 @lru_cache(maxsize=2)
-def _kept_model(path: str, size: int, changed: int) -> ProfileModel:
+def _cached_model(path: str, size: int, changed: int) -> ProfileModel:
     return ProfileModel.load(path)
 
 
 @lru_cache(maxsize=2)
-def _kept_contexts(path: str, size: int, changed: int) -> Floats:
+def _cached_contexts(path: str, size: int, changed: int) -> Floats:
     return np.load(path, allow_pickle=False)
 
 
 def clear_caches() -> None:
-    """Let go of what was read and kept."""
-    _kept_contexts.cache_clear()
-    _kept_profiles.cache_clear()
-    _kept_model.cache_clear()
+    """Clear the caches of files that were read."""
+    _cached_contexts.cache_clear()
+    _cached_profiles.cache_clear()
+    _cached_model.cache_clear()
 
 
 def identify(task: BatchTask) -> Facts:
-    """Hash of the content of a task's inputs, and what of the files tells cheaply of a change.
+    """Hash of the contents of a task's inputs, with their sizes and times of change.
 
     Raises
     ------
     ProfileError
-        One cannot be read.
+        An input cannot be read.
     """
-    found = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for path in task.inputs:
         content = check_input(path).read_bytes()
-        found.update(f"{len(content)}\n".encode())
-        found.update(content)
-    return {"input": found.hexdigest(), "stat": state_of(task)}
+        digest.update(f"{len(content)}\n".encode())
+        digest.update(content)
+    return {"input": digest.hexdigest(), "stat": state_of(task)}
 
 
 def state_of(task: BatchTask) -> list[list[int]]:
-    """Size and time of change of each input; none where one is missing."""
+    """Size and time of change of each input; empty where one is missing."""
     try:
         found = [path.stat() for path in task.inputs]
     except OSError:
@@ -168,7 +168,7 @@ def state_of(task: BatchTask) -> list[list[int]]:
 
 
 def fit(job: Job, contexts_of: FindContexts) -> Facts:
-    """Fit the task's model, and say into which blocks its contexts fall."""
+    """Fit and save the task's model; returns facts such as the sizes of blocks."""
     settings = job.task.settings
     facts = identify(job.task)
     measured = job.measured()
@@ -186,19 +186,19 @@ def fit(job: Job, contexts_of: FindContexts) -> Facts:
             zarr_store.create_store(job.part(kind, 0), layout, len(query), rows)
     with replace_file(job.contexts_file, overwrite=True) as partial:
         np.save(partial, query)
-    model.save(job.model_file, overwrite=True)  # last: it says that all of this is there
+    model.save(job.model_file, overwrite=True)  # last: its presence marks the unit as done
     within = {kind: _written_at_once(job, model, kind) for kind in settings.kinds}
     wanted = {"wanted": job.task.wanted}
     return {**facts, **wanted, "contexts": len(query), "blocks": blocks, "within": within}
 
 
 def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Floats:
-    """Contexts that the task wants; settings that its file cannot meet are said before the fit."""
+    """Contexts of the task; raises where the measured file cannot meet the settings."""
     settings = job.task.settings
     try:
         if job.task.truth is None and {"all", "evaluate", "report"} & set(settings.steps):
             n = len(scored_contexts(measured)[0])
-            if n > 1:  # what leaves one out says that there must be two
+            if n > 1:  # the steps themselves refuse a single context
                 check_leave_out(settings.leave_out, n)
         return contexts_of(settings.contexts, measured)
     except (ArgumentError, ProfileError) as error:
@@ -206,23 +206,23 @@ def _checked(job: Job, measured: xr.Dataset, contexts_of: FindContexts) -> Float
 
 
 def _written_at_once(job: Job, model: ProfileModel, kind: Kind) -> int:
-    """Contexts that a file of profiles is written from at a time, as `msbgen generate` does."""
+    """Contexts that `msbgen generate` would write at a time."""
     settings = job.task.settings
     return model.block_size(kind, n_samples=settings.samples, times=settings.times)
 
 
 def _block_size(job: Job, model: ProfileModel, kind: Kind) -> int:
-    """Contexts of a block, within those that a file is written from at a time."""
+    """Contexts of a block, at most those that a file is written from at a time."""
     settings = job.task.settings
-    own = max(_SAMPLES // settings.samples, 1) if kind == "sample" else _BLOCK
-    own = job.block or own
+    default = max(_SAMPLES // settings.samples, 1) if kind == "sample" else _BLOCK
+    size = job.block or default
     if job.zarr:
-        return -(-own // zarr_store.CHUNK) * zarr_store.CHUNK
-    return min(own, _written_at_once(job, model, kind))
+        return -(-size // zarr_store.CHUNK) * zarr_store.CHUNK
+    return min(size, _written_at_once(job, model, kind))
 
 
 def starts(n_contexts: int, size: int, within: int) -> list[int]:
-    """Where blocks of at most so many contexts begin, none of which crosses multiples of `within`.
+    """Starts of blocks of at most `size` contexts; no block crosses a multiple of `within`.
 
     Examples
     --------
@@ -237,14 +237,14 @@ def starts(n_contexts: int, size: int, within: int) -> list[int]:
 
 
 def block_starts(job: Job, kind: str, facts: Facts) -> list[int]:
-    """Where the blocks of a kind begin, by what the fit said."""
+    """Starts of the blocks of a kind, by the facts of the fit."""
     size = facts["blocks"][kind]
     within = facts["contexts"] if job.zarr else facts["within"][kind]
     return starts(facts["contexts"], size, within)
 
 
 def _labelled(job: Job, model: ProfileModel, query: Floats, kind: Kind) -> Iterator[xr.Dataset]:
-    """Profiles of contexts, with the attributes that `msbgen generate` gives them."""
+    """Profiles of contexts, with the attributes of `msbgen generate`."""
     settings = job.task.settings
     blocks = model.stream(
         query, kind=kind, times=settings.times, n_samples=settings.samples, rng=job.sample_rng()
@@ -254,9 +254,9 @@ def _labelled(job: Job, model: ProfileModel, query: Floats, kind: Kind) -> Itera
 
 
 def generate(job: Job, kind: Kind, start: int, stop: int) -> Facts:
-    """Generate the profiles of a block of contexts, from the `start`-th until before the `stop`-th.
+    """Generate the profiles of the contexts `start` to `stop` - 1.
 
-    The block's contexts are asked for alone: nothing of it depends on the others.
+    The result does not depend on other blocks.
     """
     query = job.contexts()[start:stop]
     profiles = join_profiles(list(_labelled(job, job.model(), query, kind)))
@@ -269,9 +269,9 @@ def generate(job: Job, kind: Kind, start: int, stop: int) -> Facts:
 
 
 def join(job: Job, kind: Kind, facts: Facts, rows: int) -> Facts:
-    """Make one file of the blocks of a kind; it appears whole."""
+    """Join the blocks of a kind into one file, which appears whole."""
     if job.zarr:
-        if job.part(kind, 0).exists():  # or it was moved to its place, and that not noted any more
+        if job.part(kind, 0).exists():  # otherwise it was moved already, before an interruption
             zarr_store.finish_store(job.part(kind, 0), job.product(kind), rows)
         return {}
     within = facts["within"][kind]
@@ -279,8 +279,8 @@ def join(job: Job, kind: Kind, facts: Facts, rows: int) -> Facts:
 
     def blocks() -> Iterator[xr.Dataset]:
         for whole in range(0, facts["contexts"], within):
-            own = [start for start in every if whole <= start < whole + within]
-            parts = [load_netcdf(job.part(kind, start)).drop_encoding() for start in own]
+            inside = [start for start in every if whole <= start < whole + within]
+            parts = [load_netcdf(job.part(kind, start)).drop_encoding() for start in inside]
             yield join_profiles(parts)
 
     job.folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +289,7 @@ def join(job: Job, kind: Kind, facts: Facts, rows: int) -> Facts:
 
 
 def product_files(path: Path) -> dict[str, int]:
-    """Files that a result consists of, with their sizes."""
+    """Files of a result, with their sizes [bytes]."""
     if not path.is_dir():
         return {path.name: path.stat().st_size}
     return {
@@ -300,5 +300,5 @@ def product_files(path: Path) -> dict[str, int]:
 
 
 def clear(job: Job) -> None:
-    """Remove what the task's units left for one another."""
+    """Remove the intermediate files of a task."""
     shutil.rmtree(job.scratch, ignore_errors=True)

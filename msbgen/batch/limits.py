@@ -17,14 +17,14 @@ _STATUS = Path("/proc/self/status")
 
 
 class OutOfTime(BaseException):
-    """A unit took longer than it may; no library takes it for an error of its own."""
+    """A unit exceeded its time limit.  Not an Exception, so that libraries do not catch it."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise :class:`OutOfTime` in the body once it has taken so long [s].
+    """Raise :class:`OutOfTime` in the body after `seconds`.
 
-    In the main thread; elsewhere no signal arrives, and the body takes what it takes.
+    Only in the main thread, where signals arrive; elsewhere without effect.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or not math.isfinite(seconds):
@@ -36,7 +36,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         if time.monotonic() >= until:
             raise OutOfTime
-        if callable(before):  # somebody else's alarm
+        if callable(before):  # an alarm of the caller
             before(number, frame)
 
     signal.signal(signal.SIGALRM, stop)
@@ -50,9 +50,9 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def fatal_time_limit(seconds: float, before_end: Callable[[], None]) -> Iterator[None]:
-    """End this process, after `before_end`, once the body has taken so long [s].
+    """Call `before_end` and end the process when the body exceeds `seconds`.
 
-    For threads, which nothing else interrupts: the process must be one that is started again.
+    For worker threads, which cannot be interrupted; the process must be restarted by others.
     """
     if not math.isfinite(seconds):
         yield
@@ -75,15 +75,15 @@ def fatal_time_limit(seconds: float, before_end: Callable[[], None]) -> Iterator
 
 @contextmanager
 def memory_limit(most: float) -> Iterator[None]:
-    """Have the body fail with MemoryError where its process would take so much more [bytes].
+    """Raise MemoryError in the body when the process exceeds its present memory by `most` [bytes].
 
-    Of the process, all its threads together, on top of what it holds when the body begins.
+    The limit holds for all threads of the process together.
     """
     if not math.isfinite(most):
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    limit = _held() + int(most)
+    limit = _data_size() + int(most)
     if before[1] != resource.RLIM_INFINITY:
         limit = min(limit, before[1])
     resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
@@ -93,8 +93,8 @@ def memory_limit(most: float) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def _held() -> int:
-    """Data of this process, as the limit counts it [bytes]."""
+def _data_size() -> int:
+    """Data segment of this process, which the limit counts [bytes]."""
     for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("VmData:"):
             return 1024 * int(line.split()[1])

@@ -1,6 +1,7 @@
-"""The manifest of a batch: a line a unit that has ended, and how; it is what resuming goes by.
+"""The manifest of a batch: one line for each unit that ended; a resumed batch reads it.
 
-A journal (:mod:`msbgen.data.journal`): only ever added to, and half a last line is none.
+It is a journal (:mod:`msbgen.data.journal`): lines are only appended, and a partial
+last line is ignored.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from msbgen.core.errors import ArgumentError
 from msbgen.data.files import check_folder
 from msbgen.data.journal import Form, Journal, Record
 
-# How a unit ends: well, by an error that it would end with again, by the loss of its worker.
+# Outcomes of a unit: success, an error that would repeat, loss of its worker.
 DONE, FAILED, LOST = "done", "failed", "lost"
 VERSION = 1
 NAME = "manifest.jsonl"
-# What beside it, and the tasks' folders, a batch writes.
+# The page beside the manifest.
 INDEX = "index.html"
-# How options that are off, and on, are typed.
+# Options on the command line when off and on.
 _TYPED = {
     "zarr": ("with --format netcdf", "with --format zarr"),
     "models": ("without --models", "with --models"),
@@ -54,7 +55,7 @@ FORM = Form(
     "a batch",
     "msbgen batch",
     "running a batch",
-    "remove that line, and --resume makes up for it",
+    "remove that line; --resume repeats its unit",
     _is_record,
 )
 
@@ -62,27 +63,26 @@ FORM = Form(
 def open_manifest(
     out: Path, tasks: Sequence[BatchTask], options: dict[str, bool], *, resume: bool
 ) -> Journal:
-    """Begin the manifest of a batch, or go on with that of one that was begun.
+    """Create the manifest of a batch, or open that of an interrupted one.
 
     Parameters
     ----------
     out : Path
-        Folder of the batch, which is made.
+        Folder of the batch, created if needed.
     tasks : sequence of BatchTask
     options : dict of str to bool
-        What beyond the tasks' settings forms the results: "zarr" and "models".
+        Further options that affect the results: "zarr" and "models".
     resume : bool
 
     Raises
     ------
     ArgumentError
-        A batch was begun there, and is not to be resumed; or with other options, another version,
-        or, in a task of which a unit is done, other settings; none was, and results would be
-        written over files of others.
+        A batch exists there and `resume` is false; it has other options, another version, or
+        other settings of a task with finished units; or other files would be overwritten.
     ProfileError
         The manifest is damaged.
     OSError
-        The folder cannot be made.
+        The folder cannot be created.
     """
     path = out / NAME
     if not path.exists():
@@ -95,7 +95,7 @@ def open_manifest(
             journal = Journal(path, FORM, new=True)
         except FileExistsError:
             raise ArgumentError(
-                f"{path}: exists already; go on with --resume, or name another folder."
+                f"{path}: exists already; continue with --resume, or name another folder."
             ) from None
     else:
         journal = Journal(path, FORM, new=not path.exists())
@@ -108,17 +108,16 @@ def open_manifest(
 
 
 def _check_free(out: Path, tasks: Sequence[BatchTask]) -> None:
-    """Raise ArgumentError where a first batch would write over what it has not written."""
+    """Raise :class:`ArgumentError` where a new batch would overwrite other files."""
     for path in (out / INDEX, *(out / task.name for task in tasks)):
         if path.exists() and not (path.is_dir() and not any(path.iterdir())):
             raise ArgumentError(
-                f"{path}: exists already, and is not of a batch that was begun there; name another "
-                f"folder."
+                f"{path}: exists already and is not of a batch; name another folder."
             )
 
 
 def _check(journal: Journal, tasks: Sequence[BatchTask], options: dict[str, bool]) -> None:
-    """See that a manifest goes on as it was begun; begin it if it was not."""
+    """Check that a manifest matches the present options; write its head if it is new."""
     now = version("msbgen")
     if not journal.records:
         head = {"event": "batch", "version": VERSION, "msbgen": now, "options": options}
@@ -127,39 +126,39 @@ def _check(journal: Journal, tasks: Sequence[BatchTask], options: dict[str, bool
     first = journal.records[0]
     if first["msbgen"] != now:
         raise ArgumentError(
-            f"{journal.path}: was begun with msbgen {first['msbgen']}, this is {now}; name another "
+            f"{journal.path}: was written by msbgen {first['msbgen']}, this is {now}; name another "
             f"folder."
         )
     for key, value in options.items():
         if first["options"].get(key) != value:
             raise ArgumentError(
-                f"{journal.path}: was begun {_TYPED[key][not value]}, not {_TYPED[key][value]}; "
-                f"say so again, or name another folder."
+                f"{journal.path}: was started {_TYPED[key][not value]}, not {_TYPED[key][value]}; "
+                f"use the same option, or name another folder."
             )
-    wanted = {task.name: task.digest for task in tasks}
+    digests = {task.name: task.digest for task in tasks}
     begun: dict[str, dict[str, Any]] = {}
     for record in journal.records[1:]:
-        if record["outcome"] != DONE:  # nothing was made with these settings: they may be mended
+        if record["outcome"] != DONE:  # a failed unit left no results: its settings may change
             continue
         begun[record["task"]] = record["facts"].get("wanted", begun.get(record["task"], {}))
-        if record["settings"] != wanted.get(record["task"], record["settings"]):
+        if record["settings"] != digests.get(record["task"], record["settings"]):
             (task,) = (task for task in tasks if task.name == record["task"])
             raise ArgumentError(
-                f"{journal.path}: task '{task.name}' was begun with "
-                f"{_difference(begun[task.name], task.wanted)}; put that back, or name another "
+                f"{journal.path}: task '{task.name}' was started with "
+                f"{_difference(begun[task.name], task.wanted)}; restore that, or name another "
                 f"folder."
             )
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """In which settings a task was begun otherwise; nobody knows where its fit did not end."""
+    """Describe changed settings; unknown where the fit did not end."""
     changed = [key for key in now if key in before and before[key] != now[key]]
-    told = [f"{key} {json.dumps(before[key])}, not {json.dumps(now[key])}" for key in changed]
-    return " and ".join(told) or "other settings"
+    changes = [f"{key} {json.dumps(before[key])}, not {json.dumps(now[key])}" for key in changed]
+    return " and ".join(changes) or "other settings"
 
 
 def unit_record(task: BatchTask, unit: str, outcome: str, facts: dict[str, Any]) -> Record:
-    """The line of a unit that has ended."""
+    """Line of a unit that ended."""
     return {
         "event": "unit",
         "task": task.name,

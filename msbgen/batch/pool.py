@@ -1,4 +1,4 @@
-"""Where units are carried out: in this process, one after another."""
+"""Pools that execute units; the local one runs them in this process, one after another."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from msbgen.batch.job import Facts
 
 
 class ClusterError(RuntimeError):
-    """The cluster that units were given to does not answer, or cannot be had.
+    """The cluster does not answer or does not start.
 
     Attributes
     ----------
     problems : tuple of str
-        A sentence each.
+        One sentence each.
     suspect : bool
-        Whether a unit that was under way may have been what ended it.
+        Whether a running unit may have caused the failure.
     """
 
     def __init__(self, *problems: str, suspect: bool = True):
@@ -25,43 +25,43 @@ class ClusterError(RuntimeError):
 
 
 class Pool(Protocol):
-    """Takes units, and tells of those that have ended."""
+    """Executes units."""
 
     def room(self) -> int:
-        """Units that may be submitted now."""
+        """Number of units that may be submitted now."""
         ...
 
     def submit(self, unit: Unit) -> None:
-        """Have a unit carried out."""
+        """Submit a unit."""
         ...
 
     def collect(self) -> list[tuple[Unit, Facts]]:
-        """Units that have ended, with the fields of their lines; waits for one.
+        """Units that ended, with the fields of their lines; waits for at least one.
 
         Raises
         ------
         ClusterError
-            None ended within the limit, or nobody answers any more.
+            No unit ended within the limit, or the cluster does not answer.
         """
         ...
 
     def renew(self) -> list[Unit]:
-        """Begin anew elsewhere; returns units that were submitted and have not ended.
+        """Restart; returns submitted units that have not ended.
 
         Raises
         ------
         ClusterError
-            There is nowhere else.
+            No cluster can be started.
         """
         ...
 
     def close(self) -> None:
-        """End what was begun."""
+        """Release all resources."""
         ...
 
 
 class LocalPool:
-    """Carries units out in this process, as they come.
+    """Executes units in this process.
 
     Parameters
     ----------
@@ -73,21 +73,21 @@ class LocalPool:
         self._ended: list[tuple[Unit, Facts]] = []
 
     def room(self) -> int:
-        """One at a time."""
+        """One unit at a time."""
         return 0 if self._ended else 1
 
     def submit(self, unit: Unit) -> None:
-        """Carry a unit out."""
+        """Execute a unit."""
         self._ended.append((unit, execute(unit, self._config)))
 
     def collect(self) -> list[tuple[Unit, Facts]]:
-        """Those that have ended: all."""
+        """All executed units."""
         ended, self._ended = self._ended, []
         return ended
 
     def renew(self) -> list[Unit]:
-        """Nothing is ever lost here."""
+        """Local units are never lost."""
         return []
 
     def close(self) -> None:
-        """Nothing was begun."""
+        """Nothing to release."""

@@ -1,7 +1,6 @@
-"""Everything that is told of a task, from its measurements: the material of its report.
+"""Data of a report, from the measurements of a task.
 
-Fit, calibrate, score on left-out contexts, generate all contexts, bound, plan.  This is the place
-where these meet: each is a wing of its own, and none knows the others.
+Fit, calibrate, score held-out contexts, generate all contexts, bound, plan.
 """
 
 from __future__ import annotations
@@ -62,13 +61,13 @@ from msbgen.report.numbers import is_simulated, thirds
 
 Floats = NDArray[np.float64]
 
-# Rates of bounds that are taken where the contexts do not support the one that is asked for.
+# Miscoverages used where the contexts do not support the given one.
 _RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-# Random runs of each context, whose spread is shown around its mean profile.
+# Random runs of each context for its spread.
 _RUNS = 10
-# How a real machine measures more.
-_MEANS = "measure SPEC.toml"
-# What the page is made with, beside this package.
+# Command that measures on a real machine.
+_MEASURE = "measure SPEC.toml"
+# Libraries whose versions the page lists.
 _LIBRARIES = ("numpy", "scipy", "numba", "xarray", "matplotlib", "jinja2")
 
 
@@ -90,60 +89,58 @@ def collect_report_data(
     command: str = "",
     progress: OnProgress | None = None,
 ) -> ReportData:
-    """Work out everything that a report tells of a task.
+    """Compute the data of a report.
 
     Parameters
     ----------
     measured : xarray.Dataset
         Valid profiles of the task.
     source : str
-        What the report calls them: the name of their file.
+        Name of their file in the report.
     path : str
-        Where its commands find that file; `source` without.
+        Path of that file in commands; default `source`.
     trace : str
-        Where they find the trace that was replayed, of profiles of a simulated platform; without,
-        the one that ships, if the task is called after its program.
+        Path of the replayed trace, for profiles of the virtual platform; default: the shipped
+        trace of the program that the task is named after.
     truth : xarray.Dataset, optional
         Measured runs of other contexts to score against; without it, contexts are left out.
     generated : mapping of name to profile dataset, optional
-        Profiles of the contexts of `truth`, from elsewhere: the first is what the report is about
-        in the place of the model's mean profiles.
+        Profiles of the contexts of `truth` from other sources; the first replaces the model's
+        mean profiles in the report.
     leave_out : int, optional
-        So many of the measured contexts are left out at a time, in random groups, until each was
-        once; without it and without `truth`, in four groups.
+        Measured contexts left out at a time, in random groups; default: a quarter, unless
+        `truth` is given.
     contexts : array_like, (n, n_resources), optional
-        The contexts to generate; without, all of the platform, or as many of its levels as a page
-        holds; where no levels are listed, the products of those measured.
+        Contexts to generate; default: all of the platform, or as many as fit a page; without
+        listed levels, all combinations of the measured ones.
     model : ProfileModel or CalibratedModel, optional
-        What was fitted to `measured` already, calibrated perhaps.
+        A model fitted to `measured`; default: it is fitted here.
     scores : xarray.Dataset, optional
-        What :func:`msbgen.evaluate.scores.score_methods` said of `truth`, ``default/mean`` among
-        the methods.
+        Scores of `truth` by :func:`msbgen.evaluate.scores.score_methods`, with ``default/mean``.
     miscoverage : float
-        Share of runs in a new context that may take longer than its bound.  Where the contexts do
-        not support it, bounds are for the next larger of a few rates, and a warning says so.
+        Probability that a new run exceeds its bound.  If the contexts do not support it, the next
+        larger of a few rates is used, with a warning.
     budget : str or int
-        Of the plan, as :func:`msbgen.plan.plan.plan_contexts` takes it.
+        Budget of the plan, see :func:`msbgen.plan.plan.plan_contexts`.
     seed : int
-        Of the groups that are left out, and of the random profiles.
+        Seed of the left-out groups and of the random profiles.
     command : str
-        What the user typed.
+        Command line of the report.
     progress : callable
         Called with (done, total) stages.
 
     Returns
     -------
     ReportData
-        What could not be done is a :class:`msbgen.report.data.Unavailable` with the reason.
+        Missing parts are :class:`msbgen.report.data.Unavailable` with the reason.
 
     Raises
     ------
     ProfileError, MeasurementError
-        As :func:`msbgen.generate.model.fit_profiles`, and of a truth, or of generated profiles,
-        that do not belong to `measured`.
+        As :func:`msbgen.generate.model.fit_profiles`; also for a truth or generated profiles
+        that do not match `measured`.
     ArgumentError
-        Contexts of the wrong form; a number to leave out that leaves nothing; a rate or a budget
-        that is none.
+        Contexts of the wrong shape; an invalid `leave_out`, `miscoverage` or `budget`.
     """
     stages = iter(range(1, 7))
 
@@ -171,8 +168,8 @@ def collect_report_data(
     step()
     everywhere = _everywhere(measured, model, wanted, calibrated, seed)
     step()
-    means = _means(measured, trace)
-    planned = _planned(model, budget, path or source, *means, _groups(measured))
+    command_and_note = _command_to_measure(measured, trace)
+    planned = _planned(model, budget, path or source, *command_and_note, _groups(measured))
     step()
     warnings = [
         *_warnings(measured, source, model, everywhere, held_out, convergence),
@@ -226,21 +223,21 @@ def _everywhere(
         table = wanted
         if len(table) > most:
             table = table[np.linspace(0, len(table) - 1, most).round().astype(int)]
-            notes.append(f"{most} of the {len(wanted)} contexts asked for are shown.")
+            notes.append(f"{most} of the {len(wanted)} given contexts are shown.")
     else:
         levels = [_levels(measured, name) for name in resource_names(measured)]
         unlisted = [n for n in resource_names(measured) if "levels" not in measured[n].attrs]
         if unlisted:
             notes.append(
                 f"The file does not list the levels of {', '.join(unlisted)}: the measured ones "
-                f"are taken."
+                f"are used."
             )
         kept = thinned(levels, [measured[name].values for name in resource_names(measured)], most)
         size, shown = (math.prod(map(len, axes)) for axes in (levels, kept))
         if shown < size:
             notes.append(
-                f"The platform has {size:,} contexts; {shown:,} are shown, of some levels of each "
-                f"resource. msbgen generate --contexts writes the others."
+                f"The platform has {size:,} contexts; {shown:,} are shown. "
+                f"msbgen generate --contexts writes the others."
             )
         table = np.stack(np.meshgrid(*kept, indexing="ij"), axis=-1).reshape(shown, -1)
     profiles = model.generate(table, kind="mean")
@@ -251,7 +248,7 @@ def _everywhere(
 def _spread(
     model: ProfileModel, table: Floats, times: int, seed: int
 ) -> SampleSpread | Unavailable:
-    """The spread of a few random runs of every context, over the times of the mean profiles."""
+    """Range of a few random runs of each context, at the times of the mean profiles."""
     ends: list[NDArray[np.float32]] = []
     try:
         for block in model.stream(table, kind="sample", n_samples=_RUNS, rng=seed):
@@ -262,7 +259,7 @@ def _spread(
 
 
 def _ends(runs: xr.Dataset, times: int) -> NDArray[np.float32]:
-    """The least and the largest counts of random runs, (2, n, times, n_counters)."""
+    """Smallest and largest counts of random runs, (2, n, times, n_counters)."""
     names = counter_names(runs)
     ends = np.zeros((2, runs.sizes["context"], times, len(names)), dtype=np.float32)
     for k, name in enumerate(names):
@@ -277,10 +274,10 @@ def _levels(measured: xr.Dataset, name: str) -> Floats:
 
 
 def thinned(levels: Sequence[Floats], measured: Sequence[ArrayLike], most: int) -> list[Floats]:
-    """Some levels of each resource that make no more contexts than `most`.
+    """Select levels of each resource so that there are at most `most` contexts.
 
-    The resource with the most levels loses one after another.  The lowest and the highest stay;
-    then those that were measured before others.
+    Levels are removed from the resource that has most.  The lowest and the highest stay; measured
+    levels are preferred.
 
     Examples
     --------
@@ -292,8 +289,8 @@ def thinned(levels: Sequence[Floats], measured: Sequence[ArrayLike], most: int) 
     while math.prod(counts) > most and max(counts) > 1:
         counts[int(np.argmax(counts))] -= 1
     kept = []
-    for axis, own, count in zip(levels, measured, counts):
-        there = np.intersect1d(axis, np.asarray(own, dtype=float))
+    for axis, known, count in zip(levels, measured, counts):
+        there = np.intersect1d(axis, np.asarray(known, dtype=float))
         spread = axis[_evenly(len(axis), count)]
         if 2 <= len(there) <= count:
             first = np.union1d(there, axis[[0, -1]])
@@ -305,19 +302,19 @@ def thinned(levels: Sequence[Floats], measured: Sequence[ArrayLike], most: int) 
 
 
 def _evenly(n: int, count: int) -> NDArray[np.int64]:
-    """Places of `count` out of n, evenly spread; the middle one where it is one."""
+    """Indices of `count` of n places, evenly spaced; the middle one for a single place."""
     if count == 1 or n == 0:
         return np.array([n // 2] if n and count else [], dtype=np.int64)
     return np.linspace(0, n - 1, min(count, n)).round().astype(np.int64)
 
 
-# --------------------------------------------------------------------------- what next
+# --------------------------------------------------------------------------- plan
 
 
-def _means(measured: xr.Dataset, trace: str) -> tuple[str, str]:
-    """The command that measures more, and what in it is to be found where."""
+def _command_to_measure(measured: xr.Dataset, trace: str) -> tuple[str, str]:
+    """Command that measures more, and a note on its placeholders."""
     if not is_simulated(measured):
-        return _MEANS, "SPEC.toml stands for the specification by which these runs were measured."
+        return _MEASURE, "SPEC.toml is the specification of these measurements."
     if trace:
         return f"platform replay {shlex.quote(trace)}", ""
     program = next(iter(str(measured.attrs.get("task", "")).split()), "")
@@ -326,15 +323,14 @@ def _means(measured: xr.Dataset, trace: str) -> tuple[str, str]:
     except ArgumentError:
         return (
             "platform replay TRACE.nc",
-            "TRACE.nc stands for the recorded trace that these runs are replays of (msbgen "
-            "platform record writes one).",
+            "TRACE.nc is the recorded trace of these replays (msbgen platform record writes one).",
         )
-    said = f"Its trace is that of {program}, which ships with msbgen."
-    return f"platform replay {shlex.quote(str(shipped))}", said
+    note = f"The trace of {program} ships with msbgen."
+    return f"platform replay {shlex.quote(str(shipped))}", note
 
 
 def _groups(measured: xr.Dataset) -> Groups:
-    """The counters of runs to come, in turn, as they fit into those known; none where all do."""
+    """Groups of counters of the planned runs; empty where all counters fit into one run."""
     most, names = most_at_once(measured), counter_names(measured)
     if most == len(names):
         return ()
@@ -345,7 +341,7 @@ def _planned(
     model: ProfileModel,
     budget: str | int,
     path: str,
-    means: str,
+    measure: str,
     note: str = "",
     groups: Groups = (),
 ) -> PlanSummary | Unavailable:
@@ -362,15 +358,15 @@ def _planned(
             return Unavailable(str(error))
         return Unavailable(
             f"{error} The file does not list the levels of {', '.join(unlisted)}: name those that "
-            f"the platform can set, as in msbgen plan {file} --budget {shlex.quote(str(budget))} "
+            f"the platform can set: msbgen plan {file} --budget {shlex.quote(str(budget))} "
             f"--levels {','.join(f'{name}=FIRST:LAST:STEP' for name in unlisted)} -o next.csv"
         )
-    said = ""
-    if unlisted:  # without them the command does not know where it may measure
+    options = ""
+    if unlisted:  # the command needs the levels
         texts = [f"{n}={'/'.join(f'{x:.10g}' for x in np.ravel(v))}" for n, v in levels.items()]
-        said = f" --levels {shlex.quote(','.join(texts))}"
+        options = f" --levels {shlex.quote(','.join(texts))}"
     if groups:
-        said += f" --at-once {max(map(len, groups))}"
+        options += f" --at-once {max(map(len, groups))}"
     return PlanSummary(
         plan.contexts,
         plan.runs,
@@ -382,8 +378,8 @@ def _planned(
         plan.pays,
         plan.advice,
         (
-            f"msbgen plan {file} --budget {shlex.quote(str(budget))}{said} -o next.csv",
-            f"msbgen {means} --contexts next.csv --with {file} -o more.nc",
+            f"msbgen plan {file} --budget {shlex.quote(str(budget))}{options} -o next.csv",
+            f"msbgen {measure} --contexts next.csv --with {file} -o more.nc",
         ),
         note,
         plan.groups,
@@ -401,7 +397,7 @@ def _warnings(
     held_out: HeldOutScores | Unavailable,
     convergence: Convergence | Unavailable,
 ) -> Iterator[str]:
-    """Plain sentences on what limits the trust, what was measured wrongly first."""
+    """Warnings on the accuracy, one sentence each; faults of measurements first."""
     yield from map(str, np.atleast_1d(model.attrs.get("faults", [])))
     yield from _lost(measured, model)
     yield from inspect_profiles(measured, source=source).warnings
@@ -409,25 +405,25 @@ def _warnings(
     yield from quality.doubt_measurements(sound, source=source)
     runs = np.isfinite(duration_array(measured)).sum(axis=1)
     if runs.max() == 1:
-        yield "Every context was run once: how runs differ is not known; measure some again."
+        yield "Every context has one run, so that the noise is unknown; measure some again."
     yield from quality.note_design(measured, source=source)
     profiles = everywhere.profiles
     outside = int(profiles["extrapolated"].sum())
     if outside:
         yield (
             f"{outside:,} of the {profiles.sizes['context']:,} contexts shown are extrapolated: "
-            f"they lie outside what was measured."
+            f"they lie outside of the measured ones."
         )
     if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.beyond.any():
         guesses = everywhere.bounds.beyond
         yield (
-            f"{int(guesses.sum()):,} of {len(guesses):,} bounds are guesses: nothing that was left "
-            f"out to calibrate them lay as far from the rest{_most_of(profiles, guesses)}."
+            f"{int(guesses.sum()):,} of {len(guesses):,} bounds are guesses: no context of their "
+            f"calibration was as far from the others{_most_of(profiles, guesses)}."
         )
     if isinstance(held_out, HeldOutScores) and held_out.extrapolated.any():
         yield (
             f"{int(held_out.extrapolated.sum()):,} of the {len(held_out.extrapolated):,} contexts "
-            f"held out lay outside what the model had seen of the platform."
+            f"held out lie outside of those of the fit."
         )
     if isinstance(convergence, Convergence) and not convergence.status.startswith("converged"):
         yield f"The bridge did not converge: {convergence.status}; raise epsilon."
@@ -436,20 +432,20 @@ def _warnings(
 def _other_rates(
     miscoverage: float, everywhere: AllContexts, held_out: HeldOutScores | Unavailable
 ) -> Iterator[str]:
-    """That bounds are for another rate than the one asked for, where contexts do not support it."""
-    asked = miscoverage
-    if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.miscoverage > asked:
-        asked = everywhere.bounds.miscoverage
+    """Warn that bounds are for another miscoverage than the given one."""
+    used = miscoverage
+    if not isinstance(everywhere.bounds, Unavailable) and everywhere.bounds.miscoverage > used:
+        used = everywhere.bounds.miscoverage
         yield (
-            f"Bounds are for a miscoverage of {_percent(asked)}, not of {_percent(miscoverage)}: "
+            f"Bounds are for a miscoverage of {_percent(used)}, not of {_percent(miscoverage)}: "
             f"too few contexts were measured for that."
         )
     if not isinstance(held_out, HeldOutScores) or isinstance(held_out.bounds, Unavailable):
         return
-    if held_out.bounds.miscoverage > asked:
+    if held_out.bounds.miscoverage > used:
         yield (
-            f"Bounds are judged at a miscoverage of {_percent(held_out.bounds.miscoverage)}, not "
-            f"of {_percent(asked)}: too few contexts are left for that where some are held out."
+            f"Bounds are scored at a miscoverage of {_percent(held_out.bounds.miscoverage)}, not "
+            f"of {_percent(used)}: too few contexts are left for that where some are held out."
         )
 
 
@@ -458,7 +454,7 @@ def _percent(rate: float) -> str:
 
 
 def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
-    """By which levels of a resource marked contexts (n,) are the most frequent, in words."""
+    """Levels of a resource where marked contexts (n,) are most frequent, in words."""
     found = []
     for name in resource_names(profiles):
         values = profiles[name].values.astype(float)
@@ -478,14 +474,16 @@ def _most_of(profiles: xr.Dataset, marked: NDArray[np.bool_]) -> str:
 
 
 def _lost(measured: xr.Dataset, model: ProfileModel) -> Iterator[str]:
-    """Runs that the fit left out as they lost counts."""
+    """Runs that the fit left out since they lost counts."""
     law = model.law
     lost = np.argwhere(np.isfinite(law.duration) & ~np.isfinite(law.centre.total))
     if len(lost):
         context, run = (int(i) for i in lost[0])
         row = int(np.abs(context_table(measured) - law.contexts[context]).sum(axis=1).argmin())
-        said = f"run {run} of {describe_context(measured, row)} {doubt_total(measured, row, run)}"
-        yield said if len(lost) == 1 else f"{len(lost)} runs are left out, as this: {said}"
+        example = (
+            f"run {run} of {describe_context(measured, row)} {doubt_total(measured, row, run)}"
+        )
+        yield example if len(lost) == 1 else f"{len(lost)} runs are left out, such as {example}"
 
 
 def _versions() -> dict[str, str]:

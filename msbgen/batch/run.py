@@ -1,7 +1,7 @@
-"""A batch: every unit of every task, whatever happens to some of them, resumable.
+"""Run a batch: all units of all tasks; failures do not stop other units; resumable.
 
-The manifest is behind the results: a unit is noted once its files are where they belong.  So
-whatever happens, what is noted is there, and at most what was going on is done again.
+A unit is recorded in the manifest after its files are in place.  After an interruption, at most the
+running units are repeated.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from msbgen.data.journal import Journal, Record
 
 _log = logging.getLogger("msbgen")
 
-# Times that a cluster may be lost without a unit having ended between.
+# Consecutive losses of a cluster, without a finished unit, before the batch ends.
 _MOST_CLUSTERS = 3
-# Tasks that are under way at most: what their units leave for one another takes room.
+# Most tasks in progress: their intermediate files take disk space.
 _UNDER_WAY = 64
 
 
 class BatchIncompleteError(RuntimeError):
-    """Some units failed; the others are done.
+    """Some units failed; all others are done.
 
     Attributes
     ----------
     problems : tuple of str
-        A sentence each.
+        One sentence each.
     """
 
     def __init__(self, *problems: str):
@@ -49,17 +49,17 @@ class BatchIncompleteError(RuntimeError):
 
 @dataclass(frozen=True)
 class BatchResult:
-    """What a batch has come to.
+    """Result of a batch.
 
     Attributes
     ----------
     out : Path
     states : sequence of TaskState
-        Of every task, in their order.
+        State of each task, in order.
     executed : int
-        Units that were, this time.
+        Units executed in this call.
     problems : tuple of str
-        Sentences on what failed beside units.
+        Failures other than units, one sentence each.
     """
 
     out: Path
@@ -73,14 +73,14 @@ class BatchResult:
         return [record for state in self.states for record in state.failures]
 
     def describe(self) -> str:
-        """How many tasks are complete."""
+        """Number of complete tasks, in a sentence."""
         done, n = sum(state.is_complete for state in self.states), len(self.states)
         tasks = "task is" if n == 1 else "tasks are"
         units = "unit was" if self.executed == 1 else "units were"
         return f"{done} of {n} {tasks} complete; {self.executed} {units} carried out"
 
     def complete(self) -> None:
-        """Raise :class:`BatchIncompleteError` where something failed."""
+        """Raise :class:`BatchIncompleteError` if something failed."""
         problems = [f"{r['task']}, {r['unit']}: {r['error']}" for r in self.failures]
         if problems or self.problems:
             raise BatchIncompleteError(*problems, *self.problems)
@@ -98,39 +98,39 @@ def run_batch(
     block: int | None = None,
     progress: OnProgress | None = None,
 ) -> BatchResult:
-    """Fit every task, generate its profiles, and carry out the steps that it wants.
+    """Fit every task, generate its profiles and run its steps.
 
     Parameters
     ----------
     tasks : sequence of BatchTask
     out : Path
-        Folder of the results, made where its parent is; one folder a task, the manifest, an index.
+        Folder of the results, created if its parent exists.
     config : ExecutionConfig
     scheduler : str
-        As :class:`msbgen.batch.cluster.DaskPool` has it; "" for this process.
+        See :class:`msbgen.batch.cluster.DaskPool`; "" for this process.
     resume : bool
-        Go on with what was begun there: what is done, and whose input is as it was, stays.
+        Continue: finished units with unchanged inputs are kept.
     zarr, models, block
-        As :class:`msbgen.batch.job.Job` has them.
+        See :class:`msbgen.batch.job.Job`.
     progress : callable
         Called with (done, total) tasks.
 
     Returns
     -------
     BatchResult
-        Failures included; `complete` raises them.
+        Includes failures; `complete` raises them.
 
     Raises
     ------
     ArgumentError
-        A step that there is not; a scheduler of another form, or without the extra; a batch was
-        begun there, and is not to be resumed, or with other settings or another version.
+        An unknown step; an invalid scheduler, or a missing extra; an existing batch without
+        `resume`, or with other settings or another version.
     ProfileError
         The manifest is damaged.
     ClusterError
-        The scheduler is lost; what is done is noted.
+        The scheduler is lost; finished units are recorded.
     OSError
-        The manifest cannot be written: the disk is full, say.
+        The manifest cannot be written, for example on a full disk.
     """
     steps = {task.name: _steps_of(task, config.steps) for task in tasks}
     out = out.resolve()
@@ -142,13 +142,13 @@ def run_batch(
     states: list[TaskState] = []
     earlier: list[EarlierTask] = []
     try:
-        told: dict[str, list[Record]] = {}
+        by_task: dict[str, list[Record]] = {}
         for record in journal.records[1:]:
-            told.setdefault(record["task"], []).append(record)
+            by_task.setdefault(record["task"], []).append(record)
         for task in tasks:
             job = Job(task, out, zarr, models, block)
-            states.append(TaskState(job, steps[task.name], told.pop(task.name, ())))
-        for name, records in told.items():
+            states.append(TaskState(job, steps[task.name], by_task.pop(task.name, ())))
+        for name, records in by_task.items():
             earlier.append(EarlierTask(name, out / name, records, list(config.steps)))
         executed = 0
         if not all(state.is_over for state in states):
@@ -159,10 +159,10 @@ def run_batch(
                 pool.close()
                 jobs.clear_caches()
     except BaseException as error:
-        with suppress(OSError):  # what ended the batch is said, whatever becomes of the index
+        with suppress(OSError):  # the cause is raised even if the index cannot be written
             write_index(out, [*states, *earlier])
-        if not isinstance(error, Exception):  # those have a sentence of their own
-            _log.warning("%s: what is done is kept; go on with --resume.", out)
+        if not isinstance(error, Exception):  # exceptions have their own message
+            _log.warning("%s: finished units are kept; continue with --resume.", out)
         raise
     finally:
         journal.close()
@@ -175,22 +175,21 @@ def run_batch(
 
 
 def _tidy(out: Path, states: Sequence[TaskState]) -> None:
-    """Remove what the units of complete tasks left for one another."""
+    """Remove the intermediate files of complete tasks."""
     for state in states:
         if state.is_complete:
             jobs.clear(state.job)
-    with suppress(OSError):  # others still need it
+    with suppress(OSError):  # incomplete tasks still need it
         (out / jobs.SCRATCH).rmdir()
 
 
 def _steps_of(task: BatchTask, steps: Mapping[str, BatchStep]) -> dict[str, BatchStep]:
-    """Steps that a task wants, in the order of all."""
+    """Steps of a task, in the order of all steps."""
     wanted = task.settings.steps
     unknown = [name for name in wanted if name != "all" and name not in steps]
     if unknown:
         raise ArgumentError(
-            f"task '{task.name}' wants the step '{unknown[0][:60]}'; {', '.join(steps)}, or all, "
-            f"are known."
+            f"task '{task.name}' has the step '{unknown[0][:60]}'; use {', '.join(steps)}, or all."
         )
     return {name: step for name, step in steps.items() if "all" in wanted or name in wanted}
 
@@ -204,7 +203,7 @@ def _pool(scheduler: str, config: ExecutionConfig) -> Pool:
 
 
 class _Run:
-    """Units given to a pool as there is room, and noted as they end."""
+    """Submits units to a pool and records them as they end."""
 
     def __init__(
         self,
@@ -225,7 +224,7 @@ class _Run:
         self._executed = 0
 
     def run(self) -> int:
-        """Carry out all there is; returns how many units that were."""
+        """Execute all units; returns their number."""
         in_a_row = 0
         while True:
             self._open = [state for state in self._open if not self._close(state)]
@@ -242,7 +241,7 @@ class _Run:
                     self._note(unit, fields)
                     in_a_row = 0
                     if fields["outcome"] == LOST:
-                        self._restart("a unit lost its worker too often", suspect=False)
+                        self._restart("a unit has lost its worker too often", suspect=False)
             except ClusterError as error:
                 in_a_row += 1
                 if in_a_row >= _MOST_CLUSTERS:
@@ -254,7 +253,7 @@ class _Run:
             yield from state.next_units()
 
     def _close(self, state: TaskState) -> bool:
-        """Whether nothing is left of a task; then what its units left is removed."""
+        """Whether a task is over; its intermediate files are then removed."""
         if not state.is_over:
             return False
         if state.is_complete:
@@ -265,20 +264,22 @@ class _Run:
 
     def _note(self, unit: Unit, fields: Facts) -> None:
         task = unit.job.task
-        found = fields.get("facts") or unit.facts  # a fit finds its inputs, others are told them
-        own = {"input": found.get("input", unit.facts.get("input", "")), **fields}
-        record = unit_record(task, unit.name, str(fields["outcome"]), own)
+        found = (
+            fields.get("facts") or unit.facts
+        )  # the fit hashes the inputs; other units get the hash
+        values = {"input": found.get("input", unit.facts.get("input", "")), **fields}
+        record = unit_record(task, unit.name, str(fields["outcome"]), values)
         self._journal.append(record)
         self._by_task[task.name].end(record)
         self._executed += 1
 
     def _restart(self, why: str, *, suspect: bool) -> None:
-        """Have a fresh cluster carry out what the last one has not.
+        """Start a fresh cluster for the unfinished units of the last one.
 
-        Where nobody knows which unit is to `suspect`, all that were under way may be, and none of
-        them is tried for ever.
+        If `suspect`, any running unit may have caused the loss, and the loss counts as an attempt
+        of each.
         """
-        _log.warning("a fresh cluster is wanted: %s", why)
+        _log.warning("starting a fresh cluster: %s", why)
         for unit in self._pool.renew():
             self._lost[unit.key] = self._lost.get(unit.key, 0) + suspect
             if self._lost[unit.key] > self._retries:

@@ -1,4 +1,4 @@
-"""The state of a task through its units: what is done, what can be done next, what is in the way.
+"""State of a task: finished units, units that can start, failures.
 
 ::
 
@@ -20,16 +20,16 @@ from msbgen.data.journal import Record
 
 
 class TaskRecord:
-    """What is told of a task.
+    """Finished units of a task.
 
     Parameters
     ----------
     name : str
-        Of the task.
+        Name of the task.
     joins : sequence of str
-        Units that join the kinds of profiles that it wants.
+        Units that join the kinds of profiles of the task.
     steps : collection of str
-        That it wants.
+        Steps of the task.
     """
 
     def __init__(self, name: str, joins: Sequence[str], steps: Collection[str]):
@@ -42,17 +42,17 @@ class TaskRecord:
 
     @property
     def failures(self) -> list[Record]:
-        """Units that failed; not those that only waited for one."""
+        """Failed units, without those that only depended on one."""
         ended = self.ended.values()
         return [r for r in ended if r["outcome"] != DONE and "blocked" not in r]
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was wanted is done."""
+        """Whether all units are done."""
         return all(self._is_done(name) for name in (*self.joins, *self.steps))
 
     def figures(self) -> dict[str, float]:
-        """What the steps found, by name."""
+        """Figures of the steps by name."""
         found: dict[str, float] = {}
         for name in self.steps:
             if self._is_done(name):
@@ -60,36 +60,36 @@ class TaskRecord:
         return found
 
     def files(self) -> list[str]:
-        """Names of the results that are there, in the task's folder."""
+        """Names of the result files in the task's folder."""
         return [
             file for n, r in self.ended.items() if self._is_done(n) for file in r["files"]
         ]  # fmt: skip
 
     @property
     def size(self) -> int:
-        """Of the results that are there [bytes]."""
+        """Size of the result files [bytes]."""
         return sum(r["bytes"] for n, r in self.ended.items() if self._is_done(n))
 
 
 class EarlierTask(TaskRecord):
-    """What the manifest tells of a task that is not asked for any more.
+    """A task of the manifest that is not part of the batch any more.
 
     Parameters
     ----------
     name : str
     folder : Path
-        Of its results.
+        Folder of its results.
     records : sequence of dict
-        What the manifest says of it, in its order.
+        Its lines in the manifest, in order.
     steps : sequence of str
-        Every step that there is.
+        All known steps.
     """
 
     def __init__(self, name: str, folder: Path, records: Sequence[Record], steps: Sequence[str]):
         fits = [r["facts"]["wanted"] for r in records if "wanted" in r["facts"]]
         wanted = fits[-1] if fits else {"kinds": [], "steps": []}
-        own = [step for step in steps if {"all", step} & set(wanted["steps"])]
-        super().__init__(name, [f"join/{kind}" for kind in wanted["kinds"]], own)
+        chosen = [step for step in steps if {"all", step} & set(wanted["steps"])]
+        super().__init__(name, [f"join/{kind}" for kind in wanted["kinds"]], chosen)
         for record in records:
             self.ended[record["unit"]] = record
             self.seconds += record["seconds"]
@@ -101,20 +101,20 @@ class EarlierTask(TaskRecord):
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything that was wanted is done; nobody knows of a task without a fit."""
+        """Whether all units are done; false without a fit."""
         return self._is_done("fit") and super().is_complete
 
 
 class TaskState(TaskRecord):
-    """What of a task's work is done.
+    """State of a task of the batch.
 
     Parameters
     ----------
     job : Job
     steps : mapping of str to BatchStep
-        Those that the task wants.
+        Steps of the task.
     records : sequence of dict
-        What the manifest says of the task, in its order.
+        Its lines in the manifest, in order.
     """
 
     def __init__(self, job: Job, steps: Mapping[str, BatchStep], records: Sequence[Record] = ()):
@@ -136,21 +136,21 @@ class TaskState(TaskRecord):
                 if name == "fit" or (name.startswith("generate/") and self._part_is_there(record)):
                     self.ended[name] = record
         elif "fit" in done and not self._wanted() and _is_there(job.folder, done["fit"]):
-            self.ended["fit"] = done["fit"]  # nobody asks for what it has left any more
+            self.ended["fit"] = done["fit"]  # its intermediate files are not needed any more
 
     def _is_of_these_inputs(self, fit: Record | None) -> bool:
-        """Whether the inputs are those of a record of the fit: by their state, or by their hash."""
+        """Whether the inputs equal those of a recorded fit, by size and time or by hash."""
         if fit is None or fit["outcome"] != DONE:
             return False
         if state_of(self.job.task) == fit["facts"]["stat"]:
             return True
         try:
             return identify(self.job.task)["input"] == fit["facts"]["input"]
-        except ProfileError:  # the fit will say so
+        except ProfileError:  # the fit will raise it
             return False
 
     def _serves(self, fit: Record) -> bool:
-        """Whether what the fit has left is there, for all that is still to be done."""
+        """Whether the intermediate files of the fit exist."""
         there = _has_size(self.job.model_file, fit["facts"]["model_bytes"])
         if not there or not self.job.contexts_file.exists():
             return False
@@ -170,7 +170,7 @@ class TaskState(TaskRecord):
         return [name for name in (*self.joins, *self.steps) if name not in self.ended]
 
     def next_units(self) -> Iterator[Unit]:
-        """Units that can be begun now."""
+        """Units that can start now."""
         if not self._wanted() and "fit" in self.ended:
             return
         if "fit" not in self.ended:
@@ -186,7 +186,7 @@ class TaskState(TaskRecord):
                     yield unit
 
     def _towards(self, name: str, facts: dict[str, Any]) -> Iterator[Unit]:
-        """What can be done now so that a result comes about: it itself, or what it waits for."""
+        """Units that can start now towards a result: its own unit, or those it depends on."""
         if name in self.steps:
             needs = self.joins if self.steps[name].last else []
             others = [s for s in self.steps if self.steps[name].last and s != name]
@@ -205,23 +205,23 @@ class TaskState(TaskRecord):
             yield Unit(self.job, block, stops[start], facts)
 
     def end(self, record: Record) -> None:
-        """Note that a unit has ended."""
+        """Record the end of a unit."""
         self.running.discard(record["unit"])
         self.ended[record["unit"]] = record
         self.seconds += record["seconds"]
-        # what a failed block or fit was for will not come about
+        # a failed block blocks the join of its kind
         if record["outcome"] != DONE and record["unit"].startswith("generate/"):
             kind = record["unit"].split("/")[1]
             self.ended[f"join/{kind}"] = {**record, "blocked": True}
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do or running."""
+        """Whether no unit is running or left."""
         return not self.running and next(self.next_units(), None) is None
 
 
 def _is_there(folder: Path, record: Record) -> bool:
-    """Whether the files of a record have the sizes that they had."""
+    """Whether the files of a record exist with their recorded sizes."""
     return all(_has_size(folder / name, n) for name, n in record["files"].items())
 
 

@@ -1,7 +1,7 @@
-"""What is done with each fitted task of a batch, beyond generating its profiles.
+"""Steps of a batch after generation: bounds, scores, plan and report.
 
-A step reads what it needs of a job, leaves whole files in the task's folder and answers with their
-names: the same bytes wherever, and however often, it is carried out.
+A step writes files into the folder of its task and returns their names.  Repeated anywhere, it
+writes the same bytes.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _BRACKETING = "bracketing"
 
 
 def bound(job: Job) -> StepResult:
-    """Bounds of the contexts that the task wants, ``bounds.nc``."""
+    """Bounds of the task's contexts, ``bounds.nc``."""
     miscoverage = job.task.settings.miscoverage
     calibrated = calibrate_model(job.model(), job.measured())
     try:
         calibrated.calibration.check(miscoverage)
     except MeasurementError as error:
         raise MeasurementError(
-            f"{error} In a TOML of tasks, say 'miscoverage' of that or more, or 'steps' without "
+            f"{error} In a TOML of tasks, set 'miscoverage' to that or more, or 'steps' without "
             f"bound, and name another folder."
         ) from None
     bounds = calibrated.bounds(job.contexts(), miscoverage)
@@ -49,7 +49,7 @@ def bound(job: Job) -> StepResult:
 
 
 def evaluate(job: Job) -> StepResult:
-    """Scores on contexts held out: those of the truth, or the measured ones in turn."""
+    """Scores on held-out contexts: those of the truth, or measured ones in turn."""
     settings, measured = job.task.settings, job.measured()
     names = settings.methods
     if job.task.truth is not None:
@@ -73,7 +73,7 @@ def evaluate(job: Job) -> StepResult:
 
 
 def _left_out(job: Job) -> int | None:
-    """Measured contexts that scores and the report leave out at a time; None where there is one."""
+    """Number of measured contexts left out at a time; None where there is only one."""
     n = len(scored_contexts(job.measured())[0])
     return None if n < 2 else job.task.settings.leave_out or math.ceil(n / PARTS)
 
@@ -86,7 +86,7 @@ def plan(job: Job) -> StepResult:
 
 
 def report(job: Job) -> StepResult:
-    """Everything that is told of the task, ``report.html``, and its numbers beside it."""
+    """The report of the task, ``report.html``, with its numbers beside it."""
     settings = job.task.settings
     material = collect_report_data(
         job.measured(),

@@ -1,7 +1,7 @@
-"""Tasks of a batch: what is measured, what is wanted of it.
+"""Tasks of a batch and their settings.
 
-A TOML file names them, with defaults and what each has of its own; a folder of profile files is a
-task a file.
+A TOML file lists the tasks, with defaults and settings of each; in a folder of profile files each
+file is a task.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from msbgen.generate.law import Kind
 from msbgen.generate.model import PRESETS
 from msbgen.plan.plan import parse_budget
 
-# Bytes of a task's name, which is that of a folder.
+# Longest name of a task, which names its folder [bytes].
 _LONGEST = 200
-# Characters of a name that a message shows.
+# Characters of a name in messages.
 _SHOWN = 60
-# What beside the files of a batch can be no task.
+# File names of the batch itself, which no task may have.
 _TAKEN = ("manifest.jsonl", "index.html")
-# Keys of a task that are no settings, and what each holds.
+# Keys of a task beyond its settings, with their types.
 _OWN = {
     "name": "a name in quotes",
     "measured": "a file's name in quotes",
@@ -39,33 +39,32 @@ _OWN = {
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """What is wanted of a task; every field is a key in TOML.
+    """Settings of a task; each field is a key in TOML.
 
     Attributes
     ----------
     kinds : tuple of str
         Kinds of profiles to generate.
     contexts : str
-        As ``--contexts``: ``all``, ``grid:AxB…`` or a file, beside the tasks' own.
+        Like ``--contexts``: ``all``, ``grid:AxB…`` or a file, relative to the tasks' file.
     samples : int
-        Random profiles a context, of kind "sample".
+        Random profiles of each context, kind "sample".
     interval : str
-        Output interval as ``10ms``; "" for the measured one.
+        Output interval, such as ``10ms``; "" for the measured one.
     preset : str
-        Of the fit.
+        Preset of the fit.
     seed : int
-        Of everything random.
+        Seed of all random draws.
     steps : tuple of str
-        Beyond generating: which of the steps that there are; "all" stands for every one.
+        Steps after generation; "all" for every one.
     miscoverage : float
-        Of the bounds.
+        Probability that a new run exceeds its bound.
     leave_out : int or None
-        Contexts that scores and the report leave out at a time where there is no truth; a
-        quarter of them where nothing is said.
+        Contexts left out at a time, for scores without a truth; None for a quarter.
     methods : tuple of str
-        That are scored.
+        Methods to score.
     budget : str
-        Of the plan: a time, as ``60s``, or a number of contexts.
+        Budget of the plan: a time, such as ``60s``, or a number of contexts.
     """
 
     kinds: tuple[Kind, ...] = ("mean", "max_likelihood", "sample")
@@ -93,10 +92,10 @@ class BatchTask:
     Attributes
     ----------
     name : str
-        Of its folder in the output, too.
+        Also the name of its folder.
     measured : Path
     truth : Path or None
-        Measured profiles of other contexts, that methods are scored against.
+        Measured profiles of other contexts, to score against.
     settings : TaskSettings
     """
 
@@ -107,33 +106,33 @@ class BatchTask:
 
     @property
     def inputs(self) -> tuple[Path, ...]:
-        """Everything that is read: `measured`, then the truth and a file of contexts, if any."""
+        """Input files: `measured`, then the truth and the file of contexts, if any."""
         contexts = Path(self.settings.contexts)
         listed = None if is_rule(self.settings.contexts) else contexts
         return tuple(path for path in (self.measured, self.truth, listed) if path)
 
     @property
     def wanted(self) -> dict[str, Any]:
-        """What is wanted of it, as JSON knows it."""
+        """The settings as JSON values."""
         wanted = {**asdict(self.settings), "truth": bool(self.truth)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in wanted.items()}
 
     @property
     def digest(self) -> str:
-        """Of the settings: equal ones, and no others, have the same."""
+        """Digest of the settings."""
         content = json.dumps(self.wanted, sort_keys=True)
         return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def is_rule(contexts: str) -> bool:
-    """Whether contexts are said by a rule, and not by a file."""
+    """Whether contexts are ``all`` or a grid, not a file."""
     return contexts == "all" or contexts.startswith("grid:")
 
 
 def read_tasks(
     source: Path, defaults: TaskSettings | None = None, steps: Sequence[str] = ()
 ) -> list[BatchTask]:
-    """Tasks of a TOML file, or of the profile files of a folder, in their order.
+    """Read the tasks of a TOML file, or of a folder of profile files, in order.
 
     Parameters
     ----------
@@ -141,27 +140,27 @@ def read_tasks(
         A TOML file with a table ``[defaults]`` and an array of tables ``[[task]]``, each with
         ``measured`` (beside the file), ``name`` (that of the file), ``truth``, and fields of
         :class:`TaskSettings`; or a folder whose ``*.nc`` are tasks, with ``*-truth.nc`` beside
-        them, which are what their methods are scored against.
+        them to score against.
     defaults : TaskSettings, optional
-        Where the file says nothing.
+        For settings that the file lacks.
     steps : sequence of str
-        Those that there are; without, any name is one.
+        Known steps; without, any name is accepted.
 
     Raises
     ------
     ProfileError
-        No such file or folder, an unknown key, a value that cannot be, a name that makes no folder
-        or is there twice, no task.
+        No such file or folder, no task, an unknown key, an invalid value, or a name that is
+        duplicate or invalid for a folder.
     """
     base = defaults or TaskSettings()
     tasks = _of_folder(source, base) if source.is_dir() else _of_toml(source, base, steps)
     if not tasks:
-        raise ProfileError(f"{source}: holds no task; a profile file, *.nc, or more is wanted.")
+        raise ProfileError(f"{source}: holds no task; add a profile file (*.nc).")
     seen: set[str] = set()
     for task in tasks:
         _check_name(task.name, source)
         if task.name in seen:
-            raise ProfileError(f"{source}: task '{task.name}' is there twice; name it once.")
+            raise ProfileError(f"{source}: task '{task.name}' occurs twice; rename one.")
         seen.add(task.name)
     return tasks
 
@@ -179,8 +178,8 @@ def _of_folder(folder: Path, settings: TaskSettings) -> list[BatchTask]:
 def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[BatchTask]:
     if path.suffix == ".nc" and path.is_file():
         raise ProfileError(
-            f"{path.name}: is a profile file; a TOML file of tasks, or a folder of profile files, "
-            f"is wanted."
+            f"{path.name}: is a profile file; name a TOML file of tasks or a folder of profile "
+            f"files."
         )
     path, content = toml.read_toml(path)
     toml.check_keys(content, ("defaults", "task"), ("task",), path.name)
@@ -190,28 +189,30 @@ def _of_toml(path: Path, base: TaskSettings, steps: Sequence[str]) -> list[Batch
     folder = path.resolve().parent
     base = _settings(defaults, base, folder, steps, f"{path.name}, [defaults]")
     tasks = []
-    for number, own in enumerate(toml.tables(content, "task", path.name), start=1):
+    for number, entry in enumerate(toml.tables(content, "task", path.name), start=1):
         where = f"{path.name}, task {number}"
         keys = [f.name for f in fields(TaskSettings)]
-        toml.check_keys(own, (*_OWN, *keys), ("measured",), where)
-        named = {key: toml.name(own, key, where, said) for key, said in _OWN.items() if key in own}
+        toml.check_keys(entry, (*_OWN, *keys), ("measured",), where)
+        named = {
+            key: toml.name(entry, key, where, kind) for key, kind in _OWN.items() if key in entry
+        }
         measured = folder / named["measured"]
         truth = folder / named["truth"] if "truth" in named else None
-        given = {key: value for key, value in own.items() if key not in _OWN}
-        settings = _settings(given, base, folder, steps, where)
+        table = {key: value for key, value in entry.items() if key not in _OWN}
+        settings = _settings(table, base, folder, steps, where)
         tasks.append(BatchTask(named.get("name", measured.stem), measured, truth, settings))
     return tasks
 
 
 def _settings(
-    given: Mapping[str, Any], base: TaskSettings, folder: Path, steps: Sequence[str], where: str
+    table: Mapping[str, Any], base: TaskSettings, folder: Path, steps: Sequence[str], where: str
 ) -> TaskSettings:
-    """TaskSettings of a table, each key checked, over those that it does not say."""
+    """Settings of a table, each key checked; others from `base`."""
     defaults = {f.name: getattr(base, f.name) for f in fields(TaskSettings)}
-    toml.check_keys(given, tuple(defaults), (), where)
-    values = {**defaults, **{key: _value(key, v, defaults[key], where) for key, v in given.items()}}
+    toml.check_keys(table, tuple(defaults), (), where)
+    values = {**defaults, **{key: _value(key, v, defaults[key], where) for key, v in table.items()}}
     settings = TaskSettings(**values)
-    if "contexts" in given and not is_rule(settings.contexts):
+    if "contexts" in table and not is_rule(settings.contexts):
         values["contexts"] = str(folder / settings.contexts)
         check_input(values["contexts"])
         settings = TaskSettings(**values)
@@ -220,7 +221,7 @@ def _settings(
 
 
 def _value(key: str, value: Any, default: Any, where: str) -> Any:
-    """A value of the type that its default has; whole where there is none."""
+    """Return the value, checked against the type of its default; None stands for an integer."""
     if isinstance(default, tuple):
         if key == "steps" and value == "all":
             return ("all",)
@@ -256,17 +257,14 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
                 )
     if not settings.kinds and not settings.steps:
         raise ProfileError(
-            f"{where}: 'kinds' and 'steps' are both empty, so that nothing is wanted; a kind of "
-            f"profiles or a step is wanted."
+            f"{where}: 'kinds' and 'steps' are both empty; name a kind of profiles or a step."
         )
     if len(set(settings.kinds)) < len(settings.kinds):
         raise ProfileError(f"{where}: 'kinds' names a kind twice; name it once.")
     for key, least in (("samples", 1), ("seed", 0), ("leave_out", 1)):
         value = getattr(settings, key)
         if value is not None and not least <= value < 2**63:
-            raise ProfileError(
-                f"{where}: '{key}' is {value}; a whole number from {least} on is wanted."
-            )
+            raise ProfileError(f"{where}: '{key}' is {value}; a whole number ≥ {least} is wanted.")
     if not 0 < settings.miscoverage < 1:
         raise ProfileError(
             f"{where}: 'miscoverage' is {settings.miscoverage}; a share above 0 and below 1 is "
@@ -277,7 +275,7 @@ def _check(settings: TaskSettings, steps: Sequence[str], where: str) -> None:
     except ArgumentError as error:
         raise ProfileError(f"{where}: 'interval' {error}") from None
     if wrong:
-        raise ProfileError(f"{where}: 'interval' is no time above 0; one as 10ms is wanted.")
+        raise ProfileError(f"{where}: 'interval' is not a time above 0, such as 10ms.")
     try:
         parse_budget(settings.budget)
         if settings.contexts.startswith("grid:"):

@@ -1,6 +1,6 @@
-"""Zarr stores of profiles: sized first, then filled region by region, by several processes at once.
+"""Zarr stores of profiles (format 3): created at full size, then filled by several processes.
 
-Of the Zarr format, version 3; without consolidated metadata, which it does not know.
+They have no consolidated metadata, which version 3 does not define.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import xarray as xr
 from msbgen.core.machine import load_library
 from msbgen.data.schema import replicate_dim
 
-# Contexts of a chunk: a region that begins and ends at multiples of these is one writer's own.
+# Contexts of a chunk; a region between multiples of it has one writer only.
 CHUNK = 128
 
 
 def create_store(path: Path, layout: xr.Dataset, n_contexts: int, n_times: int) -> None:
-    """Make an empty store of profiles; one that is there is removed.
+    """Create an empty store of profiles, replacing an existing one.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def create_store(path: Path, layout: xr.Dataset, n_contexts: int, n_times: int) 
     layout : xarray.Dataset
         Profiles of some contexts: names, attributes, samples.
     n_contexts, n_times : int
-        Room; of times as much as the longest profile may need.
+        Size; times of the longest profile possible.
 
     Raises
     ------
@@ -42,9 +42,9 @@ def create_store(path: Path, layout: xr.Dataset, n_contexts: int, n_times: int) 
     zarr = load_library("zarr", "dist", "stores of profiles")
     shutil.rmtree(path, ignore_errors=True)
     group = zarr.create_group(store=str(path), zarr_format=3, attributes=_plain(layout.attrs))
-    room = {"context": n_contexts, "time": n_times}
+    sizes = {"context": n_contexts, "time": n_times}
     for name, variable in layout.variables.items():
-        shape = [room.get(str(d), variable.sizes[d]) for d in variable.dims]
+        shape = [sizes.get(str(d), variable.sizes[d]) for d in variable.dims]
         chunks = [min(CHUNK, s) if d == "context" else s for d, s in zip(variable.dims, shape)]
         array = group.create_array(
             str(name),
@@ -60,9 +60,9 @@ def create_store(path: Path, layout: xr.Dataset, n_contexts: int, n_times: int) 
 
 
 def write_region(path: Path, block: xr.Dataset, first: int) -> None:
-    """Write the profiles of a block of contexts at its place.
+    """Write the profiles of a block of contexts.
 
-    Blocks may be written at once, and again, where they begin at multiples of :data:`CHUNK`.
+    Blocks that start at multiples of :data:`CHUNK` may be written concurrently and repeatedly.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def write_region(path: Path, block: xr.Dataset, first: int) -> None:
 
 
 def finish_store(path: Path, final: Path, n_times: int) -> None:
-    """Cut a store to the times that its longest profile needs, and move it to its place.
+    """Cut a store to the length of its longest profile, and move it to its final path.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def finish_store(path: Path, final: Path, n_times: int) -> None:
 
 
 def _coordinates(layout: xr.Dataset, name: str) -> dict[str, str]:
-    """CF's attribute that tells coordinates which are no dimensions, as xarray reads it."""
+    """CF's attribute ``coordinates``, which lists coordinates that are not dimensions."""
     variable = layout.variables[name]
     if name in layout.coords:
         return {}
@@ -115,7 +115,7 @@ def _coordinates(layout: xr.Dataset, name: str) -> dict[str, str]:
 
 
 def _plain(attrs: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes as JSON knows them."""
+    """Attributes as JSON values."""
     return {
         str(key): value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         for key, value in attrs.items()

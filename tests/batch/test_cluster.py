@@ -108,7 +108,7 @@ def test_a_scheduler_that_dies_is_told_of_and_gone_on_without(
     try:
         _wait(file)
         threading.Thread(target=kill, daemon=True).start()
-        with pytest.raises(ClusterError, match="does not answer; start it again and go on with"):
+        with pytest.raises(ClusterError, match="does not answer; restart it and continue with"):
             batch(source, out, batching.hang, scheduler=str(file), timeout=100.0)
     finally:
         for process in (scheduler, worker):
@@ -142,7 +142,7 @@ def _wait(path):
     "text", ["local", "local:", "local:0", "local:x", "head:8786", "none.json"]
 )
 def test_other_texts_name_no_cluster(text):
-    said = "local:N, N from 1 on" if text.startswith("local") else "and there is no such file"
+    said = "local:N with N ≥ 1" if text.startswith("local") else "existing scheduler file"
     with pytest.raises(ArgumentError, match=f"scheduler is '{text}'.* {said}"):
         DaskPool(text, ExecutionConfig(contexts_of, {}))
 

@@ -51,20 +51,20 @@ def test_the_plan_is_that_of_the_command_it_names(model, gathered):
 def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
     replayed = task.assign_attrs(platform="simulated", task="gzip -6 of 5.5 MB")
     shipped = str(msbgen.shipped_file("traces/gzip.nc"))
-    command, said = report_data._means(replayed, "")
+    command, said = report_data._command_to_measure(replayed, "")
     assert command == f"platform replay {shlex.quote(shipped)}"
-    assert said == "Its trace is that of gzip, which ships with msbgen."
-    assert report_data._means(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
+    assert said == "The trace of gzip ships with msbgen."
+    assert report_data._command_to_measure(replayed, "a b.nc") == ("platform replay 'a b.nc'", "")
     for name in ("", "own", "../gzip"):
-        command, said = report_data._means(replayed.assign_attrs(task=name), "")
+        command, said = report_data._command_to_measure(replayed.assign_attrs(task=name), "")
         assert command == "platform replay TRACE.nc"
         assert "recorded trace that these runs are replays of (msbgen platform record" in said
-    assert "SPEC.toml stands for the specification" in report_data._means(task, "")[1]
+    assert "SPEC.toml stands for the specification" in report_data._command_to_measure(task, "")[1]
 
 
 def test_commands_find_the_file_and_fit_its_platform(model):
     path = "a b/task.nc"
-    assert report_data._planned(model, 12, path, report_data._MEANS).commands == (
+    assert report_data._planned(model, 12, path, report_data._MEASURE).commands == (
         "msbgen plan 'a b/task.nc' --budget 12 -o next.csv",
         "msbgen measure SPEC.toml --contexts next.csv --with 'a b/task.nc' -o more.nc",
     )
@@ -74,7 +74,7 @@ def test_what_was_measured_in_groups_is_planned_in_groups(model):
     assert report_data._groups(partials.whole()) == ()
     groups = report_data._groups(partials.in_groups(partials.whole()))
     assert groups == (("instructions", "cache_requests"), ("instructions", "cache_misses"))
-    planned = report_data._planned(model, 4, "task.nc", report_data._MEANS, groups=groups)
+    planned = report_data._planned(model, 4, "task.nc", report_data._MEASURE, groups=groups)
     assert planned.commands[0] == "msbgen plan task.nc --budget 4 --at-once 2 -o next.csv"
     assert planned.groups == groups
     assert (planned.runs % 2 == 0).all()
@@ -101,7 +101,7 @@ def test_bounds_of_another_rate_than_the_one_asked_for_are_said_to_be(model, gat
     larger = replace(held, bounds=replace(held.bounds, miscoverage=0.1))
     assert [*report_data._other_rates(0.05, gathered.everywhere, held)] == []
     (said,) = report_data._other_rates(0.05, gathered.everywhere, larger)
-    assert said.startswith("Bounds are judged at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
+    assert said.startswith("Bounds are scored at a miscoverage of 10\u00a0%, not of 5\u00a0%: ")
     everywhere = replace(gathered.everywhere, bounds=replace(bounds, miscoverage=0.1))
     (said,) = report_data._other_rates(0.025, everywhere, larger)
     assert said.startswith("Bounds are for a miscoverage of 10\u00a0%, not of 2.5\u00a0%: too few")
@@ -139,12 +139,14 @@ def test_without_listed_levels_the_measured_ones_are_taken(task, unseen):
 
 def test_a_single_context_makes_a_report_that_says_what_is_missing():
     found = collect_report_data(small_task(GRID[:1]), contexts=[[2.0, 1.5]])
-    assert "too few to leave some out" in found.held_out.why
+    assert "too few for leave-out scores" in found.held_out.why
     assert "No bounds" in found.everywhere.bounds.why
 
 
 def test_what_makes_no_report_is_refused(task, model):
-    with pytest.raises(ArgumentError, match="leave_out is 25; 1 to 24 of the 25 contexts"):
+    with pytest.raises(
+        ArgumentError, match="leave_out is 25; a number from 1 to 24 of the 25 contexts"
+    ):
         collect_report_data(task, model=model, leave_out=25)
     with pytest.raises(ArgumentError, match="rows × 2 columns"):
         collect_report_data(task, model=model, contexts=[[1.0]])

@@ -127,7 +127,7 @@ def test_half_a_line_of_the_manifest_is_done_again(
             with pytest.raises(KeyboardInterrupt):
                 batch(source, out)
         # interrupted within the first line, nothing is begun yet
-        assert ("go on with --resume" in caplog.text) == (nth > 0)
+        assert ("continue with --resume" in caplog.text) == (nth > 0)
         assert not (out / "manifest.jsonl").read_bytes().endswith(b"\n")
         assert len(done(out)) == max(nth - 1, 0)
         resumed(source, out, undisturbed)
@@ -143,7 +143,7 @@ def test_a_damaged_line_is_removed_as_its_message_says(source, undisturbed, tmp_
         i for i, r in enumerate(lines(out)) if (r.get("task"), r.get("unit")) == ("t0", unit)
     )
     manifest.write_text("".join([*whole[:number], "garbled\n", *whole[number + 1 :]]))
-    said = f"line {number + 1} is no record of a batch; restore a copy, or remove that line, "
+    said = f"line {number + 1} is no record of a batch; restore a copy, or remove that line; "
     with pytest.raises(ProfileError, match=said):
         batch(source, out, resume=True)
     manifest.write_text("".join([*whole[:number], *whole[number + 1 :]]))
@@ -183,13 +183,14 @@ def test_another_input_makes_its_task_anew(tmp_path):
 def test_other_settings_need_another_folder(source, tmp_path):
     out = tmp_path / "out"
     batch(source, out)
-    with pytest.raises(ArgumentError, match="exists already; go on with --resume"):
+    with pytest.raises(ArgumentError, match="exists already; continue with --resume"):
         batch(source, out)
     with pytest.raises(
-        ArgumentError, match=r"task 't0' was begun with kinds .* and samples 2, not 10; put that"
+        ArgumentError,
+        match=r"task 't0' was started with kinds .* and samples 2, not 10; restore that",
     ):
         batch(source, out, resume=True, settings=TaskSettings(kinds=("mean",), preset="paper"))
-    with pytest.raises(ArgumentError, match="was begun without --models, not with --models"):
+    with pytest.raises(ArgumentError, match="was started without --models, not with --models"):
         batch(source, out, resume=True, models=True)
     manifest = out / "manifest.jsonl"
     manifest.write_text(manifest.read_text().replace('"msbgen": "', '"msbgen": "9.', 1))
@@ -217,10 +218,14 @@ def test_settings_with_which_nothing_was_done_are_mended_in_the_same_folder(sour
     assert failed["error"] == "t0.nc: grid is 'grid:9'; another one is wanted."
     (failed,) = executed(wanted(leave_out=1000), resume=True).failures
     assert failed["unit"] == "fit"
-    assert failed["error"].startswith("t0.nc: leave_out is 1000; 1 to 5 of the 6 contexts")
+    assert failed["error"].startswith(
+        "t0.nc: leave_out is 1000; a number from 1 to 5 of the 6 contexts"
+    )
     assert not executed(wanted(), resume=True).failures
     assert len(set(done(out))) == len(done(out)), "something finished was done again"
-    with pytest.raises(ArgumentError, match="task 't0' was begun with samples 2, not 3; put that"):
+    with pytest.raises(
+        ArgumentError, match="task 't0' was started with samples 2, not 3; restore that"
+    ):
         executed(wanted(samples=3), resume=True)
 
 
@@ -231,7 +236,7 @@ def test_files_of_others_are_not_written_over(source, tmp_path):
         theirs.write_text("precious")
         out = tmp_path / theirs.relative_to(tmp_path).parts[0]
         for resume in (False, True):
-            with pytest.raises(ArgumentError, match="is not of a batch that was begun there; name"):
+            with pytest.raises(ArgumentError, match="is not of a batch; name"):
                 batch(source, out, resume=resume)
         assert theirs.read_text() == "precious"
         assert not (out / "manifest.jsonl").exists()
@@ -328,7 +333,7 @@ def test_stores_are_written_region_by_region(source, tmp_path):
 
 def test_a_step_that_there_is_not(source, tmp_path):
     tasks = [BatchTask("a", source / "t0.nc", settings=TaskSettings(steps=("dance",)))]
-    with pytest.raises(ArgumentError, match="wants the step 'dance'; note, or all, are known"):
+    with pytest.raises(ArgumentError, match="has the step 'dance'; use note, or all"):
         batch(source, tmp_path / "out", tasks=tasks)
     none = [BatchTask("a", source / "t0.nc", settings=TaskSettings(kinds=(), steps=()))]
     config = ExecutionConfig(batching.contexts_of, {})

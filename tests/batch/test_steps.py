@@ -47,7 +47,7 @@ def test_bounds_are_those_of_the_calibrated_model(job):
 
 def test_a_rate_that_is_too_small_is_told_with_what_to_do(job):
     task = BatchTask("t0", job.task.measured, settings=TaskSettings(kinds=()))
-    said = r"support 0\.1429\. In a TOML of tasks, say 'miscoverage' of that or more, or 'steps'"
+    said = r"support 0\.1429\. In a TOML of tasks, set 'miscoverage' to that or more, or 'steps'"
     with pytest.raises(MeasurementError, match=said):
         steps.bound(Job(task, job.out))
 

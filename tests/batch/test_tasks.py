@@ -74,8 +74,8 @@ WRONG = {
     "task = 3\n": "no array of tables",
     "[[task]]\n": "'measured' is missing",
     ONE + "sed = 3\n": "did you mean 'seed'",
-    ONE + "seed = -1\n": "'seed' is -1; a whole number from 0",
-    ONE + "leave_out = 0\n": "'leave_out' is 0; a whole number from 1",
+    ONE + "seed = -1\n": "'seed' is -1; a whole number ≥ 0",
+    ONE + "leave_out = 0\n": "'leave_out' is 0; a whole number ≥ 1",
     ONE + "leave_out = 2.5\n": "'leave_out' is '2.5'; a whole number is wanted",
     ONE + "seed = true\n": "'seed' is 'True'; a whole number",
     ONE + "samples = 0\n": "'samples' is 0",
@@ -83,12 +83,12 @@ WRONG = {
     ONE + "kinds = 3\n": "'kinds' is '3'; a list of names",
     ONE + 'kinds = ["best"]\n': "'kinds' holds 'best'; max_likelihood, mean, sample",
     ONE + 'kinds = ["mean", "mean"]\n': "names a kind twice",
-    ONE + "kinds = []\nsteps = []\n": "so that nothing is wanted",
+    ONE + "kinds = []\nsteps = []\n": "are both empty",
     ONE + 'preset = "own"\n': "'preset' holds 'own'; default, paper",
     ONE + "miscoverage = 1.5\n": "'miscoverage' is 1.5",
     ONE + 'miscoverage = "x"\n': "'miscoverage' is 'x'; a number",
     ONE + 'interval = "soon"\n': "'interval' time is 'soon'",
-    ONE + 'interval = "0s"\n': "'interval' is no time above 0",
+    ONE + 'interval = "0s"\n': "'interval' is not a time above 0",
     ONE + 'budget = "lots"\n': "tasks.toml, task 1: budget is 'lots'; a time such as",
     ONE + "budget = -3\n": "budget is '-3'; a time such as",
     ONE + 'contexts = "grid:3xx3"\n': "tasks.toml, task 1: grid is '3xx3'; a number of levels",
@@ -98,7 +98,7 @@ WRONG = {
     ONE + 'name = "index.html"\n': "cannot name a folder",
     ONE + 'name = "a\\u202eb"\n': "cannot name a folder",
     ONE + f'name = "{"x" * 10_000}"\n': "has 10000 characters; one of at most 200 bytes",
-    ONE + ONE: "task 'a' is there twice",
+    ONE + ONE: "task 'a' occurs twice",
     "defaults = 3\n" + ONE: "'defaults' is 3; a table",
     "defaults = {name = 'x'}\n" + ONE: "'name' is no known key",
 }
@@ -132,7 +132,9 @@ def test_only_steps_that_there_are_may_be_asked_for(folder):
 
 
 def test_a_profile_file_is_no_file_of_tasks(folder):
-    with pytest.raises(ProfileError, match=r"a.nc: is a profile file; a TOML file of tasks, or a"):
+    with pytest.raises(
+        ProfileError, match=r"a.nc: is a profile file; name a TOML file of tasks or a"
+    ):
         read_tasks(folder / "a.nc")
 
 

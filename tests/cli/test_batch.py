@@ -65,10 +65,10 @@ def test_what_failed_is_said_last_with_exit_five(tasks, tmp_path, capsys):
     assert main(["batch", str(tasks), "-o", str(out), "--resume"]) == 0
     assert main(["batch", str(tasks), "-o", str(out)]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.endswith("exists already; go on with --resume, or name another folder.")
+    assert said.endswith("exists already; continue with --resume, or name another folder.")
     assert main(["batch", str(tasks), "-o", str(out), "--resume", "--format", "zarr"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "was begun with --format netcdf, not with --format zarr; say so again" in said
+    assert "was started with --format netcdf, not with --format zarr; use the same option" in said
 
 
 def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
@@ -85,7 +85,7 @@ def test_no_reports_without_the_extra(tasks, tmp_path, capsys, monkeypatch):
         ("--timeout 0s", 2, "is not a time above 0"),
         ("--retries -1", 2, "'-1' is not a whole number"),
         ("--block 0", 2, "is not a whole number"),
-        ("--scheduler local:0", 2, "local:N, N from 1 on, is wanted"),
+        ("--scheduler local:0", 2, "local:N with N ≥ 1 is wanted"),
     ],
 )
 def test_usage(tasks, tmp_path, capsys, given, code, said):
