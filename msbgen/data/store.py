@@ -147,9 +147,9 @@ def save_netcdf(
         dataset.to_netcdf(partial, engine="netcdf4", encoding=dict(encoding or {}))
 
 
-def packing(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Encoding that packs numbers, and words as tables of letters: a tenth of their size."""
-    packed = {"zlib": True, "complevel": 9, "shuffle": True}
+def packing(dataset: xr.Dataset, level: int = 9) -> dict[str, dict[str, Any]]:
+    """Encoding that compresses numbers, and texts as tables of letters: a tenth of their size."""
+    packed = {"zlib": True, "complevel": level, "shuffle": True}
     return {
         str(name): {**packed, "dtype": "S1"} if data.dtype.kind in "OU" else packed
         for name, data in dataset.variables.items()

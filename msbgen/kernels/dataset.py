@@ -1,29 +1,16 @@
-"""What a dataset of kernel measurements is: how long what ran took, where, at how many watts.
+"""Datasets of kernel measurements: what ran, on what setting of the machine, time and power.
 
-A dataset of kernels (``msbgen-kernels/1``) is a plain :class:`xarray.Dataset` of one dimension:
+A dataset of kernels is a plain :class:`xarray.Dataset` over ``measurement`` with the variables that
+:data:`SCHEMA` declares, and one variable for each
 
-=======================  ===========  ==============================================================
-name                     dims         meaning
-=======================  ===========  ==============================================================
-``kind``                 measurement  what ran: ``conv2d``, ``matmul``, the name of a program; what
-                                      stands before a ``/`` is its family
-one variable a           measurement  what it was given, as rows and columns; ``role="parameter"``,
-parameter                             ``units``; NaN where the kind has none of it
-one coordinate a         measurement  what the machine was set to, as in profiles:
-resource                              ``role="resource"``, ``units``, ``levels`` (every value that
-                                      the platform can set)
-one variable a counter   measurement  optional: events or shares of the run; ``role="counter"``;
-                                      NaN where they were not counted
-``node``                 measurement  which of several like machines it ran on
-``run``                  measurement  session or repetition, a whole number
-``runtime``              measurement  time of one run [s]
-``power``                measurement  optional: mean power while it ran [W]; NaN where no meter was
-                                      read
-=======================  ===========  ==============================================================
+- *parameter* of a kernel, as its rows and columns (``role="parameter"``, ``units``),
+- *counter*, events or shares of the run (``role="counter"``, ``units``),
+- *resource*, a coordinate with what the machine was set to (``role="resource"``, ``units``,
+  ``levels``: every value that the platform can set).
 
 A *kernel* is a kind with its parameters, a *configuration* one value of each resource.  A whole
-network, or a whole program, is a kernel too: one that was not taken apart.  What a network
-launches is a workload (:mod:`msbgen.kernels.workloads`).
+network or program that was not taken apart is a kernel, too.  The kernels that a network launches
+are a workload (:mod:`msbgen.kernels.workloads`).
 """
 
 from __future__ import annotations
@@ -31,19 +18,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.core.errors import ArgumentError
 from msbgen.data.schema import counter_names, other_unit, resource_names, role
-from msbgen.data.store import load_netcdf, packing, save_netcdf
+from msbgen.data.variables import POSITIVE, Schema, Variable
 
 KERNELS_SCHEMA = "msbgen-kernels/1"
-# What parameters, resources and counters cannot be called.
+# Names that parameters, resources and counters cannot have.
 RESERVED = frozenset(
     {"measurement", "kind", "node", "run", "runtime", "power", "energy"}
     | {"launch", "workload", "count", "extrapolated", "program"}
@@ -51,12 +37,68 @@ RESERVED = frozenset(
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-# No kernel takes less or longer [s], and no machine that runs one takes more [W].
-_SHORTEST, _LONGEST, _MOST_POWER = 1e-12, 1e12, 1e9
-_MEASURED = {
-    "runtime": ("s", "time of one run"),
-    "power": ("W", "mean power while it ran"),
-}
+
+
+def _problems(dataset: xr.Dataset) -> Iterator[str]:
+    """Sentences about reserved names, resources without levels, and values in another unit."""
+    resources = resource_names(dataset)
+    if not resources:
+        yield "there is no coordinate with role 'resource'; what the machine was set to is wanted."
+    for name in (*resources, *parameter_names(dataset), *counter_names(dataset)):
+        if name in RESERVED:
+            yield f"'{name}' is a reserved name; rename the {role(dataset[name])}."
+    for name in resources:
+        levels = np.atleast_1d(np.asarray(dataset[name].attrs.get("levels", ())))
+        if levels.size == 0 or levels.dtype.kind not in "fiu" or not np.isfinite(levels).all():
+            yield f"resource '{name}' has no attribute 'levels' of finite numbers; list them."
+            continue
+        values = dataset[name].values.astype(float)
+        for sentence in other_unit(name, values, dataset[name].attrs):
+            yield sentence.replace("context", "measurement")
+
+
+_OF = ("measurement",)
+SCHEMA = Schema(
+    KERNELS_SCHEMA,
+    "measurements of kernels",
+    _OF,
+    (
+        Variable(
+            "kind",
+            _OF,
+            "text",
+            meaning="what ran, as conv2d; the part before a '/' is its family",
+            filled=True,
+            remedy="say what ran",
+        ),
+        Variable("node", _OF, "text", meaning="which of several equal machines it ran on"),
+        Variable("run", _OF, "whole", meaning="session or repetition", dtype="int32"),
+        Variable(
+            "runtime",
+            _OF,
+            unit="s",
+            meaning="time of one run",
+            least=1e-12,
+            most=1e12,
+            remedy="measure it again or drop it",
+        ),
+        Variable(
+            "power",
+            _OF,
+            unit="W",
+            meaning="mean power while it ran",
+            least=POSITIVE,
+            most=1e9,
+            missing="no meter was read",
+            optional=True,
+        ),
+        Variable("", _OF, least=0, missing="the kind has none of it", role="parameter"),
+        Variable("", _OF, least=0, missing="it was not counted", role="counter"),
+        Variable("", _OF, coordinate=True, role="resource"),
+    ),
+    check=_problems,
+    label="kind",
+)
 
 
 def make(
@@ -114,51 +156,41 @@ def make(
     >>> energies_of(runs)
     array([0.02 , 0.015])
     """
-    unit = dict(units or {})
     names = [*resources, *(parameters or {}), *(counters or {})]
     for name in names:
         if name in RESERVED or names.count(name) > 1:
-            why = "has a meaning of its own" if name in RESERVED else "is given twice"
+            why = "is reserved" if name in RESERVED else "is given twice"
             raise ArgumentError(f"name is {name!r}, which {why}; another one is wanted.")
-    n = len(kind)
-    variables: dict[str, Any] = {
-        "kind": ("measurement", np.array(list(map(str, kind)), dtype=str)),
-        "node": ("measurement", np.array([""] * n if node is None else [*map(str, node)])),
-        "run": ("measurement", np.zeros(n, np.int32) if run is None else np.asarray(run, np.int32)),
-    }
-    for name, given in (("runtime", runtime), ("power", power)):
-        if given is not None:
-            said = dict(zip(("units", "long_name"), _MEASURED[name]))
-            variables[name] = ("measurement", np.array(given, dtype=float), said)
+    n, unit = len(kind), dict(units or {})
+    dataset = SCHEMA.dataset(
+        {
+            "kind": kind,
+            "node": [""] * n if node is None else node,
+            "run": np.zeros(n) if run is None else run,
+            "runtime": runtime,
+            "power": power,
+        },
+        attrs,
+    )
     for title, columns in (("parameter", parameters), ("counter", counters)):
-        for name, given in (columns or {}).items():
-            said = {"role": title, "units": unit.get(name, "1")}
-            variables[name] = ("measurement", np.array(given, dtype=float), said)
+        for name, values in (columns or {}).items():
+            dataset[name] = SCHEMA[title].entry(values, units=unit.get(name, "1"))
     coords: dict[str, Any] = {}
     for name, given in resources.items():
         values = np.asarray(given, dtype=float)
-        own = (levels or {}).get(name, np.unique(values[np.isfinite(values)]))
-        said = {"role": "resource", "units": unit.get(name, "1")}
-        coords[name] = ("measurement", values, {**said, "levels": np.asarray(own, float).tolist()})
-    return xr.Dataset(variables, coords, {"schema": KERNELS_SCHEMA, **(attrs or {})})
+        settable = (levels or {}).get(name, np.unique(values[np.isfinite(values)]))
+        listed = np.asarray(settable, dtype=float).tolist()
+        coords[name] = SCHEMA["resource"].entry(values, units=unit.get(name, "1"), levels=listed)
+    return dataset.assign_coords(coords)
 
 
 def validate(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
-    """Return the dataset if it obeys the contract.
-
-    Raises
-    ------
-    ProfileError
-        With one sentence for every problem.
-    """
-    problems = list(_layout_problems(dataset)) or list(_value_problems(dataset))
-    if problems:
-        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
-    return dataset
+    """Return the dataset if it obeys :data:`SCHEMA`; :class:`ProfileError` names every problem."""
+    return SCHEMA.validate(dataset, source)
 
 
 def describe(dataset: xr.Dataset) -> str:
-    """What a valid dataset holds, in a few lines for a person."""
+    """A summary of a valid dataset, in a few lines."""
     kernels, times = kernels_of(dataset), runtimes_of(dataset)
     shown: dict[str, int] = {}
     for word in kernels.kind:
@@ -190,28 +222,13 @@ def describe(dataset: xr.Dataset) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read and validate a file of kernel measurements; everything is loaded.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read whole, or what it holds breaks the contract.
-    """
-    return validate(load_netcdf(path), source=Path(path).name)
+    """Read and validate a file of measurements, whole; errors as :meth:`Schema.read`."""
+    return SCHEMA.read(path)
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Validate and write a file of kernel measurements, whole or not at all.
-
-    Raises
-    ------
-    ProfileError
-        The dataset breaks the contract; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
-    validate(dataset, source=Path(path).name)
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
+    """Validate and write measurements, whole or not at all; errors as :meth:`Schema.write`."""
+    SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
 def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
@@ -263,9 +280,6 @@ def join(datasets: Sequence[xr.Dataset]) -> xr.Dataset:
         levels={name: united(name) for name in resources},
         attrs={str(k): v for k, v in same.items() if k != "schema"},
     )
-
-
-# --------------------------------------------------------------------------- what it says
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,87 +402,3 @@ def measured_table(dataset: xr.Dataset, values: Floats) -> Floats:
     table = np.full((int(of.max()) + 1) * len(configurations), np.nan)
     table[cells] = middle
     return table.reshape(-1, len(configurations))
-
-
-# --------------------------------------------------------------------------- problems
-
-
-def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
-    schema = ds.attrs.get("schema")
-    if not isinstance(schema, str) or schema != KERNELS_SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; measurements of kernels say '{KERNELS_SCHEMA}'."
-        return
-    if ds.sizes.get("measurement", 0) == 0:
-        yield "dimension 'measurement' is missing or empty; at least one entry is wanted."
-    wanted = {"kind": "OUT", "node": "OUT", "run": "iu", "runtime": "f", "power": "f"}
-    for name, kinds in wanted.items():
-        if name not in ds.data_vars:
-            if name != "power":
-                yield f"variable '{name}' is missing."
-        else:
-            yield from _form_problems(ds, name, kinds)
-    for name, (unit, _) in _MEASURED.items():
-        if name in ds and ds[name].attrs.get("units") != unit:
-            got = ds[name].attrs.get("units")
-            yield f"variable '{name}' has units {got!r}; '{unit}' is wanted."
-    if not resource_names(ds):
-        yield "there is no coordinate with role 'resource'; what the machine was set to is wanted."
-    for name in (*resource_names(ds), *parameter_names(ds), *counter_names(ds)):
-        yield from _form_problems(ds, name, "fiu")
-        if name in RESERVED:
-            yield f"'{name}' has a meaning of its own; rename the {role(ds[name])}."
-        if not isinstance(ds[name].attrs.get("units"), str):
-            yield f"{role(ds[name])} '{name}' has no units; give it some, '1' for a number."
-    for name in resource_names(ds):
-        levels = np.atleast_1d(np.asarray(ds[name].attrs.get("levels", ())))
-        if levels.size == 0 or levels.dtype.kind not in "fiu" or not np.isfinite(levels).all():
-            yield f"resource '{name}' has no attribute 'levels' of finite numbers; list them."
-
-
-def _form_problems(ds: xr.Dataset, name: str, kinds: str) -> Iterator[str]:
-    if ds[name].dims != ("measurement",):
-        yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['measurement'] is wanted."
-    elif ds[name].dtype.kind not in kinds:
-        what = "words" if kinds == "OUT" else "numbers"
-        yield f"variable '{name}' holds {ds[name].dtype}; {what} are wanted."
-
-
-def _value_problems(ds: xr.Dataset) -> Iterator[str]:
-    kind = ds["kind"].values.astype(str)
-    if not all(word.strip() for word in kind):
-        row = next(i for i, word in enumerate(kind) if not word.strip())
-        yield f"variable 'kind' is empty at measurement {row}; say what ran."
-    times = runtimes_of(ds)
-    bad = ~((times >= _SHORTEST) & (times <= _LONGEST))
-    if bad.any():
-        row = int(np.argmax(bad))
-        yield (
-            f"variable 'runtime' is {times[row]:g} s at measurement {row} ({kind[row]}); a "
-            f"positive number is wanted: measure it again or drop it."
-        )
-    if "power" in ds:
-        watts = ds["power"].values.astype(float)
-        bad = ~np.isnan(watts) & ~((watts > 0) & (watts <= _MOST_POWER))
-        if bad.any():
-            row = int(np.argmax(bad))
-            yield (
-                f"variable 'power' is {watts[row]:g} W at measurement {row} ({kind[row]}); a "
-                f"positive number is wanted, or NaN where no meter was read."
-            )
-    for name in resource_names(ds):
-        values = ds[name].values.astype(float)
-        if not np.isfinite(values).all():
-            row = int(np.argmin(np.isfinite(values)))
-            yield f"resource '{name}' is {values[row]} at measurement {row}; a number is wanted."
-        else:
-            for sentence in other_unit(name, values, ds[name].attrs):
-                yield sentence.replace("context", "measurement")
-    for name in (*parameter_names(ds), *counter_names(ds)):
-        values = ds[name].values.astype(float)
-        bad = np.isinf(values) | (values < 0)
-        if bad.any():
-            row = int(np.argmax(bad))
-            yield (
-                f"{role(ds[name])} '{name}' is {values[row]:g} at measurement {row} ({kind[row]}); "
-                f"a number from 0 on is wanted, or NaN where there is none."
-            )

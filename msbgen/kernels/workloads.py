@@ -1,23 +1,15 @@
-"""What a workload is: the kernels that a network launches, each with how often.
+"""Workloads: the kernels that networks launch, and how often.
 
-A dataset of workloads (``msbgen-workload/1``) is a plain :class:`xarray.Dataset` of one dimension:
-
-=======================  =======  ==================================================================
-name                     dims     meaning
-=======================  =======  ==================================================================
-``workload``             launch   whose launch it is: the name of the network
-``kind``                 launch   as in measurements of kernels (:mod:`msbgen.kernels.dataset`)
-one variable a           launch   ``role="parameter"``, ``units``; NaN where the kind has none of it
-parameter
-``count``                launch   how often it is launched with these parameters [1]
-=======================  =======  ==================================================================
+A dataset of workloads is a plain :class:`xarray.Dataset` over ``launch`` with the variables that
+:data:`SCHEMA` declares, and one variable for each parameter of a kernel, as in measurements of
+kernels (:mod:`msbgen.kernels.dataset`).
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +18,25 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.store import load_netcdf, packing, save_netcdf
 from msbgen.data.tables import read_lines, shown
-from msbgen.kernels.dataset import RESERVED, parameter_names
+from msbgen.data.variables import Schema, Variable
+from msbgen.kernels.dataset import RESERVED
 
 WORKLOAD_SCHEMA = "msbgen-workload/1"
-# Launches of one kernel in one workload that nobody makes: a mistake.
+# More launches of one kernel in one workload are a mistake.
 _MOST_LAUNCHES = 1_000_000_000
+_OF = ("launch",)
+SCHEMA = Schema(
+    WORKLOAD_SCHEMA,
+    "workloads",
+    _OF,
+    (
+        Variable("workload", _OF, "text", meaning="name of the network"),
+        Variable("kind", _OF, "text", meaning="kind of the kernel"),
+        Variable("count", _OF, "whole", "1", "launches with these parameters", least=1),
+        Variable("", _OF, least=0, missing="the kind has none of it", role="parameter"),
+    ),
+)
 
 
 def make_workload(
@@ -64,31 +68,18 @@ def make_workload(
         Not validated: see :func:`validate_workload`.
     """
     names = [workload] * len(kind) if isinstance(workload, str) else list(workload)
-    variables: dict[str, Any] = {
-        "workload": ("launch", np.array([*map(str, names)], dtype=str)),
-        "kind": ("launch", np.array([*map(str, kind)], dtype=str)),
-        "count": ("launch", np.asarray(count, dtype=np.int64), {"units": "1"}),
-    }
-    for name, given in (parameters or {}).items():
+    dataset = SCHEMA.dataset({"workload": names, "kind": kind, "count": count}, attrs)
+    for name, values in (parameters or {}).items():
         if name in RESERVED:
-            raise ArgumentError(f"name is {name!r}, which has a meaning of its own; rename it.")
-        said = {"role": "parameter", "units": (units or {}).get(name, "1")}
-        variables[name] = ("launch", np.asarray(given, dtype=float), said)
-    return xr.Dataset(variables, attrs={"schema": WORKLOAD_SCHEMA, **(attrs or {})})
+            raise ArgumentError(f"name is {name!r}, which is reserved; rename it.")
+        unit = (units or {}).get(name, "1")
+        dataset[name] = SCHEMA["parameter"].entry(values, units=unit)
+    return dataset
 
 
 def validate_workload(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
-    """Return the dataset if it obeys the contract.
-
-    Raises
-    ------
-    ProfileError
-        With one sentence for every problem.
-    """
-    problems = list(_problems(dataset))
-    if problems:
-        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
-    return dataset
+    """Return the dataset if it obeys :data:`SCHEMA`; :class:`ProfileError` names every problem."""
+    return SCHEMA.validate(dataset, source)
 
 
 def describe_workload(dataset: xr.Dataset) -> str:
@@ -146,7 +137,7 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     """
     path = Path(path)
     if path.suffix == ".nc":
-        return validate_workload(load_netcdf(path), source=path.name)
+        return SCHEMA.read(path)
     (first, header), *rest = read_lines(path) or [(1, [])]
     if not {"kind", "count"} <= set(header) or len(set(header)) < len(header):
         raise ProfileError(
@@ -194,17 +185,8 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
 def write_workload(
     dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
-    """Validate and write a file of workloads, whole or not at all.
-
-    Raises
-    ------
-    ProfileError
-        The dataset breaks the contract; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
-    validate_workload(dataset, source=Path(path).name)
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=packing(dataset))
+    """Validate and write workloads, whole or not at all; errors as :meth:`Schema.write`."""
+    SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
 def _number(cell: str, path: Path, line: int, name: str) -> float:
@@ -216,30 +198,3 @@ def _number(cell: str, path: Path, line: int, name: str) -> float:
         raise ProfileError(
             f"{path.name}: line {line} has the {name} {shown([cell])}; a number is wanted."
         ) from None
-
-
-def _problems(ds: xr.Dataset) -> Iterator[str]:
-    schema = ds.attrs.get("schema")
-    if not isinstance(schema, str) or schema != WORKLOAD_SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; workloads say '{WORKLOAD_SCHEMA}'."
-        return
-    if ds.sizes.get("launch", 0) == 0:
-        yield "dimension 'launch' is missing or empty; at least one launch is wanted."
-        return
-    wanted = {"workload": "OUT", "kind": "OUT", "count": "iu"}
-    for name, kinds in {**wanted, **dict.fromkeys(parameter_names(ds), "fiu")}.items():
-        if name not in ds.data_vars:
-            yield f"variable '{name}' is missing."
-        elif ds[name].dims != ("launch",):
-            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['launch'] is wanted."
-        elif ds[name].dtype.kind not in kinds:
-            what = "words" if kinds == "OUT" else "numbers"
-            yield f"variable '{name}' holds {ds[name].dtype}; {what} are wanted."
-        elif name == "count" and (ds["count"].values < 1).any():
-            row = int(np.argmax(ds["count"].values < 1))
-            yield f"variable 'count' is {int(ds['count'].values[row])} at launch {row}; 1 is least."
-        elif kinds == "fiu" and (np.isinf(ds[name].values) | (ds[name].values < 0)).any():
-            yield f"parameter '{name}' holds what is no number from 0 on; NaN stands for none."
-    for name in parameter_names(ds):
-        if not isinstance(ds[name].attrs.get("units"), str):
-            yield f"parameter '{name}' has no units; give it some, '1' for a number."

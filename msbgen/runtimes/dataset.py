@@ -1,39 +1,97 @@
-"""What a dataset of runtimes is: which workload ran how long on which platform, beside which.
+"""Runtime datasets: how long a workload ran on a platform, and which workloads ran beside it.
 
-A runtime dataset (``msbgen-runtimes/1``) is a plain :class:`xarray.Dataset`:
-
-==========================  =========================  ==========================================
-name                        dims                       meaning
-==========================  =========================  ==========================================
-``workload``, ``platform``  the same                   names (coordinates)
-``runtime``                 observation                time that the workload took [s]
-``workload_index``          observation                what ran
-``platform_index``          observation                where
-``beside``                  observation, slot          workloads that ran at the same time; −1
-                                                       where a slot is empty
-``run``                     observation                observations of one run were made together
-``workload_features``       workload, workload_feature  optional, e.g. log(1 + opcode count) [1]
-``platform_features``       platform, platform_feature  optional [1]
-==========================  =========================  ==========================================
+A runtime dataset is a plain :class:`xarray.Dataset` with the variables that :data:`SCHEMA`
+declares.  Workloads and platforms are named by the coordinates of the same names; observations
+refer to them by index.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
-from msbgen.core.errors import ProfileError
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.variables import POSITIVE, Schema, Variable
 
 RUNTIMES_SCHEMA = "msbgen-runtimes/1"
 
-_INDICES = ("workload_index", "platform_index", "run")
+
+def _name_problems(dataset: xr.Dataset) -> Iterator[str]:
+    """Sentences about names that a question could not contain."""
+    for dim in ("workload", "platform"):
+        for name in dataset[dim].values.astype(str).tolist():
+            if not name.strip() or "|" in name:
+                yield (
+                    f"{dim} '{name}' has no usable name; a name without '|', which joins "
+                    f"neighbours, is wanted."
+                )
+                break
+
+
+SCHEMA = Schema(
+    RUNTIMES_SCHEMA,
+    "runtimes of workloads on platforms",
+    ("observation", "workload", "platform"),
+    (
+        Variable("workload", ("workload",), "text", distinct=True, coordinate=True),
+        Variable("platform", ("platform",), "text", distinct=True, coordinate=True),
+        Variable(
+            "runtime",
+            ("observation",),
+            unit="s",
+            meaning="time that the workload took",
+            least=POSITIVE,
+            remedy="measure it again or drop it",
+            stored="float32",  # seven digits are more than any clock has
+        ),
+        Variable(
+            "workload_index", ("observation",), "whole", least=0, index_of="workload", dtype="int32"
+        ),
+        Variable(
+            "platform_index", ("observation",), "whole", least=0, index_of="platform", dtype="int32"
+        ),
+        Variable(
+            "beside",
+            ("observation", "slot"),
+            "whole",
+            meaning="workloads that ran at the same time, -1 for none",
+            least=-1,
+            index_of="workload",
+            dtype="int32",
+        ),
+        Variable(
+            "run",
+            ("observation",),
+            "whole",
+            meaning="observations of one run were made together",
+            dtype="int32",
+        ),
+        Variable(
+            "workload_features",
+            ("workload", "workload_feature"),
+            unit="1",
+            meaning="such as log(1 + opcode count)",
+            remedy="fill it in or drop the feature",
+            optional=True,
+            any_order=True,
+            dtype="float32",
+        ),
+        Variable(
+            "platform_features",
+            ("platform", "platform_feature"),
+            unit="1",
+            remedy="fill it in or drop the feature",
+            optional=True,
+            any_order=True,
+            dtype="float32",
+        ),
+    ),
+    check=_name_problems,
+)
 
 
 def make(
@@ -69,50 +127,30 @@ def make(
     xarray.Dataset
         Not validated: see :func:`validate`.
     """
-    variables: dict[str, Any] = {
-        "runtime": (
-            "observation",
-            np.asarray(runtime, dtype=float),
-            {"units": "s", "long_name": "time that the workload took"},
-        ),
-        "workload_index": ("observation", np.asarray(workload, dtype=np.int32)),
-        "platform_index": ("observation", np.asarray(platform, dtype=np.int32)),
-        "beside": (
-            ("observation", "slot"),
-            np.asarray(beside, dtype=np.int32).reshape(len(np.asarray(runtime)), -1),
-            {"long_name": "workloads that ran at the same time, -1 for none"},
-        ),
-        "run": (
-            "observation",
-            np.asarray(run, dtype=np.int32),
-            {"long_name": "observations of one run were made together"},
-        ),
+    values: dict[str, Any] = {
+        "runtime": runtime,
+        "workload_index": workload,
+        "platform_index": platform,
+        "beside": np.asarray(beside).reshape(len(np.asarray(runtime)), -1),
+        "run": run,
+        "workload": workloads,
+        "platform": platforms,
     }
-    coords: dict[str, Any] = {"workload": list(workloads), "platform": list(platforms)}
+    names = {}
     for dim, features in (("workload", workload_features), ("platform", platform_features)):
         if features:
-            table = np.stack([np.asarray(f, dtype=np.float32) for f in features.values()], axis=1)
-            coords[f"{dim}_feature"] = list(features)
-            variables[f"{dim}_features"] = ((dim, f"{dim}_feature"), table, {"units": "1"})
-    return xr.Dataset(variables, coords, {"schema": RUNTIMES_SCHEMA, **(attrs or {})})
+            values[f"{dim}_features"] = np.stack([np.asarray(f) for f in features.values()], axis=1)
+            names[f"{dim}_feature"] = list(features)
+    return SCHEMA.dataset(values, attrs).assign_coords(names)
 
 
 def validate(dataset: xr.Dataset, *, source: str = "dataset") -> xr.Dataset:
-    """Return the dataset if it obeys the contract.
-
-    Raises
-    ------
-    ProfileError
-        With one sentence for every problem.
-    """
-    problems = list(_layout_problems(dataset)) or list(_value_problems(dataset))
-    if problems:
-        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
-    return dataset
+    """Return the dataset if it obeys :data:`SCHEMA`; :class:`ProfileError` names every problem."""
+    return SCHEMA.validate(dataset, source)
 
 
 def describe(dataset: xr.Dataset) -> str:
-    """What a valid dataset holds, in a few lines for a person."""
+    """A summary of a valid dataset, in a few lines."""
     degree = (dataset["beside"].values >= 0).sum(axis=1)
     cells = dataset["workload_index"].values * dataset.sizes["platform"]
     cells = cells + dataset["platform_index"].values
@@ -135,32 +173,13 @@ def describe(dataset: xr.Dataset) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read and validate a runtime file; everything is loaded.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read whole, or what it holds breaks the contract.
-    """
-    return validate(load_netcdf(path), source=Path(path).name)
+    """Read and validate a runtime file, whole; errors as :meth:`Schema.read`."""
+    return SCHEMA.read(path)
 
 
 def write(dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Validate and write a runtime file, whole or not at all.
-
-    Raises
-    ------
-    ProfileError
-        The dataset breaks the contract; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
-    validate(dataset, source=Path(path).name)
-    packed = {"zlib": True, "complevel": 9, "shuffle": True}
-    encoding = {str(n): packed for n, v in dataset.data_vars.items() if v.dtype.kind in "fi"}
-    # seven digits are more than any clock has
-    encoding["runtime"] = {**packed, "dtype": "float32"}
-    save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+    """Validate and write a runtime file, whole or not at all; errors as :meth:`Schema.write`."""
+    SCHEMA.write(dataset, path, overwrite=overwrite)
 
 
 def run_table(dataset: xr.Dataset) -> NDArray[np.int64]:
@@ -175,77 +194,3 @@ def features_of(dataset: xr.Dataset, dim: str) -> NDArray[np.float64]:
     if name not in dataset:
         return np.empty((dataset.sizes[dim], 0))
     return dataset[name].transpose(dim, ...).values.astype(float)
-
-
-def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
-    schema = ds.attrs.get("schema")
-    if not isinstance(schema, str) or schema != RUNTIMES_SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; a runtime file says '{RUNTIMES_SCHEMA}'."
-        return
-    for dim in ("observation", "workload", "platform"):
-        if ds.sizes.get(dim, 0) == 0:
-            yield f"dimension '{dim}' is missing or empty; at least one entry is wanted."
-    for name in ("workload", "platform"):
-        if name in ds.dims and (name not in ds.coords or ds[name].dtype.kind not in "OUT"):
-            yield f"coordinate '{name}' is missing or no text; the names are wanted."
-    for name, dims in (
-        ("runtime", ("observation",)),
-        *((name, ("observation",)) for name in _INDICES),
-        ("beside", ("observation", "slot")),
-    ):
-        if name not in ds.data_vars:
-            yield f"variable '{name}' is missing."
-        elif ds[name].dims != dims:
-            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; {list(dims)} is wanted."
-        elif ds[name].dtype.kind not in ("fiu" if name == "runtime" else "iu"):
-            yield f"variable '{name}' holds {ds[name].dtype}; numbers are wanted."
-    if "runtime" in ds and not (
-        isinstance(ds["runtime"].attrs.get("units"), str) and ds["runtime"].attrs["units"] == "s"
-    ):
-        got = ds["runtime"].attrs.get("units")
-        yield f"variable 'runtime' has units {got!r}; seconds are wanted, units 's'."
-    for dim in ("workload", "platform"):
-        name = f"{dim}_features"
-        if name not in ds:
-            continue
-        if ds[name].ndim != 2 or dim not in ds[name].dims:
-            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; '{dim}' and one wanted."
-        elif ds[name].dtype.kind not in "fiu" or not np.isfinite(ds[name].values).all():
-            yield f"variable '{name}' holds what is no finite number; fill in or drop the feature."
-
-
-def _value_problems(ds: xr.Dataset) -> Iterator[str]:
-    runtime = ds["runtime"].values.astype(float)
-    # files hold single precision: what that takes for 0 or infinite is no time of a program
-    with np.errstate(over="ignore"):
-        stored = runtime.astype(np.float32)
-    bad = ~(np.isfinite(stored) & (stored > 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        yield (
-            f"variable 'runtime' is {runtime[row]} s at observation {row}; a positive number is "
-            f"wanted: measure it again or drop it."
-        )
-    for name, dim, least in (
-        ("workload_index", "workload", 0),
-        ("platform_index", "platform", 0),
-        ("beside", "workload", -1),
-    ):
-        values = ds[name].values
-        off = (values < least) | (values >= ds.sizes[dim])
-        if off.any():
-            row = int(np.argwhere(off)[0][0])
-            yield (
-                f"variable '{name}' is {int(values[off].flat[0])} at observation {row}; an index "
-                f"from {least} to {ds.sizes[dim] - 1} is wanted."
-            )
-    for dim in ("workload", "platform"):
-        names, counts = np.unique(ds[dim].values.astype(str), return_counts=True)
-        if counts.max() > 1:
-            yield f"{dim} '{names[counts.argmax()]}' is named twice; one entry each is wanted."
-        odd = [name for name in names.tolist() if not name.strip() or "|" in name]
-        if odd:
-            yield (
-                f"{dim} '{odd[0]}' cannot be asked for; a name without '|', which joins "
-                f"neighbours, is wanted."
-            )

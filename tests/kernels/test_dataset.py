@@ -9,44 +9,32 @@ from kernelling import CLOCKS, made_kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.kernels.dataset import (
     configurations_of,
+    describe,
     energies_of,
     family_of,
+    join,
     kernels_of,
+    make,
     measured_table,
     parameter_names,
+    read,
     runtimes_of,
-)
-from msbgen.kernels.dataset import (
-    describe as describe_kernels,
-)
-from msbgen.kernels.dataset import (
-    join as join_kernels,
-)
-from msbgen.kernels.dataset import (
-    make as make_kernels,
-)
-from msbgen.kernels.dataset import (
-    read as read_kernels,
-)
-from msbgen.kernels.dataset import (
-    validate as validate_kernels,
-)
-from msbgen.kernels.dataset import (
-    write as write_kernels,
+    validate,
+    write,
 )
 
 
 def test_a_file_holds_what_was_written(tmp_path):
     runs = made_kernels(noise=0.01)
-    write_kernels(runs, tmp_path / "k.nc")
-    again = read_kernels(tmp_path / "k.nc")
+    write(runs, tmp_path / "k.nc")
+    again = read(tmp_path / "k.nc")
     np.testing.assert_array_equal(runtimes_of(again), runtimes_of(runs))
     np.testing.assert_array_equal(energies_of(again), energies_of(runs))
     assert list(again["clock"].attrs["levels"]) == CLOCKS.tolist()
     assert parameter_names(again) == ["m", "k", "n"]
-    assert describe_kernels(again) == describe_kernels(runs)
-    assert "7: 7 of matmul" in describe_kernels(again)
-    assert "resource      clock [MHz]: 200 to 1000, 5 values of 5" in describe_kernels(again)
+    assert describe(again) == describe(runs)
+    assert "7: 7 of matmul" in describe(again)
+    assert "resource      clock [MHz]: 200 to 1000, 5 values of 5" in describe(again)
 
 
 @given(st.data())
@@ -56,7 +44,7 @@ def test_a_table_has_the_median_of_every_kernel_in_every_configuration(data):
     kind, size, clock = ([f"k{i}" for i in draw(2)], draw(2), draw(3))
     times = 1.0 + np.array(draw(100), dtype=float)
     given_size = np.where(np.array(size) == 2, np.nan, size)
-    runs = make_kernels(kind, times, parameters={"m": given_size}, resources={"clock": clock})
+    runs = make(kind, times, parameters={"m": given_size}, resources={"clock": clock})
     kernels, (configurations, _) = kernels_of(runs), configurations_of(runs)
     table = measured_table(runs, times)
     assert table.shape == (len(kernels.kind), len(configurations))
@@ -73,24 +61,24 @@ def test_a_table_has_the_median_of_every_kernel_in_every_configuration(data):
 
 def test_datasets_are_joined_whatever_parameters_they_have():
     one = made_kernels(sizes=(64,))
-    other = make_kernels(
+    other = make(
         ["relu"],
         [1e-5],
         parameters={"size": [10]},
         resources={"clock": [300]},
         units={"clock": "MHz"},
     )
-    both = validate_kernels(join_kernels([one, other]))
+    both = validate(join([one, other]))
     assert parameter_names(both) == ["m", "k", "n", "size"]
     assert np.isnan(both["m"].values[-1])
     assert np.isnan(both["power"].values[-1])
     assert both["size"].values[-1] == 10
     assert both["clock"].attrs["levels"] == sorted([*CLOCKS, 300.0])
-    hertz = make_kernels(["relu"], [1e-5], resources={"clock": [3e8]}, units={"clock": "Hz"})
+    hertz = make(["relu"], [1e-5], resources={"clock": [3e8]}, units={"clock": "Hz"})
     with pytest.raises(ArgumentError, match="'clock' is in Hz; MHz is wanted"):
-        join_kernels([one, hertz])
+        join([one, hertz])
     with pytest.raises(ArgumentError, match="resources are threads; clock, as"):
-        join_kernels([one, make_kernels(["relu"], [1.0], resources={"threads": [1]})])
+        join([one, make(["relu"], [1.0], resources={"threads": [1]})])
 
 
 def test_energy_without_power_is_refused():
@@ -103,10 +91,10 @@ def test_energy_without_power_is_refused():
 def test_families_and_reserved_names():
     assert family_of("shufflenetv2/adam") == "shufflenetv2"
     assert family_of("gemm") == "gemm"
-    with pytest.raises(ArgumentError, match="'power', which has a meaning of its own"):
-        make_kernels(["a"], [1.0], resources={"power": [1]})
+    with pytest.raises(ArgumentError, match="'power', which is reserved"):
+        make(["a"], [1.0], resources={"power": [1]})
     with pytest.raises(ArgumentError, match="'m', which is given twice"):
-        make_kernels(["a"], [1.0], resources={"m": [1]}, parameters={"m": [1]})
+        make(["a"], [1.0], resources={"m": [1]}, parameters={"m": [1]})
 
 
 def put(name, at, value):
@@ -145,24 +133,24 @@ BROKEN = {
 @pytest.mark.parametrize("said", BROKEN)
 def test_a_broken_dataset_is_refused_with_one_sentence(said):
     with pytest.raises(ProfileError) as refused:
-        validate_kernels(BROKEN[said](made_kernels()), source="k.nc")
+        validate(BROKEN[said](made_kernels()), source="k.nc")
     assert said in str(refused.value)
     assert len(refused.value.problems) == 1
 
 
 def test_words_and_numbers_are_packed_and_come_back(tmp_path):
     kinds = ["conv2d", "network/größer-1x224", ""] * 2000
-    runs = make_kernels(
+    runs = make(
         [kind or "relu" for kind in kinds],
         np.linspace(1e-3, 1.0, len(kinds)),
         resources={"threads": np.ones(len(kinds))},
         parameters={"m": np.repeat([1.0, np.nan], len(kinds) // 2)},
         node=["", *["b"] * (len(kinds) - 1)],
     )
-    write_kernels(runs, tmp_path / "k.nc")
-    back = read_kernels(tmp_path / "k.nc")
+    write(runs, tmp_path / "k.nc")
+    back = read(tmp_path / "k.nc")
     for name in ("kind", "node", "runtime", "m", "threads", "run"):
         np.testing.assert_array_equal(back[name].values, runs[name].values)
     assert (tmp_path / "k.nc").stat().st_size < 100_000
-    write_kernels(back, tmp_path / "again.nc")
+    write(back, tmp_path / "again.nc")
     assert (tmp_path / "again.nc").read_bytes() == (tmp_path / "k.nc").read_bytes()

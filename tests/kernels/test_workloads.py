@@ -51,7 +51,7 @@ BAD = {
     "line 2 has the count 'x'; a number": "kind,count\nrelu,x\n",
     "line 3 has the count '0'; a whole number": "kind,count\nrelu,1\nrelu,0\n",
     "column 'power' is no parameter": "kind,count,power\nrelu,1,3\n",
-    "parameter 'm' holds what is no number from 0 on": "kind,count,m\nrelu,1,-3\n",
+    "parameter 'm' is -3 at launch 0; a number from 0 on": "kind,count,m\nrelu,1,-3\n",
 }
 
 

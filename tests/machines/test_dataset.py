@@ -10,30 +10,20 @@ from machines import made_runs
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.machines.dataset import (
     counters_of,
+    describe,
+    make,
+    read,
     relative_times,
     runtimes_of,
+    validate,
     words_of,
-)
-from msbgen.machines.dataset import (
-    describe as describe_relative,
-)
-from msbgen.machines.dataset import (
-    make as make_relative,
-)
-from msbgen.machines.dataset import (
-    read as read_relative,
-)
-from msbgen.machines.dataset import (
-    validate as validate_relative,
-)
-from msbgen.machines.dataset import (
-    write as write_relative,
+    write,
 )
 
 
 def test_the_papers_example_relative_to_each_machine():
     """Section IV: ten, eight and 21 minutes on X, Y and Z."""
-    runs = make_relative([[600.0, 480.0, 1260.0]], ["X", "Y", "Z"], program=["TestApp"])
+    runs = make([[600.0, 480.0, 1260.0]], ["X", "Y", "Z"], program=["TestApp"])
     np.testing.assert_allclose(relative_times(runs, "X"), [[1.0, 0.8, 2.1]])
     np.testing.assert_allclose(relative_times(runs, "fastest"), [[1.25, 1.0, 2.625]])
     np.testing.assert_allclose(relative_times(runs, "slowest"), [[600 / 1260, 480 / 1260, 1.0]])
@@ -44,7 +34,7 @@ def test_the_papers_example_relative_to_each_machine():
 @given(arrays(float, (4, 3), elements=st.floats(1e-6, 1e6)), st.integers(0, 2))
 def test_relative_times_know_no_unit(times, m):
     names = ["a", "b", "c"]
-    one, other = (make_relative(f * times, names, program=list("wxyz")) for f in (1.0, 60.0))
+    one, other = (make(f * times, names, program=list("wxyz")) for f in (1.0, 60.0))
     for to in (names[m], "fastest", "slowest"):
         np.testing.assert_allclose(relative_times(one, to), relative_times(other, to))
     assert (relative_times(one, "fastest") >= 1).all()
@@ -52,7 +42,7 @@ def test_relative_times_know_no_unit(times, m):
 
 
 def test_what_did_not_run_is_relative_to_nothing():
-    runs = make_relative([[np.nan, 2.0, 4.0]], ["a", "b", "c"], program=["p"])
+    runs = make([[np.nan, 2.0, 4.0]], ["a", "b", "c"], program=["p"])
     np.testing.assert_array_equal(relative_times(runs, "fastest"), [[np.nan, 1, 2]])
     assert np.isnan(relative_times(runs, "a")).all()
 
@@ -60,14 +50,14 @@ def test_what_did_not_run_is_relative_to_nothing():
 @pytest.mark.parametrize("per_machine", [False, True])
 def test_a_file_holds_what_was_written(tmp_path, per_machine):
     runs = made_runs(4, per_machine=per_machine)
-    write_relative(runs, tmp_path / "r.nc")
-    again = read_relative(tmp_path / "r.nc")
+    write(runs, tmp_path / "r.nc")
+    again = read(tmp_path / "r.nc")
     np.testing.assert_array_equal(runtimes_of(again), runtimes_of(runs))
     for machine in ("old", "odd"):
         np.testing.assert_array_equal(counters_of(again, machine), counters_of(runs, machine))
     assert (words_of(again, "program") == words_of(runs, "program")).all()
-    assert describe_relative(again) == describe_relative(runs)
-    assert "8 of 4 programs, 8 of them on all of 3 machines" in describe_relative(again)
+    assert describe(again) == describe(runs)
+    assert "8 of 4 programs, 8 of them on all of 3 machines" in describe(again)
 
 
 def put(name, at, value):
@@ -79,15 +69,15 @@ def put(name, at, value):
 
 
 BROKEN = {
-    "'runtime' is 0.0 s at run 1 on machine 'new'": put("runtime", (1, 1), 0.0),
-    "'runtime' is -1.0 s at run 2 on machine 'old'": put("runtime", (2, 0), -1.0),
+    "'runtime' is 0 s at run 1, machine 'new'": put("runtime", (1, 1), 0.0),
+    "'runtime' is -1 s at run 2, machine 'old'": put("runtime", (2, 0), -1.0),
     "run 3 ran on no machine": put("runtime", 3, np.nan),
     "'nodes' is 0 at run 2": put("nodes", 2, 0),
-    "counter 'loads' is -5.0 at run 1": put("counters", (1, 1), -5.0),
+    "'counters' is -5 at run 1, counter 'loads'": put("counters", (1, 1), -5.0),
     "variable 'program' is missing": lambda r: r.drop_vars("program"),
     "'runtime' has units 'ms'": lambda r: r.assign(runtime=r["runtime"].assign_attrs(units="ms")),
     "machine 'old' is named twice": lambda r: r.assign_coords(machine=["old", "old", "new"]),
-    "machine 'fastest' has a name": lambda r: r.assign_coords(machine=["fastest", "b", "c"]),
+    "'fastest' has a reserved name": lambda r: r.assign_coords(machine=["fastest", "b", "c"]),
     "'work' is 'cycles'": lambda r: r.assign_attrs(work="cycles"),
     "'schema' is 'msbgen-runtimes/1'": lambda r: r.assign_attrs(schema="msbgen-runtimes/1"),
     "'scale' holds float64": lambda r: r.assign(scale=r["nodes"].astype(float)),
@@ -97,7 +87,7 @@ BROKEN = {
     ),
     "dimension 'counter' is missing or empty": lambda r: r.isel(counter=slice(0)),
     "'runtime' is 1e+300 s": put("runtime", (0, 0), 1e300),
-    "counter 'instructions' is 1e+40": put("counters", (0, 0), 1e40),
+    "'counters' is 1e+40 at run 0, counter 'instructions'": put("counters", (0, 0), 1e40),
     "coordinate 'units' is missing": lambda r: r.drop_vars("units"),
 }
 
@@ -105,7 +95,7 @@ BROKEN = {
 @pytest.mark.parametrize("sentence", BROKEN)
 def test_each_problem_has_its_sentence(sentence):
     with pytest.raises(ProfileError) as caught:
-        validate_relative(BROKEN[sentence](made_runs(3).copy(deep=True)), source="r.nc")
+        validate(BROKEN[sentence](made_runs(3).copy(deep=True)), source="r.nc")
     assert any(sentence in problem for problem in caught.value.problems), caught.value
     assert all(problem.startswith("r.nc: ") for problem in caught.value.problems)
 
@@ -114,5 +104,5 @@ def test_what_is_broken_is_not_written(tmp_path):
     runs = made_runs(3)
     runs["runtime"][0, 0] = -1.0
     with pytest.raises(ProfileError):
-        write_relative(runs, tmp_path / "r.nc")
+        write(runs, tmp_path / "r.nc")
     assert not list(tmp_path.iterdir())

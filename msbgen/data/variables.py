@@ -1,0 +1,324 @@
+"""One declaration of a dataset's variables, and what follows from it: make, validate, read, write.
+
+A :class:`Schema` lists the variables of a dataset with dimensions, type, unit and range.  Its
+methods put labels on arrays, check a dataset against the declaration and read and write files.
+Every problem is one sentence: the variable, the place, the value, what is wanted.  Conditions that
+a declaration cannot express, as that a graph has no cycle, are in the function `Schema.check`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike, NDArray
+
+from msbgen.core.errors import ProfileError
+from msbgen.data.store import load_netcdf, packing, save_netcdf
+
+Kind = Literal["number", "whole", "text"]
+# `least` of a variable that may be any number above 0.
+POSITIVE = float(np.nextafter(0.0, 1.0))
+# Type codes of numpy that each kind may have, their default type and their name in sentences.
+_KINDS: dict[Kind, tuple[str, str, str]] = {
+    "number": ("fiu", "float64", "numbers"),
+    "whole": ("iu", "int64", "whole numbers"),
+    "text": ("OUT", "str", "words"),
+}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Declaration of one variable, or of all variables of one role.
+
+    Attributes
+    ----------
+    name : str
+        Empty for all variables whose attribute ``role`` is `role`.
+    dims : tuple of str
+    kind : {"number", "whole", "text"}
+    unit : str
+        The attribute ``units``; not checked where empty.
+    meaning : str
+        The attribute ``long_name``.
+    least, most : float
+        Range of the values; finite in any case.
+    missing : str
+        What NaN means; NaN is refused where this is empty.
+    remedy : str
+        What to do about a value out of range.
+    index_of : str
+        A dimension that the values are indices of, from `least` on.
+    filled, distinct : bool
+        Of texts: whether blank ones, and equal ones, are refused.
+    coordinate : bool
+    optional : bool
+    needed_with : str
+        A variable without which this one may be missing.
+    optional_dim : str
+        A dimension of `dims` that may be missing.
+    any_order : bool
+        Whether the dimensions may stand in any order.
+    role : str
+    dtype, stored : str
+        Types in memory, in which :meth:`entry` makes it, and in files; by kind where empty.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    kind: Kind = "number"
+    unit: str = ""
+    meaning: str = ""
+    least: float = -np.inf
+    most: float = np.inf
+    missing: str = ""
+    remedy: str = ""
+    index_of: str = ""
+    filled: bool = False
+    distinct: bool = False
+    coordinate: bool = False
+    optional: bool = False
+    needed_with: str = ""
+    optional_dim: str = ""
+    any_order: bool = False
+    role: str = ""
+    dtype: str = ""
+    stored: str = ""
+
+    @property
+    def label(self) -> str:
+        """The variable as sentences call it."""
+        return f"{self.role or ('coordinate' if self.coordinate else 'variable')} '{self.name}'"
+
+    def entry(self, values: ArrayLike, **attrs: Any) -> tuple[tuple[str, ...], NDArray[Any], dict]:
+        """Dimensions, array and attributes, as :class:`xarray.Dataset` takes them."""
+        if self.kind == "text":
+            array = np.array([str(value) for value in np.asarray(values, dtype=object)], dtype=str)
+        else:
+            array = np.array(values, dtype=self.dtype or _KINDS[self.kind][1])
+        declared = {"role": self.role, "units": self.unit, "long_name": self.meaning}
+        dims = self.dims
+        if array.ndim < len(dims):
+            dims = tuple(dim for dim in dims if dim != self.optional_dim)
+        return dims, array, {key: text for key, text in declared.items() if text} | attrs
+
+    def wanted(self, size: int | None = None) -> str:
+        """The values that are valid, in words; `size` is that of the dimension `index_of`."""
+        most = self.most if size is None else size - 1
+        noun = "a whole number" if self.kind == "whole" else "a number"
+        if self.index_of:
+            words = f"an index from {self.least:g} to {most}"
+        elif np.isinf(self.least) and np.isinf(most):
+            words = "a finite number"
+        elif 0 < self.least < 1e-6:
+            words = "a positive number" + ("" if np.isinf(most) else f" up to {most:g}")
+        else:
+            upper = "on" if np.isinf(most) else f"to {most:g}"
+            words = f"{noun} from {self.least:g} {upper}"
+        return f"{words}, or NaN where {self.missing}," if self.missing else words
+
+    def layout_problems(self, dataset: xr.Dataset) -> Iterator[str]:
+        """Sentences about a variable that has other dimensions, another type or unit."""
+        data = dataset[self.name]
+        dims = [dim for dim in self.dims if dim in data.dims or dim != self.optional_dim]
+        got = [str(dim) for dim in data.dims]
+        if got != dims and not (self.any_order and sorted(got) == sorted(dims)):
+            yield f"{self.label} has dimensions {got}; {list(self.dims)} are wanted."
+        elif data.dtype.kind not in _KINDS[self.kind][0] and data.size:
+            yield f"{self.label} holds {data.dtype}; {_KINDS[self.kind][2]} are wanted."
+        units = data.attrs.get("units")
+        if self.unit and not (isinstance(units, str) and units == self.unit):
+            yield f"{self.label} has units {_plain(units)!r}; '{self.unit}' is wanted."
+        elif self.role and not isinstance(units, str):
+            yield f"{self.label} has no units; give it some, '1' for a number."
+
+    def value_problems(self, dataset: xr.Dataset, label: str = "") -> Iterator[str]:
+        """One sentence about the first value that is not valid."""
+        data = dataset[self.name]
+        if self.kind == "text":
+            yield from self._text_problems(data)
+            return
+        values = data.values.astype(float)
+        size = dataset.sizes[self.index_of] if self.index_of else None
+        with np.errstate(over="ignore"):
+            stored = values.astype(self.stored or float).astype(float)
+        most = self.most if size is None else size - 1
+        good = np.isfinite(stored) & (stored >= self.least) & (stored <= most)
+        if self.kind == "whole":
+            good &= stored == np.floor(stored)
+        if self.missing:
+            good |= np.isnan(values)
+        if not good.all():
+            at = tuple(map(int, np.argwhere(~good)[0]))
+            unit = f" {self.unit}" if self.unit not in ("", "1") else ""
+            remedy = f": {self.remedy}" if self.remedy else ""
+            yield (
+                f"{self.label} is {values[at]:g}{unit} at {place(data, at, dataset.get(label))}; "
+                f"{self.wanted(size)} is wanted{remedy}."
+            )
+
+    def _text_problems(self, data: xr.DataArray) -> Iterator[str]:
+        words = data.values.astype(str)
+        if self.filled and words.size and not all(map(str.strip, words.tolist())):
+            row = next(i for i, word in enumerate(words.tolist()) if not word.strip())
+            remedy = f": {self.remedy}" if self.remedy else ""
+            yield f"{self.label} is empty at {place(data, (row,))}; a name is wanted{remedy}."
+        if self.distinct and words.size:
+            names, counts = np.unique(words, return_counts=True)
+            if counts.max() > 1:
+                name = names[counts.argmax()]
+                yield f"{self.name} '{name}' is named twice; one entry each is wanted."
+
+
+def place(data: xr.DataArray, index: tuple[int, ...], label: xr.DataArray | None = None) -> str:
+    """The place of a value in words: ``run 3, machine 'old'``; a label follows in parentheses."""
+    parts = []
+    for dim, i in zip(data.dims, index):
+        named = dim in data.coords and data[dim].dtype.kind in "OUT"
+        parts.append(f"{dim} '{data[dim].values[i]}'" if named else f"{dim} {i}")
+    return ", ".join(parts) + (f" ({label.values[index[0]]})" if label is not None else "")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Declaration of a dataset.
+
+    Attributes
+    ----------
+    name : str
+        The attribute ``schema`` of such datasets.
+    content : str
+        What they hold, in words.
+    dims : tuple of str
+        Dimensions that have at least one entry.
+    variables : tuple of Variable
+    check : callable
+        Sentences about what the variables do not say, of a dataset that obeys them.
+    label : str
+        A variable whose value stands beside places in sentences.
+    remedy : str
+        What to do about a missing variable.
+    compression : int
+        Of files: 0 for none, 9 for the most.
+    error : type
+        A :class:`ProfileError`.
+    """
+
+    name: str
+    content: str
+    dims: tuple[str, ...]
+    variables: tuple[Variable, ...]
+    check: Callable[[xr.Dataset], Iterator[str]] = lambda dataset: iter(())
+    label: str = ""
+    remedy: str = ""
+    compression: int = 9
+    error: type[ProfileError] = ProfileError
+
+    def __getitem__(self, name: str) -> Variable:
+        """Declaration of a variable, or of a role."""
+        return next(v for v in self.variables if name == (v.name or v.role))
+
+    def dataset(
+        self, values: Mapping[str, ArrayLike | None], attrs: Mapping[str, Any] | None = None
+    ) -> xr.Dataset:
+        """Put labels on arrays, by name; None and undeclared names are left out.  Not validated."""
+        entries = {v.name: v.entry(given) for v, given in self._given(values)}
+        coords = {v.name for v, _ in self._given(values) if v.coordinate}
+        return xr.Dataset(
+            {name: entry for name, entry in entries.items() if name not in coords},
+            {name: entry for name, entry in entries.items() if name in coords},
+            {"schema": self.name, **(attrs or {})},
+        )
+
+    def _given(self, values: Mapping[str, ArrayLike | None]) -> list[tuple[Variable, ArrayLike]]:
+        pairs = [(v, values.get(v.name)) for v in self.variables]
+        return [(variable, given) for variable, given in pairs if given is not None]
+
+    def validate(self, dataset: xr.Dataset, source: str = "dataset") -> xr.Dataset:
+        """Return the dataset if it obeys the declaration.
+
+        Raises
+        ------
+        ProfileError
+            With one sentence for every problem; `source` stands before each.
+        """
+        problems = list(self._layout_problems(dataset))
+        problems = problems or list(self._value_problems(dataset)) or list(self.check(dataset))
+        if problems:
+            raise self.error(*(f"{source}: {problem}" for problem in problems))
+        return dataset
+
+    def read(self, path: str | os.PathLike[str]) -> xr.Dataset:
+        """Read a whole file and validate it.
+
+        Raises
+        ------
+        ProfileError
+            The file cannot be read whole, or does not obey the declaration.
+        """
+        return self.validate(load_netcdf(path), Path(path).name)
+
+    def write(
+        self, dataset: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
+    ) -> None:
+        """Validate a dataset and write it, whole or not at all.
+
+        Raises
+        ------
+        ProfileError
+            The dataset does not obey the declaration; nothing is written.
+        FileExistsError
+            `path` exists and `overwrite` is False.
+        """
+        self.validate(dataset, Path(path).name)
+        encoding = packing(dataset, self.compression) if self.compression else {}
+        for variable in self.variables:
+            if variable.stored:
+                encoding[variable.name] = {**encoding[variable.name], "dtype": variable.stored}
+        save_netcdf(dataset, path, overwrite=overwrite, encoding=encoding)
+
+    def present(self, dataset: xr.Dataset) -> list[Variable]:
+        """Declarations of the variables that a dataset has, one for each variable of a role."""
+        found = [v for v in self.variables if v.name and v.name in dataset.variables]
+        for template in (v for v in self.variables if not v.name):
+            group = dataset.coords if template.coordinate else dataset.data_vars
+            found += [
+                replace(template, name=str(name))
+                for name, data in group.items()
+                if isinstance(data.attrs.get("role"), str) and data.attrs["role"] == template.role
+            ]
+        return found
+
+    def _layout_problems(self, dataset: xr.Dataset) -> Iterator[str]:
+        got = _plain(dataset.attrs.get("schema"))
+        if got != self.name:
+            yield f"attribute 'schema' is {got!r}; '{self.name}' is wanted for {self.content}."
+            return
+        for dim in self.dims:
+            if dataset.sizes.get(dim, 0) == 0:
+                yield f"dimension '{dim}' is missing or empty; at least one entry is wanted."
+        for v in self.variables:
+            needed = bool(v.name) and not v.optional
+            if needed and v.needed_with:
+                needed = v.needed_with in dataset
+            group = dataset.coords if v.coordinate else dataset.data_vars
+            if needed and v.name not in group:
+                yield f"{v.label} is missing{f': {self.remedy}' if self.remedy else ''}."
+            elif v.needed_with and needed and dataset.sizes.get(v.dims[0], 0) == 0:
+                yield f"dimension '{v.dims[0]}' is missing or empty; drop '{v.needed_with}'."
+        for variable in self.present(dataset):
+            yield from variable.layout_problems(dataset)
+
+    def _value_problems(self, dataset: xr.Dataset) -> Iterator[str]:
+        for variable in self.present(dataset):
+            yield from variable.value_problems(dataset, self.label)
+
+
+def _plain(attribute: object) -> object:
+    """An attribute as a Python value: arrays as lists, to be compared and shown."""
+    return attribute.tolist() if isinstance(attribute, (np.ndarray, np.generic)) else attribute
