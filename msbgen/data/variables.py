@@ -21,12 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from msbgen.core.errors import ProfileError
 from msbgen.data.store import load_netcdf, packing, save_netcdf
 
-Kind = Literal["number", "whole", "text"]
+Kind = Literal["number", "count", "whole", "text"]
 # `least` of a variable that may be any number above 0.
 POSITIVE = float(np.nextafter(0.0, 1.0))
 # Type codes of numpy that each kind may have, their default type and their name in sentences.
 _KINDS: dict[Kind, tuple[str, str, str]] = {
     "number": ("fiu", "float64", "numbers"),
+    "count": ("fiu", "float64", "numbers"),
     "whole": ("iu", "int64", "whole numbers"),
     "text": ("OUT", "str", "words"),
 }
@@ -41,7 +42,9 @@ class Variable:
     name : str
         Empty for all variables whose attribute ``role`` is `role`.
     dims : tuple of str
-    kind : {"number", "whole", "text"}
+        ``"..."`` at the end stands for any others.
+    kind : {"number", "count", "whole", "text"}
+        A count is a whole number of any type, as a table may hold it as 2.0.
     unit : str
         The attribute ``units``; not checked where empty.
     meaning : str
@@ -110,7 +113,7 @@ class Variable:
     def wanted(self, size: int | None = None) -> str:
         """The values that are valid, in words; `size` is that of the dimension `index_of`."""
         most = self.most if size is None else size - 1
-        noun = "a whole number" if self.kind == "whole" else "a number"
+        noun = "a whole number" if self.kind in ("count", "whole") else "a number"
         if self.index_of:
             words = f"an index from {self.least:g} to {most}"
         elif np.isinf(self.least) and np.isinf(most):
@@ -127,6 +130,8 @@ class Variable:
         data = dataset[self.name]
         dims = [dim for dim in self.dims if dim in data.dims or dim != self.optional_dim]
         got = [str(dim) for dim in data.dims]
+        if dims[-1] == "...":
+            dims = [*dims[:-1], *(dim for dim in got if dim not in dims)]
         if got != dims and not (self.any_order and sorted(got) == sorted(dims)):
             yield f"{self.label} has dimensions {got}; {list(self.dims)} are wanted."
         elif data.dtype.kind not in _KINDS[self.kind][0] and data.size:
@@ -146,10 +151,10 @@ class Variable:
         values = data.values.astype(float)
         size = dataset.sizes[self.index_of] if self.index_of else None
         with np.errstate(over="ignore"):
-            stored = values.astype(self.stored or float).astype(float)
+            stored = values.astype(self.stored if "float" in self.stored else float).astype(float)
         most = self.most if size is None else size - 1
         good = np.isfinite(stored) & (stored >= self.least) & (stored <= most)
-        if self.kind == "whole":
+        if self.kind == "count":
             good &= stored == np.floor(stored)
         if self.missing:
             good |= np.isnan(values)

@@ -1,35 +1,16 @@
-"""What a task graph is: the parts of a parallel program, and which of them wait for which.
+"""Datasets of task graphs: the parts of a parallel program, and which of them wait for which.
 
-A task graph (``msbgen-graph/1``) is a plain :class:`xarray.Dataset`:
-
-======================  =====  ===============================================================
-name                    dims   meaning
-======================  =====  ===============================================================
-``task`` (coordinate)   task   names
-``kind``                task   whose profile tells how the task runs
-``work``                task   how much of it: 1 is a whole run of that profile [1]
-``depth``               task   edges of the longest path from a task that waits for nobody [1]
-``distance_to_sink``    task   edges of the longest path to a task that nobody waits for [1]
-``time``                task   optional: what it takes alone on the reference [s]
-``bcet``, ``wcet``      task   optional: the least and the most that it takes [s]
-``loops``               task   optional: loops nested in its code [1]
-``bytes``               task   optional: what it moves between memory and caches [B]
-``branch_entropy``      task   optional: how little its branches can be foretold, 0 to 1 [bit]
-``source``, ``target``  edge   numbers of the tasks that an edge joins: the target waits
-``type``                edge   ``spawn``, ``join`` or ``data``
-``critical``            edge   1 on a longest path by ``time``, else by ``work``
-``hops``                edge   how many depths it spans [1]
-``edge_bytes``          edge   optional: what is handed over [B]
-======================  =====  ===============================================================
-
-An optional variable is there for every task or not at all.  Attributes: ``name``, and ``family``
-where several graphs are of one sort, which is what predictors hold back as a whole.
+A task graph is a plain :class:`xarray.Dataset` over ``task`` and ``edge`` with the variables that
+:data:`SCHEMA` declares.  The target of an edge waits for its source.  Tasks are named by the
+coordinate ``task``; edges refer to them by number.  Attributes: ``name``, and ``family`` where
+several graphs are of one sort, which evaluations of predictors leave out as a whole.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.schema import context_table, duration_array
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.variables import Schema, Variable
 
 GRAPH_SCHEMA = "msbgen-graph/1"
 EDGE_TYPES = ("spawn", "join", "data")
@@ -47,24 +28,97 @@ EDGE_TYPES = ("spawn", "join", "data")
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Numbers of a task beside its work: units, what they mean, the least and the most.
 _MOST = 1e25
-TASK_NUMBERS = {
-    "time": ("s", "time alone on the reference", 1e-12, _MOST),
-    "bcet": ("s", "least execution time", 1e-12, _MOST),
-    "wcet": ("s", "longest execution time", 1e-12, _MOST),
-    "loops": ("1", "loops nested in the code", 0.0, 1e6),
-    "bytes": ("B", "bytes moved between memory and caches", 0.0, _MOST),
-    "branch_entropy": ("bit", "how little branches can be foretold", 0.0, 1.0),
-}
-# What follows from edges, works and times.
+# Variables that follow from edges, works and times.
 _DERIVED = ("depth", "distance_to_sink", "critical", "hops")
 # Paths whose lengths differ by this share are equally long.
 _ROUNDING = 1e-9
-# Times this many times above or below what the profiles say are in another unit.
+# Times that exceed those of the profiles by this factor, or fall below, are in another unit.
 _OTHER_UNIT = 300.0
 # Names that a message lists.
 _LISTED = 8
+
+
+def _task(name: str, unit: str, meaning: str, least: float = 0.0, most: float = _MOST) -> Variable:
+    return Variable(name, ("task",), "number", unit, meaning, least, most, optional=True)
+
+
+# Numbers that a task may have beside its work; each for every task of a graph or for none.
+TASK_NUMBERS = {
+    variable.name: variable
+    for variable in (
+        _task("time", "s", "time alone on the reference", 1e-12),
+        _task("bcet", "s", "least execution time", 1e-12),
+        _task("wcet", "s", "longest execution time", 1e-12),
+        _task("loops", "1", "loops nested in the code", most=1e6),
+        _task("bytes", "B", "bytes moved between memory and caches"),
+        _task("branch_entropy", "bit", "unpredictability of branches", most=1.0),
+    )
+}
+
+
+def _problems(graph: xr.Dataset) -> Iterator[str]:
+    """Sentences about names, the structure of the graph, and what does not follow from it."""
+    names = graph["task"].values.astype(str)
+    structure = list(_structure_problems(names.tolist(), edges_of(graph)))
+    yield from structure
+    if structure:
+        return
+    for name in ("name", "family"):
+        if not isinstance(graph.attrs.get(name, ""), str):
+            yield f"attribute '{name}' is {graph.attrs[name]!r}; a text is wanted."
+    if "bcet" in graph and "wcet" in graph:
+        bad = graph["bcet"].values > graph["wcet"].values
+        if bad.any():
+            yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; mend one."
+    edges = list(_edge_problems(graph, names))
+    yield from edges
+    if edges:
+        return
+    derived = _with_paths(graph)
+    for name in _DERIVED:
+        if not np.array_equal(graph[name].values, derived[name].values):
+            yield f"variable '{name}' does not follow from the edges; make the graph again."
+
+
+SCHEMA = Schema(
+    GRAPH_SCHEMA,
+    "a task graph",
+    ("task",),
+    (
+        Variable("task", ("task",), "text", meaning="names", coordinate=True),
+        Variable(
+            "kind",
+            ("task",),
+            "text",
+            meaning="task whose profile has the rates",
+            filled=True,
+            remedy="name its profile",
+        ),
+        replace(_task("work", "1", "runs of the kind's profile", 1e-12), optional=False),
+        Variable("depth", ("task",), "whole", meaning="edges from the farthest source"),
+        Variable("distance_to_sink", ("task",), "whole", meaning="edges to the farthest sink"),
+        *TASK_NUMBERS.values(),
+        Variable("source", ("edge",), "whole", meaning="source of the edge"),
+        Variable("target", ("edge",), "whole", meaning="target of the edge"),
+        Variable("type", ("edge",), "text", meaning="spawn, join or data"),
+        Variable("critical", ("edge",), "whole", meaning="on a longest path", dtype="int8"),
+        Variable("hops", ("edge",), "whole", meaning="depths spanned"),
+        Variable(
+            "edge_bytes",
+            ("edge",),
+            "number",
+            "B",
+            "bytes handed over",
+            0.0,
+            _MOST,
+            optional=True,
+        ),
+    ),
+    check=_problems,
+    remedy="make the graph again",
+    compression=0,
+)
 
 
 def make(
@@ -133,29 +187,17 @@ def make(
     problems = list(_structure_problems(titles, pairs))
     if problems:
         raise ArgumentError(problems[0])
-    variables: dict[str, Any] = {
-        "kind": ("task", np.array(list(map(str, kind)), dtype=str)),
-        "work": ("task", arrays["work"], {"units": "1", "long_name": "runs of the kind's profile"}),
-    }
-    for key in given:
-        units, label, _, _ = TASK_NUMBERS[key]
-        variables[key] = "task", arrays[key], {"units": units, "long_name": label}
-    for key, column in zip(("source", "target"), pairs.T if len(pairs) else np.empty((2, 0))):
-        variables[key] = "edge", column.astype(np.int64), {"long_name": f"{key} of the edge"}
-    variables["type"] = "edge", np.array(words, dtype=str)
-    if edge_bytes is not None:
-        label = {"units": "B", "long_name": "bytes handed over"}
-        variables["edge_bytes"] = "edge", np.asarray(edge_bytes, dtype=float), label
-    attrs = {"schema": GRAPH_SCHEMA, "name": name, "family": family}
-    bare = xr.Dataset(variables, {"task": np.array(titles, dtype=str)}, attrs)
+    values = {"kind": kind, "task": titles, "type": words, "edge_bytes": edge_bytes, **arrays}
+    values |= {"source": pairs[:, 0], "target": pairs[:, 1]}
     try:
+        bare = SCHEMA.dataset(values, {"name": name, "family": family})
         return validate(_with_paths(bare), source=name)
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 
 
 def _with_paths(graph: xr.Dataset) -> xr.Dataset:
-    """The graph with what follows from its edges, works and times, put in anew."""
+    """The graph with the variables that follow from its edges, works and times, computed anew."""
     weight = graph["time" if "time" in graph else "work"].values.astype(float)
     pairs = edges_of(graph)
     n = len(weight)
@@ -167,20 +209,10 @@ def _with_paths(graph: xr.Dataset) -> xr.Dataset:
     through = before[pairs[:, 0]] + weight[pairs[:, 0]] + after[pairs[:, 1]]
     longest = float(np.max(before + after, initial=0.0))
     critical = through >= longest * (1.0 - _ROUNDING)
+    derived = (depth, sink, critical, np.diff(depth[pairs], axis=1)[:, 0])
     return graph.assign(
-        depth=("task", depth.astype(np.int64), _label("edges from the farthest source")),
-        distance_to_sink=("task", sink.astype(np.int64), _label("edges to the farthest sink")),
-        critical=("edge", critical.astype(np.int8), _label("on a longest path")),
-        hops=(
-            "edge",
-            np.diff(depth[pairs], axis=1)[:, 0].astype(np.int64),
-            _label("depths spanned"),
-        ),
+        {name: SCHEMA[name].entry(v, units="1") for name, v in zip(_DERIVED, derived)}
     )
-
-
-def _label(text: str) -> dict[str, str]:
-    return {"units": "1", "long_name": text}
 
 
 def _longest(order: Indices, pairs: Indices, weight: Floats) -> Floats:
@@ -211,9 +243,6 @@ def topological_order(n_tasks: int, pairs: Indices) -> Indices:
     return np.array(order, dtype=np.int64)
 
 
-# --------------------------------------------------------------------------- what it says
-
-
 def edges_of(graph: xr.Dataset) -> Indices:
     """Source and target of every edge, (m, 2)."""
     return np.stack([graph["source"].values, graph["target"].values], axis=1).astype(np.int64)
@@ -231,7 +260,7 @@ def graph_name(graph: xr.Dataset) -> str:
 
 
 def describe(graph: xr.Dataset) -> str:
-    """What a valid graph holds, in a few lines for a person."""
+    """A summary of a valid graph, in a few lines."""
     work = graph["work"].values
     kinds, counts = np.unique(kinds_of(graph), return_counts=True)
     types, each = np.unique(graph["type"].values.astype(str), return_counts=True)
@@ -282,8 +311,7 @@ def with_times(graph: xr.Dataset, profiles: Mapping[str, xr.Dataset]) -> xr.Data
     each = np.array([found[kind] for kind in kinds]).T * graph["work"].values
     variables: dict[str, Any] = {}
     for key, values in zip(("time", "bcet", "wcet"), each):
-        units, label, _, _ = TASK_NUMBERS[key]
-        variables[key] = "task", values, {"units": units, "long_name": label}
+        variables[key] = TASK_NUMBERS[key].entry(values)
     return _with_paths(graph.assign(variables))
 
 
@@ -380,92 +408,23 @@ def other_time_unit(graph: xr.Dataset, shortest: Floats, longest: Floats) -> Ite
 
 
 def read_netcdf(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read and validate a graph from netCDF; everything is loaded.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read whole, or what it holds breaks the contract.
-    """
-    return validate(load_netcdf(path), source=Path(path).name)
+    """Read and validate a graph from netCDF, whole; errors as :meth:`Schema.read`."""
+    return SCHEMA.read(path)
 
 
 def write_netcdf(
     graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
-    """Validate and write a graph as netCDF, whole or not at all.
-
-    Raises
-    ------
-    ProfileError
-        The dataset breaks the contract; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
-    validate(graph, source=Path(path).name)
-    save_netcdf(graph, path, overwrite=overwrite)
-
-
-# --------------------------------------------------------------------------- problems
+    """Validate and write a graph, whole or not at all; errors as :meth:`Schema.write`."""
+    SCHEMA.write(graph, path, overwrite=overwrite)
 
 
 def validate(graph: xr.Dataset, *, source: str = "graph") -> xr.Dataset:
-    """Return the dataset if it obeys the contract.
-
-    Raises
-    ------
-    ProfileError
-        With one sentence for every problem.
-    """
-    problems = list(_layout_problems(graph))
-    if not problems:
-        names = [str(name) for name in graph["task"].values]
-        problems = list(_structure_problems(names, edges_of(graph)))
-    problems = problems or list(_value_problems(graph)) or list(_derived_problems(graph))
-    if problems:
-        raise ProfileError(*(f"{source}: {problem}" for problem in problems))
-    return graph
+    """Return the graph if it obeys :data:`SCHEMA`; :class:`ProfileError` names every problem."""
+    return SCHEMA.validate(graph, source)
 
 
-def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
-    schema = ds.attrs.get("schema")
-    if not isinstance(schema, str) or schema != GRAPH_SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; a task graph says '{GRAPH_SCHEMA}'."
-        return
-    if ds.sizes.get("task", 0) == 0:
-        yield "dimension 'task' is missing or empty; at least one task is wanted."
-        return
-    if (
-        "task" not in ds.coords
-        or ds["task"].dims != ("task",)
-        or ds["task"].dtype.kind not in "OUT"
-    ):
-        yield "coordinate 'task' is missing or no text; a name for each task is wanted."
-        return
-    for name in ("name", "family"):
-        if not isinstance(ds.attrs.get(name, ""), str):
-            yield f"attribute '{name}' is {ds.attrs[name]!r}; a text is wanted."
-    words, whole = ("kind", "type"), ("source", "target", *_DERIVED)
-    of_task = ("kind", "work", "depth", "distance_to_sink")
-    of_edge = ("source", "target", "type", "critical", "hops")
-    optional = [name for name in (*TASK_NUMBERS, "edge_bytes") if name in ds]
-    for name in (*of_task, *of_edge, *optional):
-        dim = "edge" if name in (*of_edge, "edge_bytes") else "task"
-        kinds = "OUT" if name in words else "iu" if name in whole else "fiu"
-        if name not in ds:
-            yield f"variable '{name}' is missing; make the graph again."
-        elif ds[name].dims != (dim,):
-            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['{dim}'] is wanted."
-        elif ds[name].dtype.kind not in kinds and ds[name].size:
-            wanted = "words" if name in words else "numbers"
-            yield f"variable '{name}' holds {ds[name].dtype}; {wanted} are wanted."
-    for name, wanted in {
-        "work": "1",
-        **{n: TASK_NUMBERS[n][0] for n in optional if n in TASK_NUMBERS},
-    }.items():
-        got = ds[name].attrs.get("units") if name in ds else wanted
-        if not isinstance(got, str) or got != wanted:
-            yield f"variable '{name}' has units {got!r}; units '{wanted}' are wanted."
+# --------------------------------------------------------------------------- problems
 
 
 def _structure_problems(names: Sequence[str], pairs: Indices) -> Iterator[str]:
@@ -508,36 +467,6 @@ def find_cycle(n_tasks: int, pairs: Indices) -> list[int]:
     return [walked[first], *reversed(walked[first + 1 :]), *reversed(walked[:first])]
 
 
-def _value_problems(ds: xr.Dataset) -> Iterator[str]:
-    names = ds["task"].values.astype(str)
-    for i, kind in enumerate(kinds_of(ds)):
-        if not kind.strip():
-            yield f"task '{names[i]}' has no kind; the name of its profile is wanted."
-            break
-    limits = {"work": (1e-12, _MOST)}
-    limits |= {name: TASK_NUMBERS[name][2:] for name in TASK_NUMBERS if name in ds}
-    for name, (least, most) in limits.items():
-        values = ds[name].values.astype(float)
-        bad = ~((values >= least) & (values <= most))
-        if bad.any():
-            i = int(np.argmax(bad))
-            got = "missing" if np.isnan(values[i]) else f"{values[i]:g}"
-            wanted = "a positive number" if least > 0 else f"a number from {least:g} to {most:g}"
-            yield f"'{name}' of task '{names[i]}' is {got}; {wanted} is wanted."
-    if "bcet" in ds and "wcet" in ds:
-        bad = ds["bcet"].values > ds["wcet"].values
-        if bad.any():
-            yield f"'bcet' of task '{names[int(np.argmax(bad))]}' is above its 'wcet'; mend one."
-    yield from _edge_problems(ds, names)
-
-
-def _derived_problems(ds: xr.Dataset) -> Iterator[str]:
-    own = _with_paths(ds)
-    for name in _DERIVED:
-        if not np.array_equal(ds[name].values, own[name].values):
-            yield f"variable '{name}' is not what the edges say; make the graph again."
-
-
 def _edge_problems(ds: xr.Dataset, names: NDArray[np.str_]) -> Iterator[str]:
     types = ds["type"].values.astype(str)
     unknown = ~np.isin(types, EDGE_TYPES)
@@ -550,7 +479,3 @@ def _edge_problems(ds: xr.Dataset, names: NDArray[np.str_]) -> Iterator[str]:
         _, first, counts = np.unique(pairs, axis=0, return_index=True, return_counts=True)
         ends = " → ".join(f"'{names[i]}'" for i in pairs[first[int(np.argmax(counts > 1))]])
         yield f"edge {ends} is listed twice; drop one."
-    if "edge_bytes" in ds and not np.all(
-        (ds["edge_bytes"].values >= 0) & (ds["edge_bytes"].values < _MOST)
-    ):
-        yield "variable 'edge_bytes' is negative or no number; bytes handed over are wanted."

@@ -14,7 +14,7 @@ import xarray as xr
 from msbgen.core.errors import ProfileError
 from msbgen.data.files import check_input
 from msbgen.data.tables import read_lines
-from msbgen.graphs.dataset import GRAPH_SCHEMA
+from msbgen.graphs.dataset import GRAPH_SCHEMA, TASK_NUMBERS
 from msbgen.graphs.dataset import read_netcdf as read_graph_file
 from msbgen.graphs.dot import read_dot
 from msbgen.graphs.records import NUMBERS, GraphEdge, GraphRecords, GraphTask, checked, only, shown
@@ -304,7 +304,7 @@ def _table(path: Path) -> dict[str, dict[str, str]]:
 
 def _titles(header: list[str], needed: tuple[str, ...], records: GraphRecords) -> list[str]:
     """Names of columns without their units."""
-    units = {"time": "s", "bcet": "s", "wcet": "s", "bytes": "B"}
+    units = {n: v.unit for n, v in TASK_NUMBERS.items() if v.unit in ("s", "B")}
     known = {f"{n} [{units[n]}]" if n in units else n: n for n in NUMBERS}
     known |= {n: n for n in ("task", "parents", "kind")}
     for title in header:

@@ -139,7 +139,7 @@ class GraphRecords:
                     f"give it one"
                 )
             found[key] = np.array([task.numbers[key] for task in self.tasks])
-            least = {"work": 1e-12, **{k: v[2] for k, v in TASK_NUMBERS.items()}}[key]
+            least = {"work": 1e-12, **{k: v.least for k, v in TASK_NUMBERS.items()}}[key]
             for task, value in zip(self.tasks, found[key]):
                 if not least <= value < float("inf"):
                     wanted = "a positive number" if least > 0 else "a number from 0 on"
