@@ -1,13 +1,9 @@
-"""Choosing contexts of graphs: searches, rules and agents, on families that nobody saw.
+"""Contexts chosen for task graphs: searches, rules and agents, on families never seen.
 
-A seed draws a device that its sheet does not quite know, a quarter of the families to hold back,
-and episodes of 20 graphs of those, from a device that idles up to one at the soft limit of 45 °C.
-Predictors are fitted to runs of the other families, agents are trained on episodes of them.
-
-    python benchmarks/agents_study.py --work FOLDER [--seeds 5] [--long 1] [--no-run]
-
-The folder keeps what each part found, so that a study that was stopped goes on where it was; seeds
-below `--long` are trained in 1,000 episodes, too.
+A seed draws a device that differs from its data sheet, a quarter of the families to hold out, and
+episodes of 20 graphs of those families. Predictors are fitted to runs of the other families, and
+agents are trained on episodes of them. The work folder keeps each part, so that a study goes on
+after an interruption.
 """
 
 from __future__ import annotations
@@ -34,11 +30,11 @@ from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.simulator import Simulator
 
 DEVICE = "tx2"
-# Episodes that policies are judged in, and runs of each graph that predictors are fitted to.
+# Episodes of each policy, and runs of each graph for the fit of predictors.
 EPISODES, CONTEXTS = 20, 12
-# Graphs that the price of heat is learned from.
+# Graphs from which the price of heat is learned.
 HEATED = 12
-# Deadlines of each graph, as multiples of what its fastest context takes.
+# Deadlines of each graph, as multiples of the time in its fastest context.
 DEADLINES, LEAST, MOST = 10, 1.1, 3.0
 # A two-sided interval for deadlines: its upper end is exceeded half as often.
 MISCOVERAGE = 0.05
@@ -70,7 +66,7 @@ def setting(seed: int, truth: dict[str, xr.Dataset], profiles: dict[str, xr.Data
     runs = draw_runs(simulator, seen, CONTEXTS, np.random.default_rng([8, seed]))
     predictor = GraphPredictor(random_state=seed)
     predictor.fit([runs], devices=[sheet], graphs=graphs, profiles=profiles).calibrate()
-    # a device that is on is no cooler than one that idles
+    # a running device is at least as warm as an idle one
     start = sheet.ambient + sheet.resistance * sheet.base_power, play.Cost().soft
     worlds = [play.World(simulator, g, start=start) for g in (list(seen.values()), unseen)]
     return Setting(
@@ -95,7 +91,7 @@ def judged(at: Setting, policy: play.worlds.Policy) -> dict[str, float]:
 
 
 def searches(at: Setting) -> dict[str, dict[str, float]]:
-    """Searches and rules."""
+    """Scores of searches and rules."""
     world, soft = at.unseen, at.unseen.cost.soft
     pick = np.random.default_rng([9, at.seed]).permutation(len(at.seen.graphs))[:HEATED]
     heat = play.FutureCost.learn(
@@ -120,7 +116,7 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
 
 
 class CountingGate(play.Gate):
-    """A gate that counts what it is asked about: what would end too hot, and what it stops."""
+    """A gate that counts proposals, those that would end too hot, and those that it stops."""
 
     def __init__(self, world: play.World, forecaster: GraphForecaster):
         super().__init__(world, forecaster, world.cost.soft)
@@ -138,12 +134,12 @@ class CountingGate(play.Gate):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Of the proposals."""
+        """Shares of all proposals."""
         return {"hot proposals": self.hot / self.asked, "stopped": self.stopped / self.asked}
 
 
 def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict[str, float]]:
-    """Agents, by name; a name's number is its ζ."""
+    """Scores of agents, by name; the number of each name is its ζ."""
     found = {}
     for name, imagined in names.items():
         kind = play.AgentPerCore if "per core" in name else play.OneAgent
@@ -189,7 +185,7 @@ LONG_AGENTS = {TABLE: 0, "D3QN": 0, FREE: 0, "Dyna 20": 20, "Dyna 20 per core": 
 
 
 def deadlines(at: Setting) -> dict[str, float]:
-    """Least energy within deadlines: with bounds, without, and by the truth."""
+    """Least energy within deadlines: by upper bounds, by expected times, and by the truth."""
     world, rng = at.unseen, np.random.default_rng([10, at.seed])
     truth = play.Oracle(world)
     totals = {"oracle": np.zeros(2), "bounds": np.zeros(2), "no bounds": np.zeros(2)}
@@ -236,7 +232,7 @@ def orders(at: Setting) -> dict[str, float]:
 
 
 def parts(seeds: int, long: int) -> list[tuple[int, str, int]]:
-    """What there is to do: seed, part and its episodes; what is cheap comes first."""
+    """All parts as (seed, part, episodes), the cheap ones first."""
     return [
         *((seed, SEARCHES, SHORT) for seed in range(seeds)),
         *((seed, name, SHORT) for seed in range(seeds) for name in AGENTS),
@@ -254,7 +250,7 @@ def setting_of(work: Path, seed: int) -> Setting:
 
 
 def job(work: Path, seed: int, part: str, episodes: int) -> str:
-    """Do a part that was not done yet."""
+    """Compute a part, unless its file is there."""
     path = kept(work, seed, part, episodes)
     if not path.exists():
         import torch
@@ -276,7 +272,7 @@ def job(work: Path, seed: int, part: str, episodes: int) -> str:
 
 
 def run(work: Path, seeds: int = 5, long: int = 1, processes: int = 2) -> None:
-    """All parts that are not done yet, some at a time, and the report."""
+    """Compute all missing parts, some at a time, and report."""
     all_kinds(work, processes)  # profiles of the kinds, once for all
     todo = parts(seeds, long)
     with ProcessPoolExecutor(processes) as pool:
@@ -286,7 +282,7 @@ def run(work: Path, seeds: int = 5, long: int = 1, processes: int = 2) -> None:
 
 
 def report(work: Path, seeds: int = 5, long: int = 1) -> None:
-    """JSON, table and picture of the parts that were done."""
+    """Write JSON, tables and picture of the finished parts."""
     found: list[dict[str, Any]] = []
     for seed in range(seeds):
         own: dict[str, Any] = {"policies": {}}
@@ -347,7 +343,7 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def policy_table(found: dict[str, Any]) -> str:
-    """The policies."""
+    """A row for each policy."""
     header = [
         *("policy", "cost above the oracle's (worst seed)", "time [s]", "energy [J]"),
         *("above 45 °C", "in training", "time, energy against tabular Q", "seeds"),
@@ -368,7 +364,7 @@ def policy_table(found: dict[str, Any]) -> str:
 
 
 def gate_table(found: dict[str, Any]) -> str:
-    """Proposals too hot, and what became of them, with the gate and without."""
+    """Proposals that are too hot, with the gate and without."""
     header = ["agents, one a core", "", "proposed above 45 °C", "stopped", "ran above 45 °C"]
     rows = []
     for title, name in (("no gate", FREE), ("gated", GATED)):
@@ -394,7 +390,7 @@ def deadline_table(found: dict[str, Any]) -> str:
 
 
 def draw(found: dict[str, Any]) -> None:
-    """Cost above the oracle's of each policy."""
+    """Draw the cost of each policy above the oracle's."""
     import matplotlib
 
     matplotlib.use("Agg")

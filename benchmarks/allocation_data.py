@@ -1,7 +1,7 @@
-"""What the allocation experiment plays with: phase tables of every method, and truths.
+"""Data of the allocation study: phase tables of every method, and true runs.
 
-Everything is made once and kept in a folder: replays of all 4,560 contexts of the programs, and
-profiles generated from 125 known contexts: those that ship, or a replay of the same contexts.
+All of it is computed once and kept in a folder: replays of all 4,560 contexts of the programs, and
+profiles generated from 125 known contexts.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from msbgen.phases.phases import phase_table, read_phases, write_phases
 from msbgen.realtime.tasksets import reference_wcet
 from msbgen.realtime.truth import Truth
 
-# Seeds of the replays: what empirical tables are made of, what truly happens, and what is known of
-# programs whose profiles do not ship.
+# Seeds of the replays: of empirical tables, of true runs, and of the known profiles of programs
+# whose profiles do not ship.
 TABLE_SEED, TRUTH_SEED, KNOWN_SEED = 11, 12, 13
-# Seeds of generated runs: those that clocks and margins are chosen on, and the forecasts'.
+# Seeds of generated runs: for the choice of clocks and margins, and for forecasts.
 CHOICE_SEED, FORECAST_SEED = 21, 22
 RUNS = 10
-# Truths are sampled more finely than profiles are measured [s].
+# Sampling interval of true runs, finer than that of profiles [s].
 FINE = 0.005
-# Generated profiles are written out as finely as the law holds them, about [s].
+# Interval of generated profiles, about that of the fitted law [s].
 GENERATED = 0.0025
 
 TABLES = ("empirical", "first half", "second half", "default", "paper", "nearest", "bracketing")
@@ -53,7 +53,7 @@ def wcets(tasks: Sequence[str]) -> dict[str, float]:
 
 
 def measured(task: str) -> xr.Dataset:
-    """What is known of a program: the profiles that ship, or its trace replayed likewise."""
+    """Known profiles of a program: those that ship, or a replay in the same contexts."""
     if task in TASKS:
         return msbgen.read_profiles(PROFILES / f"{task}.nc")
     known = context_table(msbgen.read_profiles(PROFILES / f"{TASKS[0]}.nc"))
@@ -81,7 +81,7 @@ def platform_grid() -> xr.Dataset:
 
 
 def prepare(work: Path, tasks: Sequence[str]) -> None:
-    """Make what is missing in the folder."""
+    """Compute what is missing in the folder."""
     work.mkdir(parents=True, exist_ok=True)
     for task in tasks:
         _prepare_task(work, task)

@@ -1,10 +1,9 @@
-"""The simulator's truth beside the traces themselves, interval by interval, with the regulator.
+"""Jobs replayed on their traces, interval by interval, beside the scheduler's simulation.
 
-The simulator lets a job be as fast as one of its runs was at this progress in the current
-context.  Here jobs are replayed on their traces instead, the allocation changing under way: core
-cycles, hits, misses and stalls of the regulator of each core, timer interrupts, preemptions.  It
-shares nothing with the simulator but the allocator that both ask.  Caches hold what they would
-have held with the current ways all along, here as there.
+In the simulation a job is as fast as one of its runs was at this progress in the current context.
+Here jobs are replayed on their traces while the allocation changes: core cycles, hits, misses,
+stalls of each core's regulator, timer interrupts and preemptions. Only the allocator is shared. In
+both, caches hold what they would hold with the current ways from the start.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ TIMER = 0.005
 
 @njit(nogil=True)
 def advance(now, until, lengths, misses, job, core, preempted):
-    """Run a job until a time or its end; the core's regulator and interrupts stop it.
+    """Run a job until a time or its end, with stops by the core's regulator and interrupts.
 
-    ``job`` is (interval, share of it that is left); ``core`` is (period, end of this period,
-    grant, what is left of it, next tick, between ticks, cost of one, blocked until, next
-    preemption); ``preempted`` (n, 2) arrivals and lengths.
+    ``job`` is (interval, share of it that is left). ``core`` is (period, end of this period, grant,
+    left of the grant, next tick, time between ticks, cost of a tick, blocked until, next
+    preemption). ``preempted`` (n, 2) holds arrivals and lengths.
     """
     t = now
     while job[0] < lengths.size and t < until:
@@ -73,7 +72,7 @@ def advance(now, until, lengths, misses, job, core, preempted):
 
 
 class Programs:
-    """Traces of the tasks, prepared, and the jobs that replay them."""
+    """Prepared traces of the tasks, and the jobs that replay them."""
 
     def __init__(self, tasks: Sequence[str] = TASKS) -> None:
         self.config = PlatformConfig()
@@ -192,7 +191,7 @@ def replay_set(
                     cores[c][2] = grant
         following = [released[i] * period[i] for i in range(n) if released[i] < jobs_of[i]]
         until = min([*following, tick_number * TIMER if running else np.inf])
-        # all advance to the first end of a job: those that would pass it are set back
+        # all advance to the first end of a job; jobs that would pass it are set back
         before = [(cores[c].copy(), current[i].state.copy()) for c, i in running]
         reached = []
         for c, i in running:

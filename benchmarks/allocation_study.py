@@ -1,10 +1,8 @@
-"""The case study: do decisions on generated profiles serve as well as after measuring everything?
+"""Allocating shared resources by generated and by measured profiles.
 
-``python benchmarks/reproduce.py allocation --work FOLDER`` makes what it plays with once (see
-`allocation_data.py`), then plays: shares of sets without misses, breakdown utilisations, clocks,
-forecasts.  Six tasks, four cores, 20 cache ways, 20 partitions of bandwidth, global EDF for a
-minute; what happens is replayed runs of other seeds than any table's.  Five more programs, on which
-nothing here was chosen, say whether the choices hold.
+`allocation_data.py` prepares tables and true runs once. Parts are shares of sets without a miss,
+breakdown utilisations, clocks, forecasts and replays, for six tasks on four cores under global EDF.
+Five other programs check the choices.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ CORES = 4
 STEPS = [round(0.2 * i, 1) for i in range(1, 21)]
 SETS = 20
 SHAPES = 50
-# What a breakdown utilisation is found to, and where it is looked for.
+# Resolution and range of breakdown utilisations.
 RESOLUTION, LOWEST, HIGHEST = 0.005, 1.0, 4.0
 # Seeds of test sets.
 SHARE_SEED, SHAPE_SEED, FORECAST_SETS_SEED = 50_000, 60_000, 75_000
@@ -41,7 +39,7 @@ FORECAST_SETS = 100
 PROMISED = 0.9
 CLOCKED = (2.0, 2.6, 3.0)
 
-# Name of a method: tables, allocator, objective.
+# Tables, allocator and objective of each method.
 METHODS = {
     "dna, empirical": ("empirical", "dna", "instructions"),
     "dna, default": ("default", "dna", "instructions"),
@@ -57,7 +55,7 @@ METHODS = {
     "optimum of instructions, default": ("default", "optimum", "instructions"),
     "equal": ("empirical", "equal", "instructions"),
 }
-# Tables and rules that clocks are compared with.
+# Tables and clock rules that are compared.
 CLOCK_RULES = (
     ("empirical", "highest"),
     ("empirical", "reference"),
@@ -69,19 +67,19 @@ CLOCK_RULES = (
     ("first half", "reference"),
     ("second half", "reference"),
 )
-# Five programs of which only traces ship, and what is played of them.
+# Five programs of which only traces ship, and their methods.
 OTHERS = ("bc", "cg", "gcc", "sort", "sqlite")
 OF_OTHERS = tuple(
     f"{allocator}, {known}"
     for allocator in ("dna", "optimum")
     for known in ("empirical", "default", "bracketing")
 )
-# Those whose minutes are counted: 400 sets each.
+# Methods whose time is added up: 400 sets each.
 TIMED = ("dna, empirical", "dna, default", "dna, bracketing", "optimum, default")
 
 
 class Experiment:
-    """Tables and truths, prepared; allocators by method and slack."""
+    """Tables and true runs of some tasks; allocators by method and slack."""
 
     def __init__(self, work: Path, tasks: Sequence[str]):
         names = ("first half", "second half", *(name for name, *_ in METHODS.values()))
@@ -119,7 +117,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def shares(experiment: Experiment, methods: Sequence[str] = tuple(METHODS)) -> dict[str, Any]:
-    """Share of sets without a miss, by utilisation."""
+    """Number of sets without a miss, by utilisation."""
     jobs = [(u, SHARE_SEED + 100 * i + k) for i, u in enumerate(STEPS) for k in range(SETS)]
     sets = [(experiment.draw(u, seed), seed) for u, seed in jobs]
     found, seconds = {}, {}
@@ -138,7 +136,7 @@ def shares(experiment: Experiment, methods: Sequence[str] = tuple(METHODS)) -> d
     hard = np.repeat(np.array(STEPS) >= 3.0 - 1e-9, SETS)
 
     def ratio(one: str, other: str) -> dict[str, float]:
-        """How many times as many sets from 3.0 on; bootstrap over the sets."""
+        """Ratio of the numbers of sets from 3.0 on; bootstrap over the sets."""
         a, b = (np.array(found[f"{m} (sets)"])[hard] for m in (one, other))
         rows = np.random.default_rng(0).integers(len(a), size=(10_000, len(a)))
         drawn = a[rows].sum(axis=1) / np.maximum(b[rows].sum(axis=1), 1)
@@ -215,7 +213,7 @@ def breakdowns(experiment: Experiment, methods: Sequence[str] = tuple(METHODS)) 
 
 
 def greedy_distance(experiment: Experiment, decisions: int = 5000) -> dict[str, float]:
-    """How far the greedy choice is from the optimum of instruction rates, of random phases."""
+    """Loss of the greedy choice against the optimum of instruction rates, in random phases."""
     rng = np.random.default_rng(0)
     greedy, exact = (
         experiment.allocator(m) for m in ("dna, empirical", "optimum of instructions, empirical")
@@ -314,11 +312,10 @@ def kolmogorov(a: Any, b: Any) -> float:
 
 
 def forecasts(experiment: Experiment) -> dict[str, Any]:
-    """Whether a set holds, said from generated profiles alone, beside what then happens.
+    """Whether a set holds by generated profiles alone, beside the true outcome.
 
-    Promised is a set whose generated responses stay below 0.9 of their deadlines: the share that
-    simulated clocks keep too, not one that was chosen here.  Beside it the promise without a
-    margin.
+    A set is promised if its generated responses stay below 0.9 of their deadlines, the share that
+    simulated clocks also keep, or below 1.
     """
     generated = experiment.generated("forecast")
     allocator = experiment.allocator("optimum, default")
@@ -329,7 +326,7 @@ def forecasts(experiment: Experiment) -> dict[str, Any]:
     def worst(truth: Truth, job: tuple[TaskSet, int], other: int) -> float:
         return float(play(job[0], allocator, truth, rng=job[1] + other).ratio.max())
 
-    # nobody knows which runs the truth will draw: the forecast draws its own
+    # the true runs are unknown, so that the forecast draws its own
     said = np.array(in_threads(lambda job: worst(generated, job, 500_000), sets))
     true = np.array(in_threads(lambda job: worst(experiment.truth, job, 0), sets))
 
@@ -384,7 +381,7 @@ def replays(experiment: Experiment, sets: int = 20, horizon: float = 20.0) -> di
 
 
 def others(experiment: Experiment) -> dict[str, Any]:
-    """Shares, breakdowns and forecasts of programs on which nothing was chosen."""
+    """Shares, breakdowns and forecasts of the programs on which no choice was made."""
     return {
         "shares": shares(experiment, OF_OTHERS),
         "breakdowns": breakdowns(experiment, OF_OTHERS),
@@ -392,7 +389,7 @@ def others(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-# Each with the programs that it plays with.
+# Each part with its programs.
 PARTS: dict[str, tuple[Callable[[Experiment], Any], Sequence[str]]] = {
     "shares": (shares, TASKS),
     "breakdowns": (breakdowns, TASKS),
@@ -405,7 +402,7 @@ PARTS: dict[str, tuple[Callable[[Experiment], Any], Sequence[str]]] = {
 
 
 def run(work: Path, only: Sequence[str] = tuple(PARTS)) -> None:
-    """Make what is missing, play, store, tabulate, draw."""
+    """Prepare, simulate, store, tabulate and draw."""
     experiments: dict[Sequence[str], Experiment] = {}
     content = stored("allocation")
     for name in only:

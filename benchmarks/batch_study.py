@@ -1,17 +1,16 @@
-"""Batches: the eleven programs on one to three workers, what is killed meanwhile, long manifests.
+"""Batches: the eleven programs on one to three workers, killed processes, long manifests.
 
     python benchmarks/batch_study.py programs --work FOLDER [--tasks gzip,zstd] [--every 2]
                                               [--ways "1 worker,2 workers"]
     python benchmarks/batch_study.py kills --work FOLDER [--count 20]
     python benchmarks/batch_study.py manifest --work FOLDER [--tasks 10000]
 
-``programs`` replays every program in a grid of contexts, and runs the same batch in several ways:
-all of them must give the same bytes; its times mean something on an otherwise idle machine only.
-``kills`` ends workers, the client and the scheduler at random moments of batches of small tasks,
-resumes, and compares.  ``manifest`` resumes a long batch that is complete.
+``programs`` runs the same batch in several ways, which must give the same bytes. ``kills`` ends
+workers, the client and the scheduler at random moments of batches of small tasks, resumes, and
+compares. ``manifest`` resumes a long complete batch.
 
-Overhead is what workers do beside units, from when the first unit begins: what a cluster takes to
-start is told by itself.
+The overhead is the time of workers outside units, from the start of the first unit on. The time
+that a cluster takes to start is a figure of its own.
 """
 
 import argparse
@@ -39,9 +38,9 @@ from msbgen.platform import PlatformConfig, read_trace, replay_trace
 
 sys.path.insert(0, str(ROOT / "tests"))
 
-# A worker of a local cluster, by what its command line says.
+# Part of the command line of a local worker.
 _WORKER = "multiprocessing.spawn"
-# No batch of small tasks takes longer [s].
+# Longest time of a batch of small tasks [s].
 _LIMIT = 900
 
 
@@ -80,7 +79,7 @@ def lines(out: Path) -> list[dict]:
 
 
 def redone(out: Path) -> int:
-    """Units that were done, and done again."""
+    """Number of units that were finished more than once."""
     done = [(r["task"], r["unit"]) for r in lines(out) if r["outcome"] == "done"]
     return len(done) - len(set(done))
 
@@ -89,7 +88,7 @@ def redone(out: Path) -> int:
 
 
 def measured_programs(folder: Path, names: list[str], every: int) -> None:
-    """Programs on the virtual platform, 5 x 5 x 5 contexts and ten runs, as the demo measures."""
+    """Write programs of the virtual platform, 5 x 5 x 5 contexts and ten runs, like the demo."""
     folder.mkdir(parents=True, exist_ok=True)
     levels = [np.array(v)[np.linspace(0, len(v) - 1, 5).round().astype(int)][::every]
               for v in PlatformConfig().levels.values()]  # fmt: skip
@@ -187,7 +186,7 @@ def small_tasks(folder: Path, n: int) -> Path:
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has begun, and theirs."""
+    """Child processes of a process, and their children."""
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -275,7 +274,7 @@ def kills(options: argparse.Namespace) -> dict:
 
 
 def killed_scheduler(work: Path, tasks: Path, wanted: dict[str, str], draw: random.Random) -> dict:
-    """A scheduler of its own, with two workers; after it was killed another one, and --resume."""
+    """Kill a separate scheduler with two workers, start another one, and resume."""
     out, moments, waited = work / "scheduler", 0, []
     while True:
         file = work / f"scheduler-{moments}.json"

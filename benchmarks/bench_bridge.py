@@ -2,13 +2,13 @@
 
     python benchmarks/bench_bridge.py [--quick] [--output benchmarks/results/bridge.json]
 
-Every error is computed here in float64 from the plan or the potentials that a solver returns; a
-peer gets the loosest threshold of its own that reaches the target, so none pays for a stricter
-norm. POT looks at its error every ten iterations only: beside that as it ships, it also runs for
-exactly the iterations that the target takes, which no user can know beforehand.
-Contenders run interleaved in one process on one core; medians and ratios are reported. Peers
-that are not installed are left out (``pip install msbgen[bench]``).  Growth is the exponent of
-medians in log-log: of the time in the points of a snapshot, and in the pairs of a path.
+Errors are computed in float64 from the plan or the potentials that a solver returns. A peer gets
+the loosest threshold of its own that reaches the target. POT checks its error every ten iterations
+only, and therefore also runs for exactly the iterations that the target takes.
+
+Contenders run interleaved in one process on one core; medians and ratios are reported. Peers that
+are not installed are left out (``pip install msbgen[bench]``). Growth is the exponent of medians in
+log-log.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import warnings
 from itertools import pairwise
 from pathlib import Path
 
-# before numpy and jax start their thread pools: one thread for everyone
+# before numpy and jax start their thread pools: one thread for each contender
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -42,7 +42,7 @@ def squared_distances(x, y):
 
 
 def l1_error(plan, a, b):
-    """True L1 error of both marginals; infinite where the plan is not a number."""
+    """True L1 error of both marginals; infinite if the plan has a value that is not a number."""
     error = np.abs(plan.sum(1) - a).sum() + np.abs(plan.sum(0) - b).sum()
     return float(error) if np.isfinite(error) else float("inf")
 
@@ -80,9 +80,9 @@ def pot(x, y, a, b, epsilon, method, *, threshold=0.0, iterations=20_000):
 
 
 def pot_to_target(x, y, a, b, epsilon):
-    """POT's sinkhorn as it ships and stopped at the right iteration, name -> (call, iterations).
+    """POT's sinkhorn with its own check, and stopped by hand: name -> (call, iterations).
 
-    Its threshold bounds an L2 norm, so it must lie below the target by a factor up to sqrt(n).
+    Its threshold bounds an L2 norm, and must be below the target by a factor up to sqrt(n).
     """
 
     def error(call):
@@ -174,7 +174,7 @@ def bench_pair(n, epsilon, repeats, rng):
         errors[name] = l1_error(call()[0], a, a)
         notes[name] = f"{iterations} iterations"
     if found:
-        # as many iterates, the same ones, from a thirtieth to a three-hundredth of the speed
+        # the same iterates, at a thirtieth to a three-hundredth of the speed
         contenders["pot sinkhorn_log, 10 iterations"] = pot(
             x, y, a, a, epsilon, "sinkhorn_log", iterations=10
         )
@@ -307,7 +307,7 @@ def read_all(values):
 
 
 def bench_pass(n, repeats, rng):
-    """Time of one pass over a kernel against the time merely to read it."""
+    """Time of one pass over a kernel against the time to read it."""
     kernel = rng.random((n, n)) + 0.5
     a = np.full(n, 1.0 / n)
     u, t = np.empty(n), np.empty(n)
@@ -327,7 +327,7 @@ def bench_pass(n, repeats, rng):
 
 
 def bench_threads(n, pairs, epsilon, repeats, rng):
-    """Two threads against one; beside it what bare passes over two kernels gain just then."""
+    """Two threads against one, for bridges and for bare passes over two kernels."""
 
     def passes(threads):
         kernel, a = rng.random((n, n)) + 0.5, np.full(n, 1.0 / n)
@@ -416,7 +416,7 @@ def bench_cold():
 
 
 def hard_cases(n, rng):
-    """Named pairs (x, y, a, b) that defeat plain Sinkhorn."""
+    """Named pairs (x, y, a, b) on which plain Sinkhorn fails."""
     uniform = rng.random((n, 6)), rng.random((n, 6))
     even = np.full(n, 1.0 / n)
     fewer = max(1, int(0.7 * n))
@@ -565,7 +565,7 @@ PARTS = ("pair", "chain", "pass", "threads", "points", "snapshots", "cold", "har
 
 
 def parts(quick):
-    """Each part's name and what it measures."""
+    """The measurement of each part, by name."""
     n, repeats = (300, 3) if quick else (1000, 9)
     pairs, sizes = (300, 6, 1) if quick else (1250, 50, 3), (300,) if quick else (1000, 1250)
     points = (250, 500, 1000) if quick else (500, 1000, 2000, 4000)

@@ -2,9 +2,8 @@
 
     python benchmarks/bench_generate.py [--quick] [--output benchmarks/results/generate.json]
 
-The paper's whole job on a shipped task: from 125 contexts × 10 runs every kind of profile in all
-4,560 contexts (most likely, mean and 10 samples each), at the sampling interval, written to files;
-in a process of its own, so that its memory is its own.
+The whole job reads 125 contexts × 10 runs, generates every kind of profile in all 4,560 contexts
+and writes them. It runs in a process of its own, so that its memory can be measured.
 """
 
 import argparse
@@ -37,7 +36,7 @@ HERE = Path(__file__).resolve()
 
 
 class Stages:
-    """Seconds of wall time by stage; a stage inside another counts for itself alone."""
+    """Seconds of wall time by stage, without the stages inside it."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -55,7 +54,7 @@ class Stages:
             self._open.pop()
 
     def calls(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with its time told, where the main thread calls it."""
+        """The function, timed if the main thread calls it."""
 
         def timed(*args: Any, **kwargs: Any) -> Any:
             if threading.current_thread() is not threading.main_thread():
@@ -66,7 +65,7 @@ class Stages:
         return timed
 
     def each(self, name: str, items: Iterable[Any]) -> Iterator[Any]:
-        """The items, with the time told that it takes to make them."""
+        """The items, with the time that it takes to make them."""
         iterator = iter(items)
         while True:
             with self.of(name):
@@ -143,7 +142,7 @@ def report_job(row: dict[str, Any]) -> None:
 
 
 def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
-    """One context at a time, all mean profiles in one call, and what two threads gain."""
+    """Times of single contexts, of all mean profiles in one call, and with two threads."""
     import msbgen
 
     measured = msbgen.read_profiles(PROFILES / f"{task}.nc")
@@ -228,7 +227,7 @@ def report_growth(row: dict[str, Any]) -> None:
 
 
 def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
-    """Seconds that each kernel takes to compile for itself, in a job that nothing is cached for."""
+    """Seconds to compile each kernel, in a job without a cache."""
     from numba.core import event
 
     stages = Stages()
@@ -250,7 +249,7 @@ def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
 
 
 def small_job(task: str, folder: Path, kind: str) -> None:
-    """The command on the corners of a task's design: it leaves little to do but to start."""
+    """Run the command on the corners of a task's design, which takes little but its start."""
     from msbgen.cli.main import main
     from msbgen.data.schema import context_table, resource_names
     from msbgen.data.store import read_profiles, write_profiles
@@ -269,7 +268,7 @@ def small_job(task: str, folder: Path, kind: str) -> None:
 
 
 def bench_start(task: str, repeats: int) -> dict[str, Any]:
-    """Help; the first job of a fresh install; a job that leaves little to do, in a later start."""
+    """Times of help, of the first job of a fresh install, and of a small job in a later start."""
     command = ["-m", "msbgen"]
     helped = [run_python([*command, "--help"]).seconds for _ in range(repeats + 1)][1:]
     with tempfile.TemporaryDirectory() as name:

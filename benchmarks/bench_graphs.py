@@ -1,7 +1,7 @@
-"""How fast predictions of task graphs are: one core, 100 tasks, 99th percentiles, beside targets.
+"""Speed of predictions of task graphs: one core, 100 tasks, 99th percentiles, beside goals.
 
-``python benchmarks/bench_graphs.py --work FOLDER``: the folder holds the profiles that
-`reproduce.py graph` makes.  On an idle machine, or the figures mean nothing.
+``python benchmarks/bench_graphs.py --work FOLDER``, on an idle machine; the folder holds the
+profiles that `reproduce.py graphs` makes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
         "profiles": data.profiles,
     }
     runs = data.runs["tx2"].isel(run=slice(0, None, 14))
-    # the first fit compiles kernels, unless a fit before left them in numba's cache
+    # the first fit compiles kernels, unless they are in numba's cache
     first, few = seconds_of(runs, given), seconds_of(runs, given)
     start = time.perf_counter()
     predictor = GraphPredictor().fit(list(data.runs.values()), **given).calibrate()

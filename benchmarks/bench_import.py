@@ -2,8 +2,8 @@
 
     python benchmarks/bench_import.py [-o FILE.json] [--runs 1000] [--seconds 10]
 
-Recordings of perf are made up in each form, 3 events every 10 ms, over 200 contexts, and imported
-by ``msbgen import`` in a process of its own.  Totals of the file are compared with those written.
+Random recordings of perf in each form, 3 events every 10 ms over 200 contexts, are imported by
+``msbgen import``. Totals of the file are compared with the written ones.
 """
 
 import argparse
@@ -21,7 +21,7 @@ CONTEXTS = 200
 
 
 def recording(rng, seconds, form):
-    """Text of a recording and its totals: bins of 10.1 ms, now and then a late one."""
+    """Text of a recording and its totals: bins of 10.1 ms, a few of them late."""
     steps = 0.0101 + np.where(rng.random(int(seconds / 0.01)) < 0.01, rng.random(), 0.0) * 0.04
     times = np.cumsum(steps)
     times = times[times < seconds]

@@ -30,7 +30,7 @@ PARTS = ("lenders", "bridge", "paths")
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, float, int]:
-    """What a call returns, its least seconds of the processor, and the bytes it held at most."""
+    """Result of a call, its least seconds of the processor, and the peak of allocated bytes."""
     seconds = []
     for _ in range(_REPEATS):
         start = time.process_time()
@@ -44,12 +44,12 @@ def measured(call: Callable[[], Any]) -> tuple[Any, float, int]:
 
 
 def growth(task: str, snapshots: list[int]) -> dict[str, Any]:
-    """Seconds and bytes of each part at so many snapshots."""
+    """Seconds and bytes of each part by the number of snapshots."""
     whole = replayed(task, known_contexts(task, 27), 2 * _RUNS, _SEED, streams=False)
     _, fit, (runs, state, centre), named = fitted_and_asked(taken_away(whole, "a", _SEED))
     out: dict[str, Any] = {"task": task, "runs": len(runs.context), "snapshots": snapshots}
     out |= {part: {"seconds": [], "bytes": []} for part in PARTS}
-    # the runs of a context itself are as good as any
+    # the runs of the context itself serve as well as others
     active = np.array([np.flatnonzero(runs.context == c) for c in range(len(runs.contexts))])
     weight = np.zeros(active.shape)
     for n in snapshots:

@@ -1,7 +1,6 @@
 """Speed of queues: 50,000 jobs on 650, 1,400 and 5,400 nodes, every placement; needs no data.
 
-Prints the slowest placement of each size and load beside its target, warm, and the first call; on
-an idle machine, or the figures mean nothing.
+Times are of warm calls on an idle machine, and of the first call.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ from tables import RESULTS, markdown, publish, store, stored
 
 from msbgen.machines import queue
 
-# Nodes of four machines, and the seconds that a simulation may take.
+# Nodes of four machines, and the goal for a simulation [s].
 SIZES = {
     650: ((200, 200, 150, 100), 2.0),
     1400: ((500, 400, 300, 200), 2.0),
     5400: ((2000, 1500, 1200, 700), 5.0),
 }
-# How many times as long as on the first machine, about which jobs differ by a factor 1.5.
+# Mean time on each machine relative to the first; jobs differ from it by a factor of 1.5.
 SLOWER = (1.0, 1.4, 2.7, 4.4)
 LOADS = (0.5, 0.95, 2.0)
 
 
 def make(nodes: tuple[int, ...]) -> tuple[queue.Jobs, dict[str, int]]:
-    """Jobs of a made-up log on machines of so many nodes."""
+    """Random jobs on machines with so many nodes."""
     rng, log = np.random.default_rng(0), made_up()
     factors = np.array(SLOWER) * rng.lognormal(0, 0.4, (JOBS, 4))
     runtime = log.runtime[:JOBS, None] * factors

@@ -1,6 +1,6 @@
-"""Speed of decisions: compiled, from Python, of a table; ``--work`` as for the experiment.
+"""Speed of decisions: compiled, from Python, and of a table; ``--work`` as for the study.
 
-Decisions are those of four cores on the tables of the six tasks, phases drawn at random.
+Decisions are for four cores on the tables of the six tasks, in random phases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from msbgen.realtime import _kernels
 
 DECISIONS = 20_000
 TABLE_TASK = "gzip"
-# Allocators, and the most that a compiled decision may take [µs].
+# Allocators, and the goal for a compiled decision [µs].
 GOALS = {"dna": 1, "optimum": 8}
 
 _allocate = _kernels.allocate

@@ -1,7 +1,6 @@
-"""What predicting runtimes costs: ``python benchmarks/bench_runtimes.py [--only fit queries …]``.
+"""Time and memory of predicted runtimes: ``python benchmarks/bench_runtimes.py [--only fit …]``.
 
-Each figure beside its target; on an idle machine, or the times mean nothing.  Writes
-``results/predict.json`` and the table of the README.
+Each figure stands beside its goal. Times need an idle machine.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ names = {f"{of}s": list(map(str, runs[of].values)) for of in ("workload", "platf
 save(predictor, sys.argv[1], **names)
 """
 
-# 5,000 workloads, 2,000 platforms, a million runs.  Memory does not depend on the number of steps,
-# neither of the towers' nor of conjugate gradients, so that few of them are taken.
+# 5,000 workloads, 2,000 platforms, a million runs. Memory does not depend on the number of steps of
+# the towers or of conjugate gradients, so that few are taken.
 LARGE = """
 import numpy as np
 from msbgen.runtimes import kriging

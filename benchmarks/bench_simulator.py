@@ -1,8 +1,8 @@
 """Simulations of task graphs a second, one core: ``python benchmarks/bench_simulator.py``.
 
-Graphs of about 100 tasks of every family, on every device, their tasks running as six programs, in
-contexts of all cores and clocks.  Prints, and stores in ``results/soc.json``, the 99th percentile
-over graphs and devices of the time a simulation takes, noise drawn included, and a first call's.
+Graphs of about 100 tasks of every family run on every device, in contexts of all cores and clocks.
+Figures are percentiles over graphs and devices of the time of a simulation, noise included, and the
+first call's time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ REPEATS, RUNS, CONTEXTS = 5, 2, 100
 
 
 def graphs() -> list:
-    """One graph of each family, of as near to 100 tasks as its sizes allow, kinds in turn."""
+    """The graph of each family nearest to 100 tasks, its tasks running six programs in turn."""
     found = []
     for family in FAMILIES.values():
         drawn = [family_graph(family.name, size) for size in family.sizes]

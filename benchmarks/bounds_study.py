@@ -1,12 +1,8 @@
-"""Coverage and margin of the conformal bounds on contexts that were not measured.
+"""Coverage and margin of the conformal bounds in contexts that were not measured.
 
-    python benchmarks/bounds_study.py [-o benchmarks/results/bounds.json] [--tasks gzip zstd ...]
-
-Calibrated on `profiles/TASK.nc` alone, and on three runs of 27 of its contexts; counted on all runs
-of `profiles/TASK-truth.nc`.  Of programs whose profiles do not ship both are replayed from the
-trace.  Beside the bounds a plain Gaussian one: predicted mean + z × deviation of the
-kernel-weighted residuals of known runs.  Margins are means of bound / measured − 1.  The README's
-tables are written, too.
+Bounds are calibrated on 125 known contexts, and on three runs of 27 of them, and counted on all
+runs of the test contexts. Programs whose profiles do not ship are replayed from their traces. A
+Gaussian bound is the peer. Margins are means of bound / measured − 1.
 """
 
 import argparse
@@ -19,22 +15,17 @@ from scipy.stats import norm
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
 
 import msbgen
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    duration_array,
-    sampling_interval,
-)
+from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.platform import replay_trace
 
 RATES = (0.1, 0.05, 0.01)
-# Few measurements: these levels of each resource, so many runs, bounds at this rate.
+# Few measurements: levels of each resource, runs, and the rate of the bounds.
 FEW_LEVELS, FEW_RUNS, FEW_RATE = (0, 2, 4), 3, 0.1
 
 
 def gaussian_bound(law, contexts, miscoverage):
-    """Predicted mean + z × deviation of known runs about the trend, near ones counting most [s]."""
+    """Predicted mean + z × deviation of known runs about the trend, weighted by nearness [s]."""
     near = np.exp(-0.5 * law.centre.trend.distance(contexts) ** 2 / _radius(law) ** 2)[
         :, law.residuals.run_context
     ]
@@ -55,7 +46,7 @@ def _radius(law):
 
 
 def measured_segments(law, truth):
-    """Amounts of all runs of the truth per segment of progress, (context, run, segments, k)."""
+    """Amounts of all true runs per segment of progress, (context, run, segments, k)."""
     contexts = context_table(truth)
     prior = law.centre.amounts(contexts, law.centre.log_weights(contexts))[:, None]
     knots = uniform_knots(law.settings.bins)
@@ -71,7 +62,7 @@ def measured_segments(law, truth):
 
 
 def answering_time(calibrated, contexts):
-    """Median seconds for one context's mean profile and bound, once the first was asked for."""
+    """Median seconds of one context's mean profile and bound, after a first call."""
     seconds = []
     for context in contexts[:101]:
         start = time.perf_counter()
@@ -81,7 +72,7 @@ def answering_time(calibrated, contexts):
 
 
 def known_contexts(task):
-    """125 measured contexts, and what opens the ones that are tested."""
+    """Known profiles of a task, and a function that reads its test contexts."""
     if task not in UNSEEN_PROGRAMS:
         train = msbgen.read_profiles(PROFILES / f"{task}.nc")
         return train, lambda: msbgen.read_profiles(PROFILES / f"{task}-truth.nc")
@@ -106,7 +97,7 @@ def score_bounds(task):
     seconds, calibration = time.perf_counter() - start, calibrated.calibration
     few = at_levels(train, FEW_LEVELS, runs=FEW_RUNS)
     of_few = msbgen.calibrate_model(msbgen.fit_profiles(few), few)
-    # the truth is opened only now: nothing above can have seen it
+    # the truth is read only now, so that nothing above can depend on it
     truth = opens()
     contexts, measured = context_table(truth), duration_array(truth)
     states = measured_segments(model.law, truth)
@@ -202,7 +193,7 @@ def bounds_table(mean):
 
 
 def programs_table(results):
-    """Program by program: bounds from few contexts and from all, and bands that hold at once."""
+    """Bounds from few contexts and from all, and bands that hold at once, by program."""
     header = ["program", "27 × 3: 90 % covers", "margin", "125 × 10: 95 % covers", "margin"]
     header += [f"95 % band of {name}" for name in ("duration", "requests", "misses")]
     rows = {}

@@ -1,9 +1,7 @@
-"""Decisions between clocks, power limits and batch sizes: what they cost above the best.
+"""Decisions between clocks, power limits and batch sizes: their cost above the best.
 
-    python benchmarks/choice_study.py --data FOLDER [--only zeus nv-dvfs …]
-
-Called by ``benchmarks/reproduce.py kernels``.  Zeus' tables ship; ``nv-dvfs``, ``jetson`` and
-``odroid-xu3`` are folders in FOLDER, and what is absent is named and skipped.
+``python benchmarks/reproduce.py choice --data FOLDER [--only zeus nv-dvfs …]``. Zeus' tables ship.
+``nv-dvfs``, ``jetson`` and ``odroid-xu3`` are folders in FOLDER, and missing ones are skipped.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ from msbgen.kernels.dataset import read as read_kernels
 from msbgen.kernels.energy import EnergyCorrector
 from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs
 
-# Latencies asked for, above the time at the highest clock, and the nominal share of late programs.
+# Latencies above the time at the highest clock, and the nominal share of late programs.
 SLACKS = tuple(np.round(np.arange(0.05, 0.51, 0.05), 2).tolist())
 NOMINAL = 0.1
-# Measurements beside the highest limit.
+# Measurements besides the highest limit.
 PROBES = 4
-# Latencies asked of MobileNet, from just above the least to the largest.
+# Latencies for MobileNet, from just above the shortest to the longest.
 LATENCIES = 30
-# Runs that lost counts: their totals depart from those at other clocks.
+# Programs with runs that lost counts: their totals differ from those at other clocks.
 BAD_RUNS = ("raytrace", "water_nsquared")
 
 
 class Learned:
-    """A predictor that learned elsewhere: from microbenchmarks, for applications."""
+    """A predictor that learned from other programs: from microbenchmarks, for applications."""
 
     def __init__(self, costs: Costs):
         self._model = ConfigurationModel().fit(costs)
@@ -57,19 +55,19 @@ class Learned:
 
 
 def zeus() -> dict[str, Any]:
-    """A network never seen: the highest limit and up to four more, one after the other."""
+    """Regret for a network never seen, by the number of measured limits."""
     return {gpu: zeus_regret(gpu) for gpu in ZEUS}
 
 
 def zeus_regret(gpu: str) -> dict[str, Any]:
     costs = costs_of(read_kernels(msbgen.shipped_file(f"training/{ZEUS[gpu]}.nc")))
-    # nothing is asked of bounds here, and the networks are too few for a smaller rate
+    # bounds are not used here, and the networks are too few for a smaller rate
     chooser = Chooser(costs, ConfigurationModel(), miscoverage=0.5)
     regret: list[list[float]] = []
     highest = []
     for row in range(len(costs.programs)):
         one = costs.take([row])
-        there = one.measured[0]  # limits that nobody measured cannot be judged
+        there = one.measured[0]  # limits without a measurement cannot be scored
         energy = np.where(there, one.energy[0], np.inf)
         known = [int(np.flatnonzero(there)[-1])]
         highest.append(energy[known[0]] / energy.min() - 1)
@@ -97,7 +95,7 @@ def zeus_regret(gpu: str) -> dict[str, Any]:
 
 
 def nv_dvfs(folder: Path) -> dict[str, Any]:
-    """Applications, by microbenchmarks: the highest clock and one more, within a latency."""
+    """Regret of applications within a latency: the highest clock and one more are measured."""
     out = {}
     for gpu in NV_DVFS:
         micro, real = map(costs_of, read_nv_dvfs(folder, gpu))
@@ -143,9 +141,9 @@ def within_slack(micro: Costs, real: Costs) -> dict[str, Any]:
 
 
 def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
-    """Share of applications' energies within nominal 90 % bounds, by where margins come from.
+    """Coverage of nominal 90 % bounds on applications' energies, by the source of the margins.
 
-    With one and with two clocks known, the share over all other clocks, and at the worst of them.
+    One or two clocks are known; the share is over all other clocks, and at the worst of them.
     """
     top, fits = len(real.contexts) - 1, {}
 
@@ -159,7 +157,7 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
         known = np.zeros(top + 1, dtype=bool)
         known[known_clocks] = True
         own = leave_out(micro, lambda family: without((family,)), known)
-        # each microbenchmark counts: there are too few families of them for 10 %
+        # each microbenchmark is a family: there are too few families for 10 %
         alone = replace(own, others=replace(own.others, families=own.others.programs))
         small = alone.widths(NOMINAL, ~known)
         covered: dict[str, list[np.ndarray]] = {"microbenchmarks": [], "applications": []}
@@ -186,7 +184,7 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
 
 
 def mobilenet(folder: Path) -> dict[str, Any]:
-    """Batch and clock within a latency, six configurations measured: energy of an inference."""
+    """Energy of an inference within a latency, with six configurations measured."""
     return {device: one_board(folder, device) for device in ("AGX", "Nano")}
 
 
@@ -213,7 +211,7 @@ def one_board(folder: Path, device: str) -> dict[str, Any]:
     for name, view in views.items():
         paid, late = [], []
         for limit in limits:
-            # what keeps nothing stays with the fastest
+            # if no configuration is expected in time, the fastest one is taken
             keeps = bool((view.time_bound <= limit).any())
             fastest = int(view.time_bound.argmin())
             chosen = choose(view, limits=Limits(latency=limit)).context if keeps else fastest
@@ -281,7 +279,7 @@ def odroid(folder: Path) -> dict[str, Any]:
 
 
 def apart(made: Any, truth: Any) -> float:
-    """Mean over intervals and runs of the relative difference of power, while both go on."""
+    """Mean relative difference of power over intervals and runs, while both last."""
     mine, errors = power_over_time(made).values[0], []
     for run in power_over_time(truth).values[0]:
         both = np.isfinite(mine[: len(run)]) & np.isfinite(run[: len(mine)])
@@ -295,7 +293,7 @@ PARTS = ("zeus", "nv-dvfs", "jetson", "odroid-xu3")
 
 
 def run(folder: Path | None, only: Sequence[str] = PARTS, results: Path = RESULTS) -> dict:
-    """Measure what there is data for; write choice.json, choice.png and the README's tables."""
+    """Measure the parts for which there are data; write choice.json and choice.png."""
     works: dict[str, Callable[[Path], dict]] = {
         "nv-dvfs": nv_dvfs,
         "jetson": mobilenet,
@@ -386,7 +384,7 @@ def percent(value: float) -> str:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """Pareto fronts of MobileNet, measured and predicted; regret against measurements taken."""
+    """Draw Pareto fronts of MobileNet, and regret against the number of measurements."""
     import matplotlib
 
     matplotlib.use("Agg")

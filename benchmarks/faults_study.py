@@ -1,21 +1,13 @@
-"""Fits to measurements with faults in them, beside fits to the same measurements without.
+"""Fits to measurements with faults, beside fits to the same measurements without.
 
-Faults are put into the known contexts of the six tasks; nothing of the finder was settled on them.
+Faults in the known contexts of the six tasks are listed in ``benchmarks/faults.md``. For drifts
+(``d``) each run is replayed on a machine as slow as at the start of the run, and the clean fit is
+to replays on a steady machine. To share out counts evenly within intervals, as the other faults do,
+would blur every run.
 
-- ``a``: 4 % of the contexts took 1.3 to 3 times longer throughout;
-- ``b``: 10 % of the runs did over a tenth to a third of their length;
-- ``c``: two contexts changed places;
-- ``ac``: both ``a`` and ``c``;
-- ``d``: the machine slowed down by 5 % over the sweep, whose runs are made in random order, and
-  the file says when each began, as `msbgen measure` writes it; what a context takes is what it took
-  in the middle.  Every run is replayed on a machine as slow as it was by then, and the fit to clean
-  data is of the same replays on one that stays as it is: counts shared out evenly within intervals,
-  as the other faults do it, would blur every run of the file;
-- ``e``: 1 in 10⁵ counts is absurd, from 2³² to 2⁴⁸.
-
-Every fit is scored on test contexts as in the other tables.  Peers: the fit on the clean data,
-which is the limit; the fit that takes everything; and the one without contexts whose duration is
-farther than three deviations (of the median) from their neighbours'.
+Every fit is scored on test contexts. Peers are the fit to the clean data (the limit), the fit to
+everything, and the fit without contexts whose duration is three deviations from the median of their
+neighbours.
 """
 
 from __future__ import annotations
@@ -54,27 +46,27 @@ from msbgen.platform.trace import read_trace
 Floats = NDArray[np.float64]
 
 FAULTS = ("a", "b", "c", "ac", "d", "e")
-# Contexts known, runs of each.
+# Numbers of known contexts, and of runs.
 DESIGNS = tuple(product((125, 27), (10, 1)))
 NAMES = tuple(f"{contexts}x{runs}" for contexts, runs in DESIGNS)
 SEEDS = (0, 1, 2)
-# Where draws differ most, all of them; the first alone elsewhere.
+# The design with several draws; the others have one.
 _MOST_UNSURE = (27, 1)
 PARTS = ("named", "fits", "peers")
-# Every fourth test context; as the ablations.
+# Every fourth test context.
 SOME = slice(0, None, 4)
 METHODS = ("robust", "unweighted", "median rule")
 METRICS = ("ndtw", "ndtw_scaled", "duration_error")
-# Slowness of a fault, its share of contexts and of runs, and of the length of a run.
+# Slowness of a fault, its share of contexts, of runs, and of the length of a run.
 _SLOWER, _CONTEXTS, _RUNS, _LENGTH = (1.3, 3.0), 0.04, 0.1, (0.1, 1 / 3)
 _DRIFT, _ABSURD, _POWERS = 0.05, 1e-5, (32, 48)
-# Exchanges that move a duration by less are not asked for, nor are slow contexts below the factor.
+# Least change of a duration by an exchange, and least factor of a slow context, that count.
 _MOVES, _PLAIN = 0.2, 1.5
 
 
 @dataclass
 class Truth:
-    """What was done to a dataset.
+    """The faults that were put into a dataset.
 
     Attributes
     ----------
@@ -82,11 +74,9 @@ class Truth:
         Contexts and their factors.
     exchanged : tuple of int
     moved : float
-        What the exchange does to the logarithm of a duration.
-    stretched : set of (int, int)
+        Change of the logarithm of a duration by the exchange.
+    stretched, absurd : set of (int, int)
         Contexts and runs.
-    absurd : set of (int, int)
-        The same of counts.
     """
 
     slow: dict[int, float] = field(default_factory=dict)
@@ -104,7 +94,7 @@ class Run:
     duration: float
 
     def slowed(self, interval: float, factor: float, begin: float = 0.0, end: float = 1.0) -> Run:
-        """Slower by a factor between two shares of its time, sampled as before."""
+        """The run slowed by a factor between two shares of its time, sampled as before."""
         n, k = self.counts.shape
         edges = np.append(interval * np.arange(n), self.duration)
         reached = np.concatenate([np.zeros((1, k)), np.cumsum(self.counts, axis=0)])
@@ -119,7 +109,7 @@ class Run:
 
 
 def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.Dataset, Truth]:
-    """The dataset with faults in it, and which."""
+    """The dataset with faults, and the faults."""
     counts, duration = count_array(clean), duration_array(clean)
     interval, (n, repeats), truth = sampling_interval(clean), duration.shape, Truth()
     runs = [
@@ -155,7 +145,7 @@ def spoil(clean: xr.Dataset, faults: str, rng: np.random.Generator) -> tuple[xr.
 
 
 def _together(runs: Sequence[Sequence[Run]]) -> Floats:
-    """Counts of runs of one context a row (n_contexts, n_runs, n_times, k), NaN after the ends."""
+    """Counts with a context a row, (n_contexts, n_runs, n_times, k); NaN after the ends."""
     longest = max(len(run.counts) for row in runs for run in row)
     out = np.full((len(runs), len(runs[0]), longest, runs[0][0].counts.shape[1]), np.nan)
     for i, r in product(*map(range, out.shape[:2])):
@@ -164,7 +154,7 @@ def _together(runs: Sequence[Sequence[Run]]) -> Floats:
 
 
 def _like(dataset: xr.Dataset, counts: Floats, runs: Sequence[Sequence[Run]]) -> xr.Dataset:
-    """The dataset with these counts, and the lengths of the runs."""
+    """The dataset with other counts, and the lengths of the runs."""
     return make_profiles(
         counts, np.array([[run.duration for run in row] for row in runs]), context_table(dataset),
         interval=sampling_interval(dataset), resources=resource_attrs(dataset),
@@ -173,7 +163,7 @@ def _like(dataset: xr.Dataset, counts: Floats, runs: Sequence[Sequence[Run]]) ->
 
 
 def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr.Dataset, ...]:
-    """A task replayed as often, on a machine that stays as it is, and on one that slows down."""
+    """Replays of a task on a steady machine, and on one that slows down."""
     trace, interval = read_trace(PROFILES / "traces" / f"{task}.nc"), sampling_interval(measured)
     table, (n, repeats) = context_table(measured), duration_array(measured).shape
     seed = int(rng.integers(2**31))
@@ -184,7 +174,7 @@ def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr
     for context, places in zip(table, began):
         runs.append([])
         for r, place in enumerate(places):
-            # a slower machine does less in an interval, and is the same run in its own time
+            # a slower machine does less in an interval: it is the same run in its own time
             factor = 1.0 + _DRIFT * (place / (n * repeats - 1) - 0.5)
             own = replay_trace(trace, context[None], r + 1, interval / factor, seed)
             counts = count_array(own)[0, r]
@@ -198,7 +188,7 @@ def drift(measured: xr.Dataset, task: str, rng: np.random.Generator) -> tuple[xr
 def spoilt_case(
     task: str, kind: str, contexts: int, runs: int, seed: int, *, scattered: bool = False
 ) -> tuple[xr.Dataset, xr.Dataset, Truth]:
-    """What is known of a task without faults of a kind and with them, and which."""
+    """Known profiles of a task without and with faults of a kind, and the faults."""
     clean = known(task, contexts, runs, seed, scattered=scattered)
     rng = np.random.default_rng([seed, contexts, runs, *task.encode(), *kind.encode()])
     if kind == "d":
@@ -209,9 +199,9 @@ def spoilt_case(
 
 
 def known(task: str, contexts: int, runs: int, seed: int, *, scattered: bool = False) -> xr.Dataset:
-    """So many contexts of a task, so many runs of each; single ones at random.
+    """Some contexts and runs of a task; single runs are drawn at random.
 
-    Of its grid or, scattered, of its test contexts, drawn at random.
+    Contexts are those of its grid or, if scattered, test contexts drawn at random.
     """
     train = msbgen.read_profiles(PROFILES / f"{task}{'-truth' if scattered else ''}.nc")
     if scattered:
@@ -231,7 +221,7 @@ def _among(names: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _seeds(contexts: int, runs: int, seeds: Sequence[int]) -> Sequence[int]:
-    """Draws of faults into so many contexts and runs."""
+    """Draws of faults for a number of contexts and runs."""
     return seeds if (contexts, runs) == _MOST_UNSURE else seeds[:1]
 
 
@@ -239,7 +229,7 @@ def _seeds(contexts: int, runs: int, seeds: Sequence[int]) -> Sequence[int]:
 
 
 def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAMES) -> dict:
-    """What was put into a task, and what of it was named: counts by design and fault."""
+    """Counts of faults that were put in and found, by design and fault."""
     out: dict[str, dict[str, int]] = {}
     grids = _among(designs)
     single = [design for design in grids if design[1] == 1]
@@ -280,7 +270,7 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
 
 
 def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
-    """Every run faster or slower by 8 %, in the root mean square."""
+    """The dataset with every run faster or slower by 8 %, in the root mean square."""
     counts, duration = count_array(clean), duration_array(clean)
     interval = sampling_interval(clean)
     runs = [
@@ -299,7 +289,7 @@ def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
 
 
 def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
-    """The contexts whose duration is within three deviations of the median of their neighbours."""
+    """The contexts whose duration is within three deviations of their neighbours' median."""
     place = np.log(context_table(dataset))
     place = (place - place.min(axis=0)) / np.maximum(np.ptp(place, axis=0), 1e-12)
     logs = np.log(duration_array(dataset).mean(axis=1))
@@ -329,7 +319,7 @@ def _caps(model: msbgen.ProfileModel) -> list[tuple[int, int]]:
 
 
 def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str, dict[str, float]]:
-    """Scores of fits to spoilt data, by fault and method: ours and that to the clean, or peers."""
+    """Scores of fits by fault and method: ours and the clean fit, or the peers."""
     truth = msbgen.read_profiles(PROFILES / f"{task}-truth.nc").isel(context=SOME)
     measured, models = known(task, contexts, runs, seed), {}
     for kind in FAULTS:
@@ -341,7 +331,7 @@ def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str,
         else:
             models[f"{kind}/unweighted"] = _fitted(spoilt, robust=False)
             models[f"{kind}/median rule"] = _fitted(without_outliers(spoilt), robust=False)
-    # scaled by the clean counts, whatever was put into those that were fitted
+    # counters are scaled by the clean counts for all fits
     methods = {name: _method(model) for name, model in models.items()}
     scores = msbgen.summarise(msbgen.score_methods(measured, truth, methods))["methods"]
     out = {name: {metric: own[metric] for metric in METRICS} for name, own in scores.items()}
@@ -352,7 +342,7 @@ def fits(part: str, task: str, contexts: int, runs: int, seed: int) -> dict[str,
 
 
 def _limit(kind: str) -> str:
-    """The fit to clean data that one to data with such faults is measured by."""
+    """Name of the clean fit that a fit to data with such faults is compared with."""
     return "d/clean" if kind == "d" else "clean"
 
 
@@ -371,11 +361,10 @@ def run(
     jobs: int,
     designs: Sequence[str],
 ) -> None:
-    """Measure the parts, write their JSON and, of all tasks, the tables of the page.
+    """Measure the parts; write JSON and, of all tasks, the tables.
 
-    Fits are kept in the folder `work`, one file a part, task, design and seed: what is there is
-    not fitted again.  Peers are fitted to the first draw of faults only.  Tables hold the designs,
-    such as 27x1, and the parts that were measured.
+    Fits are kept in the folder `work`, one file a part, task, design and seed. Peers are fitted to
+    the first draw of faults only.
     """
     chosen = SEEDS[:seeds]
     whole = tuple(tasks) == TASKS and chosen == SEEDS
@@ -384,7 +373,7 @@ def run(
             some = [chosen] * len(tasks), [designs] * len(tasks)
             results = dict(zip(tasks, pool.map(named, tasks, *some)))
             _publish("named", results, _named_table(results), whole=whole)
-        # the cheapest first: what is wrong shows early
+        # the cheapest first, so that errors show early
         cells = [
             (part, task, *design, seed)
             for part in PARTS[1:]
@@ -423,7 +412,7 @@ def _name(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class _Kept:
-    """`fits` of a cell, from the folder where it is there already."""
+    """`fits` of a cell, read from the folder if they are there."""
 
     work: Path | None
 
@@ -454,10 +443,10 @@ def _fits_table(
     seeds: Sequence[int],
     designs: Sequence[tuple[int, int]],
 ) -> str:
-    """Errors over those of the clean fit, of means over the seeds: mean and worst of the tasks."""
+    """Errors over those of the clean fit, means over the seeds: mean and worst of the tasks."""
 
     def ratio(case: tuple[str, int, int], kind: str, method: str, metric: str) -> float:
-        """Of the draws that the method was fitted to; NaN of none."""
+        """Ratio over the draws to which the method was fitted; NaN without one."""
         part = "fits" if method == METHODS[0] else "peers"
         names = [(_name((part, *case, seed)), _name(("fits", *case, seed))) for seed in seeds]
         pairs = [

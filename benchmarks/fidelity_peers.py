@@ -1,14 +1,12 @@
-"""The methods that the generator has to beat, each tuned on the known contexts alone.
+"""Peers of the generator, each tuned on the known contexts alone.
 
-Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.evaluate.baselines`.  Those named
-``progress/…`` work on the logarithm of the state at equal progress (`msbgen.generate.clock`): a
-regressor maps scaled log contexts to it, and the prediction is integrated back to wall time.  What
-a regressor has to choose it chooses by the error, weighted by what a bin holds, on known contexts
-that it did not see: each alone and each inner level of a grid (or fewer at a time, where that is
-dear).
+Every peer is ``(train, contexts) -> Dataset``, like :mod:`msbgen.evaluate.baselines`. Peers named
+``progress/…`` map scaled log contexts to the logarithm of the state at equal progress, and
+integrate the prediction back to wall time. Their settings minimise the error on left-out known
+contexts: each alone, and each inner level of a grid.
 
-``whole_runs`` needs no transport: the generator's own trend, times the residuals of whole runs
-drawn from known contexts nearby.
+``whole_runs`` needs no transport: the generator's trend times residuals of whole runs from nearby
+contexts.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ Predictor = Callable[[Floats], Floats]  # contexts (q, m) -> values (q, p)
 Method = Callable[[xr.Dataset, ArrayLike], xr.Dataset]
 
 BINS, SEGMENTS = DEFAULT.bins, DEFAULT.segments
-# As the generator's: what the runs share places their counts within an interval.
+# Sharpening steps, as in the generator.
 SHARED_STEPS = 6
-# Trees of which boosting chooses how many.
+# Numbers of trees for boosting.
 ROUNDS = (15, 50, 100, 200)
 # Counts below this share of their mean are treated additively: log(count + share · mean).
 FLOOR = 0.1
@@ -67,7 +65,7 @@ class Measured:
     contexts : ndarray, (n_known, m)
     state : ndarray, (n, bins, d)
     total : float
-        Mean of what the clock counted.
+        Mean total of the clock's counter.
     interval, clock
         As for :func:`msbgen.generate.clock.to_progress`.
     """
@@ -122,7 +120,7 @@ class Measured:
 
 
 def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
-    """The nearest context; the weight of each resource out of 1/2, 1, 2, 4 of the plain range."""
+    """The nearest context; the weight of each resource is 1/2, 1, 2 or 4 over its range."""
     z, tests = known.coordinates(known.contexts), _tests(known)
 
     def closest(query: Floats, weight: Floats, barred: Bools) -> NDArray[np.int64]:
@@ -177,8 +175,8 @@ def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
 def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
     """Multilinear on a full grid, barycentric on scattered contexts (nearest outside their hull).
 
-    On a grid each resource is on the logarithmic, reciprocal or linear axis, whichever predicts
-    best an inner level that is left out.
+    On a grid each resource has the logarithmic, reciprocal or linear axis that predicts left-out
+    inner levels best.
     """
     levels = [np.unique(column) for column in known.contexts.T]
     chosen = ("log",) * len(levels)
@@ -219,14 +217,11 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
     z = known.coordinates(known.contexts)
     scale, mean = np.sqrt(worth), values.mean(axis=0)
     u, s, directions = np.linalg.svd((values - mean) * scale, full_matrices=False)
-    # at most 12 components, and those that hold 99.99 % of the variance
+    # at most 12 components, with 99.99 % of the variance
     explained = np.cumsum(s**2) / max((s**2).sum(), 1e-300)
     count = min(12, int(np.searchsorted(explained, 0.9999)) + 1, len(z) - 1)
     scales = np.ones(z.shape[1])
-    smooth = (
-        Matern(scales, (0.05, 20), nu=2.5),
-        RBF(scales, (0.05, 20)),
-    )
+    smooth = (Matern(scales, (0.05, 20), nu=2.5), RBF(scales, (0.05, 20)))
     fitted = []
     for component in range(count):
         target = u[:, component] * np.sqrt(len(z))
@@ -257,11 +252,11 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
 
 
 def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
-    """Gradient boosting, trees of their own for every bin.
+    """Gradient boosting, with trees for every bin.
 
-    The base is a constant or a line in the log contexts, of which boosting fits what is left.
-    Depth, base and rounds are chosen on 24 bins, those that hold most and every few others, by
-    leaving out a third of the contexts, and the middle level of each resource.
+    The base is a constant or a line in the log contexts. Depth, base and rounds are chosen on the
+    24 bins with the largest weight and every few others, by leaving out a third of the contexts,
+    and the middle level of each resource.
     """
     z = known.coordinates(known.contexts)
     third = np.random.default_rng(0).permutation(np.arange(len(z)) % 3)
@@ -343,10 +338,10 @@ def _barycentric(known: Measured, values: Floats) -> Predictor:
 
 
 def _tests(known: Measured) -> list[tuple[NDArray[np.int64], Bools]]:
-    """Contexts to predict, and which known ones may not be used for each of them, (rows, n).
+    """Contexts to predict, and the known ones that are barred for each of them, (rows, n).
 
-    Each context alone; and, because a grid's neighbours give away the levels of a resource, each
-    inner level of a resource as a whole.
+    Each context is left out alone. As a grid's neighbours reveal the levels of a resource, each
+    inner level of a resource is also left out as a whole.
     """
     contexts = known.contexts
     if len(contexts) < 2:
@@ -372,7 +367,7 @@ def _error(difference: Floats, worth: Floats) -> float:
 
 
 def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Method:
-    """The profile of a regressor of log states."""
+    """A peer from a regressor of log states."""
 
     def method(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
         known = Measured.of(train)
@@ -390,11 +385,11 @@ def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Met
 
 
 def whole_runs(kind: str, n_samples: int = 10) -> Method:
-    """The trend times the residuals of whole runs, drawn from the runs of contexts nearby.
+    """The trend times the residuals of whole runs, drawn from the runs of nearby contexts.
 
-    ``kind`` "sample" draws `n_samples` runs, "mean" averages all that can be drawn.  How
-    many can be drawn is the number out of 10, 20, 40, 80, 160 for which the durations drawn for a
-    known context, its own runs left out, are closest to the measured ones (energy distance).
+    ``kind`` "sample" draws `n_samples` runs, "mean" averages all that can be drawn. Their number is
+    10, 20, 40, 80 or 160. It minimises the energy distance between drawn and measured durations of
+    known contexts, whose own runs are left out.
     """
 
     def method(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
@@ -423,7 +418,7 @@ def whole_runs(kind: str, n_samples: int = 10) -> Method:
 
 
 def _trend(known: Measured) -> tuple[Trend, Floats]:
-    """The trend as the generator fits it, and the sharpened state of every run."""
+    """The generator's trend, and the sharpened state of every run."""
     weights = np.bincount(known.own)
     state = known.state
     means = known.context_means(state)
@@ -443,7 +438,7 @@ def _trend(known: Measured) -> tuple[Trend, Floats]:
 
 
 def _ratio(state: Floats, expected: Floats) -> Floats:
-    """Measured over expected amounts, both kept from zero: below the floor they are rounding."""
+    """Measured over expected amounts, both at least the floor of rounding."""
     floor = 1e-3 * expected.mean(axis=(0, 1))
     return np.maximum(state, floor) / np.maximum(expected, floor)
 

@@ -1,8 +1,8 @@
-"""How close generated profiles are to measured ones, task by task, beside every peer.
+"""Distance of generated profiles to measured ones, task by task, beside every peer.
 
-Each function measures one thing on one task and returns plain numbers for JSON.  Methods see the
-known contexts and the table of the test contexts, nothing else.  The truth of a test context is the
-mean of all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with its runs.
+Each function measures one thing on one task and returns plain numbers for JSON. Methods see the
+known contexts and the table of the test contexts only. The truth of a test context is the mean of
+all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with its runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from tables import PROFILES, TASKS
 
 import msbgen
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    duration_array,
-    sampling_interval,
-)
+from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
 from msbgen.evaluate.scores import CLOUD_TIMES, methods
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 from msbgen.trend.fit import Trend, fit_trend
@@ -43,12 +38,11 @@ BASELINES = ("bracketing", "nearest_context", "multilinear", "kernel_mean")
 PAPER: dict[str, Method] = {m: METHODS[m] for m in ("paper/mean", "paper/max_likelihood")}
 EVERYONE: dict[str, Method] = {**OURS, **PEERS, **PAPER, **{m: METHODS[m] for m in BASELINES}}
 
-# Half of the measured runs are compared with the other half, and with as many generated ones;
-# averaged over this many random halves.
+# Number of random halves of the measured runs; one half is compared with the other, and with as
+# many generated runs.
 SPLITS = 10
 
-# Ablations and the curve compare many fits on the same contexts: every fourth of the test's is
-# enough (300 over the tasks), and keeps the whole below an hour.
+# Every fourth test context (300 over the tasks), for the many fits of ablations and the curve.
 SOME = slice(0, None, 4)
 
 
@@ -61,7 +55,7 @@ def read_task(task: str) -> tuple[xr.Dataset, xr.Dataset]:
 
 
 def scores(task: str) -> dict:
-    """Every method with all known contexts; also on the tenth of the contexts that take longest."""
+    """Scores of every method with all known contexts, and on the longest tenth of the tests."""
     train, truth = read_task(task)
     found = msbgen.score_methods(train, truth, EVERYONE, warping=("exact", "fastdtw"))
     duration = truth["duration"].mean("run").values
@@ -92,9 +86,9 @@ def samples(task: str) -> dict:
 def against_floor(
     drawn: Mapping[str, xr.Dataset], train: xr.Dataset, truth: xr.Dataset, half: int
 ) -> dict:
-    """Mean over contexts and halves of the distances to one half of the measured runs.
+    """Mean distances to one half of the measured runs, over contexts and halves.
 
-    "floor" is the other half.  The clouds are states at fractions of the mean execution time, each
+    "floor" is the other half. Clouds are states at fractions of the mean execution time, each
     counter divided by its training maximum, as in :mod:`msbgen.evaluate.scores`.
     """
     rng, interval = np.random.default_rng(1), sampling_interval(truth)
@@ -144,7 +138,7 @@ def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Flo
 
 
 def little(task: str) -> dict:
-    """27 contexts (levels 0, 2, 4 of each resource) and the 8 corners, three runs each."""
+    """Scores from 27 contexts (levels 0, 2, 4 of each resource) and 8 corners, three runs each."""
     train, truth = read_task(task)
     out = {}
     for name, kept in (("27 contexts, 3 runs", (0, 2, 4)), ("8 contexts, 3 runs", (0, 4))):
@@ -154,7 +148,7 @@ def little(task: str) -> dict:
 
 
 def at_levels(train: xr.Dataset, kept: tuple[int, ...], *, runs: int) -> xr.Dataset:
-    """The known contexts at some levels of each resource, and the first of their runs."""
+    """The known contexts at some levels of each resource, and their first runs."""
     table = context_table(train)
     inside = np.all([np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0)
     return train.isel(context=np.flatnonzero(inside), run=slice(0, runs))
@@ -175,7 +169,7 @@ def _fixed_metric(
     contexts: ArrayLike, states: ArrayLike, *, weights: ArrayLike, **_about_caps: Any
 ) -> Trend:
     """The trend with one length scale, one unit of each resource's range, and one nugget."""
-    # which caps there are is part of what is learned
+    # the caps are part of the learned metric
     found = fit_trend(contexts, states, weights=weights, find_caps=False)
     lengths, nugget = np.ones_like(found.lengths), np.full_like(found.nugget, 1e-3)
     return replace(found, lengths=lengths, nugget=nugget).refit(states, weights=weights)
@@ -183,7 +177,7 @@ def _fixed_metric(
 
 @dataclass(frozen=True)
 class _Constant(Trend):
-    """The mean over the known contexts, whatever the context: all is left to the bridge."""
+    """The mean over the known contexts, whichever the context: the bridge does the rest."""
 
     def refit(self, states: ArrayLike, *, weights: ArrayLike = 1.0) -> Trend:
         found = vars(super().refit(states, weights=weights))
@@ -210,16 +204,16 @@ _NEVER_ONE_LAW = {"msbgen.generate.deconvolution._clearly_better": lambda joined
 
 
 def _trends(fit: Any) -> dict[str, Any]:
-    """Another fit of the trends, of the states and of the totals."""
+    """Another fit of the trends, of states and of totals."""
     return {f"msbgen.generate.{file}.fit_trend": fit for file in ("deconvolution", "centre")}
 
 
 def _fitted_by(fit: Any) -> dict[str, Any]:
-    """The same where states are counts a progress; one law of all intervals needs the usual one."""
+    """Another fit of the trends without one law of all intervals, which needs the usual fit."""
     return {**_trends(fit), **_NEVER_ONE_LAW}
 
 
-# What is removed: settings of the generator, and what stands in for its parts.
+# Settings of the generator without a part, and replacements of its functions.
 ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
     "nothing": (msbgen.DEFAULT, {}),
     "progress clock (wall time instead)": (
@@ -243,7 +237,7 @@ ABLATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def ablation(task: str) -> dict:
-    """Mean, most likely profile and samples of the generator with one part removed at a time."""
+    """Scores of mean, most likely profile and samples with one part removed at a time."""
     train, truth = read_task(task)
     truth = truth.isel(context=SOME)
     half = int(np.isfinite(duration_array(truth)).sum(axis=1).min()) // 2
@@ -280,9 +274,9 @@ DESIGNS = {8: "2x2x2", 27: "3x3x3", 64: "4x4x4", 125: "5x5x5", 273: "7x13x3"}
 def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
     """Error against the number of known contexts, ours and the named peers, ten runs each.
 
-    The designs are full grids of evenly spaced levels.  The shipped file holds one of them only, so
-    known contexts and truth both are replayed from the shipped trace, with different seeds; tested
-    are the shipped truth's contexts that are in none of the designs.
+    The designs are full grids of evenly spaced levels. Known contexts and truth are replayed from
+    the shipped trace with different seeds. Tested are the shipped test contexts that are in no
+    design.
     """
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     grids = {n: platform_contexts(f"grid:{levels}") for n, levels in DESIGNS.items()}
@@ -300,18 +294,18 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
 
 # --------------------------------------------------------------------------------------- replays
 
-# The programs whose profiles do not ship: nobody looked at them while the generator was designed.
+# Programs whose profiles do not ship, and were not used in the design of the generator.
 UNSEEN_PROGRAMS = ("bc", "cg", "gcc", "sort", "sqlite")
 PROGRAMS = (*UNSEEN_PROGRAMS, *TASKS)
 
-# Where caps and caches bite hardest: one partition of the bandwidth, at most so many ways.
+# The corner: one partition of the bandwidth, and at most so many cache ways.
 CORNER_WAYS = 4
 
 
 def replays(program: str) -> dict:
-    """Known and test contexts replayed from a trace: 125 of ten runs, and 200 of thirty.
+    """Scores of replayed contexts: 125 of ten runs are known, 200 of thirty are tested.
 
-    Beside the 200, drawn at random out of the platform's, all contexts of the corner.
+    Also tested are all contexts of the corner.
     """
     trace, train, every = replayed(program)
     drawn = draw_contexts(program, every)
@@ -326,7 +320,7 @@ def replays(program: str) -> dict:
 
 
 def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
-    """Its trace, 125 known contexts of ten runs, and all other contexts of the platform."""
+    """A program's trace, 125 known contexts of ten runs, and all other contexts."""
     trace = read_trace(PROFILES / "traces" / f"{program}.nc")
     train = replay_trace(trace, platform_contexts("grid:5x5x5"), 10, rng=0)
     known = {tuple(row) for row in context_table(train)}
@@ -335,7 +329,7 @@ def replayed(program: str) -> tuple[xr.Dataset, xr.Dataset, Floats]:
 
 
 def draw_contexts(program: str, every: Floats) -> Floats:
-    """200 of some contexts, the same ones whenever a program is asked for."""
+    """200 of some contexts, always the same for a program."""
     rng = np.random.default_rng([2, *program.encode()])
     return every[np.sort(rng.choice(len(every), 200, replace=False))]
 
@@ -346,7 +340,7 @@ LEVELS = {name: np.array(levels) for name, levels in PlatformConfig().levels.ite
 
 
 def _by_logarithms(counts: tuple[int, ...]) -> Floats:
-    """A grid of the levels that are nearest to so many of equal ratios."""
+    """A grid of the levels nearest to equal ratios."""
     own = []
     for axis, n in zip(LEVELS.values(), counts):
         wanted = np.linspace(*np.log(axis[[0, -1]]), n)
@@ -355,7 +349,7 @@ def _by_logarithms(counts: tuple[int, ...]) -> Floats:
 
 
 def _between(grid: Floats, n: int) -> Floats:
-    """Contexts drawn at random of which no level is one of the grid's."""
+    """Random contexts without a level of the grid."""
     rng = np.random.default_rng(3)
     skipped = [np.setdiff1d(axis, own) for axis, own in zip(LEVELS.values(), grid.T)]
     drawn = np.stack([rng.choice(axis, 2 * n) for axis in skipped], axis=1)
@@ -367,7 +361,7 @@ def _planned(n: int) -> Floats:
 
 
 def designs() -> dict[str, tuple[Floats, ArrayLike]]:
-    """What to measure before anything is known: contexts, and runs of each."""
+    """Contexts to measure before anything is known, and runs of each."""
     every, grid = platform_contexts("all"), platform_contexts("grid:5x5x5")
     random = every[np.random.default_rng(4).choice(len(every), len(grid), replace=False)]
     single = _between(grid, 26)
@@ -390,10 +384,10 @@ def designs() -> dict[str, tuple[Floats, ArrayLike]]:
 
 
 def compare_designs(program: str) -> dict:
-    """Errors of the mean profile where known contexts are chosen in several ways.
+    """Errors of the mean profile for several designs of known contexts.
 
-    Tested are contexts drawn at random of those that are in no design, thirty runs each; counters
-    are scaled alike for all designs.
+    Tested are random contexts in no design, thirty runs each. Counters are scaled alike for all
+    designs.
     """
     trace, found = read_trace(PROFILES / "traces" / f"{program}.nc"), designs()
     known = {tuple(row) for contexts, _ in found.values() for row in contexts}
@@ -417,7 +411,7 @@ def compare_designs(program: str) -> dict:
 
 
 def _mean_errors(model: msbgen.ProfileModel, scale: xr.Dataset, truth: xr.Dataset) -> Floats:
-    """Of the mean profile, raw, scaled and of the duration, (contexts, 3)."""
+    """Errors of the mean profile: raw, scaled and of the duration, (contexts, 3)."""
     return _errors(lambda _train, contexts: model.generate(contexts, kind="mean"), scale, truth)
 
 
@@ -432,17 +426,16 @@ def _worst_tenth(errors: Floats) -> list[float]:
 
 # ------------------------------------------------------------------------------------- equal runs
 
-# Runs whose mean is compared with the generated one; of as many the truth is made.
+# Numbers of runs that are compared, runs of the truth, and test contexts.
 EQUAL_RUNS, RUNS_OF_TRUTH, EQUAL_CONTEXTS = (1, 2, 4, 8, 16, 32, 64), 100, 60
 
 
 def equal(program: str) -> dict:
-    """How many measured runs of a context a generated mean profile is worth.
+    """Number of measured runs whose mean is as accurate as a generated mean profile.
 
-    125 contexts of ten runs are known.  In contexts drawn at random errors are nDTW (exact) to the
-    mean of a hundred runs: of the generated mean, with and without one law of all intervals, and
-    from as many planned contexts; and of means of n others.  Equal is the n at which these, in the
-    mean of the contexts, err as much.
+    125 contexts of ten runs are known. Errors are nDTW (exact) to the mean of a hundred runs in
+    random contexts: of generated means with and without one law of all intervals, from planned
+    contexts, and of means of n other runs.
     """
     trace, train, every = replayed(program)
     rng = np.random.default_rng([7, *program.encode()])
@@ -481,7 +474,7 @@ def equal(program: str) -> dict:
 
 
 def _equal_runs(error: float, measured: Floats) -> float:
-    """Runs whose mean errs so, by lines between logarithms; beyond, along the nearest line."""
+    """Number of runs whose mean has this error, by lines between logarithms."""
     y, x = np.log(measured), np.log(EQUAL_RUNS)
     i = int(np.clip(np.searchsorted(-y, -np.log(error)) - 1, 0, len(x) - 2))
     return float(np.exp(x[i] + (np.log(error) - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])))
@@ -491,7 +484,7 @@ def _equal_runs(error: float, measured: Floats) -> float:
 
 
 def middle_clock(path: Path) -> dict:
-    """The middle level of the only resource from the two others; runs that lost counts named."""
+    """Scores of the middle level of the only resource, from the two others."""
     measured = msbgen.read_profiles(path)
     order = np.argsort(context_table(measured)[:, 0])
     middle = order[len(order) // 2]

@@ -1,9 +1,9 @@
 """Data of the study of task graphs: profiles of kinds, graphs of families, runs on three devices.
 
-Truth is simulated (`msbgen.graphs.simulator`): its tasks run at the rates of replayed traces, with
-noise of whole runs and of tasks, on devices that are not quite what their sheets say: speeds and
-powers are drawn off by a tenth, dispatches by a half.  Predictors see the sheets, profiles that
-were *generated* from 125 contexts measured with noise, three runs each, and runs of graphs.
+The truth is simulated (`msbgen.graphs.simulator`) at the rates of replayed traces, with noise a run
+and a task. True devices differ from their data sheets: by a tenth in speeds and powers, by a half
+in dispatches. Predictors see the sheets, runs of graphs, and profiles *generated* from 125 measured
+contexts of three runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS = (
     *("bc", "bzip2", "cg", "ffmpeg", "gcc", "gzip", "openssl", "python", "sort", "sqlite"),
     "zstd",
 )
-# What shares of the devices come to, and their clocks times their speeds.
+# Levels of cache ways, bandwidth and clock times speed on the devices.
 FINE = (
     (2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 20.0),
     (130.0, 175.0, 262.0, 350.0, 525.0, 1050.0, 2100.0, 8400.0),
@@ -48,7 +48,7 @@ INTERVAL = 0.02  # [s]
 MEASURED_RUNS = 3
 # Contexts of each graph on each device.
 CONTEXTS = 12
-# Standard deviations of the logarithms of what devices are off their sheets by.
+# Standard deviations of the logarithms of the differences to the data sheets.
 SPEEDS, POWERS, DISPATCHES = 0.1, 0.1, 0.5
 # Standard deviations of the logarithms of all times of a run, and of each task.
 RUN_NOISE, TASK_NOISE = 0.02, 0.06
@@ -61,7 +61,7 @@ def grid(levels: tuple[tuple[float, ...], ...]) -> Floats:
 
 
 def kind_data(kind: str, folder: Path) -> None:
-    """Make the truth's phase table and the generated profiles of one kind, once."""
+    """Compute the true phase table and the generated profiles of one kind, once."""
     truth, generated = folder / f"{kind}-truth.nc", folder / f"{kind}.nc"
     if truth.exists() and generated.exists():
         return
@@ -81,7 +81,7 @@ def kind_data(kind: str, folder: Path) -> None:
 def all_kinds(
     folder: Path, processes: int = 2
 ) -> tuple[dict[str, xr.Dataset], dict[str, xr.Dataset]]:
-    """Truth's phase tables and generated profiles by kind, made where they are missing."""
+    """True phase tables and generated profiles by kind, computed where they are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(processes) as pool:
         list(pool.map(kind_data, KINDS, [folder] * len(KINDS)))
@@ -91,21 +91,21 @@ def all_kinds(
 
 @dataclass(frozen=True)
 class Study:
-    """What predictors may see, and who tells the truth.
+    """Data of one seed: what predictors may see, and the truth.
 
     Attributes
     ----------
     devices : dict of str to Device
-        As their sheets say.
+        By their data sheets.
     graphs : dict of str to xarray.Dataset
-        By name, three sizes of every family.
+        Three sizes of every family, by name.
     profiles : dict of str to xarray.Dataset
         Generated, by kind.
     runs : dict of str to xarray.Dataset
         By device.
     simulators : dict of str to Simulator
     truth : dict of str to xarray.Dataset
-        Phase tables of what tasks do, by kind.
+        True phase tables by kind.
     """
 
     devices: dict[str, Device]
@@ -129,7 +129,7 @@ def all_graphs() -> dict[str, xr.Dataset]:
 
 
 def true_device(sheet: Device, seed: int) -> Device:
-    """A device as it is, which its sheet does not quite know."""
+    """A true device, drawn about its data sheet."""
     rng = np.random.default_rng([seed, *map(ord, sheet.name)])
 
     def off(deviation: float) -> float:
@@ -157,7 +157,7 @@ def true_device(sheet: Device, seed: int) -> Device:
 
 
 def study(folder: Path, seed: int = 0) -> Study:
-    """Everything, the same for equal seeds."""
+    """The data of a seed."""
     truth, profiles = all_kinds(folder)
     devices = {name: shipped_device(name) for name in DEVICES}
     simulators = {
@@ -172,12 +172,9 @@ def study(folder: Path, seed: int = 0) -> Study:
 
 
 def draw_runs(
-    simulator: Simulator,
-    graphs: dict[str, xr.Dataset],
-    n: int,
-    rng: np.random.Generator,
+    simulator: Simulator, graphs: dict[str, xr.Dataset], n: int, rng: np.random.Generator
 ) -> xr.Dataset:
-    """One run of each graph in each of `n` contexts of its own, from temperatures of its own."""
+    """One run of each graph in each of `n` random contexts, from random temperatures."""
     device = simulator.device
     contexts = device_contexts(device)
     parts = []

@@ -1,7 +1,7 @@
 """Networks in the study of task graphs: the paper's, its peers, and the paper's without parts.
 
-All learn from the same runs for as many epochs (:data:`graphs_peers.BUDGET`), on one core, and are
-asked about a split of contexts, an eighth of the families and a platform of each draw.
+All learn from the same runs for as many epochs (:data:`graphs_peers.BUDGET`) on one core. They are
+scored on a split of contexts, an eighth of the families and a platform of each draw.
 """
 
 from __future__ import annotations
@@ -14,16 +14,7 @@ import graphs_peers as peers
 import numpy as np
 import torch
 from graphs_data import Study
-from graphs_splits import (
-    MISCOVERAGE,
-    PARTS,
-    Table,
-    answers,
-    fitted,
-    scheduled,
-    splits,
-    whole_table,
-)
+from graphs_splits import MISCOVERAGE, PARTS, Table, answers, fitted, scheduled, splits, whole_table
 from numpy.typing import NDArray
 
 from msbgen.graphs.boards import Board
@@ -35,7 +26,7 @@ from msbgen.graphs.predictor.training import NetworkTraining, TrainedNetwork, fi
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# One run in so many is not learned from: the best epoch and the widening are those runs'.
+# One run in so many chooses the best epoch and the widening, and is not learned from.
 SCORED = 6
 
 
@@ -63,7 +54,7 @@ class Scenes:
 
 
 class Trial:
-    """A split: what networks learn from, and what they are asked about."""
+    """A split: the runs that networks learn from, and the held-out ones."""
 
     def __init__(
         self,
@@ -90,12 +81,12 @@ class Trial:
 
     @cached_property
     def left(self) -> list[Batch]:
-        """Runs held back."""
+        """Held-out runs."""
         return self.scenes(np.flatnonzero(self.held))
 
     @cached_property
     def base(self) -> Floats:
-        """What the schedule fitted to runs shown says of all runs, (n, 2)."""
+        """Predictions of the fitted schedule for all runs, (n, 2)."""
         data = self.scenes.data
         plain = fitted(data, ~self.held, self.seed, residual=False)
         return answers(data, plain, np.ones(len(self.held), dtype=bool), scheduled)
@@ -103,13 +94,13 @@ class Trial:
     def train(
         self, target: Floats, inputs: Sequence[Batch] | None = None, **given: Any
     ) -> TrainedNetwork:
-        """A network that learned the target of runs shown."""
+        """A network that learned a target of the shown runs."""
         given = {"training": self.stages, "seed": self.seed, **given}
         shown = self.shown if inputs is None else inputs
         return fit_network(shown, target[self.own], self.scored, miscoverage=MISCOVERAGE, **given)
 
     def said(self) -> dict[str, NDArray]:
-        """Logarithms of time and energy of runs held back, by method."""
+        """Logarithms of time and energy of held-out runs, by method."""
         log, left = self.table.log, self.left
         ours, found = self.train(log), {}
         found["network"] = ours.predict(left).gamma
@@ -131,12 +122,12 @@ class Trial:
         return self.train(self.table.log, training=self.squares, seed=seed, **given)
 
     def ensemble(self) -> Floats:
-        """The mean of several transformers of runs held back, (n_held, 2)."""
+        """The mean of several transformers on held-out runs, (n_held, 2)."""
         seeds = range(self.seed, self.seed + self.budget.members)
         return np.mean([self.transformer(k).predict(self.left).gamma for k in seeds], axis=0)
 
     def ablated(self) -> dict[str, NDArray]:
-        """What the network says without parts of it."""
+        """Predictions of the network without parts of it."""
         log, left, found = self.table.log, self.left, {}
         variants: dict[str, dict[str, Any]] = {
             "edges of one type": {"settings": NetworkSettings(typed_edges=False)},
@@ -155,12 +146,12 @@ class Trial:
 
 
 def eighth(seed: int) -> str:
-    """The split of families that networks see of a draw."""
+    """The split of families for the networks of a draw."""
     return f"families {seed % PARTS}"
 
 
 def compared(data: Study, seed: int) -> dict[str, NDArray]:
-    """What networks say of runs held back in three splits."""
+    """Predictions of networks for held-out runs in three splits."""
     torch.set_num_threads(1)
     table, scenes = whole_table(data, seed), Scenes(data)
     device = list(data.devices)[seed % len(data.devices)]
@@ -172,7 +163,7 @@ def compared(data: Study, seed: int) -> dict[str, NDArray]:
 
 
 def once(data: Study, seed: int, budget: peers.Budget = peers.BUDGET) -> Trial:
-    """The eighth of the families, of what networks are tried on with one draw alone."""
+    """The trial on an eighth of the families, for what is tried on one draw only."""
     torch.set_num_threads(1)
     return Trial(Scenes(data), whole_table(data, seed), seed, eighth(seed), budget)
 

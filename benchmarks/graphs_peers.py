@@ -1,7 +1,7 @@
 """Peers of predictions of graphs: bounds, tables, homogeneous and other heterogeneous networks.
 
-Each answers with logarithms of time and energy.  Tabular peers see the aggregates that do not need
-a schedule, of all devices at once.  Networks see what ours sees and are trained as long.
+Each predicts logarithms of time and energy. Tabular peers see the features that need no schedule,
+of all devices at once. Networks see the same as ours and are trained as long.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from msbgen.graphs.predictor.network import (
 from msbgen.learn.boosting import BoostingSettings, fit_boosting
 
 Floats = NDArray[np.float64]
-# From aggregates and logarithms to learn from, and aggregates of others, their logarithms.
+# From features and logarithms of known runs, and features of others, to their logarithms.
 Tabular = Callable[[Floats, Floats, Floats, int], Floats]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What every network is trained with, on one core.
+    """Training of every network, on one core.
 
     Attributes
     ----------
     runs : int
-        To learn from.
+        Runs to learn from.
     epochs, evidential : int
-        Of the first and of the second stage; peers without evidence have them all in the first.
+        Epochs of both stages; peers without evidence have all of them in the first.
     members, draws : int
-        Of an ensemble, and of dropout left on.
+        Members of an ensemble, and draws of dropout.
     """
 
     runs: int = 400
@@ -51,7 +51,7 @@ class Budget:
     draws: int = 5
 
 
-# What fits into half an hour with all else; and what more does, tried once.
+# The budget of the study, and a longer one for one trial.
 BUDGET, LONGER = Budget(), Budget(runs=1600, epochs=24, evidential=6)
 ENSEMBLE = f"HGT × {BUDGET.members}"
 TRAINED_LONGER = "network, nine times the training"
@@ -59,7 +59,7 @@ BOOSTING = BoostingSettings(rounds=400, depth=6, rate=0.05, least=5.0)
 
 
 def brent(kinds: tuple[Kind, ...]) -> Tabular:
-    """Brent's bound, and the power of all cores while they work, with a constant fitted to each."""
+    """Brent's bound, and the power of all busy cores, with a constant fitted to each."""
     names = columns(kinds)
 
     def said(table: Floats) -> Floats:
@@ -195,7 +195,7 @@ def transform(
 def transformer_start(
     settings: NetworkSettings, sizes: dict[str, int], n_outputs: int, seed: int
 ) -> Parameters:
-    """First parameters of the transformer."""
+    """Initial parameters of the transformer."""
     from msbgen.graphs.predictor.network import Initial, pooled_width
 
     draw, width = Initial(seed), settings.width

@@ -29,7 +29,7 @@ MISCOVERAGE = 0.05
 
 @dataclass(frozen=True)
 class Table:
-    """All runs of a seed in a row, as every method takes them.
+    """All runs of a seed, for every method.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def table_of(data: Study, predictor: GraphPredictor) -> Table:
 def asked(
     data: Study, predictor: GraphPredictor, runs: xr.Dataset, device: Device
 ) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64], Floats]]:
-    """Questions about the graphs of runs, with the runs, rows and temperatures of each."""
+    """Prepared graphs, with the numbers, rows and temperatures of their runs."""
     contexts = run_contexts(runs, device)
     start = runs["start_temperature"].values
     for name in np.unique(runs["graph"].values):
@@ -79,7 +79,7 @@ def asked(
 
 
 def splits(table: Table, seed: int) -> dict[str, Flags]:
-    """What is held back in each split, (n,) each; a device, then that less some of its runs."""
+    """Held-out runs of each split, (n,) each; a device, then that without some of its runs."""
     rng = np.random.default_rng([7, seed])
     found = {"contexts": rng.random(len(table.log)) < HELD_CONTEXTS}
     for k, held in enumerate(split_families(table.family, PARTS, rng)):
@@ -113,12 +113,12 @@ def fitted(data: Study, shown: Flags, seed: int, **given: Any) -> GraphPredictor
 def answers(
     data: Study, predictor: GraphPredictor, held: Flags, answer: Callable[..., Floats]
 ) -> Floats:
-    """What is answered about the runs held back, (n_held, ...).
+    """Predictions for the held-out runs, (n_held, ...).
 
     Parameters
     ----------
     answer : callable
-        From a question, rows and temperatures of some runs, what is said of them, (m, ...).
+        From a prepared graph, rows and temperatures of some runs to predictions, (m, ...).
     """
     parts, first = [], 0
     for name, runs in data.runs.items():
@@ -136,7 +136,7 @@ def answers(
 
 
 def scheduled(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
-    """Logarithms by the schedule of profiles alone, (m, 2)."""
+    """Logarithms by the schedule alone, (m, 2)."""
     return np.log(question.scheduled(rows, start)[:, :2])
 
 

@@ -1,9 +1,9 @@
 """Task graphs: time and energy predicted beside every peer, with intervals, over five seeds.
 
-Splits of each seed (other devices, other runs): a quarter of the contexts of every graph; each
-eighth of the families; each device, unseen and after fifty of its runs.  Networks, which take most
-of the time, see one of the eight and one of the devices a seed (:mod:`graphs_networks`).  Every job
-keeps what was said of each run in the work folder; :func:`report` reads it.
+Splits of each seed hold out a quarter of the contexts of every graph, each eighth of the families,
+and each device before and after fifty of its runs. Networks take most of the time, and see one of
+the eighths and one of the devices a seed (:mod:`graphs_networks`). Every job keeps its predictions
+in the work folder; :func:`report` reads them.
 """
 
 from __future__ import annotations
@@ -34,18 +34,13 @@ from numpy.typing import NDArray
 from tables import RESULTS, markdown, publish, store, stored
 
 from msbgen.graphs.kinds import read_kinds
-from msbgen.graphs.predictor.evaluation import (
-    compare_over_graphs,
-    holm,
-    log_errors,
-    order_within,
-)
+from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from msbgen.graphs.runs import run_contexts
 from msbgen.graphs.simulator import Simulator
 
 SEEDS = range(5)
-# What the project asked for; errors as multiples of the noise floor where it says so.
+# Goals; errors as multiples of the noise floor, where there are two.
 CONTEXTS_ASKED, FAMILIES_ASKED = (1.8, 0.04), (2.7, 0.07)
 PLATFORM_ASKED, AFTER_ASKED = 0.10, 0.08
 OURS, SCHEDULE, SHEET = "default", "list schedule", "the truth's simulator, by the sheet"
@@ -55,7 +50,7 @@ OURS, SCHEDULE, SHEET = "default", "list schedule", "the truth's simulator, by t
 
 
 def job(seed: int, part: str, work: Path) -> str:
-    """What methods say of the runs held back in each split, kept in a file of its own."""
+    """Compute a method's predictions for the held-out runs of each split, once."""
     path = work / f"graph-{seed}-{part}.npz"
     if not path.exists():
         data = study(work, seed)
@@ -67,7 +62,7 @@ def job(seed: int, part: str, work: Path) -> str:
 
 
 def our_job(data: Study, seed: int) -> dict[str, NDArray]:
-    """The truth, what is held back in each split, and what our methods say of it."""
+    """The truth, the held-out runs of each split, and our predictions."""
     table = whole_table(data, seed)
     found: dict[str, NDArray] = {"floor": noise_floor(data, seed)}
     for field in ("log", "graph", "family", "device"):
@@ -89,7 +84,7 @@ def our_job(data: Study, seed: int) -> dict[str, NDArray]:
 
 
 def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
-    """What tabular peers say of runs held back in each split."""
+    """Predictions of tabular peers for held-out runs of each split."""
     table, kinds = whole_table(data, seed), read_kinds(data.profiles)
     found = {}
     for name, held in splits(table, seed).items():
@@ -102,7 +97,7 @@ def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
 def _told(
     name: str, data: Study, table: Table, held: Flags, predictor: GraphPredictor
 ) -> dict[str, NDArray]:
-    """What our methods say of runs held back."""
+    """Our predictions for held-out runs."""
     bounded = set(table.device[held]) <= predictor.devices_.keys()
 
     def answer(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
@@ -122,9 +117,9 @@ def _told(
 
 
 def by_the_sheets(data: Study) -> Floats:
-    """Logarithms of all runs by the truth's own simulator and rates, but the sheets', (n, 2).
+    """Logarithms of all runs by the true simulator and rates with data-sheet values, (n, 2).
 
-    Nobody who knows no run of a device can be expected to do better.
+    Without runs of a device, this is the best possible predictor.
     """
     parts = []
     for name, runs in data.runs.items():
@@ -142,7 +137,7 @@ def by_the_sheets(data: Study) -> Floats:
 
 
 def noise_floor(data: Study, seed: int) -> Floats:
-    """Deviation of the logarithms of time and energy between runs alike, (2,)."""
+    """Deviation of the logarithms of time and energy between equal runs, (2,)."""
     rng, squares = np.random.default_rng([9, seed]), []
     for name, runs in data.runs.items():
         device, simulator = data.devices[name], data.simulators[name]
@@ -175,7 +170,7 @@ JOBS: dict[str, Callable[[Study, int], dict[str, NDArray]]] = {
     "ensemble": partial(by_networks, what="together"),
     "longer": partial(by_networks, what="longer"),
 }
-# Of the first draw alone.
+# Jobs of the first draw only.
 ONCE = ("ablations", "ensemble", "longer")
 
 # ----------------------------------------------------------------------------------------- report
@@ -191,7 +186,7 @@ METHODS = (OURS, SCHEDULE, SHEET, *TABULAR, *NETWORKS)
 
 
 def run(work: Path, seeds: Sequence[int] = SEEDS, processes: int = 2) -> None:
-    """All jobs that are not done yet, some at a time, and the report."""
+    """Compute all missing jobs, some at a time, and report."""
     all_kinds(work, processes)  # once for all
     jobs = [(seed, part) for part in JOBS for seed in (seeds if part not in ONCE else [0])]
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
@@ -201,7 +196,7 @@ def run(work: Path, seeds: Sequence[int] = SEEDS, processes: int = 2) -> None:
 
 
 def report(work: Path, seeds: Sequence[int] = SEEDS) -> None:
-    """JSON, tables and the picture of what the jobs found."""
+    """Write JSON, tables and the picture of the finished jobs."""
     results = summary(work, seeds)
     store(RESULTS / "graph.json", results)
     publish(tables(results))
@@ -220,7 +215,7 @@ def tables(results: dict[str, Any] | None = None) -> dict[str, str]:
 
 
 def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
-    """Scores of each method on each split of each seed, and what follows from them."""
+    """Scores of each method on each split of each seed, intervals and tests."""
     rows, ours, against, floors = [], [], {m: [] for m in METHODS if m != OURS}, []
     for seed in [n for n in seeds if (work / f"graph-{n}-ours.npz").exists()]:
         kept = dict(np.load(work / f"graph-{seed}-ours.npz"))
@@ -308,9 +303,9 @@ def _worst(rows: list[dict]) -> dict[str, float]:
 def means(
     results: dict[str, Any], method: str, group: str, beside: str = ""
 ) -> tuple[float, float, float, int]:
-    """Mean errors of time and energy over splits and seeds, mean order, and how many splits.
+    """Mean errors of time and energy over splits and seeds, mean order, number of splits.
 
-    `beside` another method: over the splits alone that it was scored on.
+    With `beside`, only the splits on which that other method was scored.
     """
     places = {
         (r["seed"], r["split"]) for r in results["scores"] if r["method"] == (beside or method)
@@ -399,7 +394,7 @@ def ablation_table(results: dict[str, Any]) -> str:
 
 
 def draw(results: dict[str, Any]) -> None:
-    """Errors of all methods, and coverage of every split."""
+    """Draw errors of all methods, and coverage of every split."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,10 +1,8 @@
-"""Networks never seen, on a CPU: from kernels of other networks, and kernels drawn at random.
+"""Networks never seen, on a CPU: from kernels of other networks, and random kernels.
 
-Called by ``reproduce.py kernels``; on the measurements that ship (``profiles/kernels``), which a
-quiet machine made.  A network is left out with every kernel that it launches, whoever else launches
-it; what remains is learned from.  Its predicted sum is compared with the sum of its measured
-kernels (what is lost by not measuring them), and, with an overhead of launches from the other
-networks, with its own time (what is lost besides by taking it for a sum).
+The measurements ship (``profiles/kernels``). A network is left out with every kernel that it
+launches. Its predicted sum is compared with the sum of its measured kernels and, with a launch
+overhead learned from other networks, with its own time.
 """
 
 from __future__ import annotations
@@ -18,15 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import msbgen
-from msbgen.kernels.dataset import (
-    configurations_of,
-    kernels_of,
-    parameter_names,
-    parameter_table,
-)
-from msbgen.kernels.dataset import (
-    make as make_kernels,
-)
+from msbgen.kernels.dataset import configurations_of, kernels_of, parameter_names, parameter_table
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.variability import compare_groups
@@ -34,7 +25,7 @@ from msbgen.kernels.workloads import counts_of, workload_names
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-# Learns from kernels, and gives the times of others [s].
+# From known kernels and others to the times of the others [s].
 Method = Callable[[xr.Dataset, xr.Dataset], Floats]
 
 NETWORK = "network/"
@@ -42,19 +33,19 @@ NETWORK = "network/"
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What ships, put in order.
+    """The measurements that ship, in order.
 
     Attributes
     ----------
     kernels : xarray.Dataset
         A row for each kernel in each configuration: the median over sessions.
     sessions : ndarray, (n_rows, n_sessions)
-        Of each row [s]; NaN where a session is missing.
+        Times by row [s]; NaN where a session is missing.
     whole : dict of (workload, configuration) to list of ndarray
         Times of a network's passes in each session [s].
     workloads : xarray.Dataset
     rows : dict of configuration to ndarray of int, (n_launches,)
-        Where each launch is among the rows.
+        The row of each launch.
     """
 
     kernels: xr.Dataset
@@ -75,7 +66,7 @@ def load(kernels: str = "kernels/cpu.nc", workloads: str = "kernels/cpu.workload
 
 
 def arrange(every: xr.Dataset, workloads: xr.Dataset) -> Measured:
-    """Medians over sessions, and where the launches of networks are among them."""
+    """Medians over sessions, and the rows of the networks' launches among them."""
     words = every["kind"].values.astype(str)
     nets = np.char.startswith(words, NETWORK)
     threads = every["threads"].values.astype(float)
@@ -135,7 +126,7 @@ def without(**parts: bool) -> Method:
 def boosting(known: xr.Dataset, asked: xr.Dataset) -> Floats:
     """The paper's model of each kind: xgboost on raw parameters, logarithms of times.
 
-    Parameters in the middle of the paper's Table 2, on a logarithmic scale where it has one.
+    Its settings are in the middle of the paper's Table 2, on a logarithmic scale if it has one.
     """
     from xgboost import XGBRegressor
 
@@ -166,7 +157,7 @@ METHODS: dict[str, Method] = {
     "without trees": without(trees=False),
 }
 
-# Which kernels are learned from, beside all.
+# Kernels to learn from, besides all.
 SAMPLES = {
     "drawn": "drawn kernels alone",
     "mixed": "as many, half of them networks'",
@@ -184,24 +175,23 @@ def leave_networks_out(
     together: int = 1,
     session: int | None = None,
 ) -> dict[tuple[str, float], tuple[float, float, float]]:
-    """Predicted sum, measured sum and whole time of each network left out [s].
+    """Predicted sum, measured sum and whole time of each left-out network [s].
 
     Parameters
     ----------
     measured : Measured
     method : callable
     drawn : {"all", "drawn", "networks", "mixed"}
-        Which kernels are learned from: all, those drawn at random, those of other networks, or as
-        many as were drawn, half of them from networks (the paper's weighted sampling).
+        Kernels to learn from: all, the random ones, those of other networks, or as many as are
+        random, half of them from networks (the paper's weighted sampling).
     together : int
-        Networks that are left out at once: fewer fits, which know less.
+        Networks that are left out at once; more need fewer fits.
     session : int or None
-        The one that is learned from; None for medians over all.
+        Session to learn from; None for medians over all.
 
     Returns
     -------
     dict of (workload, threads) to (predicted, sum, time)
-        Predicted with the overhead of the other networks is `with_overhead`'s work.
     """
     names = np.array([str(word) for word in measured.workloads["workload"].values])
     owner = np.array([network_of(name) for name in names])
@@ -230,7 +220,7 @@ def leave_networks_out(
         rows = np.flatnonzero(np.isin(owner, networks[part::parts]))
         own = np.unique(next(iter(kernel.values()))[rows])
         left = np.setdiff1d(some, own)
-        # kinds that no other network launches are learned from kernels drawn at random
+        # random kernels stand in for kinds that no other network launches
         only = np.setdiff1d(kinds[own], kinds[left])
         left = np.union1d(left, np.setdiff1d(np.flatnonzero(np.isin(kinds, only)), of_networks))
         learned = _rows(left, n_levels)
@@ -248,7 +238,7 @@ def leave_networks_out(
 
 
 def _halves(one: Indices, other: Indices) -> Indices:
-    """As many kernels as `one` has, half of them of `other`; drawn."""
+    """As many random kernels as `one` has, half of them of `other`."""
     rng = np.random.default_rng(0)
     half = min(len(one) // 2, len(other))
     return np.union1d(rng.permutation(one)[: len(one) - half], rng.permutation(other)[:half])
@@ -261,9 +251,9 @@ def _rows(kernels: Indices, n_levels: int) -> Indices:
 def with_overhead(
     measured: Measured, found: Mapping[tuple[str, float], tuple[float, float, float]]
 ) -> dict[tuple[str, float], tuple[float, float]]:
-    """Time of each network from its predicted and its measured sum, with what launches cost.
+    """Time of each network from its predicted and its measured sum, with launch overhead.
 
-    The cost of a launch is the median of other networks': of their time beyond their measured sum.
+    The overhead of a launch is the median over other networks of their time beyond their sum.
     """
     launches = {
         name: counts_of(
@@ -306,11 +296,10 @@ def errors(
 
 
 def repeatability(measured: Measured) -> dict[str, float]:
-    """How far sessions differ: of networks, of kernels, and of sums of kernels.
+    """Differences between sessions: of networks, of kernels, and of sums of kernels.
 
-    Relative differences of sessions' medians to the median of medians, as means of absolute
-    values; the share of networks whose sessions are of different laws (Anderson-Darling,
-    Kolmogorov-Smirnov at 1 %).
+    Means of absolute relative differences to the median of medians, and the share of networks whose
+    sessions follow different laws (Anderson-Darling, Kolmogorov-Smirnov at 1 %).
     """
     networks, different, apart = [], [], []
     for sessions in measured.whole.values():
@@ -358,7 +347,7 @@ def cpu(
     }
     for drawn, title in SAMPLES.items():
         parts[title] = errors(measured, default, drawn, together)["mean"]
-    # one machine measured: sessions stand for nodes, and the fullest one for the one
+    # one machine was measured: sessions stand for nodes, and the fullest session for one node
     fullest = int(np.isfinite(measured.sessions).sum(axis=0).argmax())
     parts["one session of several"] = errors(measured, default, "all", together, fullest)["mean"]
     return {

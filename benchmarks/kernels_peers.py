@@ -1,6 +1,6 @@
 """Peers of the models of kernels: the paper's boosting, tuned, and simpler ones.
 
-All see raw parameters and clocks, and logarithms of runtimes and powers, as the paper has it.
+All see raw parameters and clocks, and logarithms of runtimes and powers, as in the paper.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-# From rows known (features, targets, group) to what is said of others (features).
+# From known rows (features, targets, group) and features of others to their targets.
 Peer = Callable[[Floats, Floats, NDArray[np.int64], Floats], Floats]
 
 # Table 2 of the paper.
 TREES, DEPTH, CHILD = (100, 3000), (5, 11), (5, 8)
 SHARE, RATE, PENALTY = (0.8, 1.0), (0.005, 0.1), (1e-4, 1e-2)
-# Trials of a study, the rows that it looks at, and the parts left out.
+# Trials of a study, its rows, and the parts left out.
 TRIALS, MOST_ROWS, PARTS = 30, 4000, 4
 
 
@@ -38,7 +38,7 @@ def forest(known: Floats, target: Floats, group: NDArray[np.int64], asked: Float
 
 
 def mean_curve(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
-    """The mean logarithm of all kernels at the clock, the last column; between clocks a line."""
+    """The mean logarithm of all kernels at the clock (the last column), linear between clocks."""
     clocks = np.unique(known[:, -1])
     means = [np.log(target[known[:, -1] == clock]).mean() for clock in clocks]
     return np.exp(np.interp(asked[:, -1], clocks, means))
@@ -60,8 +60,8 @@ def tuned_boosting(
 ) -> Floats:
     """The paper's model: xgboost, searched by TPE with Hyperband over its Table 2.
 
-    The study is kept in a journal: killed, it goes on where it was.  Equal seeds and names give
-    equal trials.
+    A journal keeps the study, which goes on after an interruption. Equal seeds and names give equal
+    trials.
     """
     best = tune(known, target, group, journal=journal, name=name, trials=trials, seed=seed)
     import xgboost
@@ -82,7 +82,7 @@ def tune(
     trials: int = TRIALS,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Hyper-parameters under which groups that were left out are met best."""
+    """Hyper-parameters with the least error on left-out groups."""
     import optuna
     import xgboost
     from optuna.storages import JournalStorage
@@ -135,7 +135,7 @@ def tune(
     )
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
     while (done := len(study.get_trials(states=states))) < trials:
-        # seeded by how far the study is: what goes on draws what it would have drawn
+        # seeded by the number of finished trials, so that an interrupted study draws the same
         study.sampler = optuna.samplers.TPESampler(seed=seed + done, multivariate=True)
         study.optimize(trial_error, n_trials=1)
     return dict(study.best_params)
@@ -147,7 +147,7 @@ def tune(
 def curve_of_others(
     others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
 ) -> Floats:
-    """The mean curve of the others, moved to what was measured, (n,)."""
+    """The mean curve of the others, moved to the measured values, (n,)."""
     mean = np.nanmean(np.log(others), axis=0)
     return np.exp(mean + np.mean(np.log(known[given]) - mean[given]))
 
@@ -155,7 +155,7 @@ def curve_of_others(
 def line_in_clock(
     others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
 ) -> Floats:
-    """a + b/f through what was measured, neither negative; (n,)."""
+    """a + b/f through the measured values, neither negative; (n,)."""
     from scipy.optimize import nnls
 
     columns = np.stack([np.ones(len(contexts)), 1.0 / contexts[:, 0]], axis=1)
@@ -166,7 +166,7 @@ def line_in_clock(
 def boosted_ratio(
     others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
 ) -> Floats:
-    """Boosting of log ratios to the first measured, from those of the other measured, (n,)."""
+    """Boosting of log ratios to the first measured value, from those of the others, (n,)."""
     from xgboost import XGBRegressor
 
     model = XGBRegressor(n_estimators=300, max_depth=6, learning_rate=0.05, n_jobs=1)
@@ -210,8 +210,8 @@ CURVES = {
 
 # ------------------------------------------------- a network over clocks and batches, few measured
 
-# From the curve of others over the contexts [log], contexts (clock, batch), those measured, and
-# what was measured there, to what is said of all; the last tells times from powers.
+# From the curve of others over the contexts [log], contexts (clock, batch), measured ones and their
+# values, and whether these are times, to all values.
 Surface = Callable[[Floats, Floats, NDArray[np.int64], Floats, bool], Floats]
 
 
@@ -241,7 +241,7 @@ def line_surface(
 def boosting_surface(
     curve: Floats, contexts: Floats, given: NDArray[np.int64], known: Floats, is_time: bool
 ) -> Floats:
-    """The paper's model on what was measured, (n,)."""
+    """The paper's model on the measured values, (n,)."""
     return boosting(contexts[given], known[given], given, contexts)
 
 

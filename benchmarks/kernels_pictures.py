@@ -10,7 +10,7 @@ from tables import RESULTS, markdown
 
 
 def tables(results: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Name and text of every table of which there are results."""
+    """Name and text of every table with results."""
     makers = {
         "gemm": _gemm, "mobilenet": _mobilenet, "gpus": _gpus, "zeus": _zeus, "cpu": _cpu,
     }  # fmt: skip
@@ -92,7 +92,7 @@ def _cpu(found: dict[str, Any]) -> str:
 
 
 def draw(results: dict[str, Any]) -> None:
-    """Pareto fronts, errors by kernel or network, regret against measurements taken."""
+    """Draw Pareto fronts, errors by kernel or network, and regret by measurements."""
     import matplotlib
 
     matplotlib.use("Agg")

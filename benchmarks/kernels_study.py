@@ -1,10 +1,8 @@
 """Kernels, networks and programs at clocks never measured: the default beside peers and parts.
 
-``python benchmarks/reproduce.py kernels [--data FOLDER] [--only gemm …] [--work FOLDER]``: FOLDER
-holds the public sets `jetson`, `nv-dvfs` and `zeus`; those that it lacks are named and left out.
-Studies of the paper's model are kept in the work folder.  Hyper-parameters are chosen by left-out
-kernels and families of what is learned from, never by what is scored; two constants of the models
-themselves were settled with the products on AGX in sight, as the README beside says.
+``python benchmarks/reproduce.py kernels [--data FOLDER] [--only gemm …] [--work FOLDER]``. FOLDER
+holds the public sets `jetson`, `nv-dvfs` and `zeus`; missing ones are skipped. The work folder
+keeps studies of the paper's model.
 """
 
 from __future__ import annotations
@@ -37,23 +35,19 @@ from msbgen.kernels.dataset import (
     powers_of,
     runtimes_of,
 )
-from msbgen.kernels.dataset import (
-    make as make_kernels,
-)
+from msbgen.kernels.dataset import make as make_kernels
 from msbgen.kernels.predictor.evaluation import choice_regret, scores
 from msbgen.kernels.predictor.kernel_predictor import KernelPredictor
 from msbgen.kernels.predictor.law_and_residual import ModelParts
 from msbgen.kernels.predictor.networks import predict_network
 from msbgen.kernels.readers import NV_DVFS, ZEUS, read_jetson, read_nv_dvfs, read_zeus
-from msbgen.kernels.workloads import (
-    make_workload,
-)
+from msbgen.kernels.workloads import make_workload
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 DEVICES = ("AGX", "Nano")
-# Parts that kernels are left out in, and the clocks that are known of the square ones.
+# Numbers of folds, and of known clocks of the square products.
 FOLDS, SQUARE_FOLDS, CLOCKS = 5, 8, 5
 ABLATIONS = {
     "without the law": ModelParts(terms=False),
@@ -67,7 +61,7 @@ ABLATIONS = {
 
 
 def gemm(data: Path, work: Path, device: str = "AGX") -> dict[str, Any]:
-    """Matrix products: shapes never measured; sizes never measured, at five clocks known."""
+    """Matrix products: shapes never measured, and sizes never measured at five known clocks."""
     folder = _folder(data, "jetson")
     runs = read_jetson(folder, "rectangular", device)
     found = {f"{device}, shapes": _held_out(runs, FOLDS, None, work, f"shapes-{device}")}
@@ -80,7 +74,7 @@ def gemm(data: Path, work: Path, device: str = "AGX") -> dict[str, Any]:
 def _held_out(
     runs: xr.Dataset, folds: int, clocks: Floats | None, work: Path, name: str
 ) -> dict[str, Any]:
-    """Every method on kernels held back; some clocks known, of the others, where they are named."""
+    """Scores of every method on held-out kernels; if clocks are named, only these are known."""
     methods: dict[str, Callable[[xr.Dataset, xr.Dataset], tuple[Floats, Floats]]] = {
         "default": _ours(None)
     }
@@ -125,7 +119,7 @@ def _held_out(
     def paper(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
         return _theirs(tuned_boosting, known, asked, journal=work / f"{name}.log", name=name)
 
-    # one fold: a study takes minutes
+    # one fold, since a study takes minutes
     result["methods"]["paper"] = {**score(paper, range(1)), "trials": TRIALS}
     _say(name, "paper", result["methods"]["paper"])
     return result
@@ -155,7 +149,7 @@ def _theirs(
 
 
 def mobilenet(data: Path, work: Path) -> dict[str, Any]:
-    """MobileNet at six configurations of clock and batch: matrix products know the clocks."""
+    """MobileNet at six configurations of clock and batch, with matrix products known."""
     folder = _folder(data, "jetson")
     found: dict[str, Any] = {}
     for device in DEVICES:
@@ -180,7 +174,7 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
             rows[name] = _errors(own, 0, design, *said)
             late, regret = _bounded(own.time[0], own.energy[0] / work_done, said, work_done, bounds)
             rows[name] |= {"regret": regret, "late": late}
-        # told the truth, it takes the highest clock, and the largest batch that is in time there
+        # with true times, the highest clock and the largest batch that is in time there
         fast = np.where(own.contexts[:, 0] == own.contexts[:, 0].max(), 1.0 / work_done, np.inf)
         _, regret = _bounded(
             own.time[0],
@@ -201,14 +195,14 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
 
 
 def _curve(table: Floats, others: Costs, own: Costs) -> Floats:
-    """Mean logarithm of other programs at the clock of every context, a line between, (n,)."""
+    """Mean logarithm of other programs at the clock of every context, interpolated, (n,)."""
     means = np.nanmean(np.log(table), axis=0)
     order = np.argsort(others.contexts[:, 0])
     return np.interp(own.contexts[:, 0], others.contexts[order, 0], means[order])
 
 
 def gpus(data: Path, work: Path) -> dict[str, Any]:
-    """Applications at the highest clock and one, two, three more; microbenchmarks are known."""
+    """Applications at the highest clock and up to three more, with microbenchmarks known."""
     folder = _folder(data, "nv-dvfs")
     found: dict[str, Any] = {}
     for gpu in NV_DVFS:
@@ -236,10 +230,7 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
                 for r in range(len(apps.programs)):
                     t, p = (
                         peer(table, own, given, micro.contexts)
-                        for table, own in (
-                            (micro.time, apps.time[r]),
-                            (micro.power, apps.power[r]),
-                        )
+                        for table, own in ((micro.time, apps.time[r]), (micro.power, apps.power[r]))
                     )
                     said.append(_errors(apps, r, given, t, p))
                 methods[name] = _mean(said)
@@ -253,7 +244,7 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
 
 
 def zeus(data: Path, work: Path) -> dict[str, Any]:
-    """Networks in training that were never seen, two power limits tried beside the highest."""
+    """Training of networks never seen, with two power limits measured beside the highest."""
     folder = _folder(data, "zeus")
     found: dict[str, Any] = {}
     for gpu in ZEUS:
@@ -279,10 +270,7 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
                 for name, peer in CURVES.items():
                     seconds, watts = (
                         peer(table, own[row], np.array(given), costs.contexts)
-                        for table, own in (
-                            (learned.time, costs.time),
-                            (learned.power, costs.power),
-                        )
+                        for table, own in ((learned.time, costs.time), (learned.power, costs.power))
                     )
                     said = seconds * watts
                     said[given] = energy[given]
@@ -298,7 +286,7 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
 
 
 def _hopeful(model: ConfigurationModel, costs: Costs, row: int, given: list[int]) -> int:
-    """The configuration of which most is to be hoped for: expected improvement of log energy."""
+    """The configuration with the largest expected improvement of log energy."""
     from scipy.special import ndtr
 
     mean, covariance = model.condition(*_given(costs, row, np.array(given)))
@@ -316,7 +304,7 @@ def _hopeful(model: ConfigurationModel, costs: Costs, row: int, given: list[int]
 
 
 def cpu(data: Path, work: Path) -> dict[str, Any]:
-    """Networks never seen on the CPU of the project, from kernels of other networks."""
+    """Networks never seen on a CPU, from kernels of other networks."""
     files = [shipped_folder() / "kernels" / name for name in ("cpu.nc", "cpu.workloads.nc")]
     lacking = [path.name for path in files if not path.is_file()]
     if lacking:
@@ -328,7 +316,7 @@ def cpu(data: Path, work: Path) -> dict[str, Any]:
 
 
 def speed(data: Path, work: Path) -> dict[str, Any]:
-    """Seconds of 3,654 configurations of 580 launches, and of a decision's posterior."""
+    """Seconds of 3,654 configurations of 580 launches."""
     rng = np.random.default_rng(0)
     n = 1000
     levels = {
@@ -373,7 +361,7 @@ def speed(data: Path, work: Path) -> dict[str, Any]:
 
 
 class Absent(Exception):
-    """A set that is not there."""
+    """A set that is missing."""
 
 
 PARTS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
@@ -388,7 +376,7 @@ PARTS: dict[str, Callable[[Path, Path], dict[str, Any]]] = {
 
 
 def run(only: list[str], data: Path | None, work: Path | None) -> None:
-    """Measure the parts, keep what was measured of others, and show all."""
+    """Measure the parts, keep the stored results of others, and write everything."""
     results = stored("kernels")
     for name in only:
         try:
@@ -410,7 +398,7 @@ def tables() -> dict[str, str]:
 
 
 def _folder(data: Path, name: str) -> Path:
-    """A set's folder: the data's own, or in it."""
+    """The folder of a set: the data's own, or one in it."""
     for place in (data / name, data):
         if place.name == name and place.is_dir():
             return place
@@ -418,7 +406,7 @@ def _folder(data: Path, name: str) -> Path:
 
 
 def _given(costs: Costs, row: int, given: Indices) -> tuple[Floats, Floats]:
-    """Time and power of a program as if it had been measured in some configurations alone."""
+    """Time and power of a program as if measured in some configurations only."""
     time_, power = np.full((2, len(costs.contexts)), np.nan)
     time_[given], power[given] = costs.time[row, given], costs.power[row, given]
     return time_, power
@@ -427,7 +415,7 @@ def _given(costs: Costs, row: int, given: Indices) -> tuple[Floats, Floats]:
 def _errors(
     costs: Costs, row: int, given: Indices, seconds: Floats, watts: Floats
 ) -> dict[str, float]:
-    """Mean relative errors where it was not measured, and what the choice by energy costs."""
+    """Mean relative errors where it was not measured, and the regret of the choice by energy."""
     left = np.setdiff1d(np.flatnonzero(costs.measured[row]), given)
     truth = np.where(costs.measured[row], costs.energy[row], np.inf)
     said = seconds * watts
@@ -443,7 +431,7 @@ def _errors(
 def _bounded(
     truth: Floats, cost: Floats, told: tuple[Floats, Floats], work: Floats, bounds: list[float]
 ) -> tuple[float, float]:
-    """Share of choices under latency bounds that are late, and the mean regret of the others."""
+    """Share of late choices under latency bounds, and the mean regret of the others."""
     seconds, watts = told
     said = seconds * watts / work
     late, regret = [], []

@@ -1,8 +1,8 @@
-"""What relative performance is compared with, and parts taken away.
+"""Peers of relative performance, and variants without parts.
 
-Peers see what the paper's models see: counters, configuration and the machine counted on, not the
-time there; they predict plain relative times of all machines.  Each is a function of runs to learn
-from, their rows (run, source), and runs to predict; it gives times [s], (n, n_sources, n_machines).
+Peers see what the paper's models see: counters, configuration and the source machine, but not the
+time there. They predict plain relative times of all machines. Each is a function of known runs,
+their rows (run, source), and new runs, and gives times [s], (n, n_sources, n_machines).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 Peer = Callable[[xr.Dataset, Masks, xr.Dataset], Floats]
 
-# Relative times below this are no prediction: what a linear model says of some programs.
+# Least relative time: a linear model can predict less for some programs.
 LEAST = 1e-3
 FOLDS = 5
-# Trees of the forest, and of each booster at most.
+# Trees of the forest, and most trees of each booster.
 TREES = 100
 
 
@@ -52,7 +52,7 @@ def linear(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
 def forest(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
-    # a third of the features at each split is better, and faster, than the library's all
+    # a third of the features at each split is better and faster than the library's default
     model = RandomForestRegressor(TREES, max_features=1 / 3, n_jobs=1, random_state=0)
     return _fitted(model, known, rows, new)
 
@@ -78,13 +78,13 @@ def boosting(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
 
 
 def lookup(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
-    """No model at all: the row of the most similar counters, seen from whichever machine."""
+    """No model: the row with the most similar counters, seen from any machine."""
     from sklearn.neighbors import KNeighborsRegressor
 
     features = learn_features(known)
     source = machines_of(known)[0]
     seen = rows.any(axis=1)
-    # relative to the first machine, which a row relative to another says as well
+    # relative to the first machine; a row relative to another holds the same
     ratio = relative_times(known, source)[seen]
     model = KNeighborsRegressor(1).fit(features.program(known, source)[seen], ratio)
     said = model.predict(features.program(new, source))
@@ -97,12 +97,12 @@ PEERS: dict[str, Peer] = {
     "linear": linear,
     "forest": forest,
 }
-# The slowest is a part of its own.
+# The slowest peer is a part of its own.
 PAPER: dict[str, Peer] = {"boosting (paper)": boosting}
 
 
 def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
-    """All parts without logarithms: ratios, and times per instruction, as they are."""
+    """All parts without logarithms: ratios, and times per instruction."""
     features, machines = learn_features(known), machines_of(known)
     times, asked = runtimes_of(known), runtimes_of(new)
     table, target = (features.program(runs, machines[0]) for runs in (known, new))

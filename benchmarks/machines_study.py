@@ -1,12 +1,8 @@
-"""Relative performance: the default beside its peers and its parts, on runs held back.
+"""Relative performance: the default beside its peers and its parts, on held-out runs.
 
-``python benchmarks/reproduce.py relative [--only runs programs …] [--data FOLDER]``: four machines
-among the runtimes that ship, ten runtimes of WebAssembly; what is held back is whole runs,
-programs or scales, or rows, which is leaky.  Hyper-parameters were chosen on other machines
-(Jaguar, Silvermont, Zen 1, Cortex-A55; a Cortex-A55 and three Cortex-A53), none of which is scored
-here.  FOLDER holds the tasks of
-dense linear algebra on a CPU and two GPUs (`tasks_cpu_gpu1_gpu2.csv`); without it they are left
-out.
+``python benchmarks/reproduce.py machines [--only runs programs …] [--data FOLDER]``. Held out are
+whole runs, programs or scales, or single rows, which leaks. FOLDER holds tasks of dense linear
+algebra (`tasks_cpu_gpu1_gpu2.csv`), which do not ship.
 """
 
 from __future__ import annotations
@@ -46,10 +42,10 @@ MIXED = {
 }  # fmt: skip
 SERVERS = {"Skylake": "hc-12", "Zen 3": "hc-10", "Zen 2": "hc-13", "Haswell": "hc-11"}
 FOLDS = 10
-# Folds in which intervals are tried: each calibrates anew, and keeps 99 programs and more.
+# Folds of intervals; each calibrates anew, on 99 programs or more.
 INTERVAL_FOLDS = 10
 RATES = (0.1, 0.01)
-# Asked of the default, by what is held back: error at most, same order at least [%].
+# Goals by split: error at most, same order at least [%].
 TARGETS = {
     "runs": (0.10, 92.0),
     "programs": (0.112, 88.0),
@@ -69,8 +65,8 @@ def shipped_runs(machines: dict[str, str]) -> xr.Dataset:
 def task_graph_runs(folder: Path) -> xr.Dataset:
     """Tasks of dense linear algebra on a CPU and two GPUs; blocks are their scales.
 
-    What is known of a task: the graph that it is of, its block and their number; a block's cube
-    stands for its work.
+    Features of a task are its graph, its block and their number; a block's cube stands for its
+    work.
     """
     with (folder / "tasks_cpu_gpu1_gpu2.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
@@ -100,7 +96,7 @@ def task_graph_runs(folder: Path) -> xr.Dataset:
 def by_fold(
     runs: xr.Dataset, split: str, say: Callable[[xr.Dataset, NDArray, xr.Dataset], Any]
 ) -> list[tuple[NDArray, Any]]:
-    """What is said of each fold's rows by who learned from the others."""
+    """Predictions for each fold's rows, learned from the other folds."""
     said = []
     for held in held_rows(runs, split, FOLDS):
         kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
@@ -110,7 +106,7 @@ def by_fold(
 
 
 def together(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> tuple[Floats, NDArray]:
-    """Times of all folds, (n, n_sources, n_machines), and which runs were held back at all."""
+    """Times of all folds, (n, n_sources, n_machines), and the runs that were held out."""
     n_machines = len(machines_of(runs))
     found = np.full((runs.sizes["run"], n_machines, n_machines), np.nan)
     for held, times in said:
@@ -140,7 +136,7 @@ def alone(answers: Answers, part: str) -> Floats:
 
 
 def compare(runs: xr.Dataset, split: str) -> dict[str, Any]:
-    """The default, its parts and two machines measured, on one split."""
+    """Scores of the default, its parts and two machines measured, on one split."""
     said = by_fold(runs, split, default_answers())
     whole = [(held, from_each(answers)) for held, answers in said]
     methods = {
@@ -161,7 +157,7 @@ def compare(runs: xr.Dataset, split: str) -> dict[str, Any]:
 
 
 def beside(runs: xr.Dataset, split: str, peers: dict[str, Peer]) -> dict[str, Any]:
-    """Peers on one split."""
+    """Scores of peers on one split."""
     return {"methods": {name: score(runs, by_fold(runs, split, p)) for name, p in peers.items()}}
 
 
@@ -171,7 +167,7 @@ def score(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> list[dict[str
 
 
 def two_measured(runs: xr.Dataset, said: list[tuple[NDArray, Answers]]) -> list[dict[str, Any]]:
-    """The mean over all pairs of machines measured, relative to the first of the pair."""
+    """The mean over all pairs of measured machines, relative to the first of the pair."""
     n_machines = len(machines_of(runs))
     truth, rows = np.concatenate([answers.seconds for _, answers in said]), []
     for a in range(n_machines):
@@ -183,7 +179,7 @@ def two_measured(runs: xr.Dataset, said: list[tuple[NDArray, Answers]]) -> list[
 
 
 def ablations(runs: xr.Dataset) -> dict[str, Any]:
-    """Parts taken away, programs held back."""
+    """Scores without parts, programs held out."""
     bare = runs.drop_vars(["counters", "counter", "units", "group"])
     del bare.attrs["work"]
     without_time = by_fold(runs, "programs", default_answers(source_time=False))
@@ -197,7 +193,7 @@ def ablations(runs: xr.Dataset) -> dict[str, Any]:
 
 
 def intervals(runs: xr.Dataset) -> dict[str, Any]:
-    """Coverage and width of intervals of programs held back, per pair of machines."""
+    """Coverage and width of intervals of held-out programs, calibrated anew in each fold."""
     machines, truth = machines_of(runs), runtimes_of(runs)
     n, m = truth.shape
     inside = {rate: np.full((n, m, m), np.nan) for rate in RATES}
@@ -223,7 +219,7 @@ def intervals(runs: xr.Dataset) -> dict[str, Any]:
 
 
 def crosswise(runs: xr.Dataset) -> dict[str, Any]:
-    """The same with ten fits in all: each part's intervals from how far the others were missed."""
+    """The same with ten fits in all: intervals of a part come from the errors of the others."""
     truth = runtimes_of(runs)
     n, m = truth.shape
     said = by_fold(runs, "programs", default_answers())
@@ -247,7 +243,7 @@ def crosswise(runs: xr.Dataset) -> dict[str, Any]:
 def coverage(
     runs: xr.Dataset, inside: dict[float, Floats], width: dict[float, Floats]
 ) -> dict[str, Any]:
-    """How many times lie in their intervals, and half widths in log, by rate."""
+    """Share of times in their intervals, and half widths in log, by rate."""
     apart = ~np.eye(len(machines_of(runs)), dtype=bool)
     program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
     each = 1.0 / np.bincount(program)[program]
@@ -266,7 +262,7 @@ def coverage(
 
 
 def by_word(runs: xr.Dataset, found: Floats, name: str) -> dict[str, dict[str, float]]:
-    """Scores of times of the runs of each program or scale (Figures 6 and 7)."""
+    """Scores of the runs of each program or scale (Figures 6 and 7)."""
     truth, words = runtimes_of(runs), words_of(runs, name)
     asked = np.isfinite(found).all(axis=(1, 2))
     result = {}
@@ -278,7 +274,7 @@ def by_word(runs: xr.Dataset, found: Floats, name: str) -> dict[str, dict[str, f
 
 
 def timing() -> dict[str, float]:
-    """Seconds of a fit, of its calibration, of answers, of help; bytes of the model."""
+    """Seconds of a fit, its calibration, predictions and help; bytes of the model."""
     runs = shipped_runs(MIXED)
     clock = [time.perf_counter()]
     predictor = RelativePredictor().fit(runs)
@@ -335,7 +331,7 @@ PARTS = (
 
 
 def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a part adds to the results, piece by piece."""
+    """Results of a part, piece by piece."""
     if name in SPLITS:
         machines, split = SPLITS[name]
         yield name, compare(shipped_runs(machines), split)
@@ -358,12 +354,12 @@ def measure(name: str, data: Path | None) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _peers(split: str) -> dict[str, Peer]:
-    """The peers, and by rows what shows that they leak."""
+    """The peers and, for single rows, the one that shows the leak."""
     return {**PEERS, **({"looking up another row": lookup} if split == "rows" else {})}
 
 
 def task_graphs(folder: Path) -> dict[str, Any]:
-    """Tasks of blocks never seen, from a run on one of three processors."""
+    """Tasks with block sizes never seen, from a run on one of three processors."""
     runs = task_graph_runs(folder)
     found = compare(runs, "scales")
     found["methods"] |= beside(runs, "scales", PEERS | PAPER)["methods"]
@@ -374,7 +370,7 @@ def task_graphs(folder: Path) -> dict[str, Any]:
 
 
 def run(only: Sequence[str], data: Path | None) -> None:
-    """Measure the parts, keep what was measured before of the others, and write everything."""
+    """Measure the parts, keep the stored results of others, and write everything."""
     results = stored("relative")
     for name in only:
         for key, found in measure(name, data):
@@ -386,7 +382,7 @@ def run(only: Sequence[str], data: Path | None) -> None:
 
 
 def report(results: dict[str, Any]) -> None:
-    """Write the tables, and draw the picture, of what was measured."""
+    """Write the tables, and draw the picture, of the measured parts."""
     publish(tables(results))
     if "intervals" in results:
         print(interval_table(results["intervals"]))
@@ -471,7 +467,7 @@ def interval_table(result: dict[str, Any]) -> str:
 
 
 def timing_table(result: dict[str, float]) -> str:
-    """Seconds beside what is asked."""
+    """Seconds beside their goals."""
     runs = f"{result['runs']:.0f} runs on four machines"
     both = result["fit_seconds"] + result["calibrate_seconds"]
     rows = [
@@ -489,7 +485,7 @@ _DRAWN = ("runs", "programs", "scales")
 
 
 def draw(results: dict[str, Any]) -> None:
-    """Figures 2 to 8 of the paper, with our methods and runs."""
+    """Draw Figures 2 to 8 of the paper, with our methods and runs."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(3, 2, figsize=(12, 14), layout="constrained")
@@ -526,7 +522,7 @@ def draw(results: dict[str, Any]) -> None:
 
 
 def _draw_units(axis: Any, results: dict[str, Any]) -> None:
-    """Errors of programs by suite, and of scales."""
+    """Draw errors of programs by suite, and of scales."""
     suites: dict[str, list[float]] = {}
     for program, row in results["programs"]["each"].items():
         suite = program.partition("/")[0].partition(":")[0]

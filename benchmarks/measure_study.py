@@ -1,12 +1,11 @@
-"""Measuring on this machine: from a spec to scores; CPU shares; sweeps that are killed.
+"""Measuring on this machine: from a spec to scores; CPU shares; killed sweeps.
 
     python benchmarks/measure_study.py example --work FOLDER [--quick] [--sweeps 3]
     python benchmarks/measure_study.py shares --work FOLDER
     python benchmarks/measure_study.py kills --work FOLDER [--count 20]
 
-Needs perf, control groups with CPU quotas, and root.  ``example`` and ``shares`` mean something on
-an otherwise idle machine only; they say how busy it was.  The folder is kept, and a sweep that was
-interrupted goes on.
+It needs perf, control groups with CPU quotas, and root. ``example`` and ``shares`` need an idle
+machine, and report its load. An interrupted sweep goes on in the same folder.
 """
 
 import argparse
@@ -31,7 +30,7 @@ from msbgen.evaluate.scores import methods
 from msbgen.measure.sweep.journal import read_journal
 from msbgen.measure.sweep.process import tagged_processes
 
-# A database is filled, indexed, asked, and asked at random: phases of the same work in every run.
+# A database is filled, indexed and queried: the same phases in every run.
 JOB = """
 import random, sqlite3
 random.seed(1)
@@ -52,7 +51,7 @@ EVENTS = ["task-clock", "page-faults", "context-switches"]
 
 
 def spec(work: Path, size: int, *, levels=LEVELS, runs=5, **more) -> Path:
-    """Write a spec of the job with CPU quotas, and the job."""
+    """Write the job, and its spec with CPU quotas."""
     (work / "job.py").write_text(JOB.replace("SIZE", str(size)))
     given = {"runs": runs, "warmups": 1, "cooldown": 0.05, "timeout": 120, **more}
     lines = [
@@ -80,7 +79,7 @@ def command(*words, check=True) -> subprocess.CompletedProcess:
 
 
 def measured(path: Path, spec: Path, *more) -> xr.Dataset:
-    """Measure, going on where a sweep was interrupted; a file that is there is taken."""
+    """Profiles of a file, measured first if it is missing; an interrupted sweep goes on."""
     if not path.exists():
         resume = ["--resume"] if path.with_suffix(".journal").exists() else []
         print(command("measure", spec, "-o", path, *more, *resume).stderr, end="")
@@ -96,7 +95,7 @@ def contexts(path: Path, levels) -> Path:
 
 
 def example(work: Path, sweep: int, *, quick: bool) -> dict:
-    """Spec, measure, check, plan, measure again, generate, evaluate; scores of unseen quotas."""
+    """Measure, check, plan, measure again, generate, evaluate; scores of unseen quotas."""
     folder = work / f"{'quick' if quick else 'sweep'}-{sweep}"
     folder.mkdir(parents=True, exist_ok=True)
     runs, size = (2, 6000) if quick else (5, 25000)
@@ -111,7 +110,7 @@ def example(work: Path, sweep: int, *, quick: bool) -> dict:
     known = [*FIRST, *planned]
     unseen = [level for level in LEVELS if not same_level(level, np.array(known)).any()]
     many = contexts(folder / "truth.csv", unseen)
-    # planned and true contexts in one random order: what drifts meanwhile drifts for both alike
+    # planned and true contexts in one random order, so that a drift affects both alike
     second = folder / "second.csv"
     second.write_text(
         "cpu_share,runs\n"
@@ -153,7 +152,7 @@ def busyness(*parts: xr.Dataset) -> dict:
 
 
 def shares(work: Path) -> list[dict]:
-    """Achieved beside asked, of a program that always wants to run."""
+    """Achieved and wanted shares of a program that always wants to run."""
     folder = work / "shares"
     folder.mkdir(parents=True, exist_ok=True)
     one = spec(folder, 25000, levels=list(range(10, 101, 10)), runs=5)
@@ -170,7 +169,7 @@ def shares(work: Path) -> list[dict]:
 
 
 def kills(work: Path, count: int, seed: int = 0) -> dict:
-    """SIGKILL at random moments, then --restore and --resume: nothing left, the same file."""
+    """Kill sweeps at random moments, restore and resume: nothing is left, the file is the same."""
     rng = random.Random(seed)
     folder = work / "kills"
     folder.mkdir(parents=True, exist_ok=True)
@@ -203,7 +202,7 @@ def kills(work: Path, count: int, seed: int = 0) -> dict:
 
 
 def until_killed(spec: Path, out: Path, seconds: float) -> float | None:
-    """Sweep, killed so many seconds after its journal is there; its time, None if it was killed."""
+    """Seconds of a sweep that is killed after so many; None if it was killed."""
     process = subprocess.Popen(
         [sys.executable, "-m", "msbgen", "measure", str(spec), "-o", str(out)],
         stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -226,7 +225,7 @@ def groups(tag: str) -> list[Path]:
 
 
 def shape(path: Path) -> dict:
-    """All that a file says but for measured values."""
+    """The content of a file without measured values."""
     data = msbgen.read_profiles(path)
     return {
         "names": {str(n): (v.dims, str(v.dtype), str(v.attrs)) for n, v in data.variables.items()},

@@ -1,16 +1,13 @@
-"""Spoil inputs at random: each is refused in a sentence, or answered with figures that make sense.
+"""Damage inputs at random: each must be refused in one sentence, or answered with sound figures.
 
     python benchmarks/mutate.py --count 3000 --seed 0
-    python benchmarks/mutate.py --seed 0 --only 1234     # that one again, and what was said
-    python benchmarks/mutate.py --of trace.nc plan.csv   # only what spoils these originals
+    python benchmarks/mutate.py --seed 0 --only 1234     # that trial again, with its messages
+    python benchmarks/mutate.py --of trace.nc plan.csv   # only trials of these originals
 
-Profile files, model files (both laws, calibrated), traces, CSV tables, runs on several machines and
-what is learned from them, queues and their workloads, task graphs, device sheets and runs on them,
-kernels, their models and launches, and tables to choose from are spoilt in values, types, shapes,
-names, attributes and bytes, and given to the verb or call that reads them, in a process of its own.
-A failure is a traceback, a crash, a hang, an exit code that blames somebody else, a warning with a
-source line, or a figure that is negative or no number.
-Exits with 1 if there was one, after its recipe.
+Small files of every kind are damaged in values, types, shapes, names, attributes and bytes. The
+verb or function that reads them runs in a process of its own. A failure is a traceback, a crash, a
+hang, a wrong exit code, a warning with a source line, or a figure that is negative or not a number.
+The script then exits with 1, after printing the recipe.
 """
 
 from __future__ import annotations
@@ -88,7 +85,7 @@ def make_originals(folder: Path) -> None:
 
 
 def small_task(contexts: np.ndarray) -> xr.Dataset:
-    """Two phases, of which one computes and one misses; three runs of about 15 rows."""
+    """A task of two phases, one computing and one missing; three runs of about 15 rows."""
     rng = np.random.default_rng(7)
     ways, clock = contexts[:, None].T
     speed = 1 + 0.01 * rng.standard_normal((3, 1))
@@ -117,7 +114,7 @@ def small_task(contexts: np.ndarray) -> xr.Dataset:
 
 @dataclass(frozen=True)
 class Reader:
-    """A verb with IN for its spoilt input, or a call of the library, and a file it reads."""
+    """A verb with IN for its damaged input, or a function, and the file that it reads."""
 
     original: str
     verb: tuple[str, ...] = ()
@@ -126,7 +123,7 @@ class Reader:
 
 
 def answer(path: Path) -> None:
-    """Load a model and ask it for everything."""
+    """Load a model and generate every kind of profile."""
     model = msbgen.ProfileModel.load(path)
     contexts = [[3.0, 1.5], [4.0, 2.0]]
     for kind in ("mean", "max_likelihood", "sample"):
@@ -136,7 +133,7 @@ def answer(path: Path) -> None:
 
 
 def bound(path: Path) -> None:
-    """Load a calibrated model and ask it for a bound."""
+    """Load a calibrated model and compute a bound."""
     bounds = msbgen.CalibratedModel.load(path).bounds([[3.0, 1.5], [4.0, 2.0]], 0.4)
     doubt(bounds)
 
@@ -191,7 +188,7 @@ READERS = [
 
 
 def doubt(ds: xr.Dataset) -> None:
-    """Raise where a figure is negative, infinite, or no number before the end of its run."""
+    """Raise if a figure is negative, infinite, or not a number before the end of its run."""
     for name, variable in ds.data_vars.items():
         if variable.dtype.kind not in "iuf":
             continue
@@ -203,7 +200,7 @@ def doubt(ds: xr.Dataset) -> None:
 
 
 def doubt_file(path: Path) -> None:
-    """Doubt what a verb has written."""
+    """Check the output of a verb."""
     if path.name in ("p.csv", "queue.csv"):
         mutate_machines.doubt_table(path)
     elif path.name == "m.nc":
@@ -224,7 +221,7 @@ def doubt_file(path: Path) -> None:
 
 
 def plan_trial(seed: int, index: int) -> tuple[Reader, np.random.Generator]:
-    """Who reads what in a trial, and the numbers that spoil it."""
+    """The reader of a trial, and the random numbers of its damage."""
     if index < 0:
         return READERS[WARM - index], np.random.default_rng(0)
     rng = np.random.default_rng([seed, index])
@@ -232,7 +229,7 @@ def plan_trial(seed: int, index: int) -> tuple[Reader, np.random.Generator]:
 
 
 def try_one(folder: Path, seed: int, index: int) -> tuple[str, str]:
-    """Spoil an input and have it read: the verdict, and why."""
+    """Damage an input and have it read: verdict and reason."""
     reader, rng = plan_trial(seed, index)
     spoilt = folder / f"spoilt{Path(reader.original).suffix}"
     for name in (spoilt.name, *reader.outputs):
@@ -251,7 +248,7 @@ def try_one(folder: Path, seed: int, index: int) -> tuple[str, str]:
 
 
 def judge_call(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
-    """Call the library: what it raises has a type of its own and one sentence."""
+    """Call a function: errors need a type of the package and one sentence."""
     messages = io.StringIO()
     try:
         with redirect_stderr(messages):
@@ -264,7 +261,7 @@ def judge_call(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
 
 
 def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
-    """Run a verb: exit codes, sentences, and what it has written."""
+    """Run a verb, and check its exit code, sentences and outputs."""
     results, messages = io.StringIO(), io.StringIO()
     arguments = [spoilt.name if part == "IN" else part for part in reader.verb]
     try:
@@ -280,7 +277,7 @@ def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
             return ANSWERED, said
     except (Exception, SystemExit):
         return FAILED, messages.getvalue() + traceback.format_exc()
-    # a trace may be sound and yet too small for the levels asked for
+    # a sound trace may be too small for the wanted levels
     blamed = (
         code == 3 or (code == 4 and "paper" in arguments) or (code == 2 and "replay" in arguments)
     )
@@ -291,7 +288,7 @@ def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
 
 
 def one_sentence(said: str) -> bool:
-    """Whether every line could stand in a terminal, and ends as sentences do."""
+    """Whether every line is printable, and ends like a sentence."""
     lines = said.splitlines()
     return bool(lines) and all(
         line.isprintable() and line.endswith((".", ")", "?")) and len(line) < 1000 for line in lines
@@ -313,7 +310,7 @@ def standing_in(folder: Path) -> Iterator[None]:
 
 
 def serve(folder: Path, seed: int) -> None:
-    """A worker: an index a line comes in, a verdict a line goes out."""
+    """Run a worker: it reads an index a line, and writes a verdict a line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     prepare()
     with os.fdopen(os.dup(1), "w") as out:
@@ -323,13 +320,13 @@ def serve(folder: Path, seed: int) -> None:
 
 
 def prepare() -> None:
-    """Let every message reach whoever listens at the time, and every warning each time."""
+    """Send every message to the current stderr, and show every warning each time."""
     logging.getLogger().handlers[:] = [Listening(logging.WARNING)]
     warnings.simplefilter("always")
 
 
 class Listening(logging.StreamHandler):
-    """A handler that writes to what stderr is now."""
+    """A handler that writes to the current stderr."""
 
     def __init__(self, level: int):
         logging.Handler.__init__(self, level)
@@ -341,7 +338,7 @@ class Listening(logging.StreamHandler):
 
 
 class Worker:
-    """A process that tries one after another, and is replaced when it dies."""
+    """A process that runs one trial after another, and is replaced when it dies."""
 
     def __init__(self, seed: int):
         self.seed = seed
@@ -357,7 +354,7 @@ class Worker:
         )  # fmt: skip
 
     def ask(self, index: int) -> tuple[str, str]:
-        """Have one trial done."""
+        """Run one trial."""
         if self.process is None or self.process.poll() is not None:
             self.start()
         with suppress(BrokenPipeError):  # it died meanwhile, and its output ends

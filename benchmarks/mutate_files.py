@@ -1,4 +1,4 @@
-"""What spoils a file: its values, types, shapes, names, attributes, words and bytes, at random."""
+"""Random damage to files: values, types, shapes, names, attributes, words and bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DTYPES = ["i1", "u1", "i2", "i4", "i8", "u8", "f4", "f8", "U"]
 
 
 def spoil_file(path: Path, target: Path, rng: np.random.Generator) -> str:
-    """Write a spoilt copy of a file; returns what was done to it."""
+    """Write a damaged copy of a file; returns a description of the damage."""
     if path.suffix == ".csv":
         text, how = spoil_table(path.read_text(), rng)
         data = text.encode("utf-8", "surrogatepass")
@@ -80,7 +80,7 @@ def spoil_bytes(data: bytes, rng: np.random.Generator) -> tuple[bytes, str]:
 
 
 def spoil_table(text: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Change cells, lines, the header or what separates them."""
+    """Change cells, lines, the header or the separator."""
     lines = [line.split(",") for line in text.splitlines()]
     row, column = int(rng.integers(len(lines))), int(rng.integers(len(lines[0])))
     how = str(rng.choice(["cell", "number", "drop", "double", "empty", "separator", "header"]))
@@ -103,7 +103,7 @@ def spoil_table(text: str, rng: np.random.Generator) -> tuple[str, str]:
 
 
 def spoil_words(text: str, rng: np.random.Generator) -> tuple[str, str]:
-    """Change a word, or drop or double a line, of a text with blanks between its words."""
+    """Change a word, or drop or double a line, of a text with blanks between words."""
     lines = [line.split(" ") for line in text.splitlines()]
     row = int(rng.integers(len(lines)))
     column = int(rng.integers(len(lines[row])))

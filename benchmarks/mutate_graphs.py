@@ -1,4 +1,4 @@
-"""What :mod:`mutate` spoils of task graphs: graphs of every sort, device sheets, tables of runs."""
+"""Originals and checks of :mod:`mutate` for task graphs, device sheets and tables of runs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def simulator() -> soc.Simulator:
 
 
 def play(path: Path) -> None:
-    """Read a graph, describe it, play it, write it and read it back."""
+    """Read a graph, describe it, simulate it, write it and read it back."""
     graph = msbgen.graphs.read(path)
     describe_graph(graph)
     back = path.with_name("back.dot")
@@ -113,7 +113,7 @@ def play(path: Path) -> None:
 
 
 def try_sheet(path: Path) -> None:
-    """Read a sheet and play a graph with all its cores, and with its slowest."""
+    """Read a data sheet and simulate a graph with all its cores, and with its slowest."""
     sheet = msbgen.graphs.read_device(path)
     own = soc.Simulator(sheet, {"work": table()})
     graph = msbgen.graphs.make(["work"] * 3, [0.1, 0.2, 0.1], [(0, 1), (0, 2)])

@@ -1,4 +1,4 @@
-"""What :mod:`mutate` spoils of kernels and choices: measurements, models, launches, tables."""
+"""Originals and checks of :mod:`mutate` for kernels, their models, launches and choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLOCKS = np.array([300.0, 600.0, 900.0])  # [MHz]
 FIT = ("kernels", "fit", "IN", "--folds", "2", "-o", "m.nc")
 EVALUATE = ("kernels", "evaluate", "IN", "--folds", "2", "-o", "p.csv")
 IMPORT = ("-o", "k.nc")
-# A verb, which of the originals it reads, and what it writes.
+# Original, verb and output.
 VERBS = (
     ("kernels.nc", FIT, "m.nc"),
     ("kernels.nc", EVALUATE, "p.csv"),
@@ -50,7 +50,7 @@ VERBS = (
 
 
 def make_originals(folder: Path) -> None:
-    """Write kernels, what is learned of them, launches, and programs to choose for."""
+    """Write kernels, a model of them, launches, and programs to choose for."""
     m, clock = (
         x.ravel().astype(float)
         for x in np.meshgrid([32, 48, 64, 96, 128, 192], CLOCKS, indexing="ij")
@@ -104,5 +104,5 @@ def make_costs(folder: Path) -> None:
 
 
 def doubt_kernels(path: Path) -> None:
-    """Raise where what was read is no measurement of kernels."""
+    """Raise if a file holds no measurement of kernels."""
     runtimes_of(validate_kernels(xr.load_dataset(path), source=path.name))

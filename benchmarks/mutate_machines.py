@@ -1,7 +1,4 @@
-"""What :mod:`mutate` spoils of machines compared: runs, what is learned of them, and queues.
-
-Small files of every kind, who reads them, and what an answer of theirs must look like.
-"""
+"""Originals and checks of :mod:`mutate` for relative performance and queues."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.storage import save
 
 MACHINES = ("old", "new", "odd")
-# Columns that hold no figures, the load, which is infinite where jobs come all at once, and what is
-# saved, which may be negative.
+# Columns without figures, the load (infinite if jobs come all at once), and the saving (may be
+# negative).
 _WORDS = ("program", "input", "scale", "configuration", "machine", "load", "kind", "saving")
 QUICK = {
     "boosting": BoostingSettings(rounds=3),
@@ -36,7 +33,7 @@ class DoubtError(Exception):
 
 
 def make_originals(folder: Path) -> None:
-    """Write runs on three machines, what is learned from them, and queues."""
+    """Write runs on three machines, a model of them, and queues."""
     rng = np.random.default_rng(3)
     work, share = np.exp(rng.normal(15, 1, 16)), np.repeat(rng.random(8), 2)
     times = work[:, None] * (np.array([2e-9, 1e-9, 5e-10]) + np.outer(share, [2e-9, 2e-10, 4e-9]))
@@ -91,14 +88,14 @@ def learn(path: Path) -> None:
 
 
 def doubt_runs(path: Path) -> None:
-    """Raise where a runtime is no positive number."""
+    """Raise if a runtime is not positive."""
     times = runtimes_of(read_relative(path))
     if not (np.isnan(times) | (np.isfinite(times) & (times > 0))).all():
         raise DoubtError(f"runtimes are {np.nanmin(times)} to {np.nanmax(times)}")
 
 
 def doubt_table(path: Path) -> None:
-    """Raise where a figure of a table is negative or no number; words are let pass."""
+    """Raise if a figure of a table is negative or not a number; words are skipped."""
     with path.open(newline="") as stream:
         for row in csv.DictReader(stream):
             for name, cell in row.items():

@@ -1,12 +1,11 @@
-"""Spoil recordings and manifests at random: each becomes a valid dataset, or one clear sentence.
+"""Damage recordings and manifests at random: each gives a valid dataset, or one clear sentence.
 
     python benchmarks/mutate_recordings.py --count 10000 --seed 0
     python benchmarks/mutate_recordings.py --seed 0 --only 1234    # that one again, with its text
 
-Recordings of every form that the tests hold are spoilt in cells, lines and bytes, and imported.  A
-failure is a traceback, a hang, a message that is no sentence with the file in it, a dataset that
-breaks the contract, or one whose totals are not those of its recording.  Exits with 1 if there was
-one.
+Recordings of every form in the tests are damaged in cells, lines and bytes, and imported. A failure
+is a traceback, a hang, a message that is not one sentence with the file's name, an invalid dataset,
+or one with other totals than its recording. The script then exits with 1.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from msbgen.measure.readers.table import ColumnMap
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
 SECONDS = 20  # that one trial may take; most take some milliseconds
 ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
-# More than this many intervals are made by a time that is off by its unit; a day at 10 ms.
+# A time in the wrong unit makes more intervals than this; a day at 10 ms.
 LONG = 1e5
 
 ODD_CELLS = [
@@ -56,7 +55,7 @@ LINES = [
 
 @dataclass(frozen=True)
 class Original:
-    """A recording, or a manifest of recordings, and how it is read."""
+    """A recording, or a manifest of recordings, and its reader."""
 
     path: Path
     reader: RecordingReader
@@ -70,7 +69,7 @@ OWN = ColumnMap(
 
 
 def originals(folder: Path) -> list[Original]:
-    """Every recording that can be read, several times those of other tools, and manifests."""
+    """Every readable recording, those of other tools several times, and manifests."""
     found = []
     for path in sorted(FIXTURES.glob("*/*")):
         if path.parent.name == "tables":
@@ -107,7 +106,7 @@ def originals(folder: Path) -> list[Original]:
 
 
 def spoil(original: Original, rng: np.random.Generator) -> tuple[bytes, str]:
-    """A spoilt copy of a file, and what was done to it, once or several times."""
+    """A damaged copy of a file, and a description of the damage."""
     data, done = original.path.read_bytes(), []
     for _ in range(int(rng.choice([1, 1, 1, 2, 4]))):
         if not data:
@@ -166,7 +165,7 @@ def spoil_text(text: str, rng: np.random.Generator) -> tuple[str, str]:
 
 
 def judge(original: Original, path: Path) -> tuple[str, str]:
-    """Import it: the verdict, and why."""
+    """Import a file: verdict and reason."""
     before = signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(SECONDS)
     try:
@@ -200,7 +199,7 @@ def _too_long(*_: Any) -> None:
 
 
 def _lost(dataset: Any, manifest: Manifest, recordings: list[Any]) -> str:
-    """Totals that are not those of the recordings."""
+    """A sentence on totals that differ from the recordings, or nothing."""
     events = {
         dataset[n].attrs["event"]: n for n in dataset.data_vars if "event" in dataset[n].attrs
     }

@@ -1,20 +1,10 @@
-"""Partial measurements: groups of counters, runs that were cut, samples that were lost.
+"""Partial measurements: groups of counters, runs cut short, lost samples.
 
 ``python benchmarks/reproduce.py partial [--tasks …] [--designs 27x3 125x10] [--cases a b …] [--only
-errors joint] [--work FOLDER] [--no-run]``: errors of mean profiles, and energy distances of joint
-clouds (of cases a and b); the folder keeps what was done, so that a study that was stopped goes on
-where it was.
+errors joint] [--work FOLDER] [--no-run]``. The work folder keeps finished studies.
 
-Six programs are replayed from their traces, so that what was taken away is known.  A design is a
-number of contexts and of runs that hold each counter.  Cases: (a) requests and misses in different
-runs; (b) misses on demand and prefetched ones as counters of their own, in different runs: both
-follow the page colouring, so they depend; (c) half of the runs in the slowest third of contexts cut
-at half; (d) all runs there cut, each at a random place; (e) 2 % of samples lost, for good (e lost)
-or held by the next (e carried); (f) groups, cuts as in (c) and lost samples at once.
-
-Peers: *limit*, all counters in the same runs, whole; *whole runs*, what is left without the partial
-ones; *independent*, groups joined at random within a context; *nearest run*, each run joined with
-the one whose time is the nearest all along.
+Six programs are replayed from their traces. A design is a number of contexts and of runs of each
+counter. Cases and peers are listed in ``benchmarks/partial.md``.
 """
 
 from __future__ import annotations
@@ -56,11 +46,11 @@ Method = Callable[[xr.Dataset, Any], xr.Dataset]
 CASES = ("a", "b", "c", "d", "e lost", "e carried", "f")
 DESIGNS = ("27x3", "125x10")
 PARTS = ("errors", "joint")
-# Cases of which joint clouds are scored.
+# Cases with joint clouds.
 _JOINT_CASES = ("a", "b")
-# Test contexts of joint clouds, every so many of those that ship; runs of all, and samples.
+# Step of the test contexts of joint clouds, test runs, and samples.
 _EVERY, _TRUTH_RUNS, _SAMPLES = 8, 30, 30
-# Seeds of the replays: what is measured, and what is tested.
+# Seeds of the measured and of the tested replays.
 _MEASURED, _TRUTH = 21, 22
 _SLOWEST, _LOST = 1 / 3, 0.02
 _RATES = (0.05, 0.1)
@@ -70,7 +60,7 @@ _RATES = (0.05, 0.1)
 
 
 def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool) -> xr.Dataset:
-    """Whole runs; with `streams` misses on demand and prefetched ones instead of requests."""
+    """Whole runs; with `streams`, misses on demand and prefetched ones instead of requests."""
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     if not streams:
         return replay_trace(trace, contexts, runs, rng=seed)
@@ -87,7 +77,7 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
     with patch.object(_Program, "table", demanded):
         ds = replay_trace(trace, contexts, runs, rng=seed)
     counts = count_array(ds)
-    # the second is the sum of it and all misses, in float32
+    # in float32, the second is the sum of demand misses and all misses
     demand = np.clip(counts[..., 1] - counts[..., 2], 0.0, counts[..., 2])
     counts = np.stack([counts[..., 0], demand, counts[..., 2] - demand], axis=-1)
     names = ("instructions", "demand_misses", "prefetched_misses")
@@ -96,13 +86,13 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
 
 @cache
 def tested(task: str, *, streams: bool) -> xr.Dataset:
-    """The test runs, in all contexts of the truth that ships."""
+    """The test runs, in all shipped test contexts."""
     asked = context_table(msbgen.read_profiles(PROFILES / f"{task}-truth.nc"))
     return replayed(task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
 
 
 def known_contexts(task: str, n: int) -> Floats:
-    """The contexts of the grid that ships, 125, or those of it at every second level, 27."""
+    """The 125 contexts of the shipped grid, or 27 of them at every second level."""
     table = context_table(msbgen.read_profiles(PROFILES / f"{task}.nc"))
     if n == len(table):
         return table
@@ -128,7 +118,7 @@ def _rebuilt(
 
 
 def in_groups(ds: xr.Dataset) -> xr.Dataset:
-    """The second counter in the runs with even numbers only, the third in the others."""
+    """The dataset with the second counter in even runs only, and the third in odd ones."""
     counts = count_array(ds)
     counts[:, 1::2, :, 1] = np.nan
     counts[:, 0::2, :, 2] = np.nan
@@ -147,7 +137,7 @@ def cut(ds: xr.Dataset, ends: Floats) -> xr.Dataset:
 
 
 def lost(ds: xr.Dataset, kind: str, rng: np.random.Generator) -> xr.Dataset:
-    """2 % of the samples of every run missing; the next holds what was missed, or it is lost."""
+    """The dataset without 2 % of the samples; with "carried", the next sample holds them."""
     counts = count_array(ds)
     there = np.asarray(np.isfinite(counts).any(axis=-1))
     last = there & ~np.roll(there, -1, axis=2)
@@ -180,7 +170,7 @@ def taken_away(whole: xr.Dataset, case: str, seed: int) -> xr.Dataset:
 
 
 def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
-    """What is left without partial runs; None where nothing is."""
+    """The dataset without partial runs; None if no run is left."""
     counts, duration = count_array(partial), duration_array(partial).copy()
     names = list(counter_attrs(partial))
     raw = np.stack([partial[name].values for name in names], axis=-1)
@@ -199,13 +189,13 @@ def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
 
 
 def independent(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
-    """Donors drawn at random among the runs of the same context that hold the quantity."""
+    """Random donors among the runs of the same context that hold the quantity."""
     rng = np.random.default_rng(0)
     return _whole_donors(coarse, run_context, lambda run, others: int(rng.choice(others)))
 
 
 def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
-    """Donors whose time, segment by segment, is the nearest."""
+    """Donors with the most similar time, segment by segment."""
     shared = np.isfinite(coarse).all(axis=(0, 1))
     own = np.concatenate([coarse[..., shared], lag[..., shared]], axis=2)
     own /= own.std(axis=(0, 1))
@@ -233,7 +223,7 @@ _JOINED: dict[str, Callable[..., Any]] = {"independent": independent, "nearest r
 def fitted_and_asked(
     partial: xr.Dataset,
 ) -> tuple[msbgen.ProfileModel, Callable[..., Residuals], tuple[Any, ...], dict[str, Any]]:
-    """The fit to partial runs, and how its residuals were asked for: function, arguments, names."""
+    """The fit to partial runs, and the call of its residuals: function, arguments, names."""
     asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     fit = Residuals.fit
 
@@ -248,7 +238,7 @@ def fitted_and_asked(
 
 
 def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
-    """The fit to partial runs, and the peers', which differ from it in the donors."""
+    """The fit to partial runs, and the peers, which differ in their donors."""
     own, fit, given, named = fitted_and_asked(partial)
     models = {"partial": own}
     for name, donors in _JOINED.items():
@@ -267,7 +257,7 @@ def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
 
 @dataclass(frozen=True)
 class Study:
-    """A case of a task and design; ``limit`` and ``limit b`` are what cases are compared with.
+    """A case of a task and design; ``limit`` and ``limit b`` are the references.
 
     Attributes
     ----------
@@ -344,7 +334,7 @@ def _energies(
 def _coverage(
     model: msbgen.ProfileModel, measured: xr.Dataset, truth: xr.Dataset
 ) -> dict[str, float]:
-    """Shares of the test runs within their bounds, by the rates that the contexts support."""
+    """Shares of the test runs within their bounds, for the rates that the contexts support."""
     calibrated = msbgen.calibrate_model(model, measured)
     took, out = duration_array(truth), {}
     for rate in _RATES:
@@ -366,10 +356,9 @@ def run(
     *,
     do: bool = True,
 ) -> None:
-    """Every design, its JSON and, of all tasks and cases, the tables of the page.
+    """Compute every design; write its JSON and, of all tasks and cases, its tables.
 
-    Case by case, so that what was stopped has some of them of every task.  Studies are kept in the
-    folder `work`: what is there is not done again.  Without `do` the tables are of what is there.
+    Finished studies are read from the folder `work`. Without `do` only these are reported.
     """
     for design, part in product(designs, parts):
         studied = [case for case in cases if part == "errors" or case in _JOINT_CASES]
@@ -431,7 +420,7 @@ def errors_table(results: dict[str, Any]) -> str:
 
 
 def joint_table(results: dict[str, Any]) -> str:
-    """Energy distances of joint clouds, and the error of how far beyond the limit's they are."""
+    """Energy distances of joint clouds, and the standard error of the difference to the limit."""
     rows = []
     for case in _JOINT_CASES:
         every = [result.get(case, {}) for result in results.values()]

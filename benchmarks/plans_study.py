@@ -1,19 +1,15 @@
 """Error against seconds of measuring: planned, random, space-filling and full-factorial contexts.
 
 Every design measures a recorded program on the virtual platform, context by context, until the next
-one would exceed the budget; then the default model is fitted to what was measured.  No design may
-measure a test context.  Planned contexts come in batches, one a budget: the plan is made from the
-model of all batches before.  The other designs are fixed lists, with 1, 2 or 4 runs a context.
-The full factorial is the largest grid whose whole cost fits the budget (which it is told).
+one would exceed the budget. The default model is then fitted. Planned contexts come in batches, one
+a budget, each from the model of all batches before. The other designs are fixed lists with 1, 2 or
+4 runs a context.
 
-The error is the mean over the test contexts of the exact normalised DTW of the mean profile, each
-counter divided by its largest value in the truth: the mean of 30 runs replayed with another seed.
+The error is the mean scaled nDTW (exact) of the mean profile over test contexts, which no design
+may measure. No model learns from more than MOST_CONTEXTS contexts, since a fit takes O(n³).
 
-No model learns from more than MOST_CONTEXTS contexts, whatever the design (a fit takes O(n³)).
-
-``python benchmarks/plans_study.py`` takes 20 minutes on two idle cores.  It keeps what is
-finished in ``results/plan-cells.json`` and goes on from there: remove that file when the model or
-the planner has changed.
+Finished cells are kept in ``results/plan-cells.json``: remove that file when the model or the
+planner has changed.
 """
 
 from __future__ import annotations
@@ -36,18 +32,13 @@ from scipy.stats import qmc
 from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored
 
 import msbgen
-from msbgen.data.schema import (
-    context_table,
-    count_array,
-    duration_array,
-    mean_duration,
-)
+from msbgen.data.schema import context_table, count_array, duration_array, mean_duration
 from msbgen.evaluate.metrics import normalised_dtw
 from msbgen.plan.plan import plan_contexts
 from msbgen.platform import PlatformConfig, platform_contexts, read_trace, replay_trace
 
 BUDGETS = (30, 60, 120, 240, 600)  # [s]
-# The plan's batches end at these; the first ones say where its curve starts.
+# Budgets at which batches of the plan end.
 BATCHES = (10, 20, *BUDGETS)
 RUNS = (1, 2, 4)
 SEEDS = (0,)
@@ -66,7 +57,7 @@ Cell = dict[str, Any]
 
 
 class Bench:
-    """A program, its test contexts and what measuring it costs."""
+    """A program, its test contexts and the cost of measuring it."""
 
     def __init__(self, task: str) -> None:
         self.trace = read_trace(PROFILES / "traces" / f"{task}.nc")
@@ -83,7 +74,7 @@ class Bench:
         self.durations: dict[int, np.ndarray] = {}
 
     def measure(self, contexts: np.ndarray, runs: np.ndarray, seed: int) -> xr.Dataset:
-        """So many runs of each context."""
+        """Runs of each context."""
         return replay_trace(self.trace, contexts, runs, rng=seed, threads=1)
 
     def score(self, measured: xr.Dataset) -> tuple[Cell, msbgen.ProfileModel]:
@@ -127,7 +118,7 @@ def bench(task: str) -> Bench:
 
 
 def order(design: str, seed: int, here: Bench) -> np.ndarray:
-    """Rows of the allowed contexts, in the order to measure them."""
+    """Rows of the allowed contexts, in the order of measuring."""
     rng = np.random.default_rng(seed)
     if design == "random":
         return rng.permutation(len(here.allowed))
@@ -168,7 +159,7 @@ def planned(task: str, seed: int, batches: Sequence[int] = BATCHES) -> Iterator[
     spent, model = 0.0, None
     for budget in batches:
         if model is None:
-            # how long a run takes is told by the first one, in the fastest context there is
+            # the first run, in the fastest context, shows how long a run takes
             first = int(here.allowed.sum(axis=1).argmax())
             runs[first], spent = 1, float(cost[first, 0])
             plan = plan_contexts(
@@ -204,7 +195,7 @@ DESIGNS = ("random", "sobol", "factorial")
 
 
 def units(tasks: list[str], budgets: list[int]) -> list[tuple]:
-    """What is computed together: (task, design, runs, seed, budget); a plan is one whole series."""
+    """Cells that are computed together: (task, design, runs, seed, budget); a plan is one series."""
     plans = [(task, "plan", 0, seed, max(budgets)) for seed in SEEDS for task in tasks]
     fixed = [
         (task, design, runs, seed, budget)
@@ -244,9 +235,9 @@ def run(tasks: list[str], budgets: list[int], workers: int, path: Path) -> dict[
 
 
 def curve(cells: dict[str, Cell], task: str, design: str, metric: str) -> dict[int, float]:
-    """Error at each budget: geometric mean over seeds, with the number of runs that is best there.
+    """Error at each budget: geometric mean over seeds, with the best number of runs.
 
-    A number of runs counts where it has a cell for every seed that is there at all.
+    A number of runs counts if it has a cell for every seed.
     """
     out = {}
     for budget in BATCHES:
@@ -262,10 +253,10 @@ def curve(cells: dict[str, Cell], task: str, design: str, metric: str) -> dict[i
 
 
 def seconds_to_reach(line: dict[int, float], error: float) -> float:
-    """Budget at which a curve reaches an error; inf where it never does.
+    """Budget at which a curve reaches an error; inf if it never does.
 
-    The curve is made non-increasing (the best so far) and interpolated linearly in the logarithms
-    of budget and error; below its first budget it is not continued.
+    The curve is made non-increasing and interpolated linearly in the logarithms of budget and
+    error. It is not extrapolated below its first budget.
     """
     budgets = np.array(list(line))
     best = np.minimum.accumulate(list(line.values()))
@@ -281,9 +272,9 @@ def seconds_to_reach(line: dict[int, float], error: float) -> float:
 def compare(cells: dict[str, Cell], metric: str = "error") -> dict:
     """Measuring time of the plan over that of the best other design, for the same error.
 
-    The best other design of a task has the lowest geometric mean error over the budgets.  The
-    ratio is taken at the error that it reaches at each budget, and where the plan does not reach it
-    by the last budget it is that budget over the other's, and counted: a lower bound.
+    The best other design of a task has the lowest geometric mean error over the budgets. The ratio
+    is taken at its error at each budget. If the plan does not reach that by the last budget, the
+    last budget is taken: a lower bound.
     """
     tasks = {}
     for task in sorted({name.split("/")[0] for name in cells}):

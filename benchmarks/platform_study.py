@@ -2,10 +2,9 @@
 
     python benchmarks/platform_study.py [-o FILE.json] [--tasks gzip zstd ...]
 
-For each task: milliseconds a run, the whole platform (4,560 contexts × 3 runs), and 30 runs of
-every truth context against the truth's own runs.  The truth's runs come from four or
-eight page colourings, of which a trace holds three: misses are also compared between runs of one
-colouring.
+Figures of each task are milliseconds a run, the whole platform (4,560 contexts × 3 runs), and 30
+runs of every test context against the shipped runs. These come from four or eight page colourings,
+and a trace holds three: misses are also compared between runs of one colouring.
 """
 
 import argparse
@@ -52,7 +51,7 @@ def agreement(trace, truth):
 
 
 def same_colouring(trace, table, totals, values):
-    """Bias in per cent between runs whose misses tell that they had the same colouring."""
+    """Bias in per cent between runs that have the same colouring by their misses."""
     histogram = trace.distance_histogram.sum(["interval", "stream"]).transpose("depth", ...).values
     misses = np.stack([histogram[int(w) :].sum(axis=0) for w in table[:, 0]]).astype(float)
     means = []

@@ -1,10 +1,8 @@
-"""Workloads of the queue experiment: who runs, how long where, and what is thought of it.
+"""Workloads of the study of queues: jobs, their times on every machine, and their estimates.
 
-A job is a row of measured times on every machine, drawn at random, as the paper draws its 50,000.
-It was run once on one of the machines, drawn at random too: a logged run time is how long it took
-there, and its estimates elsewhere are cautious predictions from that run, by a model that has seen
-nothing of its program.  Submissions are those of a stretch of the log.  Jobs of the log take a node
-each; here they take 1, 2 or 4, all alike.
+A job is a random row of measured times on every machine. Its logged run time is that on a random
+machine, and its estimates elsewhere are cautious predictions from that run, by a model that knows
+nothing of its program. Submissions are those of a stretch of the log. Jobs take 1, 2 or 4 nodes.
 """
 
 from __future__ import annotations
@@ -24,9 +22,9 @@ JOBS = 50_000
 WIDTHS = (1, 2, 4)
 NODES = {"Tiger Lake": 200, "Zen 3": 200, "Goldmont Plus": 150, "Cortex-A72": 100}
 GRAPH_NODES = {"CPU": 200, "GPU 1": 200, "GPU 2": 200}
-# What is thought of a job is so many typical distances above what is predicted: a job of two days
-# that takes six times as long as thought sets the makespan.  Chosen among 0, 1, 2 and 4 on other
-# stretches of the log (seeds 10 to 12) than those that are told of.
+# Estimates are so many typical distances above predictions: a job of two days that takes six times
+# its estimate sets the makespan. Chosen among 0, 1, 2 and 4 on other stretches of the log (seeds 10
+# to 12).
 CAUTION = 2.0
 LOG, TASKS = "LCG.swf.gz", "tasks_cpu_gpu1_gpu2.csv"
 
@@ -43,7 +41,7 @@ class Vectors:
     predicted : ndarray, (rows, sources, machines)
         From the time on each source.
     suits : ndarray of bool, (rows, machines)
-        Where a user who knows only what kind of program it is would run it.
+        Machines for a user who knows only the kind of program.
     """
 
     machines: dict[str, int]
@@ -62,7 +60,7 @@ class Log:
 
 
 def programs() -> Vectors:
-    """Programs in WebAssembly on four machines, each predicted by what was learned of others.
+    """Programs in WebAssembly on four machines, each predicted from other programs.
 
     Users run half of the programs on the two large machines, half on the two small ones.
     """
@@ -74,9 +72,9 @@ def programs() -> Vectors:
 
 
 def graphs(folder: Path) -> Vectors:
-    """Tasks of dense linear algebra on a CPU and two GPUs, predicted from other sizes of blocks.
+    """Tasks of dense linear algebra on a CPU and two GPUs, predicted from other block sizes.
 
-    Users run them on the GPUs, which all of them can use.
+    Users run them on the GPUs.
     """
     runs = task_graph_runs(find(folder, TASKS).parent)
     predicted = cross_predict(runs, RelativePredictor(), split="scales", caution=CAUTION)
@@ -94,14 +92,14 @@ def logged(folder: Path) -> Log:
 
 
 def made_up(jobs: int = 4 * JOBS) -> Log:
-    """Where no log is given: lognormal run times, sessions of submissions; not for figures."""
+    """A random log for trials: lognormal run times, sessions of submissions."""
     rng = np.random.default_rng(0)
     gaps = rng.exponential(5.0, jobs) * rng.lognormal(0, 1.5, jobs)
     return Log("made up", gaps.cumsum(), np.minimum(rng.lognormal(6.5, 2.0, jobs), 172_800.0))
 
 
 def find(folder: Path, name: str) -> Path:
-    """File of that name somewhere in a folder."""
+    """A file of that name somewhere in a folder."""
     found = sorted(folder.rglob(name))
     if not found:
         raise SystemExit(f"no {name} in {folder}; give the folder that holds it.")

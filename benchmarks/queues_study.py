@@ -1,9 +1,8 @@
 """Queues of 50,000 jobs: the default placement beside those of the paper, at several loads.
 
-``python benchmarks/reproduce.py queue [--data FOLDER] [--only programs graphs widths]``: FOLDER
-holds, somewhere, `LCG.swf.gz` (run times and submissions) and `tasks_cpu_gpu1_gpu2.csv` (tasks of
-dense linear algebra); neither ships.  Without it programs are played with a made-up log, whose
-figures are printed and stored nowhere.  `bench_queues.py` takes the times.
+``python benchmarks/reproduce.py queues [--data FOLDER] [--only programs graphs widths]``. FOLDER
+holds `LCG.swf.gz` (run times and submissions) and `tasks_cpu_gpu1_gpu2.csv` (dense linear algebra);
+neither ships. Without it programs are simulated with a random log, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from msbgen.machines.queue.picture import arrival_name, plot_queues
 SEEDS = (0, 1, 2)
 ARRIVALS: tuple[Any, ...] = ("at once", 0.95, 0.7, 0.5)
 MEASURES = ("makespan", "slowdown", "slowdown_against_fastest")
-# What is asked of the default, beside the best of the paper's placements: makespan, slowdown.
+# Goals beside the best of the paper's placements: makespan, slowdown.
 TARGETS = {
     "at once": ("−32 %, ≤ 1.28 × bound", "−20 %"),
     0.95: ("−32 %", "÷ 40 (÷ 25 against fastest)"),
     0.7: ("−14 %", "÷ 10"),
     0.5: ("no longer", "≤ 1.1"),
 }
-# Widths of jobs beside those of the experiment: nodes of the log, and of the paper's three scales.
+# Other numbers of nodes a job: those of the log, and of the paper's three scales.
 OTHER_WIDTHS = ((1,), (1, 1, 2), (1, 2, 4, 8, 16, 32))
 PARTS = ("programs", "graphs", "widths")
 
@@ -64,7 +63,7 @@ def find(rows: list[dict], **wanted: Any) -> list[dict]:
 def beside(every: list[list[dict]], forms: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The default over the best of the paper's placements in some forms of queues, by arrivals.
 
-    The best of each seed and measure; ratios are means over the seeds.
+    The best is chosen for each seed and measure; ratios are means over the seeds.
     """
     found = {}
     for arrival in ARRIVALS:
@@ -205,7 +204,7 @@ def report(results: dict[str, Any]) -> None:
 
 
 def run(data: Path | None, only: Sequence[str]) -> None:
-    """Play the parts, keep what was played before of the others, and write everything."""
+    """Simulate the parts, keep the stored results of others, and write everything."""
     if data is None:
         print("The log and the task graphs do not ship: give --data FOLDER.  A made-up log it is.")
         print(comparison(part(programs(), made_up()), {}))

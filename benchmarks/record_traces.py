@@ -1,9 +1,8 @@
-"""Record the traces in profiles/traces/ that are the project's own, from inputs made here.
+"""Record the project's own traces in profiles/traces/, from inputs that are written here.
 
     python benchmarks/record_traces.py [-o FOLDER] [NAME ...]
 
-Needs qemu-user, gcc, sqlite3 and bc (Debian).  The programs are the system's: another version
-gives another trace.
+It needs qemu-user, gcc, sqlite3 and bc (Debian). Another version of a program gives another trace.
 """
 
 import argparse
@@ -99,7 +98,7 @@ def sort():
 
 
 def gcc():
-    """The compiler proper on C functions of many shapes, made here."""
+    """Run the compiler proper on generated C functions of many shapes."""
     rng = np.random.default_rng(2)
     operators = ["+", "-", "*", "^", "|", "&"]
     parts = ["unsigned table[256];\n"]

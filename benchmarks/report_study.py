@@ -1,13 +1,12 @@
-"""Reports in a browser, and what they cost.
+"""Reports in a browser, and their cost.
 
     python benchmarks/report_study.py pages [--only zstd,"one context"]
     python benchmarks/report_study.py cost
 
-``pages`` opens the reports of all programs that ship, and of odd cases, at 400 and 1,600 px, light,
-dark and in print, folded and unfolded, and moves every slider by the keyboard.  Prints a row a
-report, and every fault; exits with 1 where there is one.  Needs chromium, and what the tests need.
-``cost`` makes zstd's report of all contexts, judged by its truth and by contexts left out: seconds
-beyond the fits, size, peak memory.  Times mean something on an otherwise idle machine only.
+``pages`` opens the reports of all programs that ship, and of odd cases, and exits with 1 if there
+is a fault. It needs chromium and the requirements of the tests. ``cost`` makes zstd's report of all
+contexts, scored by its truth and by contexts left out, on an idle machine. ``picture`` draws the
+picture of the project's README.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _GRID, _RUNS, _TRUTH = (4, 4, 3), 4, 20
 
 
 def programs() -> Iterator[tuple[str, xr.Dataset, xr.Dataset | None]]:
-    """Every program that ships, replayed in a few contexts and in others to compare with."""
+    """Every program that ships, replayed in a few contexts and in others for comparison."""
     levels = PlatformConfig().levels
     measured = grid_contexts(levels, _GRID)
     every = grid_contexts(levels, [len(axis) for axis in levels.values()])
@@ -59,7 +58,7 @@ def programs() -> Iterator[tuple[str, xr.Dataset, xr.Dataset | None]]:
 
 
 def odd_cases() -> Iterator[tuple[str, xr.Dataset, xr.Dataset | None]]:
-    """Tasks that pages are not made for."""
+    """Tasks at the edge of what pages can show."""
     ways, clocks = (2.0, 3.0, 4.0, 6.0, 8.0), (1.0, 1.2, 1.5, 1.8, 2.0)
     grid = np.array([(w, f) for w in ways for f in clocks])
     plain = synthetic_task(grid)
@@ -86,7 +85,7 @@ def without_levels(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def of_resources(m: int) -> xr.Dataset:
-    """The task again, whose time depends on so many resources."""
+    """A task whose time depends on so many resources."""
     levels = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0] if m == 1 else [1.0, 2.0, 4.0]
     table = np.stack(np.meshgrid(*[levels] * m, indexing="ij"), axis=-1).reshape(-1, m)
     table = table[np.random.default_rng(0).permutation(len(table))[:60]]
@@ -119,7 +118,7 @@ def of_counters(dataset: xr.Dataset, k: int, name: str = "counter") -> xr.Datase
 
 
 def pages(only: list[str]) -> int:
-    """Faults of all reports; those of all are stored."""
+    """Number of faults of all reports."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, browsing.browser() as started:
         for cases in (programs(), odd_cases()):
@@ -166,7 +165,7 @@ def visible(started: Any, path: Path) -> float:
 
 
 def faults(started: Any, path: Path) -> Iterator[str]:
-    """What is wrong with a page however it is looked at."""
+    """Faults of a page in all widths and looks."""
     for width in browsing.WIDTHS:
         with browsing.opened(started, path, width=width) as (page, complaints):
             for folded in (True, False):
@@ -181,7 +180,7 @@ def faults(started: Any, path: Path) -> Iterator[str]:
 
 
 def unreached(started: Any, path: Path) -> Iterator[str]:
-    """Levels of the sliders that the keyboard alone does not reach."""
+    """Levels of the sliders that the keyboard does not reach."""
     with browsing.opened(started, path) as (page, complaints):
         ends = page.evaluate("[...document.querySelectorAll('.sliders input')].map(e => +e.max)")
         for _ in range(200):
@@ -201,7 +200,7 @@ def unreached(started: Any, path: Path) -> Iterator[str]:
 
 
 def cost() -> int:
-    """What zstd's report costs beyond its fits, judged either way; 1 where a limit is missed."""
+    """Measure the cost of zstd's report beyond its fits; 1 if a limit is missed."""
     measured = msbgen.read_profiles(msbgen.shipped_file("zstd.nc"))
     truth = msbgen.read_profiles(msbgen.shipped_file("zstd-truth.nc"))
     fits, fit = [], held_out.fit_profiles
@@ -213,13 +212,13 @@ def cost() -> int:
         return model
 
     def spent(some: list[tuple[float, float]]) -> float:
-        """Time in which one of several fits, which may go on side by side, was going on [s]."""
+        """Time during which one or more fits ran [s]."""
         return max(end for _, end in some) - min(begun for begun, _ in some) if some else 0.0
 
     found = {}
     held_out.fit_profiles = timed
     with tempfile.TemporaryDirectory() as folder:
-        # the first report compiles, imports, and is not counted
+        # the first report compiles and imports, and does not count
         write_report(
             Path(folder, "first.html"), collect_report_data(measured[{"context": slice(9)}])
         )

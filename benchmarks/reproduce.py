@@ -1,8 +1,8 @@
 """Run a study again: ``python benchmarks/reproduce.py STUDY [options]``.
 
-Each study is a module of its own, which measures, stores JSON in ``results/`` and writes the tables
-of its page, ``benchmarks/STUDY.md``.  ``reproduce.py STUDY --help`` lists its options.
-``reproduce.py tables`` measures nothing: it writes all tables from the stored JSON.
+Each study is a module, which measures, stores JSON in ``results/`` and writes the tables of its
+page, ``benchmarks/STUDY.md``. ``reproduce.py STUDY --help`` lists its options. ``reproduce.py
+tables`` writes all tables from the stored JSON, and measures nothing.
 """
 
 import argparse

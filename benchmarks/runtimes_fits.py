@@ -1,8 +1,8 @@
-"""Fits of every method on the same parts of the runtimes, each kept in a file once it is made.
+"""Fits of every method on the same splits of the runtimes, each kept in a file.
 
-A case is a way to hold back, the share that is known, and a replicate: what is known, learned from
-and calibrated with is the same for all methods.  A fit is a model file (the predictor, also as the
-paper sets it) or the predicted log runtimes of all runs (peers, and the predictor without a part).
+A case is a way to hold out, the known share and a replicate. Known runs, and those for learning and
+calibration, are the same for all methods. A fit is a model file (the predictor and the paper
+preset) or the predicted log runtimes of all runs (peers and ablations).
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from msbgen.runtimes.towers import TowerSettings
 
 Mask = NDArray[np.bool_]
 
-# Ways to hold back, and shares known.
+# Ways to hold out, and known shares.
 SETTINGS = (("rows", 0.1), ("rows", 0.5), ("rows", 0.9), ("cells", 0.5), ("runs", 0.5))
-# Replicates of each method; those that take minutes a fit have fewer, and leave the runs out.
+# Replicates of each method; slow methods have fewer, and leave whole runs out.
 REPLICATES, DEAR_REPLICATES, ABLATION_REPLICATES = 5, 2, 1
 MODELS = ("default", "paper preset")
 DEAR = ("paper preset", "boosting", "neural network", "attention")
 ABLATED = (("rows", 0.1), ("rows", 0.5))
-# Seeds of what is known, of what calibrates, and of fits.
+# Seeds of the known runs, of the calibration runs, and of fits.
 KNOWN_SEED, CALIBRATION_SEED, FIT_SEED = 1301, 1302, 1303
 
 
 @dataclass(frozen=True)
 class Case:
-    """A part of the runs that is known."""
+    """A way to hold out, the known share, and a replicate."""
 
     split: str
     share: float
@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Who is what in a case: known, learned from, calibrated with, and the units, (n,) each."""
+    """Runs of a case that are known, learned from, calibrated with, and their units, (n,) each."""
 
     known: Mask
     kept: Mask
@@ -78,13 +78,13 @@ class Ablation:
     settings : mapping
         Parameters of the predictor that differ.
     stand_ins : mapping
-        What stands in for something, by its module and name.
+        Replacements, by module and name.
     features : tuple of bool
         Whether those of workloads and of platforms are shown.
     learns_alone : bool
-        Runs beside others are not learned from.
+        Whether runs beside others are left out of learning.
     sees_beside : bool
-        It is told what runs beside.
+        Whether the neighbours of a run are shown.
     """
 
     settings: Mapping[str, Any]
@@ -95,7 +95,7 @@ class Ablation:
 
 
 def _no_scaling(workload, platform, log_runtime, shape) -> Scaling:
-    """Every workload as long as the mean, every platform as fast as any."""
+    """Scaling with equal lengths of workloads and equal speeds of platforms."""
     return Scaling(np.full(shape[0], log_runtime.mean()), np.zeros(shape[1]))
 
 
@@ -105,7 +105,7 @@ def _no_opinion(runs: Observations, *rest: Any) -> NDArray[np.float32]:
 
 
 def _not_calmed(interference: NDArray, usual: float) -> NDArray:
-    """The mean over the members as it is."""
+    """The mean over the members, without shrinkage."""
     return interference.mean(axis=0)
 
 
@@ -162,7 +162,7 @@ class Fits:
         return Part(known, *set_aside(self.table, unit, known, CALIBRATION, rng), unit)
 
     def asked(self, case: Case) -> NDArray[np.int64]:
-        """Rows held back of workloads and platforms that were learned from alone."""
+        """Held-out rows of workloads and platforms with known runs alone."""
         part, runs = self.part(case), self.data.runs
         alone = part.kept & (runs.degree == 0)
         fine = np.isin(runs.workload, runs.workload[alone])
@@ -173,7 +173,7 @@ class Fits:
         return self._path(name, case).exists()
 
     def make(self, name: str, case: Case) -> None:
-        """Fit, unless that was done before."""
+        """Fit, unless the file is there."""
         if self.has(name, case):
             return
         started, path = time.perf_counter(), self._path(name, case)
@@ -198,7 +198,7 @@ class Fits:
         print(f"{name}, {case}: {time.perf_counter() - started:.0f} s", flush=True)
 
     def predicted(self, name: str, case: Case) -> NDArray[np.float64]:
-        """Log runtimes of all runs as a peer predicts them, (n,)."""
+        """Log runtimes of all runs as predicted by a peer, (n,)."""
         return np.load(self._path(name, case)).astype(float)
 
     def predictor(self, name: str, case: Case) -> RuntimePredictor:
@@ -209,7 +209,7 @@ class Fits:
         )
 
     def kept(self, what: str, name: str, case: Case, make: Callable[[], Any]) -> Any:
-        """What was made of a fit before, unless the fit is newer; made otherwise."""
+        """A figure of a fit: stored if newer than the fit, computed otherwise."""
         fit = self._path(name, case)
         path = fit.with_name(f"{case}-{what}.json")
         if path.exists() and path.stat().st_mtime > fit.stat().st_mtime:

@@ -1,12 +1,15 @@
-"""Networks that predict runtimes, as the paper of `msbgen.predict` builds its peers (Appendix B.4).
+"""Networks that predict runtimes: the peers of the Pitot paper (Appendix B.4).
 
-Both take the features of a workload and of a platform, have two hidden layers of 256 units, and
-are trained in the log domain: AdaMax on batches that hold as many runs alone as beside others, the
-parameters with the least error on a tenth of the runs, looked at every 200 steps.  The paper takes
-20,000 steps at a rate of 0.001; 5,000 at one that falls as a cosine from 0.004 take a quarter of
-the time and are better (of half the runs, on runs kept for calibration: 9.1 % alone and 11.8 %
-beside one, in place of 9.8 and 12.7 %).  NumPy in single precision: the first layer is applied to
-each workload and platform once, and runs gather its rows.
+Both take the features of a workload and of a platform, have two hidden layers of 256 units, and are
+trained in the log domain by AdaMax. Batches hold as many runs alone as beside others. The
+parameters with the least error on a tenth of the runs are kept.
+
+The paper takes 20,000 steps at a rate of 0.001. Here 5,000 steps at a cosine from 0.004 take a
+quarter of the time and are better: 9.1 % alone and 11.8 % beside one, instead of 9.8 and 12.7 %, on
+calibration runs with half of the rows known.
+
+NumPy in single precision: the first layer is applied to each workload and platform once, and runs
+gather its rows.
 """
 
 from __future__ import annotations
@@ -25,19 +28,19 @@ Indices = NDArray[np.int64]
 
 HIDDEN = 256
 STEPS, BATCH, RATE, CHECK_EVERY = 5_000, 1024, 4e-3, 200
-# Weight of the loss beside others; that alone weighs 1 (Appendix D.2).
+# Weight of the loss beside others; the loss alone weighs 1 (Appendix D.2).
 BESIDE = 0.5
-# Length of keys and queries, and hidden units of what turns attention into a multiplier.
+# Length of keys and queries, and hidden units after the attention.
 KEY, AFTER = 8, 32
 
 
 class Layers:
-    """Two hidden layers over the concatenated features of whatever each row names.
+    """Two hidden layers over the concatenated features of the indices of each row.
 
     Parameters
     ----------
     tables : sequence of ndarray, (n_k, d_k)
-        Features of what the k-th index of a row names.
+        Features of the k-th index of a row.
     outputs : int
     rng : numpy.random.Generator
     hidden : int
@@ -64,7 +67,7 @@ class Layers:
         self.parameters = [*self._first, self._b1, self._second, self._b2, self._last, self._b3]
 
     def forward(self, named: Sequence[Indices]) -> Singles:
-        """Outputs (n, outputs) of rows that name these, (n,) each; kept for :meth:`backward`."""
+        """Outputs (n, outputs) of rows with these indices, (n,) each; kept for :meth:`backward`."""
         self._named = named
         x = np.repeat(self._b1[None], len(named[0]), axis=0)
         for table, weights, index in zip(self._tables, self._first, named):
@@ -87,7 +90,7 @@ class Layers:
 
 
 class NeuralNetwork:
-    """A network predicts the log runtime alone, another what each neighbour multiplies it by."""
+    """A network predicts the log runtime alone, another the factor of each neighbour."""
 
     def __init__(self, workloads: Singles, platforms: Singles, rng: np.random.Generator) -> None:
         self._base = Layers([workloads, platforms], 1, rng)
@@ -115,11 +118,11 @@ class NeuralNetwork:
 
 
 class Attention:
-    """What runs beside is keys and values, what it disturbs a query; a network reads the answer.
+    """Neighbours give keys and values, the disturbed run a query; a network reads the answer.
 
     The first network gives the log runtime alone and a query, the second a key and a value of each
-    neighbour on the platform, and the answer is Σ_k ⟨query, key_k⟩ value_k: the product weighs,
-    not its softmax, which is 1 for one neighbour whatever the query.
+    neighbour. The answer is Σ_k ⟨query, key_k⟩ value_k: the product weighs, not its softmax, which
+    is 1 for one neighbour.
     """
 
     def __init__(self, workloads: Singles, platforms: Singles, rng: np.random.Generator) -> None:

@@ -1,7 +1,7 @@
-"""Other ways to predict runtimes: each learns from some runs and predicts the log of all.
+"""Peers that predict runtimes: each learns from some runs and predicts the log of all.
 
-Linear scaling; matrix factorisation, two networks and attention as Appendix B.4 of the paper of
-`msbgen.predict` has them; gradient boosting on what linear scaling leaves, tuned on known runs.
+Linear scaling, matrix factorisation, two networks and attention follow Appendix B.4 of the Pitot
+paper. Gradient boosting on the residual of linear scaling is tuned on known runs.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from msbgen.runtimes.towers import standardised
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Of matrix factorisation, as in the paper.
+# Matrix factorisation, as in the paper.
 RANK, STEPS, RATE = 32, 20_000, 1e-3
-# What boosting chooses among, by a tenth of the known runs that it does not learn from, and the
-# principal components of the workloads' features that it is shown: of all 141 it takes four times
-# as long.
+# Boosting: depths, chosen by a tenth of the known runs, and principal components of the workloads'
+# features. All 141 features take four times as long.
 DEPTHS = (6, 10)
 MOST_TREES, PATIENCE, LEARNING_RATE, COMPONENTS = 400, 20, 0.25, 20
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Every run, and what is known of workloads and platforms.
+    """Every run, and the features of workloads and platforms.
 
     Attributes
     ----------
@@ -117,7 +116,7 @@ def boosting(data: Data, kept: Mask, rng: np.random.Generator) -> Floats:
 
 
 def boosting_table(data: Data, kept: Mask) -> NDArray[np.float32]:
-    """What a tree may ask of a run: features, length and speed, and those of its neighbours."""
+    """Features of a run for trees: features, length and speed, and those of its neighbours."""
     runs, (workloads, platforms) = data.runs, data.features
     alone = kept & (runs.degree == 0)
     scaling = fit_scaling(
@@ -127,7 +126,7 @@ def boosting_table(data: Data, kept: Mask) -> NDArray[np.float32]:
     main = scaled @ np.linalg.svd(scaled, full_matrices=False)[2][:COMPONENTS].T
     mine = np.column_stack([main, scaling.workload]).astype(np.float32)
     where = np.column_stack([platforms, scaling.platform]).astype(np.float32)
-    # nobody beside: no length, which trees tell from any other
+    # without a neighbour the length is missing, which trees treat apart
     near = np.full((len(runs), mine.shape[1]), np.nan, np.float32)
     row, neighbour = runs.neighbour
     near[runs.felt] = onto(row, len(runs.felt), mine[neighbour])

@@ -13,7 +13,7 @@ from tables import RESULTS
 from msbgen.runtimes.evaluation import RATES
 
 ALONE = ("alone", "beside one")
-# The fits whose embeddings and interference are drawn.
+# Fits whose embeddings and interference are drawn.
 MOST, HALF = Case("rows", 0.9, 0), Case("rows", 0.5, 0)
 
 
@@ -29,7 +29,7 @@ def draw(content: dict[str, Any], fits: Fits) -> None:
 
 
 def draw_scores(scores: dict[str, Any]) -> None:
-    """Error against the share known, and margins against the rate, of every method."""
+    """Draw errors against the known share, and margins against the rate, of every method."""
     from matplotlib import pyplot
 
     methods = [m for m in scores if any("margin_0.1" in row for row in _rows(scores[m]))]
@@ -55,7 +55,7 @@ def draw_scores(scores: dict[str, Any]) -> None:
 
 
 def draw_embeddings(fits: Fits) -> None:
-    """Where workloads and platforms lie, in two dimensions: neighbours are alike."""
+    """Draw workloads and platforms in two dimensions; neighbours are alike."""
     from matplotlib import pyplot
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
@@ -87,7 +87,7 @@ def draw_embeddings(fits: Fits) -> None:
 
 
 def draw_interference(fits: Fits) -> None:
-    """What neighbours are predicted to cost on each platform, beside what they did cost."""
+    """Draw predicted and observed slowdown by neighbours on each platform."""
     from matplotlib import pyplot
 
     predictor, runs, log = fits.predictor("default", HALF), fits.data.runs, fits.data.log_runtime

@@ -1,9 +1,8 @@
 """Runtimes never measured: the predictor beside every peer and without each of its parts.
 
-``python benchmarks/reproduce.py runtime [--data FOLDER] [--work FOLDER] [--no-fit]``: fits all
-methods on the same parts of the runtimes (`runtimes_fits.py`), scores them on what was held back,
-stores, tabulates, draws.  ``--data`` reads the npz archives of the paper's authors in place of the
-data that ship; ``--work`` keeps fits and scores, so that what was interrupted goes on where it was.
+``python benchmarks/reproduce.py runtimes [--data FOLDER] [--work FOLDER] [--no-fit]``. ``--data``
+reads the npz archives of the paper's authors instead of the data that ship; ``--work`` keeps fits
+and scores, so that an interrupted study goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from msbgen.runtimes.spread import WIDTHS
 Floats = NDArray[np.float64]
 
 METHODS = (*MODELS, *PEERS)
-# Most mean relative error alone and beside one, and most margin by rate, that are asked.
+# Goals: mean relative error alone and beside one, and margin by rate.
 ERRORS = {
     ("rows", 0.1): (0.078, 0.075),
     ("rows", 0.5): (0.042, 0.044),
@@ -67,7 +66,7 @@ def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
 
 
 def measure(fits: Fits) -> dict[str, Any]:
-    """Scores of every fit that is there, and what they come to."""
+    """Scores of every finished fit, and their summary."""
     made = [(name, case) for name, case in jobs() if fits.has(name, case)]
     scores: dict[str, dict[str, Any]] = {}
     for name, case in made:
@@ -88,7 +87,7 @@ def measure(fits: Fits) -> dict[str, Any]:
 
 
 def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
-    """Errors and bounds on what a case holds back, for each number of neighbours."""
+    """Errors and bounds on held-out runs, for each number of neighbours."""
     asked, degree = fits.asked(case), fits.data.runs.degree
     if name in MODELS:
         predictor, runs = fits.predictor(name, case), fits.table[asked]
@@ -122,7 +121,7 @@ def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
 def conformal(
     fits: Fits, case: Case, location: Floats, width: Floats, asked: NDArray[np.int64]
 ) -> dict[float, Floats]:
-    """Bounds [s] by rate, (n,): pools by the number of neighbours, calibrated as the predictor is.
+    """Bounds [s] by rate, (n,), in pools by the number of neighbours, like the predictor's.
 
     Locations and widths are those of all runs, (1, n_runs).
     """
@@ -146,9 +145,9 @@ def conformal(
 
 
 def lead(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """How far error and margins lie below those of the next best peer, and of the paper's preset.
+    """Shares by which error and margins are below the best peer's and the paper preset's.
 
-    On the replicates that both have; `each` names every fraction, number of neighbours and rate.
+    They are on common replicates; `each` names every fraction, number of neighbours and rate.
     """
     found: dict[str, Any] = {}
     for against in ("next best peer", "paper preset"):
@@ -253,7 +252,7 @@ def tables() -> dict[str, str]:
 
 
 def verdicts(content: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
-    """Every figure that is asked of accuracy and bounds: what, measured, asked, met."""
+    """Every figure with a goal: name, measured, goal, met."""
     ours = {s: _mean(list(of.values())) for s, of in content["scores"]["default"].items()}
     rows = []
     for (split, share), asked in ERRORS.items():

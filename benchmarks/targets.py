@@ -1,8 +1,4 @@
-"""What is asked of the speed: every measured figure beside its target.
-
-The benchmarks of a wing (``bench_bridge.py``, ``bench_generate.py``) store what they measure;
-``python benchmarks/reproduce.py speed`` runs them and prints these figures.
-"""
+"""Goals of the speed and of the kernels: every measured figure beside its goal."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,19 +7,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number beside what is asked of it.
+    """One measured figure beside its goal.
 
     Attributes
     ----------
     what : str
     value : float
-        NaN where it was not measured.
+        NaN if it was not measured.
     target : float
     at_least : bool
-        The target is a lower bound; an upper one otherwise.
+        Whether the goal is a lower bound.
     unit : str
     note : str
-        Why there is no value.
+        Reason of a missing value.
     """
 
     what: str
@@ -47,7 +43,7 @@ class Figure:
 
 
 def figures(results: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
-    """Every figure with a target, from the JSON of the benchmarks; in the order of a job."""
+    """Every figure with a goal, from the JSON of the benchmarks, in the order of a job."""
     makers: dict[str, Callable[[Any], Iterator[Figure]]] = {
         "bridge": _bridge_figures,
         "generate": _generate_figures,
@@ -133,7 +129,7 @@ def _generate_figures(generate: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def kernel_figures(found: Mapping[str, Any]) -> Iterator[Figure]:
-    """What is asked of the models of kernels, networks and programs at other clocks."""
+    """Figures with a goal of kernels, networks and programs at other clocks."""
 
     def figure(what: str, value: float, target: float, *, at_least: bool = False) -> Figure:
         return Figure(what, 100 * value, target, at_least, "%")

@@ -36,7 +36,7 @@ def slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 @contextmanager
 def on_cores(count: int) -> Iterator[None]:
-    """Keep this process, and the threads that it starts, on the last so many of its cores."""
+    """Keep this process, and the threads that it starts, on the last of its cores."""
     if not CORES:
         yield
         return
@@ -50,7 +50,7 @@ def on_cores(count: int) -> Iterator[None]:
 
 @contextmanager
 def standing_in(part: Any, other: Any) -> Iterator[None]:
-    """Put another in the place of a function or class wherever the package has imported it."""
+    """Replace a function or class wherever the package has imported it."""
     places = [
         (module, name)
         for title, module in list(sys.modules.items())
@@ -71,7 +71,7 @@ def standing_in(part: Any, other: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished process: seconds of wall time and of all cores, most memory held, what it said."""
+    """A finished process: wall and processor seconds, peak memory, output."""
 
     seconds: float
     cpu_seconds: float
@@ -85,7 +85,7 @@ def run_python(arguments: Sequence[str | Path], **environment: str) -> Run:
     Raises
     ------
     RuntimeError
-        The process failed; the message is what it said.
+        The process failed.
     """
     settings = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     start = time.perf_counter()
