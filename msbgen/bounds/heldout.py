@@ -27,7 +27,7 @@ from msbgen.generate.clock import sharpen, uniform_knots
 from msbgen.generate.law import Law
 from msbgen.trend.covariance import prior_covariance, prior_variance
 from msbgen.trend.fit import Trend, fit_trend
-from msbgen.trend.joint import Windows
+from msbgen.trend.time_law import Windows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -535,11 +535,11 @@ def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool)
     worth, trend = centre.trend.weights[kept], centre.trend
     if anew:
         trend = fit_trend(contexts[kept], means[kept], weights=worth, segments=centre.segments)
-        if centre.trend.joint:
-            trend = trend.joined(Windows.of_bins(means[kept][..., 0]))
+        if centre.trend.time_law:
+            trend = trend.with_time_law(Windows.of_bins(means[kept][..., 0]))
     else:
-        whole = tuple(replace(sums, contexts=contexts[kept]) for sums in trend.whole)
-        trend = replace(trend, contexts=contexts[kept], whole=whole)
+        whole = tuple(replace(sums, contexts=contexts[kept]) for sums in trend.sums)
+        trend = replace(trend, contexts=contexts[kept], sums=whole)
         trend = trend.refit(means[kept], weights=worth)
     others = centre.of_others(kept, means[kept], trend)
     return others.amounts(contexts[group], others.log_weights(contexts[group]))

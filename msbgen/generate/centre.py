@@ -232,7 +232,7 @@ class Centre:
         hold the noise of deconvolution, and the mean of noisy logarithms is too low.
         """
         states = fitted * np.exp(_local_mean(log_weight, self._shrunk))
-        if not self.trend.whole:
+        if not self.trend.sums:
             return states
         sums = fitted.sum(axis=1) * np.exp(_local_mean(log_weight, self._shrunk_sums)[:, 0])
         states *= (sums / np.maximum(states.sum(axis=1), 1e-300))[:, None]

@@ -11,7 +11,7 @@ correction of a bin is therefore the mean over the contexts around it, at first 
 extrapolated along the one before (Biggs and Andrews, Applied Optics 36(8), 1997).
 
 Time, which caps make uneven over the contexts, follows from one law of all intervals
-(:mod:`msbgen.trend.joint`).  That law is used if it predicts the intervals of left-out contexts
+(:mod:`msbgen.trend.time_law`).  That law is used if it predicts the intervals of left-out contexts
 clearly better: their time and, where partial runs measured time more often than counters, their
 counts.
 """
@@ -31,7 +31,7 @@ from msbgen.generate.partial import fill_means
 from msbgen.generate.runs import Runs
 from msbgen.trend.fit import Trend, fit_trend
 from msbgen.trend.folds import Folds
-from msbgen.trend.joint import Windows
+from msbgen.trend.time_law import Windows
 
 Floats = NDArray[np.float64]
 
@@ -166,12 +166,12 @@ def joint_trend(runs: Runs, trend: Trend) -> tuple[Trend, Floats]:
         state = np.concatenate([state[..., :1], counts], axis=2)
         means = fill_means(runs.amounts(state, time_resolved=False), trend)
         trend = trend.refit(means, weights=runs.weight)
-    joint = trend.joined(interval_windows(runs))
+    joint = trend.with_time_law(interval_windows(runs))
     time = runs.sharpened(joint, shared_steps=0)[..., :1]
     state = np.concatenate([time, state[..., 1:]], axis=2)
     means = fill_means(runs.amounts(state), trend)
-    trend = replace(trend, whole=()).refit(means, weights=runs.weight)
-    return replace(trend, whole=joint.whole, joint=joint.joint), state
+    trend = replace(trend, sums=()).refit(means, weights=runs.weight)
+    return replace(trend, sums=joint.sums, time_law=joint.time_law), state
 
 
 def neighbours(trend: Trend) -> Floats:

@@ -1,7 +1,7 @@
 """Kernels of the trend: positive definite systems, and time under a cap.
 
-Loops run over slices from zero: where a loop starts elsewhere the compiler cannot rule out that an
-index is negative, and leaves it scalar.
+Loops run over slices from zero.  Where a loop starts elsewhere the compiler cannot exclude negative
+indices, and makes no vector code.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-# Rows that are eliminated at once: each other row is loaded once for all of them.
+# Rows that are eliminated together: each other row is loaded once for all of them.
 _PANEL = 4
-# Where no free time gives the time seen, it is taken to be about e⁻⁶ of that; others are told to
-# this share of a logarithm, which is far below what sampling leaves.
+# Logarithm of the least free time over the time, and the resolution of that logarithm, which is far
+# below the error of sampling.
 _LOWEST, _RESOLUTION = -6.0, 6.0 / 2**24
 # Newton's method from above is monotone; most elements need five steps.
 _MOST_STEPS = 60
@@ -24,7 +24,7 @@ _MOST_STEPS = 60
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
-    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    # contraction (fused multiply-add) is the part of fast mathematics that keeps inf and NaN
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
         return njit(cache=True, **options)(function)
@@ -49,7 +49,7 @@ def throttled(free, least, width, time, share):
 def unthrottled(time, least, width, free):
     """The free time (n,) that gives `time` under `throttled`.
 
-    Newton's method: time is convex in the free time, so that from above it never overshoots.
+    By Newton's method from above, which never overshoots because time is convex in the free time.
     """
     for i in range(time.size):
         u = time[i]
@@ -88,9 +88,9 @@ def add_matern(z, known, lengths, out):
 def eliminate(rows, width):
     """[A | B | I] -> [U | U⁻ᵀB | U⁻ᵀ] in place, A = UᵀU; False where A is not positive definite.
 
-    rows (n, ·), of which A and B are the first `width` columns; B and I may be missing.  The upper
-    triangle of A is read.  Serially: on a busy machine the threads of a library cost a
-    hundredfold at this size.
+    rows (n, ·), of which A and B are the first `width` columns; B and I may be missing.  Only the
+    upper triangle of A is read.  The kernel is serial, because the threads of a library take a
+    hundred times longer at this size on a busy machine.
     """
     n = rows.shape[0]
     for start in range(0, n, _PANEL):
@@ -124,10 +124,10 @@ def eliminate(rows, width):
 
 @_kernel
 def left_out(inverse, coefficients, index, ends, errors):
-    """Known minus predicted where groups g are left out: (K⁻¹_gg)⁻¹ (K⁻¹y)_g.
+    """Known minus predicted values where groups g are left out: (K⁻¹_gg)⁻¹ (K⁻¹y)_g.
 
-    inverse K⁻¹ (n, n); coefficients K⁻¹y (n, c); index (rows,) the members of the groups, one
-    group after the other, ends (groups,) where each ends; errors (rows, c).
+    inverse is K⁻¹ (n, n), coefficients K⁻¹y (n, c), and errors (rows, c).  index (rows,) holds the
+    members of the groups, one group after the other; ends (groups,) is the end of each.
     """
     c = errors.shape[1]
     start = 0
@@ -159,12 +159,12 @@ def left_out(inverse, coefficients, index, ends, errors):
 
 @_kernel
 def window_times(context, begin, end, times, out):
-    """Time of windows (w,) that reach over bins, of which bin j of context c takes times[c, j]."""
+    """Time of windows (w,), from the times[c, j] of bin j of context c."""
     for i in range(begin.size):
-        own = times[context[i]]
+        row = times[context[i]]
         total = 0.0
-        for j in range(int(begin[i]), min(math.ceil(end[i]), own.size)):
-            total += own[j] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
+        for j in range(int(begin[i]), min(math.ceil(end[i]), row.size)):
+            total += row[j] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
         out[i] = total
 
 
@@ -172,9 +172,9 @@ def window_times(context, begin, end, times, out):
 def window_sums(context, begin, end, values, out):
     """Add to out (n, bins) the values of windows (w,) times their overlaps with the bins."""
     for i in range(begin.size):
-        own = out[context[i]]
-        for j in range(int(begin[i]), min(math.ceil(end[i]), own.size)):
-            own[j] += values[i] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
+        row = out[context[i]]
+        for j in range(int(begin[i]), min(math.ceil(end[i]), row.size)):
+            row[j] += values[i] * (min(end[i], j + 1.0) - max(begin[i], float(j)))
 
 
 @_kernel
@@ -188,18 +188,18 @@ def window_products(context, begin, end, weight, out):
         for j in range(first, last):
             overlap[j - first] = min(end[i], j + 1.0) - max(begin[i], float(j))
         for a in range(last - first):
-            own = out[context[i], first + a]
+            row = out[context[i], first + a]
             factor = weight[i] * overlap[a]
             for o in range(last - first - a):
-                own[o] += factor * overlap[a + o]
+                row[o] += factor * overlap[a + o]
 
 
 @_kernel
 def add_normal(products, jacobian, out):
     """Add Σ_c products[c, j, o] · jacobian[c, j, a] · jacobian[c, j + o, b], upper bands.
 
-    products (n, bins, b), jacobian (n, bins, P); row j·P + a of out (bins·P, b·P) holds the entries
-    of the normal matrix from its diagonal on.
+    products (n, bins, b), jacobian (n, bins, P).  Row j·P + a of out (bins·P, b·P) holds the
+    entries of the normal matrix from the diagonal to the right.
     """
     n, bins, most = products.shape
     p = jacobian.shape[2]

@@ -2,13 +2,14 @@
 
 Where a cap binds, the time is
 
-    t = E max(u, c·X),   c = counter / (rate · level),   log X ~ N(−w²/2, w²),
+    t = E max(u, c·X),   c = counter / (rate · level),   log X ~ N(−w²/2, w²).
 
-u the unthrottled time, which is smooth over the contexts, and X the unevenness of the counter
-within a bin, which rounds the knee (Section 5.7 of the method).  An observed t then says little
-about u: the share ∂ log t / ∂ log u of u in t weighs it.  A cap is where bins pile up at one rate
-per level; whether it is one, and its width and the smoothness of u, is decided by the error on
-held-out contexts.
+u is the time without the cap, the *free* time, which is smooth over the contexts.  X is the
+unevenness of the counter within a bin, and rounds the knee.  A measured t then determines u poorly;
+the weight of u is its share ∂ log t / ∂ log u in t.
+
+At a cap, bins accumulate at one rate per level.  Whether that is a cap, its width, and the
+smoothness of u are decided by the error on held-out contexts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from msbgen.trend import _kernels
 from msbgen.trend.folds import Folds
-from msbgen.trend.problem import UNKNOWN, Parameters, Problem
+from msbgen.trend.problem import UNKNOWN, Problem, SmoothingParameters
 from msbgen.trend.search import LENGTHS
 
 Floats = NDArray[np.float64]
@@ -30,65 +31,45 @@ Indices = NDArray[np.int64]
 # Counter, resource, and rate per level of a cap.
 Rate = tuple[int, int, float]
 
-# A share below this says nothing about the unthrottled time: its noise is that over the share.
-_BLIND_SHARE = 0.02
-# Nor does a time that exceeds what the cap demands by less than its own noise may do.
+# Below this share a time determines no free time; the noise of the free time is that over it.
+_LEAST_SHARE = 0.02
+# Nor does a time that exceeds the least time by less than this share, about its noise.
 _EXCESS = 0.05
-# A share above this is one: the contexts of a bin that no cap reaches have equal noise then.
+# A share above this counts as 1, so that the contexts of a bin without a cap have equal noise.
 _FREE_SHARE = 0.99
 # Widths of the knee that the search for a cap starts from.
 _WIDTHS = (0.03, 0.1, 0.3)
-# A cap has to lower the held-out error of time by this share, where so many levels are left out or
-# fewer; by more of them the error is known better, with the root of their number.
+# A cap must lower the held-out error of time by this share, with at most so many left-out levels.
+# The required share falls with the root of their number, as the error is then known better.
 _CAP_SAVES, _FEW_LEVELS = 0.25, 3
-# Bins that a search looks at, of a few contexts and of many.
+# Bins of a search with few and with many contexts, and the number that is many.
 _FEW_BINS, _FEWER_BINS, _MANY_CONTEXTS = 14, 6, 200
-# A rate above this share of that of a cap is at it.
+# A rate above this share of a cap's rate is at the cap.
 NEAR_RATE = 0.85
-# The lowest levels of a resource, where a cap binds first: a share of the contexts.  At a cap a
-# counter differs this many times more between bins than its rate does.
+# Share of the contexts at the lowest levels of a resource, where a cap binds first.  At a cap the
+# spread of a counter between bins is at least this many times the spread of its rate.
 _LOWEST, _STEADY = 0.2, 5.0
-# How far the search goes: of the width of the knee, the length scales, the nugget.
+# Ranges of the search: the width of the knee, the length scales, the nugget.
 _WIDTH_RANGE, _LENGTH_RANGE, _NUGGET_RANGE = (0.02, 1.0), (0.1, 8.0), (1e-5, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
 class Cap:
-    """A resource caps the rate of a counter: counter per second ≤ rate · level.
+    """A resource caps the rate of a counter: counter per second ≤ rate · level."""
 
-    Attributes
-    ----------
-    counter : int
-        Column of the state.
-    resource : int
-        Column of the contexts.
-    rate : float
-        Events per second and unit of the resource.
-    width : float
-        Unevenness of the counter within a bin: standard deviation of its logarithm.
-    gain : float
-        Held-out squared error over that without a cap, of sums of bins, where it was found.
-    lengths : ndarray, (m,)
-        Length scales of the unthrottled time.
-    nugget : float
-    mean, highest : ndarray, (bins,)
-        Mean and upper limit of the logarithm of the unthrottled time.
-    coefficients : ndarray, (n, bins)
-    """
-
-    counter: int
-    resource: int
-    rate: float
-    width: float
-    gain: float
-    lengths: Floats
+    counter: int  # column of the state
+    resource: int  # column of the contexts
+    rate: float  # events per second and unit of the resource
+    width: float  # unevenness of the counter within a bin: standard deviation of its logarithm
+    gain: float  # held-out squared error over that without a cap, of sums of bins
+    lengths: Floats  # (m,): length scales of the free time
     nugget: float
-    mean: Floats
-    highest: Floats
-    coefficients: Floats
+    mean: Floats  # (bins,): mean of the logarithm of the free time
+    highest: Floats  # (bins,): upper limit of that logarithm
+    coefficients: Floats  # (n, bins)
 
-    def throttle(self, rows: Floats, levels: Floats, counted: Floats) -> tuple[Floats, Floats]:
-        """Time under the cap [s], and the share in it of the unthrottled time, (q, bins) each.
+    def throttle(self, rows: Floats, levels: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """Time under the cap [s], and the share of the free time in it, (q, bins) each.
 
         Parameters
         ----------
@@ -96,21 +77,21 @@ class Cap:
             Weights of the coefficients.
         levels : ndarray, (q,)
             Of the resource.
-        counted : ndarray, (q, bins)
-            Amounts of the counter.
+        counts : ndarray, (q, bins)
+            Of the counter.
         """
         logs = rows @ self.coefficients
         logs += self.mean
         np.minimum(logs, self.highest, out=logs)
-        least = counted / (self.rate * levels[:, None])
+        least = counts / (self.rate * levels[:, None])
         return throttled(np.exp(logs, out=logs), least, self.width)
 
 
 def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Floats]:
     """Time E max(free, least·X), X log-normal of mean 1, and the share ∂ log t / ∂ log free.
 
-    Free and least times, not negative [s], and the standard deviation of log X, width > 0, of any
-    shapes that broadcast.  Section 5.7 of the method.
+    Free and least times are not negative [s]; `width` > 0 is the standard deviation of log X.  The
+    shapes must broadcast.
     """
     free, least, deviation = np.broadcast_arrays(free, least, np.asarray(width, dtype=float))
     time, share = np.empty(free.shape), np.empty(free.shape)
@@ -120,7 +101,7 @@ def throttled(free: Floats, least: Floats, width: ArrayLike) -> tuple[Floats, Fl
 
 
 def unthrottled(time: Floats, least: Floats, width: float) -> Floats:
-    """The free time that gives `time` under :func:`throttled`; e⁻⁶ of it where none above does."""
+    """The free time that gives `time` under :func:`throttled`, at least e⁻⁶ of `time`."""
     time, least = np.broadcast_arrays(time, least)
     free = np.empty(time.shape)
     _kernels.unthrottled(_flat(time), _flat(least), width, free.ravel())
@@ -131,31 +112,27 @@ def _flat(values: Floats) -> Floats:
     return np.ascontiguousarray(values).ravel()
 
 
-# ------------------------------------------------------------------ finding and fitting
-
-
 def find_cap(
-    problem: Problem, segments: Problem, contexts: Floats, parameters: Parameters
+    problem: Problem, segments: Problem, contexts: Floats, parameters: SmoothingParameters
 ) -> tuple[Cap, ...]:
-    """The cap that best explains the time of held-out contexts, or none.
+    """The cap that best predicts the time of held-out contexts, or none.
 
     Parameters
     ----------
     problem : Problem
-        Everything measured.
+        All bins, which determine the rate.
     segments : Problem
-        The same, or sums of its bins: whether there is a cap, and of what, is decided here; the
-        rate is that at which the bins of `problem` pile up.
+        The same or sums of its bins, on which the cap is decided.
     contexts : ndarray, (n, m)
-        As levels.
-    parameters : Parameters
+        Levels.
+    parameters : SmoothingParameters
         Of the trend without a cap.
     """
     time = problem.amounts[..., 0]
     if not np.all(time > 0):
         return ()
     fine, coarse = (
-        _Trials(p, contexts, p.held_out(parameters), _telling_bins(p)) for p in (problem, segments)
+        _Trials(p, contexts, p.held_out(parameters), _long_bins(p)) for p in (problem, segments)
     )
     weight = time / time.sum()
     least, found = np.inf, []
@@ -165,7 +142,7 @@ def find_cap(
         levels = max(segments.folds.resources.count(r), _FEW_LEVELS)
         wanted = 1.0 - _CAP_SAVES * np.sqrt(_FEW_LEVELS / levels)
         for k in range(1, problem.amounts.shape[2]):
-            rate = _pile_up(problem.amounts[..., k] / time / level[:, None], weight)
+            rate = _saturation_rate(problem.amounts[..., k] / time / level[:, None], weight)
             starts = _starts(k, r, rate, parameters) if rate > 0 else []
             if starts and (gain := coarse.best(starts)[0]) <= min(wanted, least):
                 least, found = gain, starts
@@ -177,17 +154,8 @@ def find_cap(
     return (_fitted(problem, contexts, best, least),)
 
 
-def at_caps(contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
-    """Where bins run at a rate at which bins pile up, whatever caps it, (n, bins).
-
-    Contexts (n, m) as levels; amounts (n, bins, k), time first.  Bins pile up in the time of all
-    contexts, or where a cap that binds in a few would show: at the lowest levels of a resource.
-    """
-    return at_rates(cap_rates(contexts, amounts), contexts, amounts)
-
-
 def at_rates(rates: Sequence[Rate], contexts: Floats, amounts: Floats) -> NDArray[np.bool_]:
-    """Where bins (..., bins, k) of contexts (..., m) run at one of these rates, (..., bins)."""
+    """Whether bins (..., bins, k) of contexts (..., m) run at one of these rates, (..., bins)."""
     time = amounts[..., 0]
     near = np.zeros(time.shape, dtype=bool)
     for counter, resource, rate in rates:
@@ -196,7 +164,11 @@ def at_rates(rates: Sequence[Rate], contexts: Floats, amounts: Floats) -> NDArra
 
 
 def cap_rates(contexts: Floats, amounts: Floats) -> list[Rate]:
-    """Counter, resource, and rate per level of each at which bins pile up; as :func:`at_caps`."""
+    """Counter, resource, and rate per level of each rate at which bins accumulate.
+
+    Contexts (n, m) are levels; amounts (n, bins, k) have time first.  Bins accumulate in the time
+    of all contexts, or at the lowest levels of a resource, where a cap may bind in few contexts.
+    """
     time, found = amounts[..., 0], list[Rate]()
     if not np.all(time > 0):
         return found
@@ -206,20 +178,23 @@ def cap_rates(contexts: Floats, amounts: Floats) -> list[Rate]:
         for k in range(1, amounts.shape[2]):
             counter = amounts[..., k]
             ratio = counter / time / level[:, None]
-            rates = _pile_up(ratio, time / time.sum()), _pile_up_below(counter, time, level)
+            rates = (
+                _saturation_rate(ratio, time / time.sum()),
+                _saturation_rate_at_low_levels(counter, time, level),
+            )
             found += [(k, r, rate) for rate in rates if rate > 0]
     return found
 
 
 def refit_cap(problem: Problem, contexts: Floats, cap: Cap) -> Cap:
-    """The cap with its parameters kept and the unthrottled time fitted anew."""
+    """The cap with the same parameters and a new fit of the free time."""
     return _fitted(problem, contexts, _Candidate.of(cap), cap.gain)
 
 
 def held_out_time(problem: Problem, contexts: Floats, cap: Cap, held_out: Floats) -> Floats:
-    """Time of each row of the folds as predicted under the cap, (rows, bins).
+    """Predicted time of each row of the folds under the cap, (rows, bins).
 
-    `held_out` (rows, bins, k) are the amounts predicted without a cap.
+    `held_out` (rows, bins, k) are the predicted amounts without a cap.
     """
     folds = problem.folds
     rows, bins = np.arange(len(folds.weight)), np.arange(problem.amounts.shape[1])
@@ -229,7 +204,7 @@ def held_out_time(problem: Problem, contexts: Floats, cap: Cap, held_out: Floats
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A cap under trial."""
+    """The parameters of a cap in a search."""
 
     counter: int
     resource: int
@@ -243,10 +218,12 @@ class _Candidate:
         return cls(cap.counter, cap.resource, cap.rate, cap.width, cap.lengths, cap.nugget)
 
 
-def _starts(counter: int, resource: int, rate: float, parameters: Parameters) -> list[_Candidate]:
-    """Where the search for a cap starts from."""
+def _starts(
+    counter: int, resource: int, rate: float, parameters: SmoothingParameters
+) -> list[_Candidate]:
+    """The starts of the search for a cap."""
     lengths, nugget = parameters.lengths[0], float(parameters.nugget[0])
-    # what a cap explains the unthrottled time need not: it may hardly see the resource
+    # the free time may hardly depend on the resource, since the cap does
     free = np.where(np.arange(len(lengths)) == resource, LENGTHS[-1], lengths)
     return [
         _Candidate(counter, resource, rate, width, scales, nugget)
@@ -255,7 +232,7 @@ def _starts(counter: int, resource: int, rate: float, parameters: Parameters) ->
 
 
 def _widths(cap: _Candidate) -> list[list[_Candidate]]:
-    """Other widths of the knee; the rate stays where bins pile up, which says it to a per cent."""
+    """Other widths of the knee; the rate is kept, since it is known to a per cent."""
     factors = (0.35, 0.7, 1.4, 2.8)
     return [[replace(cap, width=float(np.clip(f * cap.width, *_WIDTH_RANGE))) for f in factors]]
 
@@ -279,23 +256,12 @@ def _smoothnesses(cap: _Candidate) -> list[list[_Candidate]]:
 
 @dataclass(frozen=True, eq=False)
 class _Free:
-    """The unthrottled time under a cap as the known contexts show it, (n, bins) each.
+    """The free time under a cap in the known contexts."""
 
-    Attributes
-    ----------
-    logs : ndarray
-    noise : ndarray
-        Variance of the logarithm over that of a context of mean worth.
-    seen : ndarray of bool
-        Whether anything is known of it but that it is shorter than the time.
-    highest : ndarray, (bins,)
-        The most that is predicted for its logarithm.
-    """
-
-    logs: Floats
-    noise: Floats
-    seen: NDArray[np.bool_]
-    highest: Floats
+    logs: Floats  # (n, bins)
+    noise: Floats  # (n, bins): variance of the logarithm over that of a context of mean weight
+    seen: NDArray[np.bool_]  # (n, bins): whether the free time is known, not only an upper limit
+    highest: Floats  # (bins,): limit of predicted logarithms
 
     @classmethod
     def of(cls, problem: Problem, contexts: Floats, cap: _Candidate, bins: Indices) -> _Free:
@@ -305,14 +271,14 @@ class _Free:
         free = unthrottled(time, least, cap.width)
         share = throttled(free, least, cap.width)[1]
         share = np.where(share > _FREE_SHARE, 1.0, share)
-        seen = (share > _BLIND_SHARE) & (time > (1.0 + _EXCESS) * least)
-        noise = problem.noise[:, bins, 0] / np.maximum(share, _BLIND_SHARE) ** 2
+        seen = (share > _LEAST_SHARE) & (time > (1.0 + _EXCESS) * least)
+        noise = problem.noise[:, bins, 0] / np.maximum(share, _LEAST_SHARE) ** 2
         return cls(
             np.log(free), np.where(seen, noise, UNKNOWN), seen, np.log(time.max(axis=0)) + 1.0
         )
 
     def centred(self, nugget: float) -> tuple[Floats, Floats]:
-        """Mean over the contexts (bins,), and what it leaves; 0 where nothing is seen."""
+        """Mean over the contexts (bins,), and the logarithms less it; 0 where not seen."""
         confidence = np.where(self.seen, 1.0 / (nugget * self.noise + 0.02), 1e-12)
         mean = (self.logs * confidence).sum(axis=0) / confidence.sum(axis=0)
         return mean, np.where(self.seen, self.logs - mean, 0.0)
@@ -336,7 +302,7 @@ class _Trials:
     ----------
     problem : Problem
     contexts : ndarray, (n, m)
-        As levels.
+        Levels.
     held_out : ndarray, (rows, bins, k)
         Amounts of the held-out contexts without a cap.
     bins : ndarray of int
@@ -345,11 +311,11 @@ class _Trials:
     def __init__(self, problem: Problem, contexts: Floats, held_out: Floats, bins: Indices) -> None:
         self._problem, self._contexts, self._bins = problem, contexts, bins
         self._held_out = held_out[:, bins]
-        # what is seen of the free time depends neither on its smoothness nor on the folds
+        # the free time of known contexts depends neither on its smoothness nor on the folds
         self._free: dict[tuple[int, int, float, float], _Free] = {}
 
     def predicted(self, cap: _Candidate, folds: Folds, rows: Indices) -> Floats:
-        """Time of each row of some folds, (rows, some); `rows` of the problem's own they are."""
+        """Time of each row of some folds, (rows, bins); `rows` are those in the problem."""
         key = (cap.counter, cap.resource, cap.rate, cap.width)
         if key not in self._free:
             self._free[key] = _Free.of(self._problem, self._contexts, cap, self._bins)
@@ -364,7 +330,10 @@ class _Trials:
         return throttled(np.exp(logs), least, cap.width)[0]
 
     def best(self, caps: Sequence[_Candidate]) -> tuple[float, _Candidate]:
-        """Of several of one resource that with the least held-out error, and its gain."""
+        """The least held-out error over that without a cap, and its candidate.
+
+        The candidates are of one resource.
+        """
         folds, rows = self._problem.folds.of_resource(caps[0].resource, singles=False)
         errors = [self._square(self.predicted(cap, folds, rows), folds) for cap in caps]
         least = int(np.argmin(errors))
@@ -378,9 +347,9 @@ class _Trials:
         *,
         singles: bool,
     ) -> _Candidate:
-        """Two sweeps of coordinate descent; `neighbours` lists what to try, axis by axis.
+        """Two sweeps of coordinate descent; `neighbours` lists candidates, axis by axis.
 
-        Judged by the levels of the cap's resource, with the contexts alone or without.
+        The error is that on the levels of the cap's resource, with `singles` also on each context.
         """
         folds, rows = self._problem.folds.of_resource(cap.resource, singles=singles)
 
@@ -401,56 +370,56 @@ class _Trials:
         return cap
 
     def _square(self, predicted: Floats, folds: Folds) -> float:
-        """Mean squared log error of predicted times (rows, some)."""
+        """Mean squared log error of predicted times (rows, bins)."""
         share = self._problem.share[0, self._bins]
         known = self._problem.amounts[:, self._bins, 0][folds.index]
         squares = np.log(np.maximum(predicted, 1e-300) / known) ** 2
         return float(folds.weight @ squares @ (share / share.sum()))
 
 
-def _telling_bins(problem: Problem) -> Indices:
-    """Bins for a search: every few of the longest three quarters."""
+def _long_bins(problem: Problem) -> Indices:
+    """Bins for a search, at equal steps through the longest three quarters."""
     count = _FEW_BINS if len(problem.z) <= _MANY_CONTEXTS else _FEWER_BINS
     share = problem.share[0]
     longest = np.argsort(-share, kind="stable")[: max(1, 3 * len(share) // 4)]
     return longest[:: max(1, len(longest) // count)]
 
 
-def _pile_up(ratio: Floats, weight: Floats) -> float:
+def _saturation_rate(ratio: Floats, weight: Floats) -> float:
     """Rate at which a counter's rate per level saturates, 0 where it does not.
 
-    The lowest rate that is exceeded by a tenth in at most 0.5 % of the time, if at least 3 % of
-    the time is spent within 15 % of it or above.
+    It is the lowest rate that is exceeded by a tenth in at most 0.5 % of the time.  At least 3 % of
+    the time must be spent above 85 % of it.
     """
     order = np.argsort(ratio, axis=None)
-    value, passed = ratio.ravel()[order], np.cumsum(weight.ravel()[order])
+    value, cumulated = ratio.ravel()[order], np.cumsum(weight.ravel()[order])
     for quantile in (0.9, 0.95, 0.98, 0.99, 0.995):
-        rate = float(value[min(np.searchsorted(passed, quantile), len(value) - 1)])
+        rate = float(value[min(np.searchsorted(cumulated, quantile), len(value) - 1)])
         near, above = weight[ratio > NEAR_RATE * rate].sum(), weight[ratio > 1.1 * rate].sum()
         if above <= 0.005:
             return rate if near >= 0.03 and rate > 0 else 0.0
     return 0.0
 
 
-def _pile_up_below(counter: Floats, time: Floats, level: Floats) -> float:
-    """Rate per level at which bins pile up in the contexts of the lowest levels, 0 if none is.
+def _saturation_rate_at_low_levels(counter: Floats, time: Floats, level: Floats) -> float:
+    """Saturation rate in the contexts of the lowest levels, 0 if there is none.
 
-    Counter and time (n, bins) at levels (n,).  Each context weighs the same: slow clocks take most
-    of the time, and no cap binds there.  In so few contexts the highest rate may be that of the
-    fastest: at a cap, bins that count more take longer, and their rates stay the same.
+    Counter and time (n, bins) at levels (n,).  Contexts have equal weights, since slow clocks take
+    most of the time and no cap binds there.  The highest rate of so few contexts may be that of the
+    fastest one.  At a cap, bins of larger counts take longer and their rates are equal.
     """
     low = level <= np.quantile(level, _LOWEST, method="lower")
     counter, time = counter[low], time[low]
     ratio, weight = counter / time / level[low, None], time / time.sum(axis=1, keepdims=True)
-    rate = _pile_up(ratio, weight / len(weight))
+    rate = _saturation_rate(ratio, weight / len(weight))
     if rate == 0:
         return 0.0
     at = ratio > NEAR_RATE * rate
-    wanted = _STEADY * _spread(np.log(ratio[at]), weight[at])
-    return rate if _spread(np.log(counter[at]), weight[at]) > wanted else 0.0
+    least = _STEADY * _spread(np.log(ratio[at]), weight[at])
+    return rate if _spread(np.log(counter[at]), weight[at]) > least else 0.0
 
 
 def _spread(values: Floats, weight: Floats) -> float:
-    """Weighted standard deviation, both (some,)."""
-    apart = values - np.average(values, weights=weight)
-    return float(np.sqrt(np.average(apart**2, weights=weight)))
+    """Weighted standard deviation."""
+    centred = values - np.average(values, weights=weight)
+    return float(np.sqrt(np.average(centred**2, weights=weight)))

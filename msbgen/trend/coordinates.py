@@ -1,7 +1,7 @@
-"""Resources in coordinates of their own, in which the known contexts span one unit.
+"""Scaled coordinates of contexts, in which the known contexts span one unit.
 
-One of log, reciprocal or linear a resource: the coordinate in which the logarithm of the state is
-closest to a line.
+Each resource is taken as its logarithm, its reciprocal or its level, whichever makes the logarithm
+of the state closest to a line.
 """
 
 from __future__ import annotations
@@ -21,43 +21,35 @@ COORDINATES = ("log", "reciprocal", "linear")
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """One coordinate a resource, scaled.
+    """One scaled coordinate per resource."""
 
-    Attributes
-    ----------
-    names : tuple of str, (m,)
-        "log", "reciprocal" or "linear".
-    least, span : tuple of float, (m,)
-        Least value and range of the known contexts in the coordinate.
-    """
-
-    names: tuple[str, ...]
-    least: tuple[float, ...]
-    span: tuple[float, ...]
+    names: tuple[str, ...]  # "log", "reciprocal" or "linear"
+    least: tuple[float, ...]  # of the known contexts, in the coordinate
+    span: tuple[float, ...]  # range of the known contexts, in the coordinate
 
     @classmethod
     def of(cls, names: tuple[str, ...], known: Floats) -> Coordinates:
-        """Scaled by the known contexts, (n, m)."""
+        """The coordinates of these names, scaled by the known contexts (n, m)."""
         columns = [_mapped(column, name) for column, name in zip(known.T, names)]
         least = tuple(float(column.min()) for column in columns)
         return cls(names, least, tuple(float(np.ptp(column)) for column in columns))
 
     def scaled(self, contexts: ArrayLike) -> Floats:
-        """Coordinates of (q, m) contexts in which the known ones span [−1/2, 1/2].
+        """Coordinates (q, m) of contexts (q, m) in which the known ones span [−1/2, 1/2].
 
         Raises
         ------
         ArgumentError
-            Contexts of another shape, or with a level that has no logarithm or reciprocal where
-            one is wanted.
+            Contexts of another shape, or a level without a logarithm or reciprocal where the
+            coordinate needs one.
         """
         values, m = np.asarray(contexts, dtype=float), len(self.names)
         if values.ndim != 2 or values.shape[1] != m:
             raise ArgumentError(f"contexts has shape {values.shape}; (q, {m}) levels are wanted.")
         least, span, kind = self._arrays
-        placed = (values > 0) | (kind == "linear")
-        if not placed.all():
-            row = int(np.argmin(placed.all(axis=1)))
+        valid = (values > 0) | (kind == "linear")
+        if not valid.all():
+            row = int(np.argmin(valid.all(axis=1)))
             raise ArgumentError(
                 f"contexts have a level that is not positive at row {row}: "
                 f"{values[row].tolist()}; levels like the measured ones are wanted."
@@ -67,7 +59,7 @@ class Coordinates:
         z -= least
         z /= span
         z -= 0.5
-        return np.where(span < np.inf, z, 0.0)  # one level says nothing about the others
+        return np.where(span < np.inf, z, 0.0)  # a resource with one known level has no scale
 
     @cached_property
     def _arrays(self) -> tuple[Floats, Floats, NDArray[np.str_]]:
@@ -76,18 +68,18 @@ class Coordinates:
 
 
 def default_names(known: Floats) -> tuple[str, ...]:
-    """The logarithm of each resource, but for those with levels of zero or less."""
+    """The names of the default coordinates: logarithms, and levels where one is not positive."""
     return tuple("log" if least > 0 else "linear" for least in known.min(axis=0))
 
 
 def check_names(coordinates: str | tuple[str, ...], known: Floats) -> tuple[str, ...]:
-    """One name a resource of the known contexts (n, m), given one for all or one for each.
+    """The coordinate of each resource of the known contexts (n, m), from one for all or one each.
 
     Raises
     ------
     ArgumentError
-        Other names, another number of them, or a logarithm or reciprocal of levels that are not
-        positive.
+        An unknown name, another number of names, or a logarithm or reciprocal of levels that are
+        not positive.
     """
     m = known.shape[1]
     chosen = (coordinates,) * m if isinstance(coordinates, str) else tuple(coordinates)
@@ -103,7 +95,7 @@ def check_names(coordinates: str | tuple[str, ...], known: Floats) -> tuple[str,
 
 
 def _mapped(values: Floats, name: str) -> Floats:
-    """One resource in its coordinate."""
+    """The coordinate of the levels of one resource."""
     if name == "log":
         return np.log(values)
     return -1.0 / values if name == "reciprocal" else values

@@ -1,11 +1,11 @@
-"""The prior of a smooth dependence on the context: a Matérn process and a nearly free line.
+"""The prior covariance over contexts: a Matérn process and a nearly free line.
 
-Between scaled coordinates z and z' (each resource spans about one),
+Between scaled coordinates z and z', of which each spans about one,
 
     k(z, z') = Π_r matern(|z_r − z'_r| / length_r) + 100·(1 + 12 z·z'),
 
-a smooth part of unit variance (Matérn, ν = 5/2; Rasmussen and Williams, 2006, equation 4.17) and a
-line whose variance is so large that it is fitted freely.
+is a smooth part of unit variance (Matérn, ν = 5/2; Rasmussen and Williams, 2006, equation 4.17)
+plus a line.  The variance of the line is so large that it is fitted freely.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Floats = NDArray[np.float64]
 
 # Variance of the line over that of the smooth part.
 LINEAR = 100.0
-# Fewer contexts than these: finding the levels that they share takes longer than it spares.
+# With fewer contexts, finding their common levels takes longer than it saves.
 _FEW = 8
-# Length scales of a resource whose correlations are kept: a search tries neighbours of the best.
-_KEPT = 4
+# Length scales of a resource whose correlations are cached: a search stays near the best ones.
+_CACHED = 4
 
 
 def matern(step: Floats, length: Floats | float) -> Floats:
@@ -39,7 +39,7 @@ def line(inner: Floats) -> Floats:
 
 
 class Pairs:
-    """The covariance between given points, for many length scales.
+    """The covariance between given points, for several length scales.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ class Pairs:
         self._line = line(z @ other.T)
         if len(z) >= _FEW:
             self._lock = Lock()
-            self._kept: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
-            self._levels = [_levels(mine, theirs) for mine, theirs in zip(z.T, other.T)]
+            self._cached: list[dict[float, Floats]] = [{} for _ in range(z.shape[1])]
+            self._levels = [_levels(column, of_other) for column, of_other in zip(z.T, other.T)]
 
     def covariance(self, lengths: Floats) -> Floats:
         """Covariances with one length scale a resource, (m,) -> (q, n)."""
@@ -76,32 +76,32 @@ class Pairs:
         return np.stack([self.covariance(one) for one in lengths])
 
     def _correlation(self, r: int, length: float) -> Floats:
-        """Along one resource, (q, n)."""
-        kept = self._kept[r]
-        found = kept.get(length)
+        """Correlations along one resource, (q, n)."""
+        cached = self._cached[r]
+        found = cached.get(length)
         if found is None:
             steps, places = self._levels[r]
             # grids repeat levels: one value per pair of distinct levels
             found = matern(steps, length)[places]
-            with self._lock:  # quantities are searched side by side
-                while len(kept) >= _KEPT:
-                    del kept[next(iter(kept))]
-                kept[length] = found
+            with self._lock:  # quantities are searched in parallel
+                while len(cached) >= _CACHED:
+                    del cached[next(iter(cached))]
+                cached[length] = found
         return found
 
 
-def _levels(mine: Floats, theirs: Floats) -> tuple[Floats, tuple[NDArray[np.intp], ...]]:
-    """Steps between distinct levels, and where those of each pair of points stand among them."""
-    levels, i = np.unique(mine, return_inverse=True)
-    other_levels, j = np.unique(theirs, return_inverse=True)
+def _levels(column: Floats, other: Floats) -> tuple[Floats, tuple[NDArray[np.intp], ...]]:
+    """Steps between distinct levels, and the place of each pair of points among them."""
+    levels, i = np.unique(column, return_inverse=True)
+    other_levels, j = np.unique(other, return_inverse=True)
     return levels[:, None] - other_levels, np.ix_(i, j)
 
 
 def prior_covariance(z: Floats, other: Floats, lengths: Floats) -> Floats:
-    """k between (q, m) and (n, m) scaled coordinates, (q, n)."""
+    """Covariance between scaled coordinates (q, m) and (n, m), (q, n)."""
     return Pairs(z, other).covariance(lengths)
 
 
 def prior_variance(z: Floats) -> Floats:
-    """k(z, z) of (q, m) scaled coordinates, (q,)."""
+    """Variance at scaled coordinates (q, m), (q,)."""
     return 1.0 + line((z**2).sum(axis=1))

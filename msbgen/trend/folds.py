@@ -1,4 +1,4 @@
-"""Held-out predictions to make: contexts that are left out together, and what each counts."""
+"""Held-out predictions: the contexts that are left out together, and their weights."""
 
 from __future__ import annotations
 
@@ -17,35 +17,24 @@ Indices = NDArray[np.int64]
 class Folds:
     """Groups of contexts, each predicted from all contexts outside it.
 
-    Attributes
-    ----------
-    singles : int
-        The contexts 0 to singles − 1 are left out alone; the first rows.
-    members : ndarray of int, (rows − singles,)
-        Contexts of the levels, one level after the other.
-    ends : ndarray of int, (levels,)
-        Where each level ends in `members`.
-    resources : tuple of int, (levels,)
-        The resource that each of them is a level of.
-    weight : ndarray, (rows,)
-        Sums to 1 where there is any row: half on the contexts alone, half on the levels, all
-        levels alike.
+    The weights sum to 1 where there is any row.  Half of them is on the contexts alone and half on
+    the levels, equally.
     """
 
-    singles: int
-    members: Indices
-    ends: Indices
-    resources: tuple[int, ...]
-    weight: Floats
+    singles: int  # contexts 0 to singles − 1 are left out alone, in the first rows
+    members: Indices  # (rows − singles,): contexts of the levels, one level after the other
+    ends: Indices  # (levels,): end of each level in `members`
+    resources: tuple[int, ...]  # (levels,): the resource of each level
+    weight: Floats  # (rows,)
 
     @classmethod
     def of(cls, contexts: Floats) -> Folds:
-        """Each of the contexts (n, m) alone, and each inner level of a resource as a whole."""
+        """Folds of each of the contexts (n, m) alone, and each inner level of a resource."""
         return cls._of(len(contexts), inner_levels(contexts))
 
     @classmethod
     def alone(cls, n: int) -> Folds:
-        """Each of n contexts alone."""
+        """Folds of each of n contexts alone."""
         return cls._of(n, [])
 
     @classmethod
@@ -64,19 +53,19 @@ class Folds:
 
     @property
     def index(self) -> Indices:
-        """Context that each row predicts, (rows,)."""
+        """The context of each row, (rows,)."""
         return np.concatenate([np.arange(self.singles), self.members])
 
     @property
     def groups(self) -> list[slice]:
-        """The levels, as places in `members`."""
+        """The slices of `members` of each level."""
         starts = [0, *self.ends[:-1].tolist()]
         return [slice(start, end) for start, end in zip(starts, self.ends.tolist())]
 
     def of_resource(self, resource: int, *, singles: bool) -> tuple[Folds, Indices]:
-        """The levels of one resource, with the contexts alone or without; rows of self they are.
+        """Folds of the levels of one resource, and their rows in these folds.
 
-        Where the resource has no inner level the contexts alone stand in.
+        With `singles`, and where the resource has no inner level, also of each context alone.
         """
         groups = [g for g, r in zip(self.groups, self.resources) if r == resource]
         n = self.singles if singles or not groups else 0

@@ -1,7 +1,7 @@
-"""The smoothing problem of the trend: known states, in logarithms, beside their noise.
+"""The smoothing problem of the trend: logarithms of known states, and their noise.
 
-log(amount + offset) of each quantity and bin is a value to smooth over the scaled coordinates of
-the contexts; a bin counts by the share of the quantity's amount that it holds.
+The values log(amount + offset) of each quantity and bin are smoothed over the scaled coordinates of
+the contexts.  In errors a bin is weighted by its share of the quantity's amount.
 """
 
 from __future__ import annotations
@@ -17,92 +17,62 @@ from msbgen.trend.smooth import SMOOTHERS, Smoother
 
 Floats = NDArray[np.float64]
 
-# Noise variance of what was not measured, over that of a measured value.
+# Noise variance of a missing value over that of a measured one.
 UNKNOWN = 1e8
-# Beyond the known values the log state may move by half their range, and 5 %, not farther.
-_ROOM, _ROOM_MIN = 0.5, 0.05
-# What is added to the time within the logarithm, over its mean: next to nothing.
+# Predicted logarithms may exceed the known ones by half their range and 0.05.
+_MARGIN, _LEAST_MARGIN = 0.5, 0.05
+# Offset of the time within the logarithm, over its mean: negligible.
 _TIME_OFFSET = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Parameters:
-    """What is chosen before a fit.
+class SmoothingParameters:
+    """The parameters of a fit."""
 
-    Attributes
-    ----------
-    form : str
-        One of `msbgen.trend.smooth.FORMS`.
-    lengths : ndarray, (k, m)
-        Length scales per quantity and resource.
-    nugget : ndarray, (k,)
-    """
-
-    form: str
-    lengths: Floats
-    nugget: Floats
+    form: str  # one of `msbgen.trend.smooth.FORMS`
+    lengths: Floats  # (k, m): length scales per quantity and resource
+    nugget: Floats  # (k,)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Every quantity fitted with given parameters, caps left aside.
+    """Every quantity fitted with given parameters, without caps."""
 
-    Attributes
-    ----------
-    mean, lowest, highest : ndarray, (k, bins)
-        Of the logarithm.
-    coefficients : ndarray, (k, n, bins)
-    """
-
-    mean: Floats
-    lowest: Floats
-    highest: Floats
-    coefficients: Floats
+    mean: Floats  # (k, bins) of the logarithm
+    lowest: Floats  # (k, bins)
+    highest: Floats  # (k, bins)
+    coefficients: Floats  # (k, n, bins)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be smoothed.
+    """The values to smooth, their noise, and the held-out predictions to make."""
 
-    Attributes
-    ----------
-    z : ndarray, (n, m)
-        Scaled coordinates of the known contexts.
-    amounts : ndarray, (n, bins, k)
-        NaN where not measured; the first quantity is time.
-    worth : ndarray, (n,)
-        Of each context, mean 1: noise variances are inverse.
-    offset : ndarray, (k,)
-        Added within the logarithm.
-    folds : Folds
-        The held-out predictions that parameters and caps are judged by.
-    """
-
-    z: Floats
-    amounts: Floats
-    worth: Floats
-    offset: Floats
-    folds: Folds
+    z: Floats  # (n, m): scaled coordinates of the known contexts
+    amounts: Floats  # (n, bins, k), time first; NaN where not measured
+    weights: Floats  # (n,) of the contexts, mean 1; noise variances are inverse
+    offset: Floats  # (k,): added within the logarithm
+    folds: Folds  # the held-out predictions
 
     def in_segments(self, segments: int, floor: float) -> Problem:
-        """The same of sums of neighbouring bins, so many of them; `floor` as `offsets` takes it."""
+        """The problem of so many sums of neighbouring bins; `floor` as of `offsets`."""
         first = np.arange(segments) * self.amounts.shape[1] // segments
         sums = np.add.reduceat(self.amounts, first, axis=1)
         return replace(self, amounts=sums, offset=offsets(sums, floor))
 
     @cached_property
     def logs(self) -> Floats:
-        """(n, bins, k)"""
+        """Logarithms of amounts and offset, (n, bins, k)."""
         return np.log(self.amounts + self.offset)
 
     @cached_property
     def noise(self) -> Floats:
-        """Variances over that of a context of mean worth, (n, bins, k)."""
-        return np.where(np.isfinite(self.amounts), 1.0 / self.worth[:, None, None], UNKNOWN)
+        """Noise variances over that of a context of mean weight, (n, bins, k)."""
+        return np.where(np.isfinite(self.amounts), 1.0 / self.weights[:, None, None], UNKNOWN)
 
     @cached_property
     def share(self) -> Floats:
-        """Of each quantity's amount that a bin holds, (k, bins)."""
+        """Share of each bin in the amount of each quantity, (k, bins)."""
         share = np.nanmean(self.amounts, axis=0).T
         return share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
 
@@ -115,20 +85,20 @@ class Problem:
 
     @property
     def mean(self) -> Floats:
-        """Of the logarithms over the contexts, (bins, k)."""
+        """Mean of the logarithms over the contexts, (bins, k)."""
         return self._centred[0]
 
     @property
     def centred(self) -> Floats:
-        """What the mean leaves, (n, bins, k); 0 where not measured."""
+        """Logarithms less their mean, (n, bins, k); 0 where not measured."""
         return self._centred[1]
 
     @cached_property
     def limits(self) -> tuple[Floats, Floats]:
-        """Lowest and highest logarithm that is predicted, (bins, k) each."""
+        """Lowest and highest predicted logarithm, (bins, k) each."""
         lowest, highest = np.nanmin(self.logs, axis=0), np.nanmax(self.logs, axis=0)
-        room = _ROOM * (highest - lowest) + _ROOM_MIN
-        return lowest - room, highest + room
+        margin = _MARGIN * (highest - lowest) + _LEAST_MARGIN
+        return lowest - margin, highest + margin
 
     @cached_property
     def _smoothers(self) -> dict[str, Smoother]:
@@ -138,13 +108,13 @@ class Problem:
         """The smoother of a form over the known contexts."""
         return self._smoothers[form]
 
-    def fit(self, parameters: Parameters) -> Fit:
-        """Every quantity smoothed.
+    def fit(self, parameters: SmoothingParameters) -> Fit:
+        """The fit of every quantity.
 
         Raises
         ------
         MeasurementError
-            Contexts that are too alike.
+            Contexts too close together.
         """
         smoother = self.smoother(parameters.form)
         coefficients = [
@@ -161,7 +131,7 @@ class Problem:
             np.stack(coefficients),
         )
 
-    def held_out_logs(self, parameters: Parameters) -> Floats:
+    def held_out_logs(self, parameters: SmoothingParameters) -> Floats:
         """Predicted logarithms of each row of the folds, within the limits, (rows, bins, k)."""
         smoother, index = self.smoother(parameters.form), self.folds.index
         held_out = np.empty((len(index), *self.amounts.shape[1:]))
@@ -173,8 +143,8 @@ class Problem:
             held_out[..., k] = self.mean[:, k] + values[index] - errors
         return np.clip(held_out, *self.limits, out=held_out)
 
-    def held_out(self, parameters: Parameters) -> Floats:
-        """Predicted amounts of each row of the folds, caps left aside, (rows, bins, k)."""
+    def held_out(self, parameters: SmoothingParameters) -> Floats:
+        """Predicted amounts of each row of the folds, without caps, (rows, bins, k)."""
         return np.maximum(np.exp(self.held_out_logs(parameters)) - self.offset, 0.0)
 
     def held_out_errors(self, logs: Floats) -> Floats:
@@ -185,9 +155,9 @@ class Problem:
 
 
 def offsets(amounts: Floats, floor: float) -> Floats:
-    """What is added to amounts (n, bins, k) within the logarithm, (k,): `floor` times their mean.
+    """Offsets of amounts (n, bins, k) within the logarithm, (k,): `floor` times their mean.
 
-    Next to nothing to the first quantity, time; 1 where a quantity never counted.
+    That of the first quantity, time, is negligible; that of a quantity that is always 0 is 1.
     """
     average = np.nanmean(amounts, axis=(0, 1))
     offset = np.where(average > 0, floor * average, 1.0)

@@ -1,7 +1,7 @@
-"""Which coordinates, length scales and nuggets predict held-out contexts best.
+"""The coordinates, length scales and nuggets that predict held-out contexts best.
 
-Coordinate descent, quantity by quantity, over grids of length scales and nuggets, on the weighted
-mean square of what the folds leave over; and one resource after the other over its coordinate.
+Coordinate descent over grids of length scales and nuggets, per quantity, minimises the weighted
+mean square error of the folds.  Then each resource in turn tries its other coordinates.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from numpy.typing import NDArray
 from msbgen.core.machine import available_cores
 from msbgen.trend.coordinates import COORDINATES, Coordinates
 from msbgen.trend.folds import Folds
-from msbgen.trend.problem import Parameters, Problem
+from msbgen.trend.problem import Problem, SmoothingParameters
 from msbgen.trend.smooth import SMOOTHERS, Smoother
 
 Floats = NDArray[np.float64]
 
 LENGTHS = np.array([0.15, 0.25, 0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 8.0])
 NUGGETS = np.array([1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
-# Where the search starts, and what stands where there is too little to choose from: 1.6, 1e-3.
+# The start of the search, and the default of few contexts: 1.6, 1e-3.
 _FIRST_LENGTH, _FIRST_NUGGET = 5, 2
-# A step has to lower the error by this share, a sweep by that, for the search to go on.
+# The least shares by which a step and a sweep must lower the error; the most sweeps.
 _STEP, _SWEEP, _MOST_SWEEPS = 1e-3, 1e-2, 4
-# Another coordinate has to lower the held-out error by this factor.
+# Another coordinate must lower the held-out error by this factor.
 _COORDINATE_GAIN = 0.8
-# Directions that hold less of a quantity than this are left out of a search.
+# Principal components smaller than this share of the largest are left out of a search.
 _FAINT = 1e-5
-# Bins that stand for all in a search where their noise differs.
+# Bins in a search where their noise differs.
 _SOME_BINS = 40
 
 
 @dataclass(frozen=True)
-class Place:
-    """A point of the grids for one quantity: indices, and the held-out mean square there."""
+class GridPoint:
+    """A point of the grids for one quantity: its indices, and the held-out mean square there."""
 
     lengths: tuple[int, ...]
     nugget: int
@@ -44,50 +44,41 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What was chosen.
+class ParameterChoice:
+    """Coordinates, form and parameters of a trend."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Coordinate of each resource.
-    form : str
-    places : tuple of Place
-        One a quantity.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # coordinate of each resource
     form: str
-    places: tuple[Place, ...]
+    points: tuple[GridPoint, ...]  # one a quantity
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> SmoothingParameters:
         """Length scales and nuggets."""
-        lengths = np.array([LENGTHS[list(place.lengths)] for place in self.places])
-        return Parameters(
-            self.form, lengths, np.array([NUGGETS[place.nugget] for place in self.places])
+        lengths = np.array([LENGTHS[list(point.lengths)] for point in self.points])
+        return SmoothingParameters(
+            self.form, lengths, np.array([NUGGETS[point.nugget] for point in self.points])
         )
 
     @property
     def error(self) -> float:
         """Held-out mean squares, summed over the quantities."""
-        return float(sum(place.error for place in self.places))
+        return float(sum(point.error for point in self.points))
 
 
-def default_choice(names: tuple[str, ...], form: str, n_quantities: int) -> Choice:
-    """The same for every quantity, its error unknown, that is infinite."""
-    place = Place((_FIRST_LENGTH,) * len(names), _FIRST_NUGGET, np.inf)
-    return Choice(names, form, (place,) * n_quantities)
+def default_choice(names: tuple[str, ...], form: str, n_quantities: int) -> ParameterChoice:
+    """The default point for every quantity, with infinite error."""
+    point = GridPoint((_FIRST_LENGTH,) * len(names), _FIRST_NUGGET, np.inf)
+    return ParameterChoice(names, form, (point,) * n_quantities)
 
 
-class Search:
-    """Chooses on the held-out folds of one problem.
+class ParameterSearch:
+    """Search on the held-out folds of one problem.
 
-    Parameters
+    SmoothingParameters
     ----------
     contexts : ndarray, (n, m)
     problem : Problem
-        Of these contexts, in any coordinates.
+        Of the contexts, in any coordinates.
     """
 
     def __init__(self, contexts: Floats, problem: Problem) -> None:
@@ -97,38 +88,38 @@ class Search:
             for k in range(problem.amounts.shape[2])
         ]
 
-    def improve(self, start: Choice) -> Choice:
+    def improve(self, start: ParameterChoice) -> ParameterChoice:
         """Better length scales and nuggets in the same coordinates and form."""
         z = Coordinates.of(start.names, self._contexts).scaled(self._contexts)
         smoother = SMOOTHERS[start.form](z)
         varies = np.ptp(z, axis=0) > 0
 
-        def one(job: tuple[tuple[Floats, Floats], Place]) -> Place:
+        def one(job: tuple[tuple[Floats, Floats], GridPoint]) -> GridPoint:
             return _descend(smoother, self._folds, *job[0], varies, job[1])
 
-        jobs = zip(self._columns, start.places)
+        jobs = zip(self._columns, start.points)
         with ThreadPoolExecutor(available_cores()) as pool:  # quantities are independent
-            return Choice(start.names, start.form, tuple(pool.map(one, jobs)))
+            return ParameterChoice(start.names, start.form, tuple(pool.map(one, jobs)))
 
-    def improve_coordinates(self, start: Choice) -> Choice:
-        """Another coordinate of one resource after the other where held-out contexts gain."""
+    def improve_coordinates(self, start: ParameterChoice) -> ParameterChoice:
+        """Other coordinates, one resource after the other, where they lower the held-out error."""
         best = start
         for r, column in enumerate(self._contexts.T):
             if len(np.unique(column)) < 3 or column.min() <= 0:
-                continue  # two levels fit any coordinate, and zero has no logarithm
+                continue  # two levels fit every coordinate, and zero has no logarithm
             for name in COORDINATES[1:]:
                 names = (*best.names[:r], name, *best.names[r + 1 :])
-                tried = self.improve(Choice(names, best.form, best.places))
+                tried = self.improve(ParameterChoice(names, best.form, best.points))
                 if tried.error < _COORDINATE_GAIN * best.error:
                     best = tried
         return best
 
 
 def _few_columns(centred: Floats, noise: Floats, share: Floats) -> tuple[Floats, Floats]:
-    """Values of one quantity (n, columns) and their noise that stand for all bins in a search."""
+    """Values (n, columns) and noise that represent all bins of one quantity in a search."""
     values = centred * np.sqrt(share)
     if np.all(noise == noise[:, :1]):
-        # an orthogonal change of the bins keeps the sum of squares and leaves few columns
+        # an orthogonal transform of the bins keeps the sum of squares, in few columns
         u, s, _ = np.linalg.svd(values, full_matrices=False)
         kept = s > _FAINT * max(s[0], 1e-300)
         return u[:, kept] * s[kept], noise[:, : kept.sum()]
@@ -142,32 +133,32 @@ def _descend(
     values: Floats,
     noise: Floats,
     varies: NDArray[np.bool_],
-    start: Place,
-) -> Place:
+    start: GridPoint,
+) -> GridPoint:
     """Coordinate descent over the grids on the held-out error of one quantity."""
     if values.shape[1] == 0 or not np.any(values):
-        return Place(start.lengths, start.nugget, 0.0)
-    seen: dict[tuple[int, ...], Place] = {}
+        return GridPoint(start.lengths, start.nugget, 0.0)
+    seen: dict[tuple[int, ...], GridPoint] = {}
 
-    def at(lengths: tuple[int, ...], nugget: int) -> Place:
-        place = (*lengths, nugget)
-        if place not in seen:
+    def at(lengths: tuple[int, ...], nugget: int) -> GridPoint:
+        key = (*lengths, nugget)
+        if key not in seen:
             errors = smoother.left_out(
                 values, noise, LENGTHS[list(lengths)], float(NUGGETS[nugget]), folds
             )
             square = float(folds.weight @ (errors**2).sum(axis=1))
-            seen[place] = Place(lengths, nugget, square)
-        return seen[place]
+            seen[key] = GridPoint(lengths, nugget, square)
+        return seen[key]
 
-    def step(place: Place, axis: int, by: int) -> Place | None:
+    def step(point: GridPoint, axis: int, by: int) -> GridPoint | None:
         """The neighbour along one axis, the nugget last; None beyond the grid."""
-        if axis == len(place.lengths):
-            nugget = place.nugget + by
-            return at(place.lengths, nugget) if 0 <= nugget < len(NUGGETS) else None
-        length = place.lengths[axis] + by
+        if axis == len(point.lengths):
+            nugget = point.nugget + by
+            return at(point.lengths, nugget) if 0 <= nugget < len(NUGGETS) else None
+        length = point.lengths[axis] + by
         if not 0 <= length < len(LENGTHS):
             return None
-        return at((*place.lengths[:axis], length, *place.lengths[axis + 1 :]), place.nugget)
+        return at((*point.lengths[:axis], length, *point.lengths[axis + 1 :]), point.nugget)
 
     best = at(start.lengths, start.nugget)
     axes = [*np.flatnonzero(varies).tolist(), len(varies)]

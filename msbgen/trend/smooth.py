@@ -1,9 +1,9 @@
 """Two smoothers of values at scattered points: a Gaussian process, and local lines.
 
-The problem: values y (n, c) of many columns at the same points z (n, m), with noise variances
-(n, c) over that of the smooth part, one length scale a resource and one nugget that multiplies the
-noise.  Both smoothers are linear, prediction = rows(z) @ coefficients, and say in closed form what
-they would have predicted of points that were left out.
+The values y (n, c) have many columns at the same points z (n, m), with noise variances (n, c) over
+that of the smooth part.  There is one length scale per resource, and one nugget that multiplies the
+noise.  Both smoothers are linear, prediction = rows(z) @ coefficients, and predict left-out points
+in closed form.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from msbgen.trend.folds import Folds
 Floats = NDArray[np.float64]
 
 FORMS = ("gaussian-process", "local-linear")
-# Systems that a thread solves before the next one starts is worth it.
+# Systems from which on threads are faster.
 _MANY = 16
 
 
 class Smoother(Protocol):
-    """What a form of the trend is asked for; lengths are (m,)."""
+    """The interface of a form of the trend; lengths are (m,) unless stated."""
 
     def __init__(self, known: Floats) -> None: ...
 
@@ -43,13 +43,13 @@ class Smoother(Protocol):
         ...
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
-        """What predictions are linear in, (n, c)."""
+        """Coefficients of the predictions, (n, c)."""
         ...
 
     def left_out(
         self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
     ) -> Floats:
-        """Known minus predicted for each row of the folds, (rows, c)."""
+        """Known minus predicted values for each row of the folds, (rows, c)."""
         ...
 
 
@@ -74,7 +74,7 @@ class GaussianProcess:
         return Pairs(self._known, self._known)
 
     def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
-        """See :class:`Smoother`; the nugget has no part in it."""
+        """See :class:`Smoother`; independent of the nugget."""
         return Pairs(z, self._known).covariances(lengths)
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
@@ -83,7 +83,7 @@ class GaussianProcess:
         Raises
         ------
         MeasurementError
-            Points so alike that rounding leaves nothing of what tells them apart.
+            Points so close together that the matrix is singular to rounding.
         """
         kernel, out = self._pairs.covariance(lengths), np.empty_like(values)
 
@@ -97,35 +97,35 @@ class GaussianProcess:
     def left_out(
         self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
     ) -> Floats:
-        """See :class:`Smoother`, and `coefficients` for errors."""
+        """See :class:`Smoother`; errors as of `coefficients`."""
         kernel, singles = self._pairs.covariance(lengths), folds.singles
         out = np.empty((len(folds.weight), values.shape[1]))
 
         def solve(columns: NDArray[np.intp]) -> None:
             half = _half_inverse(kernel, nugget * noise[:, columns[0]])
             if len(folds.ends) == 0:
-                mine = half.T @ (half @ values[:, columns])
+                weighted = half.T @ (half @ values[:, columns])
                 diagonal = (half**2).sum(axis=0)
             else:
                 inverse = half.T @ half
-                mine = inverse @ values[:, columns]
+                weighted = inverse @ values[:, columns]
                 diagonal = np.diag(inverse)
                 errors = np.empty((len(folds.members), len(columns)))
-                if not _kernels.left_out(inverse, mine, folds.members, folds.ends, errors):
-                    raise MeasurementError(_ALIKE)
+                if not _kernels.left_out(inverse, weighted, folds.members, folds.ends, errors):
+                    raise MeasurementError(_TOO_CLOSE)
                 out[singles:, columns] = errors
             # known minus predicted from all others: (K⁻¹y)_i / K⁻¹_ii
-            out[:singles, columns] = mine[:singles] / diagonal[:singles, None]
+            out[:singles, columns] = weighted[:singles] / diagonal[:singles, None]
 
         _each(solve, _equal_columns(noise))
         return out
 
 
 class LocalLinear:
-    """Lines fitted around each point, near values counting most.
+    """Lines fitted around each point, with larger weights of near values.
 
-    Minimises Σ_i κ_i (y_i − a − b·(z_i − z))² + ridge·|b|², κ Gaussian with the length scales;
-    the nugget is the ridge over Σ κ.  The noise has no part in it.
+    They minimise Σ_i κ_i (y_i − a − b·(z_i − z))² + ridge·|b|².  κ is Gaussian with the length
+    scales, and the nugget is the ridge over Σ κ.  The noise is not used.
 
     Parameters
     ----------
@@ -135,12 +135,12 @@ class LocalLinear:
 
     def __init__(self, known: Floats) -> None:
         self._known = known
-        self._kept = (Folds.alone(0), _Around.of(known, known[:0]))
+        self._cached = (Folds.alone(0), _LocalFits.of(known, known[:0]))
 
     def rows(self, z: Floats, lengths: Floats, nugget: Floats) -> Floats:
         """See :class:`Smoother`."""
-        around = _Around.of(self._known, z)
-        return np.stack([around.weights(*one) for one in zip(lengths, nugget)])
+        fits = _LocalFits.of(self._known, z)
+        return np.stack([fits.weights(*one) for one in zip(lengths, nugget)])
 
     def coefficients(self, values: Floats, noise: Floats, lengths: Floats, nugget: float) -> Floats:
         """The values themselves."""
@@ -150,40 +150,32 @@ class LocalLinear:
         self, values: Floats, noise: Floats, lengths: Floats, nugget: float, folds: Folds
     ) -> Floats:
         """See :class:`Smoother`."""
-        rows = self._left_out_around(folds).weights(lengths, nugget)
+        rows = self._left_out_fits(folds).weights(lengths, nugget)
         return values[folds.index] - rows @ values
 
-    def _left_out_around(self, folds: Folds) -> _Around:
-        """What is around each row of some folds; of the last ones asked for it is kept."""
-        kept, around = self._kept
-        if kept is not folds:
-            around = _Around.of(self._known, self._known[folds.index])
+    def _left_out_fits(self, folds: Folds) -> _LocalFits:
+        """The fits around each row of the folds; those of the last folds are cached."""
+        cached, fits = self._cached
+        if cached is not folds:
+            fits = _LocalFits.of(self._known, self._known[folds.index])
             singles = np.arange(folds.singles)
-            around.squares[singles, singles] = np.inf
+            fits.squares[singles, singles] = np.inf
             for group in folds.groups:
                 rows = slice(folds.singles + group.start, folds.singles + group.stop)
-                around.squares[rows, folds.members[group]] = np.inf
-            self._kept = folds, around
-        return around
+                fits.squares[rows, folds.members[group]] = np.inf
+            self._cached = folds, fits
+        return fits
 
 
 @dataclass(frozen=True, eq=False)
-class _Around:
-    """The known points as seen from others.
+class _LocalFits:
+    """Local fits of the known points around other points."""
 
-    Attributes
-    ----------
-    squares : ndarray, (q, n, m)
-        Squared steps along each resource; infinite to points that may not be used.
-    design : ndarray, (q, n, 1 + m)
-        1 and the steps.
-    """
-
-    squares: Floats
-    design: Floats
+    squares: Floats  # (q, n, m): squared steps along each resource, infinite to left-out points
+    design: Floats  # (q, n, 1 + m): 1 and the steps
 
     @classmethod
-    def of(cls, known: Floats, z: Floats) -> _Around:
+    def of(cls, known: Floats, z: Floats) -> _LocalFits:
         step = known[None] - z[:, None]
         return cls(step**2, np.concatenate([np.ones((*step.shape[:2], 1)), step], axis=2))
 
@@ -203,7 +195,7 @@ SMOOTHERS: dict[str, Callable[[Floats], Smoother]] = dict(
     zip(FORMS, (GaussianProcess, LocalLinear))
 )
 
-_ALIKE = "contexts are so alike that no trend over them is determined; drop those next to others."
+_TOO_CLOSE = "contexts are so close that they determine no trend; drop those next to others."
 
 
 def _half_inverse(kernel: Floats, diagonal: Floats) -> Floats:
@@ -214,27 +206,27 @@ def _half_inverse(kernel: Floats, diagonal: Floats) -> Floats:
     rows.ravel()[:: 2 * n + 1] += diagonal
     rows.ravel()[n :: 2 * n + 1] = 1.0
     if not _kernels.eliminate(rows, n):
-        raise MeasurementError(_ALIKE)
+        raise MeasurementError(_TOO_CLOSE)
     return rows[:, n:]
 
 
 def _each(solve: Callable[[NDArray[np.intp]], None], parts: list[NDArray[np.intp]]) -> None:
-    """Call for each part, in threads where there are many; each writes its own columns."""
+    """Call `solve` for each part, in threads where there are many."""
     threads = available_cores() if len(parts) >= _MANY else 1
 
-    def some(first: int) -> None:
+    def every_few(first: int) -> None:
         for part in parts[first::threads]:
             solve(part)
 
     if threads == 1:
-        some(0)
+        every_few(0)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(some, range(threads)))
+        list(pool.map(every_few, range(threads)))
 
 
 def _equal_columns(noise: Floats) -> list[NDArray[np.intp]]:
-    """Columns of (n, c) in groups that are equal."""
+    """Indices of the columns of (n, c), in groups of equal columns."""
     if np.all(noise == noise[:, :1]):
         return [np.arange(noise.shape[1])]
     which = np.unique(noise, axis=1, return_inverse=True)[1].reshape(-1)

@@ -74,7 +74,7 @@ def with_trend(law, trend):
 
 def test_a_law_of_all_intervals_is_left_out_of_with_the_rest(task, model, grid):
     trend = model.law.centre.trend
-    assert trend.joint
+    assert trend.time_law
     held = leave_out(model.law, count_array(task))
     alone = held.left_out.sum(axis=1) == 1
     wanted = model.law.centre.held_out.reshape(25, 5, 8, -1).sum(axis=2)
@@ -85,9 +85,9 @@ def test_a_law_of_all_intervals_is_left_out_of_with_the_rest(task, model, grid):
     without = replace(
         trend,
         contexts=grid[~level],
-        whole=tuple(replace(whole, contexts=grid[~level]) for whole in trend.whole),
+        sums=tuple(replace(whole, contexts=grid[~level]) for whole in trend.sums),
     ).refit(states[~level])
-    assert not np.array_equal(without.joint[0].parts, trend.joint[0].parts)
+    assert not np.array_equal(without.time_law[0].parts, trend.time_law[0].parts)
     others = model.law.centre.of_others(np.flatnonzero(~level), states[~level], without)
     wanted = others.amounts(grid[level], others.log_weights(grid[level]))
     wanted = wanted.reshape(5, 5, 8, -1).sum(axis=2)
@@ -98,7 +98,7 @@ def test_a_law_of_all_intervals_is_left_out_of_with_the_rest(task, model, grid):
 
 def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
     """In closed form; the parameters and the mean of the trend are those of all contexts."""
-    law = with_trend(model.law, replace(model.law.centre.trend, whole=(), joint=()))
+    law = with_trend(model.law, replace(model.law.centre.trend, sums=(), time_law=()))
     held, centre = leave_out(law, count_array(task)), law.centre
     trend, states = centre.trend, centre.trend.states
     z = trend.scaled(trend.contexts)
@@ -119,10 +119,10 @@ def test_contexts_left_out_alone_are_predicted_as_without_them(task, model):
 
 
 def test_a_trend_of_the_whole_time_is_left_out_of_with_the_rest(task, model, grid):
-    trend = replace(model.law.centre.trend, joint=())
+    trend = replace(model.law.centre.trend, time_law=())
     sums = model.law.known_states().sum(axis=1, keepdims=True)
     whole = fit_trend(grid, sums, find_caps=False)
-    law = with_trend(model.law, replace(trend, whole=(whole,)))
+    law = with_trend(model.law, replace(trend, sums=(whole,)))
     held = leave_out(law, count_array(task))
     level = grid[:, 0] == 4.0
     sums = law.known_states().sum(axis=1, keepdims=True)

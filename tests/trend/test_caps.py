@@ -1,4 +1,4 @@
-"""Caps planted in made-up tasks, and the time under a cap against its definition."""
+"""Caps of synthetic tasks, and the time under a cap against its definition."""
 
 import numpy as np
 import pytest
@@ -7,13 +7,21 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 
 from msbgen.trend import caps
-from msbgen.trend.caps import at_caps, find_cap, held_out_time, refit_cap, throttled, unthrottled
+from msbgen.trend.caps import (
+    at_rates,
+    cap_rates,
+    find_cap,
+    held_out_time,
+    refit_cap,
+    throttled,
+    unthrottled,
+)
 from msbgen.trend.coordinates import Coordinates
 from msbgen.trend.folds import Folds
-from msbgen.trend.problem import Parameters, Problem, offsets
+from msbgen.trend.problem import Problem, SmoothingParameters, offsets
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-PARAMETERS = Parameters("gaussian-process", np.full((2, 2), 1.6), np.full(2, 1e-3))
+PARAMETERS = SmoothingParameters("gaussian-process", np.full((2, 2), 1.6), np.full(2, 1e-3))
 
 
 def grid(*levels):
@@ -26,7 +34,7 @@ KNOWN = grid(BANDWIDTH, [1.0, 1.5, 2.0])
 def roofline(contexts, rate=300.0, width=0.0, bins=24):
     """Four phases, computing and missing in turn; misses at most `rate` × bandwidth a second.
 
-    Unthrottled time a / clock + b · misses, throttled by the larger of the two, or softly.
+    The free time is a / clock + b · misses; the knee is sharp, or rounded by a width.
     """
     level, clock = contexts[:, :1], contexts[:, 1:]
     phase = np.repeat(np.arange(4), bins // 4)
@@ -73,7 +81,7 @@ def test_a_throttled_time_exceeds_both_and_grows_with_both(free, least, width):
     assert 0 <= share <= 1
     assert throttled(one * 1.1, other, width)[0] >= time * (1 - 1e-12)
     assert throttled(one, other * 1.1, width)[0] >= time * (1 - 1e-12)
-    # a wider knee costs time, never spares it
+    # a wider knee never saves time
     assert throttled(one, other, width * 1.1)[0] >= time * (1 - 1e-12)
 
 
@@ -100,10 +108,10 @@ def test_no_cap_is_found_where_none_binds(seed, scale):
     assert found(noisy(roofline(KNOWN, rate=1e9), seed, scale)) == ()
 
 
-def test_of_two_counters_that_explain_the_time_the_better_is_capped():
+def test_of_two_correlated_counters_the_capped_one_is_found():
     known = grid(np.geomspace(1.0, 16.0, 7), [1.0, 1.5, 2.0])
     states = roofline(known)
-    # another counter follows the capped one, but not quite
+    # another counter nearly follows the capped one
     waves = 0.03 * np.sin(np.arange(states.shape[1]))[:, None] * np.log(known)[:, None, :1]
     follower = states[..., 1:] * np.exp(waves)
     assert found(np.concatenate([states[..., :1], follower], axis=2), known) != ()
@@ -112,16 +120,16 @@ def test_of_two_counters_that_explain_the_time_the_better_is_capped():
         ([states[..., :1], follower, states[..., 1:]], 2),
     ):
         both = np.concatenate(columns, axis=2)
-        parameters = Parameters("gaussian-process", np.full((3, 2), 1.6), np.full(3, 1e-3))
+        parameters = SmoothingParameters("gaussian-process", np.full((3, 2), 1.6), np.full(3, 1e-3))
         (cap,) = find_cap(problem(both, known), problem(both, known), known, parameters)
         assert cap.counter == capped
 
 
-@pytest.mark.parametrize(("levels", "gain", "believed"), [(5, 0.74, 1), (5, 0.8, 0), (14, 0.8, 1)])
-def test_a_small_saving_is_believed_of_many_levels(monkeypatch, levels, gain, believed):
+@pytest.mark.parametrize(("levels", "gain", "accepted"), [(5, 0.74, 1), (5, 0.8, 0), (14, 0.8, 1)])
+def test_a_small_gain_is_accepted_with_many_levels(monkeypatch, levels, gain, accepted):
     monkeypatch.setattr(caps._Trials, "best", lambda self, tried: (gain, tried[0]))
     known = grid(np.geomspace(1.0, 16.0, levels), [1.0, 1.5, 2.0])
-    assert len(found(noisy(roofline(known)), known)) == believed
+    assert len(found(noisy(roofline(known)), known)) == accepted
 
 
 def test_a_cap_on_counts_in_other_units_has_the_rate_in_them():
@@ -134,7 +142,7 @@ def test_a_cap_on_counts_in_other_units_has_the_rate_in_them():
     assert cap.width == pytest.approx(plain.width, rel=0.5)
 
 
-def test_no_cap_is_sought_of_levels_without_a_product_or_times_that_are_zero():
+def test_no_cap_is_searched_for_levels_or_times_of_zero():
     states = roofline(KNOWN)
     states[3, 0, 0] = 0.0
     assert found(states) == ()
@@ -155,12 +163,12 @@ def capped():
     return one, cap
 
 
-def test_a_cap_meets_the_known_times(capped):
+def test_a_cap_reproduces_the_known_times(capped):
     one, cap = capped
     rows = one.smoother("gaussian-process").rows(one.z, cap.lengths[None], np.ones(1))[0]
     time, share = cap.throttle(rows, KNOWN[:, 0], one.amounts[..., 1])
     np.testing.assert_allclose(time, one.amounts[..., 0], rtol=0.06)
-    # in the phases that miss, the lowest bandwidth leaves nothing of the free time
+    # in the phases with misses the free time has no share at the lowest bandwidth
     assert share[KNOWN[:, 0] == 1.0][:, -1].max() < 0.05
     assert share[KNOWN[:, 0] == 16.0][:, 0].min() > 0.95
 
@@ -176,23 +184,23 @@ def test_refitting_a_cap_keeps_its_parameters_and_follows_the_time(capped):
     np.testing.assert_allclose(twice.mean, cap.mean + np.log(2.0), atol=1e-6)
 
 
-def test_left_out_times_know_nothing_of_themselves(capped):
+def test_left_out_times_do_not_depend_on_themselves(capped):
     one, cap = capped
-    alone = Problem(one.z, one.amounts, one.worth, one.offset, Folds.alone(15))
+    alone = Problem(one.z, one.amounts, one.weights, one.offset, Folds.alone(15))
     held_out = alone.held_out(PARAMETERS)
     time = held_out_time(alone, KNOWN, cap, held_out)
     near = np.abs(np.log(time / one.amounts[..., 0]))
     assert near.mean() < 0.05
     wrong = one.amounts.copy()
     wrong[6, :, 0] *= 1.2  # a context at which the cap hardly binds
-    other = Problem(one.z, wrong, one.worth, one.offset, alone.folds)
+    other = Problem(one.z, wrong, one.weights, one.offset, alone.folds)
     changed = held_out_time(other, KNOWN, cap, held_out)
     moved = np.abs(np.log(changed / time)).max(axis=1)
-    # only through the mean of all contexts, which the line gives back
+    # only through the mean of all contexts, which the line compensates
     assert moved[6] < 0.02 < moved.max()
 
 
-# ------------------------------------------------------------------ who is at a cap
+# ------------------------------------------------------------------ bins at a cap
 
 
 def ramp(contexts, misses):
@@ -202,12 +210,16 @@ def ramp(contexts, misses):
     return np.stack([time, np.broadcast_to(misses, time.shape)], axis=2)
 
 
+def bins_at_caps(contexts, state):
+    return at_rates(cap_rates(contexts, state), contexts, state)
+
+
 SLOW_CLOCKS = grid(BANDWIDTH, [0.05, 0.1, 0.2, 0.4, 2.0])
 
 
-def test_a_cap_that_binds_in_the_fastest_context_alone_is_seen():
+def test_a_cap_that_binds_only_in_the_fastest_context_is_found():
     misses = np.geomspace(200.0, 3000.0, 24)
-    near = at_caps(SLOW_CLOCKS, noisy(ramp(SLOW_CLOCKS, misses)))
+    near = bins_at_caps(SLOW_CLOCKS, noisy(ramp(SLOW_CLOCKS, misses)))
     corner = np.flatnonzero((SLOW_CLOCKS == [1.0, 2.0]).all(axis=1))[0]
     assert np.array_equal(near[corner], misses > 400)
     assert np.flatnonzero(near.mean(axis=1) > 0.5).tolist() == [corner]
@@ -215,5 +227,5 @@ def test_a_cap_that_binds_in_the_fastest_context_alone_is_seen():
 
 def test_the_fastest_context_of_a_steady_task_is_at_no_cap():
     state = ramp(SLOW_CLOCKS, np.full(24, 300.0))
-    bandwidth = SLOW_CLOCKS[:, :1]  # of the clock, it is
-    assert not at_caps(bandwidth, noisy(state)).any()
+    bandwidth = SLOW_CLOCKS[:, :1]  # the clock does cap it
+    assert not bins_at_caps(bandwidth, noisy(state)).any()

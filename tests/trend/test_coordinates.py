@@ -1,3 +1,5 @@
+"""Scaled coordinates of contexts."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ def test_known_contexts_span_one_unit_and_keep_their_order(levels, name):
     known = np.array(levels, dtype=float)[:, None]
     z = Coordinates.of((name,), known).scaled(known)[:, 0]
     if len(set(levels)) == 1:
-        assert not z.any()  # one level says nothing about the others
+        assert not z.any()  # one level has no scale
     else:
         assert z.min() == -0.5
         assert z.max() == pytest.approx(0.5, abs=1e-9)
@@ -26,7 +28,7 @@ def test_known_contexts_span_one_unit_and_keep_their_order(levels, name):
     ("name", "levels"),
     [("log", [1, 2, 4]), ("reciprocal", [1 / 3, 1 / 2, 1]), ("linear", [1, 2, 3])],
 )
-def test_the_middle_of_a_coordinate_is_its_own_mean(name, levels):
+def test_the_middle_of_a_coordinate_is_its_mean(name, levels):
     known = np.array(levels, dtype=float)[:, None]
     np.testing.assert_allclose(
         Coordinates.of((name,), known).scaled(known)[:, 0], [-0.5, 0, 0.5], atol=1e-12
@@ -52,7 +54,7 @@ def test_levels_that_are_not_positive_are_linear():
         ([[1.0, np.nan]], "row 0"),
     ],
 )
-def test_contexts_without_a_place_are_named(query, message):
+def test_contexts_outside_the_domain_are_refused(query, message):
     known = np.array([[0.0, 1.0], [2.0, 3.0]])
     with pytest.raises(ArgumentError, match=message):
         Coordinates.of(("linear", "log"), known).scaled(query)

@@ -1,4 +1,4 @@
-"""The prior over contexts."""
+"""The prior covariance over contexts."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -36,13 +36,13 @@ def test_covariance_is_a_product_and_a_line(n_query, n, m, levels, seed):
         for b, value in zip(known, row):
             smooth = np.prod([matern(abs(x - y), s) for x, y, s in zip(a, b, lengths)])
             assert value == pytest.approx(smooth + 100 * (1 + 12 * a @ b), rel=1e-12)
-    own = prior_covariance(z, z, lengths)
-    np.testing.assert_allclose(np.diag(own), prior_variance(z), rtol=1e-12)
-    assert np.linalg.eigvalsh(own).min() > -1e-8
+    square = prior_covariance(z, z, lengths)
+    np.testing.assert_allclose(np.diag(square), prior_variance(z), rtol=1e-12)
+    assert np.linalg.eigvalsh(square).min() > -1e-8
 
 
-def test_what_is_kept_for_many_lengths_is_right_from_many_threads():
-    """Quantities are searched side by side over one set of pairs, more lengths than are kept."""
+def test_cached_correlations_are_right_in_many_threads():
+    """Quantities are searched in parallel over one set of pairs, with more lengths than cached."""
     rng = np.random.default_rng(0)
     z = rng.random((40, 2))
     pairs = Pairs(z, z)

@@ -11,8 +11,8 @@ from msbgen.generate.model import fit_profiles
 from msbgen.generate.progress_law import ProgressSettings
 from msbgen.trend.caps import throttled
 from msbgen.trend.fit import Trend, fit_trend
-from msbgen.trend.joint import Windows
-from msbgen.trend.search import Choice
+from msbgen.trend.search import ParameterChoice
+from msbgen.trend.time_law import Windows
 
 BANDWIDTH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 
@@ -24,7 +24,7 @@ def grid(*levels):
 def roofline(contexts, cap=True, bins=24):
     """Four phases: computing, missing, computing, missing hard; misses capped by bandwidth.
 
-    Resources are bandwidth [level] and clock; unthrottled time a / clock + b · misses.
+    Resources are bandwidth [level] and clock; free time a / clock + b · misses.
     """
     level, clock = contexts[:, :1], contexts[:, 1:]
     phase = np.repeat(np.arange(4), bins // 4)
@@ -72,7 +72,7 @@ def misplaced(states, segments, scale=0.6):
     return (wrong * (parts.sum(axis=2) / wrong.sum(axis=2))[:, :, None]).reshape(states.shape)
 
 
-def test_a_cap_is_seen_in_segments_where_the_noise_of_bins_hides_it():
+def test_a_cap_is_found_in_segments_where_the_noise_of_bins_hides_it():
     known, segments = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0]), 4
     states = misplaced(roofline(known), segments)
     assert fit_trend(known, states).caps == ()
@@ -93,14 +93,14 @@ def test_a_wide_knee_is_found_with_its_width():
 
 
 def error_of(trend):
-    """Mean square of what held-out contexts leave of the logarithm of time."""
+    """Mean squared error of the logarithm of time in held-out contexts."""
     share = trend.states[..., 0].mean(axis=0) / trend.states[..., 0].mean(axis=0).sum()
     return (np.log(trend.held_out / trend.states)[..., 0] ** 2).mean(axis=0) @ share
 
 
 def test_the_local_form_is_taken_where_held_out_contexts_gain():
     known = grid(np.geomspace(1.0, 16.0, 9), [1.0, 1.5, 2.0])
-    # a chequerboard, which no product of smooth curves meets
+    # a chequerboard, which no product of smooth curves follows
     high = (known[:, :1] > 4) != (known[:, 1:] > 1.2)
     states = noisy(np.where(high, 2.7, 1.0)[..., None] * np.ones((1, 6, 1)), 0.1, seed=1)
     chosen = fit_trend(known, states, coordinates="linear")
@@ -109,7 +109,7 @@ def test_the_local_form_is_taken_where_held_out_contexts_gain():
     assert error_of(chosen) < error_of(smooth)
 
 
-def test_the_form_is_judged_with_its_cap(monkeypatch):
+def test_the_form_is_chosen_with_its_cap(monkeypatch):
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     states = noisy(roofline(known))
     forms = [
@@ -117,7 +117,7 @@ def test_the_form_is_judged_with_its_cap(monkeypatch):
         for form in ("gaussian-process", "local-linear")
     ]
     assert all(len(trend.caps) == 1 for trend in forms)
-    monkeypatch.setattr(Choice, "error", -1.0)  # without its cap the other always seems better
+    monkeypatch.setattr(ParameterChoice, "error", -1.0)  # as if better without a cap
     chosen = fit_trend(known, states, coordinates="log")
     better = min(forms, key=error_of)
     assert chosen.form == better.form
@@ -146,7 +146,7 @@ def test_a_task_without_a_cap_is_not_made_worse_by_the_search():
 
 
 @pytest.mark.parametrize("form", ["gaussian-process", "local-linear"])
-def test_power_laws_are_met_at_unseen_contexts_of_a_scattered_design(form):
+def test_power_laws_are_predicted_at_unseen_contexts_of_a_scattered_design(form):
     rng = np.random.default_rng(1)
     known = np.exp(rng.uniform(0, 2, (60, 3)))
     queries = np.exp(rng.uniform(0.2, 1.8, (40, 3)))
@@ -171,8 +171,8 @@ def test_held_out_states_are_those_of_a_trend_of_the_others(form):
         if np.any((known[i] == spans[0]) | (known[i] == spans[-1])):
             continue  # without it the coordinates would be other ones
         rest = np.delete(np.arange(14), i)
-        whole = tuple(replace(t, contexts=known[rest]) for t in trend.whole)
-        others = replace(trend, contexts=known[rest], whole=whole).refit(states[rest])
+        sums = tuple(replace(t, contexts=known[rest]) for t in trend.sums)
+        others = replace(trend, contexts=known[rest], sums=sums).refit(states[rest])
         predicted = others.predict(known[[i]])[0]
         # the mean over the contexts and the limits are those of the others there
         np.testing.assert_allclose(trend.held_out[i], predicted, rtol=0.03)
@@ -187,7 +187,7 @@ def test_distances_discount_a_resource_without_effect():
     assert ends[1] > 2 * ends[0]
 
 
-def test_the_share_of_the_free_time_tells_where_a_cap_binds():
+def test_the_free_share_is_low_where_a_cap_binds():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     capped = fit_trend(known, noisy(roofline(known)))
     share = capped.free_share([[1.0, 1.5], [16.0, 1.5]])
@@ -205,7 +205,7 @@ def test_the_share_of_the_free_time_tells_where_a_cap_binds():
 
 
 @pytest.mark.parametrize("cap", [True, False])
-def test_one_context_is_answered_as_among_many(cap):
+def test_a_context_alone_is_predicted_as_among_many(cap):
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     trend = fit_trend(known, noisy(roofline(known, cap=cap)))
     queries = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.5, 1.8])
@@ -240,7 +240,7 @@ def test_far_extrapolation_stays_near_the_known_range():
     assert prediction.max() < 5 * states.max()
 
 
-def test_values_that_were_not_measured_are_left_out():
+def test_missing_values_are_ignored():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     full = roofline(known, cap=False)
     holes = full.copy()
@@ -251,14 +251,14 @@ def test_values_that_were_not_measured_are_left_out():
     np.testing.assert_allclose(with_holes.predict(queries), without.predict(queries), rtol=0.05)
 
 
-def test_a_counter_that_never_counted_stays_zero():
+def test_a_counter_that_is_always_zero_stays_zero():
     known = grid(BANDWIDTH, [1.0, 1.5])
     states = roofline(known, cap=False)
     states[..., 1] = 0.0
     assert np.all(fit_trend(known, states).predict(known)[..., 1] == 0)
 
 
-def test_weights_say_whom_to_believe():
+def test_contexts_of_larger_weight_are_followed_more_closely():
     rng = np.random.default_rng(3)
     known = np.linspace(1, 2, 20)[:, None]
     noise = np.where(np.arange(20) % 2 == 0, 0.2, 0.001)[:, None, None]
@@ -280,14 +280,14 @@ def shares_of_a_core(n_bins=200, shares=(10, 25, 40, 45, 60, 75, 80, 90, 95, 100
     return known, np.stack([time, work], axis=2)
 
 
-def test_the_whole_time_is_followed_where_its_bins_are_noise():
+def test_the_trend_of_the_sums_is_used_where_bins_are_noise():
     known, states = shares_of_a_core()
     trend = fit_trend(known, states, segments=20)
-    assert len(trend.whole) == 1
+    assert len(trend.sums) == 1
     unseen = np.array([[15.0], [20.0], [30.0], [50.0], [70.0], [85.0], [98.0]])
     time = np.maximum(1 / 93, 1 / unseen[:, 0])
     whole = trend.predict(unseen)[..., 0].sum(axis=1)
-    bins = replace(trend, whole=()).predict(unseen)[..., 0].sum(axis=1)
+    bins = replace(trend, sums=()).predict(unseen)[..., 0].sum(axis=1)
     assert np.abs(np.log(whole / time)).max() < 0.03
     assert np.abs(np.log(bins / time)).max() > 0.2
     again = trend.refit(states)
@@ -297,10 +297,10 @@ def test_the_whole_time_is_followed_where_its_bins_are_noise():
     np.testing.assert_array_equal(back.held_out, trend.held_out)
 
 
-def test_where_bins_are_measured_well_they_say_the_time():
+def test_the_trend_of_the_sums_is_not_used_where_bins_are_accurate():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     for cap in (True, False):
-        assert fit_trend(known, noisy(roofline(known, cap=cap)), segments=8).whole == ()
+        assert fit_trend(known, noisy(roofline(known, cap=cap)), segments=8).sums == ()
 
 
 @pytest.mark.parametrize("cap", [True, False])
@@ -323,7 +323,7 @@ def test_a_trend_survives_as_plain_arrays(cap):
         ({"contexts": [[1.0], [1.0], [3.0]]}, "twice"),
         ({"states": np.ones((2, 4, 1))}, "states has shape"),
         ({"states": -np.ones((3, 4, 1))}, "negative"),
-        ({"states": np.full((3, 4, 1), np.nan)}, "no context has measured"),
+        ({"states": np.full((3, 4, 1), np.nan)}, "a bin without a measured context"),
         ({"weights": 0.0}, "weights is 0.0; one positive"),
         ({"weights": [1.0, 2.0]}, "one positive number, or one a context"),
         ({"form": "spline"}, "form is 'spline'"),
@@ -397,36 +397,28 @@ def test_profiles_under_a_roofline_are_three_times_closer_than_multilinear_ones(
         assert mine[side].mean() <= multilinear[side].mean() / 3, (mine, multilinear)
 
 
-def test_looking_for_a_cap_costs_nothing_where_there_is_none():
-    states = noisy(slowed(LEVELS, cap=False))
-    truth, _ = wall_time(slowed(UNSEEN, cap=False))
-    found, plain = (
-        scaled_distances(
-            wall_time(fit_trend(LEVELS, states, find_caps=look).predict(UNSEEN))[0], truth
-        ).mean()
-        for look in (True, False)
-    )
-    assert found <= 1.02 * plain
-
-
-def test_a_joined_trend_takes_time_from_one_law_and_sums_of_counters_from_their_own_trend():
+def test_under_a_time_law_sums_of_counters_follow_their_trend():
     known = grid(BANDWIDTH, [1.0, 1.5, 2.0])
     state = noisy(roofline(known))
     trend = fit_trend(known, state, segments=8)
-    joined = trend.joined(Windows.of_bins(state[..., 0]))
-    (law,), (whole,) = joined.joint, joined.whole
+    under_law = trend.with_time_law(Windows.of_bins(state[..., 0]))
+    (law,), (of_sums,) = under_law.time_law, under_law.sums
     assert np.all((law.summed >= 0) & (law.summed <= 1))
-    asked = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
-    made, plain = joined.predict(asked), trend.predict(asked)
-    np.testing.assert_allclose(made[..., 0], law.time(asked, made[..., 1:], joined.caps)[0])
-    own, sums = (a[..., 1:].sum(axis=1) for a in (plain, whole.predict(asked)))
-    np.testing.assert_allclose(made[..., 1:].sum(axis=1), own * (sums / own) ** law.summed)
-    truth = roofline(asked)
-    assert np.abs(np.log(made / truth))[..., 0].mean() < 0.03
-    again = Trend.from_arrays(joined.to_arrays())
-    np.testing.assert_array_equal(again.predict(asked), made)
-    np.testing.assert_array_equal(joined.free_share(asked) <= 1.0, True)
-    # nothing is chosen anew: twice the amounts take twice the time
-    doubled = joined.refit(2 * state).predict(asked)
-    np.testing.assert_allclose(doubled / joined.refit(state).predict(asked), 2.0, rtol=0.01)
-    assert np.abs(np.log(joined.held_out / state))[..., 0].mean() < 0.06
+    unseen = grid([1.4, 2.8, 5.6, 11.0], [1.2, 1.8])
+    predicted, plain = under_law.predict(unseen), trend.predict(unseen)
+    np.testing.assert_allclose(
+        predicted[..., 0], law.time(unseen, predicted[..., 1:], under_law.caps)[0]
+    )
+    present, sums = (a[..., 1:].sum(axis=1) for a in (plain, of_sums.predict(unseen)))
+    np.testing.assert_allclose(
+        predicted[..., 1:].sum(axis=1), present * (sums / present) ** law.summed
+    )
+    truth = roofline(unseen)
+    assert np.abs(np.log(predicted / truth))[..., 0].mean() < 0.03
+    again = Trend.from_arrays(under_law.to_arrays())
+    np.testing.assert_array_equal(again.predict(unseen), predicted)
+    np.testing.assert_array_equal(under_law.free_share(unseen) <= 1.0, True)
+    # the choices are kept: twice the amounts take twice the time
+    doubled = under_law.refit(2 * state).predict(unseen)
+    np.testing.assert_allclose(doubled / under_law.refit(state).predict(unseen), 2.0, rtol=0.01)
+    assert np.abs(np.log(under_law.held_out / state))[..., 0].mean() < 0.06

@@ -1,3 +1,5 @@
+"""Folds of contexts and of levels."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ CONTEXTS = st.lists(
 
 
 @given(CONTEXTS)
-def test_contexts_and_levels_count_half_each_and_all_levels_alike(contexts):
+def test_contexts_and_levels_have_half_the_weight_each(contexts):
     folds, n = Folds.of(contexts), len(contexts)
     assert folds.weight.sum() == pytest.approx(1)
     assert len(folds.weight) == len(folds.index)
@@ -24,7 +26,7 @@ def test_contexts_and_levels_count_half_each_and_all_levels_alike(contexts):
 
 
 @given(CONTEXTS)
-def test_a_group_is_one_level_and_all_of_it(contexts):
+def test_a_group_is_all_of_one_level(contexts):
     folds = Folds.of(contexts)
     assert len(folds.groups) == len(folds.resources)
     for group, resource in zip(folds.groups, folds.resources):
@@ -36,15 +38,15 @@ def test_a_group_is_one_level_and_all_of_it(contexts):
 @given(CONTEXTS, st.integers(0, 1), st.booleans())
 def test_folds_of_a_resource_are_rows_of_all_folds(contexts, resource, singles):
     folds = Folds.of(contexts)
-    some, rows = folds.of_resource(resource, singles=singles)
-    np.testing.assert_array_equal(folds.index[rows], some.index)
+    part, rows = folds.of_resource(resource, singles=singles)
+    np.testing.assert_array_equal(folds.index[rows], part.index)
     if resource in folds.resources:
-        assert set(some.resources) == {resource}
-        assert len(some.ends) == folds.resources.count(resource)
-        assert some.singles == (len(contexts) if singles else 0)
-    else:  # the contexts alone stand in
-        assert some.singles == len(contexts)
-        assert len(some.ends) == 0
+        assert set(part.resources) == {resource}
+        assert len(part.ends) == folds.resources.count(resource)
+        assert part.singles == (len(contexts) if singles else 0)
+    else:  # the contexts alone
+        assert part.singles == len(contexts)
+        assert len(part.ends) == 0
 
 
 def test_contexts_alone_have_no_levels():

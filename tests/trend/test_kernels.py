@@ -30,7 +30,7 @@ def test_elimination_leaves_the_factor_and_its_inverse(n, c, with_identity, seed
 
 
 @given(st.integers(1, 9), st.integers(0, 8), SEEDS)
-def test_what_is_not_positive_definite_is_refused(n, place, seed):
+def test_a_matrix_that_is_not_positive_definite_is_refused(n, place, seed):
     rng = np.random.default_rng(seed)
     matrix = positive(rng, n)
     matrix[place % n] = matrix[:, place % n] = 0.0
@@ -48,8 +48,8 @@ def test_left_out_values_are_predicted_from_the_others(n, c, seed):
     assert _kernels.left_out(inverse, inverse @ values, index, ends, errors)
     for group, found in zip(groups, np.split(errors, ends)):
         rest = np.setdiff1d(np.arange(n), group)
-        told = np.linalg.solve(matrix[np.ix_(rest, rest)], values[rest])
-        wanted = values[group] - matrix[np.ix_(group, rest)] @ told
+        weights = np.linalg.solve(matrix[np.ix_(rest, rest)], values[rest])
+        wanted = values[group] - matrix[np.ix_(group, rest)] @ weights
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-8)
 
 
@@ -57,16 +57,16 @@ def test_left_out_values_are_predicted_from_the_others(n, c, seed):
 def test_the_free_time_gives_the_time(free, demand, width):
     free, least = np.array([free]), np.array([free * demand])
     time, share, found, again = np.empty((4, 1))
-    own = np.array([width])
-    _kernels.throttled(free, least, own, time, share)
+    widths = np.array([width])
+    _kernels.throttled(free, least, widths, time, share)
     _kernels.unthrottled(time, least, width, found)
-    _kernels.throttled(found, least, own, again, np.empty(1))
+    _kernels.throttled(found, least, widths, again, np.empty(1))
     assert again[0] == pytest.approx(time[0], rel=1e-6)
-    if share[0] > 1e-3:  # else many free times give the same
+    if share[0] > 1e-3:  # below, many free times give the same time
         assert found[0] == pytest.approx(free[0], rel=1e-5)
 
 
-def test_no_free_time_explains_a_time_that_the_cap_forbids():
+def test_a_time_below_the_least_has_the_lowest_free_time():
     time, least, free = np.array([1.0, 1.0]), np.array([1.5, 1e6]), np.empty(2)
     _kernels.unthrottled(time, least, 0.1, free)
     np.testing.assert_allclose(free, np.exp(-6), rtol=1e-6)

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from msbgen.trend.folds import Folds
-from msbgen.trend.problem import Parameters, Problem, offsets
+from msbgen.trend.problem import Problem, SmoothingParameters, offsets
 
 SEEDS = st.integers(0, 2**32 - 1)
-PARAMETERS = Parameters(
+PARAMETERS = SmoothingParameters(
     "gaussian-process", np.array([[1.0, 0.5], [0.7, 2.0]]), np.array([1e-3] * 2)
 )
 FLOOR = 0.1
@@ -18,13 +18,13 @@ def contexts():
     return np.stack(np.meshgrid([-0.5, -0.1, 0.2, 0.5], [-0.5, 0.1, 0.5]), axis=2).reshape(-1, 2)
 
 
-def problem(seed, bins=5, factor=1.0, worth=None):
+def problem(seed, bins=5, factor=1.0, weights=None):
     rng, z = np.random.default_rng(seed), contexts()
     slopes = rng.normal(0, 0.5, (2, 2))
     scatter = rng.normal(0, 0.05, (len(z), bins, 2))
     amounts = factor * np.exp((z @ slopes)[:, None] + scatter + rng.normal(0, 1, (1, bins, 2)))
-    worth = np.ones(len(z)) if worth is None else worth
-    return Problem(z, amounts, worth, offsets(amounts, FLOOR), Folds.of(z))
+    weights = np.ones(len(z)) if weights is None else weights
+    return Problem(z, amounts, weights, offsets(amounts, FLOOR), Folds.of(z))
 
 
 @given(SEEDS, st.floats(1e-6, 1e6))
@@ -35,9 +35,9 @@ def test_units_do_not_matter(seed, factor):
 
 
 @given(SEEDS, st.permutations(range(5)))
-def test_bins_are_smoothed_each_by_itself(seed, order):
+def test_bins_are_smoothed_independently(seed, order):
     plain = problem(seed)
-    other = Problem(plain.z, plain.amounts[:, order], plain.worth, plain.offset, plain.folds)
+    other = Problem(plain.z, plain.amounts[:, order], plain.weights, plain.offset, plain.folds)
     expected = plain.held_out(PARAMETERS)[:, order]
     assert_allclose(other.held_out(PARAMETERS), expected, rtol=1e-9)
 
@@ -47,11 +47,11 @@ def test_an_unmeasured_amount_is_predicted_from_the_others_alone(seed):
     plain = problem(seed)
     amounts = plain.amounts.copy()
     amounts[4, 1, 0] = np.nan
-    holes = Problem(plain.z, amounts, plain.worth, plain.offset, plain.folds)
+    holes = Problem(plain.z, amounts, plain.weights, plain.offset, plain.folds)
     row = holes.held_out_logs(PARAMETERS)[4, 1, 0]
     rest = np.delete(np.arange(12), 4)
     without = Problem(
-        plain.z[rest], plain.amounts[rest], plain.worth[rest], plain.offset, Folds.alone(11)
+        plain.z[rest], plain.amounts[rest], plain.weights[rest], plain.offset, Folds.alone(11)
     )
     fit = without.fit(PARAMETERS)
     rows = without.smoother("gaussian-process").rows(
@@ -61,20 +61,19 @@ def test_an_unmeasured_amount_is_predicted_from_the_others_alone(seed):
     assert row == pytest.approx(np.clip(expected, fit.lowest[0, 1], fit.highest[0, 1]), abs=1e-4)
 
 
-def test_segments_hold_what_their_bins_hold():
+def test_segments_are_sums_of_bins():
     plain = problem(3, bins=7)
     for segments in range(1, 8):
-        summed = plain.in_segments(segments, FLOOR)
-        assert summed.amounts.shape[1] == segments
-        assert_allclose(summed.amounts.sum(axis=1), plain.amounts.sum(axis=1))
-        assert_allclose(summed.offset[1], FLOOR * summed.amounts[..., 1].mean())
+        segmented = plain.in_segments(segments, FLOOR)
+        assert segmented.amounts.shape[1] == segments
+        assert_allclose(segmented.amounts.sum(axis=1), plain.amounts.sum(axis=1))
+        assert_allclose(segmented.offset[1], FLOOR * segmented.amounts[..., 1].mean())
 
 
-def test_predictions_stay_near_what_was_measured():
+def test_predictions_stay_near_measured_values():
     plain = problem(5)
-    lowest, highest = plain.limits
     wild = Problem(
-        plain.z, plain.amounts * np.exp(3 * plain.z[:, :1, None] ** 5), plain.worth, plain.offset,
+        plain.z, plain.amounts * np.exp(3 * plain.z[:, :1, None] ** 5), plain.weights, plain.offset,
         plain.folds,
     )  # fmt: skip
     for one in (plain, wild):
@@ -84,7 +83,7 @@ def test_predictions_stay_near_what_was_measured():
         assert np.all((lowest < one.logs.min(axis=0)) & (highest > one.logs.max(axis=0)))
 
 
-def test_the_error_is_the_weighted_mean_square_that_is_left():
+def test_the_error_is_the_weighted_mean_square_residual():
     plain = problem(6)
     known = plain.logs[plain.folds.index]
     assert not plain.held_out_errors(known).any()
@@ -92,14 +91,14 @@ def test_the_error_is_the_weighted_mean_square_that_is_left():
     assert_allclose(plain.held_out_errors(known[..., :1] + 0.1), [0.01])
 
 
-def test_contexts_of_more_worth_pull_the_mean():
+def test_contexts_of_larger_weight_move_the_mean():
     plain = problem(7)
-    worth = np.where(np.arange(12) == 2, 100.0, 1.0)
-    pulled = problem(7, worth=worth / worth.mean())
-    assert np.all(np.abs(pulled.mean - plain.logs[2]) < np.abs(plain.mean - plain.logs[2]))
+    weights = np.where(np.arange(12) == 2, 100.0, 1.0)
+    moved = problem(7, weights=weights / weights.mean())
+    assert np.all(np.abs(moved.mean - plain.logs[2]) < np.abs(plain.mean - plain.logs[2]))
 
 
-def test_a_quantity_that_never_counted_stays_zero():
+def test_a_quantity_that_is_always_zero_stays_zero():
     amounts = np.stack([np.ones((12, 4)), np.zeros((12, 4))], axis=2)
     z = contexts()
     zero = Problem(z, amounts, np.ones(12), offsets(amounts, FLOOR), Folds.of(z))

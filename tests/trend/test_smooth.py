@@ -52,16 +52,16 @@ def test_rows_times_coefficients_are_the_prediction(form, nugget, seed):
         (rows,) = smoother.rows(queries, lengths[None], np.array([nugget]))
         found = rows @ smoother.coefficients(values, noise, lengths, nugget)
         for query, row in zip(queries, found):
-            for value, column, own in zip(row, values.T, noise.T):
-                wanted = predicted(form, z, query, column, own, lengths, nugget)
+            for value, column, variance in zip(row, values.T, noise.T):
+                wanted = predicted(form, z, query, column, variance, lengths, nugget)
                 assert value == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
 @given(st.sampled_from(FORMS), st.booleans(), SEEDS)
-def test_left_out_in_closed_form_equals_refitting(form, own_noise, seed):
+def test_left_out_in_closed_form_equals_refitting(form, unequal_noise, seed):
     z, values, noise, lengths = drawn(seed, n=12)
     z[:, 0] = np.repeat([-0.5, -0.1, 0.2, 0.5], 3)  # levels to leave out
-    if own_noise:
+    if unequal_noise:
         noise = noise * np.random.default_rng(seed).uniform(0.5, 2.0, noise.shape)
     folds = Folds.of(z)
     assert len(folds.ends) == 2
@@ -79,7 +79,7 @@ def test_left_out_in_closed_form_equals_refitting(form, own_noise, seed):
                 assert errors[c] == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
-def test_columns_are_smoothed_alike_alone_and_together_in_any_number_of_threads(monkeypatch):
+def test_columns_are_smoothed_equally_alone_together_and_in_threads(monkeypatch):
     z, values, _, lengths = drawn(4, n=10, columns=40)
     noise = np.random.default_rng(5).uniform(0.5, 2.0, (10, 40))
     noise[:, 7] = noise[:, 3]  # some columns share their system
@@ -98,7 +98,7 @@ def test_columns_are_smoothed_alike_alone_and_together_in_any_number_of_threads(
         np.testing.assert_allclose(found[1][0][:, [c]], alone, rtol=1e-7, atol=1e-9)
 
 
-def test_the_process_meets_lines_exactly_and_the_local_form_constants():
+def test_the_process_reproduces_lines_and_the_local_form_constants():
     z = np.random.default_rng(0).uniform(-0.5, 0.5, (8, 2))
     query = np.array([[0.1, -0.2], [0.45, 0.3]])
     for form, slope, nugget in (
@@ -112,11 +112,11 @@ def test_the_process_meets_lines_exactly_and_the_local_form_constants():
         np.testing.assert_allclose((rows @ coefficients)[:, 0], 2.0 + query @ slope, atol=0.01)
 
 
-def test_points_that_only_rounding_tells_apart_are_refused():
+def test_points_that_differ_only_by_rounding_are_refused():
     process, folds = SMOOTHERS["gaussian-process"](np.zeros((30, 1))), Folds.alone(30)
     values = np.ones((30, 1))
     for nugget in (0.0, -1e-9):  # of a sum of squares rounding may leave either sign
-        with pytest.raises(MeasurementError, match="contexts are so alike"):
+        with pytest.raises(MeasurementError, match="contexts are so close"):
             process.coefficients(values, values, np.ones(1), nugget)
-        with pytest.raises(MeasurementError, match="contexts are so alike"):
+        with pytest.raises(MeasurementError, match="contexts are so close"):
             process.left_out(values, values, np.ones(1), nugget, folds)

@@ -1,10 +1,18 @@
+"""The law of time, against a general solver and against refits."""
+
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
 from msbgen.trend.caps import Cap, throttled
 from msbgen.trend.folds import Folds
-from msbgen.trend.joint import Windows, fit_joint, left_out_times, refit_joint
+from msbgen.trend.time_law import (
+    TimeProblem,
+    Windows,
+    fit_time_law,
+    left_out_times,
+    refit_time_law,
+)
 
 GRID = np.stack(np.meshgrid([1.0, 2.0, 4.0], [1.0, 1.5, 2.0], indexing="ij"), axis=-1).reshape(
     -1, 2
@@ -14,7 +22,7 @@ BINS = 12
 
 
 def overlaps(windows):
-    """How much of each bin lies in each window, (w, bins): one cell at a time."""
+    """The part of each bin in each window, (w, bins), cell by cell."""
     table = np.zeros((len(windows.time), windows.shape[1]))
     for i, (begin, end) in enumerate(zip(windows.begin, windows.end)):
         for j in range(windows.shape[1]):
@@ -23,7 +31,7 @@ def overlaps(windows):
 
 
 def truth(levels, *, capped=False):
-    """Time and misses of every bin, (n, bins) each: work at a clock, cost of misses, a rest."""
+    """Time and misses of every bin, (n, bins) each: work at a clock, cost of misses, constant."""
     phase = np.arange(BINS)
     misses = (50 + 40 * np.sin(phase)) * np.ones((len(levels), 1))
     work = 0.2 + 0.1 * np.cos(0.7 * phase)
@@ -39,10 +47,10 @@ def cap(rate=200.0):
 
 
 def windows_of(times, rng, *, runs=6, noise=0.0):
-    """Runs that are read every second, from a random moment on."""
+    """Windows of runs that are sampled every second, from a random offset on."""
     position, spent, context = [], [], []
-    for c, own in enumerate(times):
-        ends = np.concatenate([[0.0], own.cumsum()])
+    for c, row in enumerate(times):
+        ends = np.concatenate([[0.0], row.cumsum()])
         for _ in range(runs):
             edges = np.arange(rng.uniform(0.1, 1.0), ends[-1], 1.0)
             edges = np.concatenate([[0.0], edges, [ends[-1]]])
@@ -63,21 +71,21 @@ def test_windows_are_the_overlaps_of_intervals_and_bins():
     np.testing.assert_allclose(
         windows.predicted(times), (table * times[windows.context]).sum(axis=1)
     )
-    # without noise the bins add up to what the windows took
+    # without noise the times of bins add up to those of windows
     np.testing.assert_allclose(windows.predicted(times), windows.time, rtol=1e-9)
     weight = rng.random(len(table))
     sums, products = windows.sums(weight), windows.products(weight)
     for c in range(len(GRID)):
-        mine = windows.context == c
-        np.testing.assert_allclose(sums[c], weight[mine] @ table[mine])
-        gram = (weight[mine, None] * table[mine]).T @ table[mine]
+        rows = windows.context == c
+        np.testing.assert_allclose(sums[c], weight[rows] @ table[rows])
+        gram = (weight[rows, None] * table[rows]).T @ table[rows]
         for o in range(BINS):
             inside = o < products.shape[2]
             found = products[c, : BINS - o, o] if inside else np.zeros(BINS - o)
             np.testing.assert_allclose(found, np.diag(gram, o), atol=1e-12)
 
 
-def test_time_without_progress_goes_to_the_window_around_it():
+def test_time_without_progress_belongs_to_the_window_around_it():
     position = np.array([[0.0, 0.0, 0.25, 0.25, 0.25, 1.0]])
     time = np.array([[1.0, 2.0, 4.0, 8.0, 16.0]])
     windows = Windows.of_runs(position, time, np.array([0]), (1, 4))
@@ -91,77 +99,82 @@ def test_the_fit_is_that_of_a_general_solver():
     times, misses = truth(GRID)
     windows = windows_of(times, rng, noise=0.01)
     counts = misses[..., None]
-    law = fit_joint(windows, GRID, counts, (), np.zeros(1), np.ones(len(GRID)))
+    law = fit_time_law(TimeProblem(windows, GRID, counts, (), np.ones(len(GRID))), np.zeros(1))
     table = overlaps(windows)
-    own, (free, _) = np.log(law.parts[1:].T), law.time(GRID, counts, ())
+    fitted, (free, _) = np.log(law.parts[1:].T), law.time(GRID, counts, ())
     residual = windows.time - (table * free[windows.context]).sum(axis=1)
     deviation = 1.4826 * np.median(np.abs(residual))
     common = np.log(law.common[1:-1])
-    pull = np.sqrt(0.01 * len(residual) / BINS)
+    root_ridge = np.sqrt(0.01 * len(residual) / BINS)
 
     def residuals(logs):
-        """Those of windows, in deviations, and of what holds the bins together; no banding."""
+        """Residuals of the windows, in deviations, and of the ridge, without banding."""
         work, cost, rest = np.exp(logs.reshape(BINS, 3).T)
-        own = work / GRID[:, 1:] + cost * misses + rest
-        off = (windows.time - (table * own[windows.context]).sum(axis=1)) / deviation
-        size = np.abs(off)
-        root = np.where(size <= 3, off, np.sign(off) * np.sqrt(np.maximum(6 * size - 9, 0)))
-        return np.concatenate([root, pull * (logs.reshape(BINS, 3) - common).ravel()])
+        times = work / GRID[:, 1:] + cost * misses + rest
+        error = (windows.time - (table * times[windows.context]).sum(axis=1)) / deviation
+        size = np.abs(error)
+        root = np.where(size <= 3, error, np.sign(error) * np.sqrt(np.maximum(6 * size - 9, 0)))
+        return np.concatenate([root, root_ridge * (logs.reshape(BINS, 3) - common).ravel()])
 
-    found = least_squares(residuals, own.ravel() + 0.1 * rng.standard_normal(own.size))
-    mine = 0.5 * (residuals(own.ravel()) ** 2).sum()
-    assert mine <= 1.002 * found.cost
+    found = least_squares(residuals, fitted.ravel() + 0.1 * rng.standard_normal(fitted.size))
+    loss = 0.5 * (residuals(fitted.ravel()) ** 2).sum()
+    assert loss <= 1.002 * found.cost
     work, cost, rest = np.exp(found.x.reshape(BINS, 3).T)
     wanted = work / GRID[:, 1:] + cost * misses + rest
     np.testing.assert_allclose(free, wanted, rtol=0.01)
 
 
 @pytest.mark.parametrize("capped", [False, True])
-def test_the_time_of_bins_is_found_from_intervals_that_hold_several(capped):
+def test_the_time_of_bins_is_found_from_intervals_over_several_bins(capped):
     rng = np.random.default_rng(2)
     times, misses = truth(GRID, capped=capped)
     caps = (cap(),) if capped else ()
     windows = windows_of(times, rng, runs=20, noise=0.003)
     assert windows.products(np.ones(len(windows.time))).shape[2] >= 4  # bins of a window
-    weights = np.ones(len(GRID))
-    law = fit_joint(windows, GRID, misses[..., None], caps, np.zeros(1), weights)
-    wanted, asked = truth(UNSEEN, capped=capped)
-    found, share = law.time(UNSEEN, asked[..., None], caps)
+    problem = TimeProblem(windows, GRID, misses[..., None], caps, np.ones(len(GRID)))
+    law = fit_time_law(problem, np.zeros(1))
+    wanted, unseen = truth(UNSEEN, capped=capped)
+    found, share = law.time(UNSEEN, unseen[..., None], caps)
     np.testing.assert_allclose(found, wanted, rtol=0.1)
     assert np.abs(np.log(found / wanted)).mean() < 0.025
     np.testing.assert_allclose(found.sum(axis=1), wanted.sum(axis=1), rtol=0.015)
     assert np.all((share >= 0) & (share <= 1))
     assert np.all(law.parts >= 0)
-    # a tenth of the runs stopped for a while: their windows count little
+    # windows with a pause have little weight
     windows.time[rng.random(len(windows.time)) < 0.05] += 3.0
-    robust = fit_joint(windows, GRID, misses[..., None], caps, np.zeros(1), weights)
-    np.testing.assert_allclose(robust.time(UNSEEN, asked[..., None], caps)[0], wanted, rtol=0.12)
+    robust = fit_time_law(problem, np.zeros(1))
+    np.testing.assert_allclose(robust.time(UNSEEN, unseen[..., None], caps)[0], wanted, rtol=0.12)
 
 
-def test_a_context_left_out_is_predicted_as_from_a_fit_without_it():
+def test_a_left_out_context_is_predicted_as_by_a_fit_without_it():
     rng = np.random.default_rng(3)
     times, misses = truth(GRID, capped=True)
     noisy = times * np.exp(0.02 * rng.standard_normal(times.shape))
     counts, caps = misses[..., None], (cap(),)
     windows = windows_of(noisy, rng)
     weights, folds = np.ones(len(GRID)), Folds.of(GRID)
-    law = fit_joint(windows, GRID, counts, caps, np.zeros(1), weights)
-    law = refit_joint(law, GRID, noisy, counts, caps, weights)
-    known = GRID, noisy, counts, caps, weights
-    found = left_out_times(law, *known, folds, counts[folds.index])
+    law = fit_time_law(TimeProblem(windows, GRID, counts, caps, weights), np.zeros(1))
+
+    def of_bins(kept):
+        bins = Windows.of_bins(noisy[kept])
+        return TimeProblem(bins, GRID[kept], counts[kept], caps, weights[kept])
+
+    every = of_bins(np.arange(len(GRID)))
+    law = refit_time_law(law, every)
+    found = left_out_times(law, every, folds, counts[folds.index])
     groups = [([i], [i]) for i in range(folds.singles)]
     groups += [
         (folds.members[g], range(folds.singles + g.start, folds.singles + g.stop))
         for g in folds.groups
     ]
-    inside, moved, off = law.time(GRID, counts, caps)[0], [], []
+    inside, changes, errors = law.time(GRID, counts, caps)[0], [], []
     for group, rows in groups:
         kept = np.setdiff1d(np.arange(len(GRID)), group)
-        others = refit_joint(law, GRID[kept], noisy[kept], counts[kept], caps, weights[kept])
+        others = refit_time_law(law, of_bins(kept))
         wanted = others.time(GRID[group], counts[group], caps)[0]
-        moved.append(np.abs(np.log(wanted / inside[group])).mean())
-        off.append(np.abs(np.log(found[list(rows)] / wanted)).mean())
-    assert np.mean(off) < 0.5 * np.mean(moved)
+        changes.append(np.abs(np.log(wanted / inside[group])).mean())
+        errors.append(np.abs(np.log(found[list(rows)] / wanted)).mean())
+    assert np.mean(errors) < 0.5 * np.mean(changes)
 
 
 def test_a_resource_that_does_not_vary_or_may_be_zero_has_no_part():
@@ -169,7 +182,8 @@ def test_a_resource_that_does_not_vary_or_may_be_zero_has_no_part():
     levels[:, 0] -= 1.0
     times, misses = truth(GRID)
     windows = Windows.of_bins(times)
-    law = fit_joint(windows, levels, misses[..., None], (), np.zeros(1), np.ones(len(GRID)))
+    problem = TimeProblem(windows, levels, misses[..., None], (), np.ones(len(GRID)))
+    law = fit_time_law(problem, np.zeros(1))
     assert not law.parts[0].any()
     found = law.time(levels, misses[..., None], ())[0]
     np.testing.assert_allclose(found, times, rtol=1e-3)
