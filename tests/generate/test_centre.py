@@ -91,11 +91,11 @@ def test_a_trend_of_the_total_time_keeps_it_from_the_noise_of_bins(law):
     scatter = np.random.default_rng(5).normal(0.0, 0.5, centre.departure.shape)
     states = centre.known_states() * np.exp(scatter)
     states *= centre.known_states().sum(axis=1, keepdims=True) / states.sum(axis=1, keepdims=True)
-    plain = replace(centre.trend, whole=(), joint=())
+    plain = replace(centre.trend, sums=(), time_law=())
     departure = np.log(states / plain.predict(GRID))
     sums = fit_trend(GRID, states.sum(axis=1, keepdims=True), weights=centre.n_runs)
     scattered = replace(centre, trend=plain, departure=departure)
-    whole = replace(scattered, trend=replace(plain, whole=(sums,)))
+    whole = replace(scattered, trend=replace(plain, sums=(sums,)))
     wanted = sums.predict(query)[:, 0, 0]
 
     def times(centre):
