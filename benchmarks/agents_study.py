@@ -21,7 +21,7 @@ import numpy as np
 import xarray as xr
 from graphs_data import all_graphs, all_kinds, draw_runs, true_device
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, publish, store, stored, subplots
 
 from msbgen.graphs import agents as play
 from msbgen.graphs.devices import Device, shipped_device
@@ -391,21 +391,15 @@ def deadline_table(found: dict[str, Any]) -> str:
 
 def draw(found: dict[str, Any]) -> None:
     """Draw the cost of each policy above the oracle's."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     names = [name for name in found["policies"] if name != ORACLE]
     heights = [100 * found["policies"][name]["cost above the oracle's"] for name in names]
-    figure, axes = pyplot.subplots(figsize=(8, 0.3 * len(names) + 1), layout="constrained")
+    figure, axes = subplots(figsize=(8, 0.3 * len(names) + 1))
     axes.barh(range(len(names))[::-1], heights)
     axes.set_yticks(range(len(names))[::-1], labels=names, fontsize="small")
     axes.set_xscale("symlog", linthresh=5)
     axes.set_xlabel("cost above the one-step oracle's [%]")
     axes.axvline(0, color="black", linewidth=0.8)
     figure.savefig(RESULTS / "graph-choice.png", dpi=90)
-    pyplot.close(figure)
 
 
 def main() -> None:

@@ -34,9 +34,6 @@ FINE = 0.005
 # Interval of generated profiles, about that of the fitted law [s].
 GENERATED = 0.0025
 
-TABLES = ("empirical", "first half", "second half", "default", "paper", "nearest", "bracketing")
-TRUTHS = ("truth", "choice", "forecast")
-
 
 def phase_tables(work: Path, name: str, tasks: Sequence[str]) -> dict[str, xr.Dataset]:
     """Phase tables of a method by task."""

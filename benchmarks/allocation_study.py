@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from allocation_data import phase_tables, prepare, truth, wcets
-from tables import RESULTS, TASKS, markdown, publish, store, stored
+from tables import RESULTS, TASKS, markdown, publish, store, stored, subplots
 
 from msbgen.realtime.allocate import Allocator
 from msbgen.realtime.clocks import reference_slack, simulated_slack
@@ -496,12 +496,7 @@ def _counted(r: dict[str, Any] | None) -> str:
 
 
 def draw(content: dict[str, Any]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    figure, axes = subplots(2, 3, figsize=(13, 7.5))
     share, broken = content["shares"], content["breakdowns"]
     shown = ["dna, empirical", "dna, default", "dna, bracketing", "optimum, empirical"]
     shown += ["optimum, default", "equal"]
@@ -537,7 +532,6 @@ def draw(content: dict[str, Any]) -> None:
     for axis in axes.flat:
         axis.grid(alpha=0.3)
     figure.savefig(RESULTS / "allocation.png", dpi=100)
-    pyplot.close(figure)
 
 
 def main() -> None:

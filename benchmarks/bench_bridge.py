@@ -465,84 +465,6 @@ def bench_hard(n, epsilons, with_peers, rng):
 # ------------------------------------------------------------------------------------------- main
 
 
-def report_pair(rows):
-    print("\none pair, true L1 error 1e-6, one core [ms] (ratio to msbgen)")
-    for row in rows:
-        cells = [
-            f"{name} {1e3 * s:.1f} ({row['ratio'][name]:.1f}x, L1 {row['l1_error'][name]:.1e})"
-            for name, s in row["seconds"].items()
-        ]
-        missing = [f"{k}: {v}" for k, v in row["notes"].items() if k not in row["seconds"]]
-        print(f"  n {row['n']} epsilon {row['epsilon']:g}:", "; ".join(cells + missing))
-
-
-def report_chain(rows):
-    print("\nwhole chain, true L1 error 1e-6, one core [s]")
-    for row in rows:
-        cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
-        print(
-            f"  n {row['n']} s {row['s']} epsilon {row['epsilon']:g}:",
-            "; ".join(cells),
-            f"(paper-like {row['ratio']['paper-like numpy']:.0f}x, {row['sweeps']} sweeps;",
-            "L1 " + ", ".join(f"{name} {e:.1e}" for name, e in row["l1_error"].items()) + ")",
-        )
-
-
-def report_pass(rows):
-    for row in rows:
-        print(
-            f"pass over the kernel, n {row['n']}: {row['ratio']:.2f} x the time to read it "
-            f"({row['read_gigabytes_per_second']:.0f} GB/s)"
-        )
-
-
-def report_threads(row):
-    print(
-        f"two threads, {row['pairs']} pairs of n {row['n']}: {row['speedup']:.2f}x "
-        f"(bare passes {row['speedup_of_bare_passes']:.2f}x, {row['cores']} cores)"
-    )
-
-
-def report_points(row):
-    _report_growth("points of a snapshot", row)
-
-
-def report_snapshots(row):
-    _report_growth("pairs of a path", row)
-
-
-def _report_growth(what, row):
-    cells = ", ".join(f"{size} {s:.3g} s" for size, s in zip(row["sizes"], row["seconds"]))
-    print(f"growth with the {what}: exponent {row['slope']:.2f} ({cells})")
-
-
-def report_cold(row):
-    print(f"first solves: {row['cold_seconds']:.1f} s cold, {row['warm_seconds']:.1f} s cached")
-
-
-def report_hard(rows):
-    failed = [row for row in rows if not row["converged"]]
-    slowest = max(rows, key=lambda row: row["seconds"])
-    print(f"hard cases: {len(rows) - len(failed)} of {len(rows)} converged")
-    for row in failed:
-        print(
-            f"  not: {row['case']}, n {row['n']}, epsilon {row['epsilon']:g}: {row['l1_error']:.1e}"
-        )
-    print(
-        f"  slowest: {slowest['case']}, n {slowest['n']}, epsilon {slowest['epsilon']:g}: "
-        f"{slowest['seconds']:.2f} s"
-    )
-    for method in ("sinkhorn", "sinkhorn_log"):
-        name = f"pot {method}, 1000 iterations, l1_error"
-        tried = [row for row in rows if name in row]
-        if tried:
-            reached = sum(row[name] <= TARGET for row in tried)
-            print(f"  pot {method}, 1000 iterations: {reached} of {len(tried)} reach 1e-6; fails")
-            for row in tried:
-                if row[name] > TARGET:
-                    print(f"    {row['case']}, epsilon {row['epsilon']:g}: L1 {row[name]:.1e}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
@@ -556,7 +478,7 @@ def main():
         compile_kernels()
         for part in arguments.parts:
             results[part] = parts(arguments.quick)[part](np.random.default_rng(0))
-            globals()[f"report_{part}"](results[part])
+            print(part, json.dumps(results[part]), sep=": ", flush=True)
             if arguments.output:
                 store(arguments.output, results)
 

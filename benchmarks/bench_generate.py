@@ -128,16 +128,6 @@ def bench_job(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
     return {"task": task, "n_contexts": n_contexts, "cores": len(CORES), **middle}
 
 
-def report_job(row: dict[str, Any]) -> None:
-    print(
-        f"\nwhole job, {row['task']}, {row['n_contexts']} contexts, {row['cores']} cores: "
-        f"{row['seconds']:.1f} s ({row['cpu_seconds']:.1f} s of cores), at most "
-        f"{row['peak_bytes'] / 1e9:.2f} GB"
-    )
-    for stage, seconds in row["stages"].items():
-        print(f"  {stage:24s} {seconds:6.2f} s {100 * seconds / row['seconds']:3.0f} %")
-
-
 # --------------------------------------------------------------------------------- from the model
 
 
@@ -187,16 +177,6 @@ def _each(call: Callable[[Any], object], contexts: Any) -> float:
     return statistics.median(seconds)
 
 
-def report_model(row: dict[str, Any]) -> None:
-    cells = [f"{kind} {1e3 * s:.1f}" for kind, s in row["one_context_seconds"].items()]
-    print(f"\na fit for means, bounds and plans: {row['fit_seconds']:.2f} s")
-    print("one context from a fitted model [ms]:", ", ".join(cells))
-    print(f"mean profile and duration bound of one context [ms]: {1e3 * row['answer_seconds']:.1f}")
-    cells = [f"{name} {s:.2f}" for name, s in row["seconds"].items()]
-    print(f"{row['n_contexts']} contexts in one call [s]:", ", ".join(cells))
-    print("two threads:", ", ".join(f"{kind} {s:.2f}x" for kind, s in row["speedup"].items()))
-
-
 # ---------------------------------------------------------------------------------------- growth
 
 
@@ -214,13 +194,6 @@ def bench_growth(task: str, sizes: Sequence[int], repeats: int) -> dict[str, Any
             seconds = list(interleaved(calls, repeats).values())
         result[kind] = {"seconds": seconds, "slope": slope(sizes, seconds)}
     return result
-
-
-def report_growth(row: dict[str, Any]) -> None:
-    for kind in KINDS:
-        pairs = zip(row["sizes"], row[kind]["seconds"])
-        cells = ", ".join(f"{n} {s:.3g} s" for n, s in pairs)
-        print(f"growth with the contexts, {kind}: exponent {row[kind]['slope']:.2f} ({cells})")
 
 
 # ------------------------------------------------------------------------------------- the start
@@ -298,23 +271,6 @@ def bench_start(task: str, repeats: int) -> dict[str, Any]:
     }
 
 
-def _kinds(seconds: dict[str, float]) -> str:
-    return ", ".join(f"{kind} {s:.1f} s" for kind, s in seconds.items())
-
-
-def report_start(row: dict[str, Any]) -> None:
-    print(f"\nmsbgen --help: {row['help_seconds']:.2f} s")
-    print(
-        f"generate, all contexts: {_kinds(row['first_generate_seconds'])} the first time, "
-        f"{_kinds(row['second_generate_seconds'])} then; a job with little to do starts and ends "
-        f"within {row['later_start_seconds']:.2f} s; the demo of a fresh install takes "
-        f"{row['demo_seconds']:.1f} s"
-    )
-    total = sum(row["compile_seconds"].values())
-    slowest = [f"{name} {s:.1f}" for name, s in list(row["compile_seconds"].items())[:8]]
-    print(f"kernels compile in {total:.1f} s:", ", ".join(slowest), "…")
-
-
 # ------------------------------------------------------------------------------------------- main
 
 
@@ -346,7 +302,7 @@ def main() -> None:
         results = json.loads(options.output.read_text())
     for part in options.parts:
         results[part] = parts[part]()
-        globals()[f"report_{part}"](results[part])
+        print(part, json.dumps(results[part]), sep=": ", flush=True)
         if options.output:
             store(options.output, results)
 

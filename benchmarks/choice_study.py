@@ -16,7 +16,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, publish, store, stored, subplots
 
 import msbgen
 from msbgen.data.energy import add_energy, power_over_time, total_energy
@@ -385,15 +385,8 @@ def percent(value: float) -> str:
 
 def draw(found: dict[str, Any], path: Path) -> None:
     """Draw Pareto fronts of MobileNet, and regret against the number of measurements."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     boards = found.get("jetson", {})
-    figure, axes = pyplot.subplots(
-        1, len(boards) + 1, figsize=(4 * (len(boards) + 1), 3.4), layout="constrained"
-    )
+    figure, axes = subplots(1, len(boards) + 1, figsize=(4 * (len(boards) + 1), 3.4))
     axes = np.atleast_1d(axes)
     for axis, (device, result) in zip(axes, boards.items()):
         points = np.array(result["points"])
@@ -415,7 +408,6 @@ def draw(found: dict[str, Any], path: Path) -> None:
     if "zeus" in found:
         axes[-1].legend(fontsize="small")
     figure.savefig(path, dpi=130)
-    pyplot.close(figure)
 
 
 def report(found: dict[str, Any]) -> None:

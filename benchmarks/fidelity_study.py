@@ -16,7 +16,7 @@ from typing import Any
 
 import fidelity_scores as fidelity
 import numpy as np
-from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored
+from tables import PROFILES, RESULTS, TASKS, markdown, publish, store, stored, subplots
 
 import msbgen
 from msbgen.evaluate.scores import METHODS
@@ -288,17 +288,12 @@ def tables() -> Tables:
 
 
 def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     titles = {
         "ndtw": "nDTW, raw",
         "ndtw_scaled": "nDTW, scaled",
         "duration_error": "duration error",
     }
-    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
+    figure, axes = subplots(1, 3, figsize=(11, 3.6))
     for axis, (metric, title) in zip(axes, titles.items()):
         for method in methods:
             line = [row[method][metric]["score"] for row in mean.values()]
@@ -309,7 +304,6 @@ def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
         axis.grid(alpha=0.3, which="both")
     axes[0].legend(fontsize="small")
     figure.savefig(RESULTS / "fidelity-curve.png", dpi=130)
-    pyplot.close(figure)
 
 
 # ----------------------------------------------------------------------------------------- means

@@ -31,7 +31,7 @@ from graphs_splits import (
     whole_table,
 )
 from numpy.typing import NDArray
-from tables import RESULTS, markdown, publish, store, stored
+from tables import RESULTS, markdown, publish, store, stored, subplots
 
 from msbgen.graphs.kinds import read_kinds
 from msbgen.graphs.predictor.evaluation import compare_over_graphs, holm, log_errors, order_within
@@ -395,12 +395,7 @@ def ablation_table(results: dict[str, Any]) -> str:
 
 def draw(results: dict[str, Any]) -> None:
     """Draw errors of all methods, and coverage of every split."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(12, 4.6))
     names = [m for m in METHODS if means(results, m, "families")[3]]
     for i, group in enumerate(GROUPS):
         heights = [means(results, m, group)[0] for m in names]
@@ -419,7 +414,6 @@ def draw(results: dict[str, Any]) -> None:
     axes[1].set_ylabel("runs inside [%]")
     axes[1].legend(fontsize="small")
     figure.savefig(RESULTS / "graph.png", dpi=90)
-    pyplot.close(figure)
 
 
 def main() -> None:

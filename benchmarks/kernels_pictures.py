@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from tables import RESULTS, markdown
+from tables import RESULTS, markdown, subplots
 
 
 def tables(results: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -93,13 +93,8 @@ def _cpu(found: dict[str, Any]) -> str:
 
 def draw(results: dict[str, Any]) -> None:
     """Draw Pareto fronts, errors by kernel or network, and regret by measurements."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     if "gpus" in results:
-        figure, axes = pyplot.subplots(2, 4, figsize=(13, 6), layout="constrained")
+        figure, axes = subplots(2, 4, figsize=(13, 6))
         for line, (gpu, found) in zip(axes, results["gpus"].items()):
             for axis, (name, front) in zip(line, found["fronts"].items()):
                 axis.plot(front["time"], front["energy"], "o-", label="measured")
@@ -108,8 +103,7 @@ def draw(results: dict[str, Any]) -> None:
             line[0].set(xlabel="time [s]", ylabel="energy [J]")
         axes[0][0].legend(fontsize="small")
         figure.savefig(RESULTS / "kernels-fronts.png", dpi=80)
-        pyplot.close(figure)
-        figure, axes = pyplot.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+        figure, axes = subplots(1, 3, figsize=(12, 3.6))
         for axis, measure in zip(axes, ("runtime", "power", "regret")):
             for gpu, found in results["gpus"].items():
                 for method, style in (("default", "o-"), ("boosting", "x--"), ("mean curve", ":")):
@@ -119,9 +113,8 @@ def draw(results: dict[str, Any]) -> None:
             axis.grid(alpha=0.3)
         axes[0].legend(fontsize="x-small")
         figure.savefig(RESULTS / "kernels-measured.png", dpi=80)
-        pyplot.close(figure)
     if "gemm" in results or "cpu" in results:
-        figure, axes = pyplot.subplots(1, 2, figsize=(12, 4), layout="constrained")
+        figure, axes = subplots(1, 2, figsize=(12, 4))
         for axis, quantity in zip(axes, ("runtime", "power")):
             cases = {**results.get("gemm", {}), **results.get("gemm-nano", {})}
             for shift, method in enumerate(("default", "boosting", "paper", "forest")):
@@ -131,4 +124,3 @@ def draw(results: dict[str, Any]) -> None:
             axis.set(title=f"{quantity} within 5 % [%]", ylim=(0, 100))
         axes[0].legend(fontsize="small")
         figure.savefig(RESULTS / "kernels-errors.png", dpi=80)
-        pyplot.close(figure)

@@ -465,36 +465,6 @@ def _counters(runs: xr.Dataset, column: int) -> Floats:
     return np.stack(columns, axis=1)
 
 
-def _whole(runs: xr.Dataset, name: str, contexts: Floats) -> Floats:
-    """Measured time of a network in configurations [s]."""
-    own = runs.isel(measurement=np.flatnonzero(runs["kind"].values.astype(str) == name))
-    table = np.column_stack(_resources(own))
-    seconds = runtimes_of(own)
-    rows = [np.isclose(table, context).all(axis=1) for context in contexts]
-    return np.array([np.median(seconds[at]) if at.any() else np.nan for at in rows])
-
-
-def _resources(runs: xr.Dataset) -> list[Floats]:
-    from msbgen.data.schema import resource_names
-
-    return [runs[name].values.astype(float) for name in resource_names(runs)]
-
-
-def _aligned(workload: xr.Dataset, columns: list[str]) -> Floats:
-    n = workload.sizes["launch"]
-    return np.column_stack(
-        [workload[c].values.astype(float) if c in workload else np.full(n, np.nan) for c in columns]
-    )
-
-
-def _key(kind: str, row: Floats) -> tuple[Any, ...]:
-    return (str(kind), *np.nan_to_num(row, nan=-1.0).tolist())
-
-
-def _off(said: Floats, truth: Floats) -> float:
-    return float(np.nanmean(np.abs(said / truth - 1.0)))
-
-
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 

@@ -22,7 +22,7 @@ import numpy as np
 import xarray as xr
 from machines_peers import PAPER, PEERS, Peer, lookup, plain
 from numpy.typing import NDArray
-from tables import RESULTS, ROOT, markdown, publish, store, stored
+from tables import RESULTS, ROOT, markdown, publish, store, stored, subplots
 
 import msbgen
 from msbgen.machines.dataset import machines_of, runtimes_of, words_of
@@ -486,9 +486,7 @@ _DRAWN = ("runs", "programs", "scales")
 
 def draw(results: dict[str, Any]) -> None:
     """Draw Figures 2 to 8 of the paper, with our methods and runs."""
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(3, 2, figsize=(12, 14), layout="constrained")
+    figure, axes = subplots(3, 2, figsize=(12, 14))
     methods = results["programs"]["methods"]
     names = _SHOWN
     for axis, measure, title in (
@@ -518,7 +516,6 @@ def draw(results: dict[str, Any]) -> None:
     axes[2, 1].barh([name for name, _ in gains], [gain for _, gain in gains])
     axes[2, 1].set_title("gain of features, the largest (Figure 8)")
     figure.savefig(RESULTS / "relative.png", dpi=80)
-    pyplot.close(figure)
 
 
 def _draw_units(axis: Any, results: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import xarray as xr
 from scipy.stats import qmc
-from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored
+from tables import PROFILES, RESULTS, TASKS, markdown, publish, stored, subplots
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, mean_duration
@@ -195,7 +195,7 @@ DESIGNS = ("random", "sobol", "factorial")
 
 
 def units(tasks: list[str], budgets: list[int]) -> list[tuple]:
-    """Cells that are computed together: (task, design, runs, seed, budget); a plan is one series."""
+    """Cells that are computed together: (task, design, runs, seed, budget)."""
     plans = [(task, "plan", 0, seed, max(budgets)) for seed in SEEDS for task in tasks]
     fixed = [
         (task, design, runs, seed, budget)
@@ -312,12 +312,9 @@ def compare(cells: dict[str, Cell], metric: str = "error") -> dict:
 
 
 def draw(result: dict, path: Path) -> None:
-    import matplotlib
+    from matplotlib import ticker
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
-
-    figure, axes = pyplot.subplots(2, 3, figsize=(11, 6), layout="constrained", squeeze=False)
+    figure, axes = subplots(2, 3, figsize=(11, 6), squeeze=False)
     for axis, (task, found) in zip(axes.ravel(), result["tasks"].items()):
         for design, line in found["curves"].items():
             style = {"color": "black", "linewidth": 2} if design == "plan" else {}
@@ -334,7 +331,6 @@ def draw(result: dict, path: Path) -> None:
         axis.set_ylabel("nDTW, scaled")
     axes[0, 0].legend(fontsize="small")
     figure.savefig(path, dpi=130)
-    pyplot.close(figure)
 
 
 def main() -> None:

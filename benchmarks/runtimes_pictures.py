@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from runtimes_fits import Case, Fits
-from tables import RESULTS
+from tables import RESULTS, subplots
 
 from msbgen.runtimes.evaluation import RATES
 
@@ -18,9 +18,6 @@ MOST, HALF = Case("rows", 0.9, 0), Case("rows", 0.5, 0)
 
 
 def draw(content: dict[str, Any], fits: Fits) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
     draw_scores(content["scores"])
     if fits.has("default", MOST):
         draw_embeddings(fits)
@@ -30,11 +27,9 @@ def draw(content: dict[str, Any], fits: Fits) -> None:
 
 def draw_scores(scores: dict[str, Any]) -> None:
     """Draw errors against the known share, and margins against the rate, of every method."""
-    from matplotlib import pyplot
-
     methods = [m for m in scores if any("margin_0.1" in row for row in _rows(scores[m]))]
     for what in ("error", "margin"):
-        figure, axes = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+        figure, axes = subplots(1, 2, figsize=(10, 4))
         for degree, axis in enumerate(axes):
             for method in methods:
                 if what == "error":
@@ -51,12 +46,11 @@ def draw_scores(scores: dict[str, Any]) -> None:
             axis.grid(alpha=0.3, which="both")
         axes[0].legend(fontsize="small")
         figure.savefig(RESULTS / f"runtime-{what}.png", dpi=110)
-        pyplot.close(figure)
 
 
 def draw_embeddings(fits: Fits) -> None:
     """Draw workloads and platforms in two dimensions; neighbours are alike."""
-    from matplotlib import pyplot
+    from matplotlib import colormaps
     from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
 
     members = fits.predictor("default", MOST).members_.each()
@@ -73,23 +67,20 @@ def draw_embeddings(fits: Fits) -> None:
     tables = [np.concatenate([m.workload[0] for m in members], axis=1)]
     # a platform's embedding and its directions of interference
     tables += [np.concatenate([np.hstack([*m.platform]) for m in members], axis=1)] * 2
-    figure, axes = pyplot.subplots(1, 3, figsize=(15, 5), layout="constrained")
+    figure, axes = subplots(1, 3, figsize=(15, 5))
     for axis, table, (title, names) in zip(axes, tables, colours.items()):
         flat = TSNE(random_state=0, perplexity=20).fit_transform(table - table.mean(axis=0))
-        palette = pyplot.get_cmap("tab20")
+        palette = colormaps["tab20"]
         for k, name in enumerate(sorted(set(names))):
             mine = np.array(names) == name
             axis.scatter(*flat[mine].T, s=14, color=palette(k % 20), label=name)
         axis.set(title=title, xticks=[], yticks=[])
         axis.legend(fontsize="xx-small", markerscale=0.8, ncols=2)
     figure.savefig(RESULTS / "runtime-embeddings.png", dpi=100)
-    pyplot.close(figure)
 
 
 def draw_interference(fits: Fits) -> None:
     """Draw predicted and observed slowdown by neighbours on each platform."""
-    from matplotlib import pyplot
-
     predictor, runs, log = fits.predictor("default", HALF), fits.data.runs, fits.data.log_runtime
     cells = runs.shape[0] * runs.shape[1]
     first, alone = np.full(cells, np.nan), runs.degree == 0
@@ -105,7 +96,7 @@ def draw_interference(fits: Fits) -> None:
     observed, learned = (
         np.exp(np.bincount(platform, values, n)[seen] / count[seen]) for values in (slower, told)
     )
-    figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+    figure, axes = subplots(1, 2, figsize=(10, 4.4))
     axes[0].hexbin(np.exp(told), np.exp(slower), gridsize=60, bins="log", extent=(0.8, 2.5) * 2)
     axes[0].set(xlabel="slowdown predicted", ylabel="observed", title="runs held back")
     axes[1].scatter(learned, observed, s=12)
@@ -115,7 +106,6 @@ def draw_interference(fits: Fits) -> None:
     text = f"correlation {np.corrcoef(learned, observed)[0, 1]:.3f}"
     axes[1].text(0.03, 0.93, text, transform=axes[1].transAxes)
     figure.savefig(RESULTS / "runtime-interference.png", dpi=100)
-    pyplot.close(figure)
 
 
 def _rows(of: dict[str, Any]) -> list[dict[str, Any]]:

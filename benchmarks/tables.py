@@ -47,6 +47,14 @@ def cached(path: Path | None, compute: Callable[[], Any]) -> Any:
     return json.loads(path.read_text())
 
 
+def subplots(rows: int = 1, columns: int = 1, **settings: Any) -> tuple[Any, Any]:
+    """A figure and its axes, drawn without a window."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=settings.pop("figsize"), layout="constrained")
+    return figure, figure.subplots(rows, columns, **settings)
+
+
 def publish(tables: Mapping[str, str], folders: Sequence[Path] = PLACES) -> None:
     """Print tables, and put each between its markers on the pages in some folders.
 
