@@ -119,9 +119,9 @@ class Variable:
         elif np.isinf(self.least) and np.isinf(most):
             words = "a finite number"
         elif 0 < self.least < 1e-6:
-            words = "a positive number" + ("" if np.isinf(most) else f" up to {most:g}")
+            words = "a positive number" + ("" if np.isinf(most) else f" up to {most:.10g}")
         else:
-            upper = "on" if np.isinf(most) else f"to {most:g}"
+            upper = "on" if np.isinf(most) else f"to {most:.10g}"
             words = f"{noun} from {self.least:g} {upper}"
         return f"{words}, or NaN where {self.missing}," if self.missing else words
 
@@ -163,7 +163,7 @@ class Variable:
             unit = f" {self.unit}" if self.unit not in ("", "1") else ""
             remedy = f": {self.remedy}" if self.remedy else ""
             yield (
-                f"{self.label} is {values[at]:g}{unit} at {place(data, at, dataset.get(label))}; "
+                f"{self.label} is {values[at]:.10g}{unit} at {place(data, at, dataset.get(label))}; "
                 f"{self.wanted(size)} is wanted{remedy}."
             )
 

@@ -1,26 +1,10 @@
-"""What runs of task graphs on a device are: measured or simulated, a row each.
+"""Datasets of runs of task graphs on a device: measured or simulated, one row each.
 
-A dataset of runs (``msbgen-graph-runs/1``) is a plain :class:`xarray.Dataset` over ``run``:
-
-======================  ==================================================================
-name                    meaning
-======================  ==================================================================
-``graph``               name of the graph
-``family``              its family: what is held back as a whole; empty where the graph says it
-a coordinate a column   what the run was given: cores and clock of each cluster, ways of
-of the device           the caches, bandwidth; ``role="resource"``
-``makespan``            from its start to its end [s]
-``energy``              of all of the device in that time [J]
-``start_temperature``   [degC]
-``power``               optional: mean power, where it was measured apart [W]
-``peak_temperature``    optional [degC]
-``last_temperature``    optional [degC]
-``throttled``           optional: time with clocks stepped down [s]
-``stretched``           optional: 1 where profiles were stretched beyond their clocks
-======================  ==================================================================
-
-Attributes: ``device``, the name of the sheet; optional ``order``, which of several ready tasks
-started first: ``arrival``, ``heft``, or ``keys`` of somebody's own.
+A dataset of runs is a plain :class:`xarray.Dataset` over ``run`` with the variables that
+:data:`SCHEMA` declares, and one coordinate for each column of the device: cores and clock of each
+cluster, ways of the caches, bandwidth.  Attributes: ``device``, the name of the data sheet;
+optional ``order``, which of several ready tasks started first: ``arrival``, ``heft``, or ``keys``
+of the user.
 """
 
 from __future__ import annotations
@@ -35,39 +19,93 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.schema import resource_names
+from msbgen.data.store import load_netcdf
 from msbgen.data.tables import read_lines, shown, with_line, write_table
+from msbgen.data.variables import Schema, Variable
 from msbgen.graphs.devices import Device, check_contexts
-
-RUNS_SCHEMA = "msbgen-graph-runs/1"
 
 Floats = NDArray[np.float64]
 
 _MOST = 1e25
-# No board runs as hot as this [°C]; as kelvins it is colder than any.
+# No board runs as hot as this [degC]; as kelvins it is colder than any.
 _HOTTEST = 250.0
-# Numbers of a run: units, what they mean, the least and the most; the first two are always there.
-NUMBERS = {
-    "makespan": ("s", "time from start to end", 1e-12, _MOST),
-    "energy": ("J", "energy of the device", 1e-15, _MOST),
-    "start_temperature": ("degC", "temperature at the start", -100.0, _HOTTEST),
-    "power": ("W", "mean power", 1e-9, _MOST),
-    "peak_temperature": ("degC", "highest temperature", -100.0, _HOTTEST),
-    "last_temperature": ("degC", "temperature at the end", -100.0, _HOTTEST),
-    "throttled": ("s", "time with clocks stepped down", 0.0, _MOST),
-}
 _NEEDED = ("makespan", "energy")
 # How files of runs end.
 ENDINGS = (".nc", ".csv")
-# What of several ready tasks started first.
+# Which of several ready tasks started first.
 ORDERS = ("arrival", "heft", "keys")
 _WORDS = ("graph", "family", "order")
 # Numbers of tables are rounded: temperatures [K] and shares of times this close are equal.
 _ROUNDING = 1e-6
 # Energy may be this share off power × time: readings of meters are coarse.
 _METER = 0.5
-# Mean powers this many times above the most that a sheet can draw, or below its base, are none.
+# Mean powers above the maximum of a sheet by this factor, or below its base, are errors.
 _UNLIKELY = 10.0
+
+
+def _number(name: str, unit: str, meaning: str, least: float, optional: bool = True) -> Variable:
+    return Variable(name, _OF, "number", unit, meaning, least, _MOST, optional=optional)
+
+
+def _temperature(name: str, meaning: str, optional: bool = True) -> Variable:
+    return Variable(
+        name,
+        _OF,
+        "number",
+        "degC",
+        meaning,
+        -100.0,
+        _HOTTEST,
+        remedy="0 °C are 273.15 K",
+        optional=optional,
+    )
+
+
+def _problems(runs: xr.Dataset) -> Iterator[str]:
+    """Sentences about attributes, missing resources and numbers that contradict each other."""
+    if not isinstance(runs.attrs.get("device"), str):
+        yield f"attribute 'device' is {runs.attrs.get('device')!r}; the name of a sheet is wanted."
+    order = runs.attrs.get("order", ORDERS[0])
+    if not isinstance(order, str) or order not in ORDERS:
+        yield f"attribute 'order' is {order!r}; {', '.join(ORDERS)} are known."
+    if not resource_names(runs):
+        yield "no resource found; coordinates with the context of each run are wanted."
+    yield from _contradictions(runs)
+
+
+_OF = ("run",)
+SCHEMA = Schema(
+    "msbgen-graph-runs/1",
+    "runs of graphs",
+    _OF,
+    (
+        Variable("graph", _OF, "text", meaning="name of the graph"),
+        Variable("family", _OF, "text", meaning="its family; empty where the graph has it"),
+        _number("makespan", "s", "time from start to end", 1e-12, optional=False),
+        _number("energy", "J", "energy of the device", 1e-15, optional=False),
+        _temperature("start_temperature", "temperature at the start", optional=False),
+        _number("power", "W", "mean power, where it was measured apart", 1e-9),
+        _temperature("peak_temperature", "highest temperature"),
+        _temperature("last_temperature", "temperature at the end"),
+        _number("throttled", "s", "time with clocks stepped down", 0.0),
+        Variable(
+            "stretched",
+            _OF,
+            "count",
+            meaning="1 where profiles were stretched beyond their clocks",
+            least=0,
+            most=1,
+            optional=True,
+            dtype="int8",
+        ),
+        Variable("", _OF, coordinate=True, role="resource"),
+    ),
+    check=_problems,
+    compression=0,
+)
+# Numbers of a run, by name.
+NUMBERS = {v.name: v for v in SCHEMA.variables if v.kind == "number" and v.name}
 
 
 def make_runs(
@@ -110,30 +148,22 @@ def make_runs(
     n = len(table)
     if start_temperature is None:
         start_temperature = np.full(n, device.ambient)
-    given = {"makespan": makespan, "energy": energy, "start_temperature": start_temperature}
-    given |= {key: values for key, values in numbers.items() if values is not None}
-    variables: dict[str, Any] = {
-        "graph": ("run", np.array(list(map(str, graph)), dtype=str)),
-        "family": ("run", np.array(list(map(str, family)), dtype=str)),
-    }
-    for key, values in given.items():
+    for key in numbers:
         if key not in NUMBERS:
             raise ArgumentError(f"'{key}' is no number of a run; {', '.join(NUMBERS)} are.")
-        label = {"units": NUMBERS[key][0], "long_name": NUMBERS[key][1]}
-        variables[key] = "run", np.asarray(values, dtype=float), label
-    if stretched is not None:
-        label = {"units": "1", "long_name": "profiles were stretched beyond their clocks"}
-        variables["stretched"] = "run", np.asarray(stretched).astype(np.int8), label
+    values = {"graph": graph, "family": family, "makespan": makespan, "energy": energy, **numbers}
+    values |= {"start_temperature": start_temperature, "stretched": stretched}
+    for key, array in values.items():
+        if array is not None and np.shape(array) != (n,):
+            raise ArgumentError(f"{key} has shape {np.shape(array)}; one for {n} runs is wanted.")
+    runs = SCHEMA.dataset(values, {"device": device.name, **(attrs or {})})
+    resource = SCHEMA["resource"]
     coords = {
-        name: ("run", table[:, i], {**device.labels[name], "role": "resource"})
+        name: resource.entry(table[:, i], **device.labels[name])
         for i, name in enumerate(device.columns)
     }
-    for key, (_, values, *_) in variables.items():
-        if np.shape(values) != (n,):
-            raise ArgumentError(f"{key} has shape {np.shape(values)}; one for {n} runs is wanted.")
-    header = {"schema": RUNS_SCHEMA, "device": device.name, **(attrs or {})}
     try:
-        return validate_runs(xr.Dataset(variables, coords, header), source="runs")
+        return validate_runs(runs.assign_coords(coords), source="runs")
     except ProfileError as error:
         raise ArgumentError(error.problems[0]) from None
 
@@ -148,9 +178,8 @@ def validate_runs(
     ProfileError
         With one sentence for every problem.
     """
-    problems = list(_layout_problems(runs)) or list(_value_problems(runs))
-    if not problems and device is not None:
-        problems = list(_device_problems(runs, device))
+    SCHEMA.validate(runs, source)
+    problems = [] if device is None else list(_device_problems(runs, device))
     if problems:
         raise ProfileError(*(f"{source}: {problem}" for problem in problems))
     return runs
@@ -237,7 +266,7 @@ def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
     if not lines:
         raise ProfileError(f"{path.name}: is empty; a header and a row a run are wanted.")
     (_, header), *rest = lines
-    titles = {name: f"{name} [{units}]" for name, (units, *_) in NUMBERS.items()}
+    titles = {name: f"{name} [{variable.unit}]" for name, variable in NUMBERS.items()}
     known = {**{name: name for name in (*_WORDS, *device.columns, "stretched")}, **titles}
     named = {title: name for name, title in known.items()}
     for title in header:
@@ -259,7 +288,9 @@ def read_runs(path: str | os.PathLike[str], device: Device) -> xr.Dataset:
             )
         for title, cell in zip(header, cells):
             name = named[title]
-            columns[name].append(cell if name in _WORDS else _number(cell, title, line, path.name))
+            columns[name].append(
+                cell if name in _WORDS else _cell_number(cell, title, line, path.name)
+            )
     n = len(rest)
     lines_of = [line for line, _ in rest]
     table = np.array([columns.pop(name) for name in device.columns]).T
@@ -289,11 +320,11 @@ def write_runs(runs: xr.Dataset, path: str | os.PathLike[str], *, overwrite: boo
         `path` exists and `overwrite` is False.
     """
     check_ending(path)
-    validate_runs(runs, source=Path(path).name)
     if Path(path).suffix.lower() == ".csv":
+        SCHEMA.validate(runs, Path(path).name)
         write_table(run_rows(runs), path, overwrite=overwrite)
     else:
-        save_netcdf(runs, path, overwrite=overwrite)
+        SCHEMA.write(runs, path, overwrite=overwrite)
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
@@ -313,7 +344,7 @@ def run_rows(runs: xr.Dataset) -> Iterator[list[Any]]:
     numbers = [name for name in NUMBERS if name in runs]
     flags = [name for name in ("stretched",) if name in runs]
     order = [str(runs.attrs["order"])] if "order" in runs.attrs else []
-    titles = [f"{name} [{NUMBERS[name][0]}]" for name in numbers]
+    titles = [f"{name} [{NUMBERS[name].unit}]" for name in numbers]
     yield ["graph", "family", *columns, *titles, *flags, *(["order"] if order else [])]
     named = ("graph", "family", *columns, *numbers, *flags)
     for word, family, *values in zip(*(runs[name].values.tolist() for name in named)):
@@ -331,7 +362,7 @@ def _one_order(cells: Sequence[str], lines: Sequence[int], source: str) -> dict[
     return {"order": cells[0]} if cells and cells[0] else {}
 
 
-def _number(cell: str, title: str, line: int, source: str) -> float:
+def _cell_number(cell: str, title: str, line: int, source: str) -> float:
     try:
         value = float(cell)
     except ValueError:
@@ -344,73 +375,6 @@ def _number(cell: str, title: str, line: int, source: str) -> float:
 
 
 # --------------------------------------------------------------------------- problems
-
-
-def _layout_problems(ds: xr.Dataset) -> Iterator[str]:
-    schema = ds.attrs.get("schema")
-    if not isinstance(schema, str) or schema != RUNS_SCHEMA:
-        yield f"attribute 'schema' is {schema!r}; runs of graphs say '{RUNS_SCHEMA}'."
-        return
-    if ds.sizes.get("run", 0) == 0:
-        yield "dimension 'run' is missing or empty; at least one run is wanted."
-    if not isinstance(ds.attrs.get("device"), str):
-        yield f"attribute 'device' is {ds.attrs.get('device')!r}; the name of a sheet is wanted."
-    order = ds.attrs.get("order", ORDERS[0])
-    if not isinstance(order, str) or order not in ORDERS:
-        yield f"attribute 'order' is {order!r}; {', '.join(ORDERS)} are known."
-    numbers = [*_NEEDED, "start_temperature", *(n for n in NUMBERS if n in ds)]
-    for name in dict.fromkeys(("graph", "family", *numbers)):
-        kinds = "OUT" if name in ("graph", "family") else "fiu"
-        if name not in ds:
-            yield f"variable '{name}' is missing."
-        elif ds[name].dims != ("run",):
-            yield f"variable '{name}' has dimensions {list(ds[name].dims)}; ['run'] is wanted."
-        elif ds[name].dtype.kind not in kinds:
-            wanted = "words" if kinds == "OUT" else "numbers"
-            yield f"variable '{name}' holds {ds[name].dtype}; {wanted} are wanted."
-        elif name in NUMBERS and not _is_text(ds[name].attrs.get("units"), NUMBERS[name][0]):
-            got, wanted = ds[name].attrs.get("units"), NUMBERS[name][0]
-            yield f"variable '{name}' has units {got!r}; units '{wanted}' are wanted."
-    if "stretched" in ds and not np.isin(ds["stretched"].values, (0, 1)).all():
-        yield "variable 'stretched' is neither 0 nor 1; one of them is wanted."
-    given = [str(n) for n, c in ds.coords.items() if _is_text(c.attrs.get("role"), "resource")]
-    if not given:
-        yield "no resource found; coordinates with what each run was given are wanted."
-    for name in given:
-        if ds[name].dims != ("run",) or ds[name].dtype.kind not in "fiu":
-            yield f"coordinate '{name}' holds {ds[name].dtype}; a number for each run is wanted."
-
-
-def _is_text(attribute: Any, text: str) -> bool:
-    """Whether an attribute, which may be of any type, is this text."""
-    return isinstance(attribute, str) and attribute == text
-
-
-def _value_problems(ds: xr.Dataset) -> Iterator[str]:
-    for name, (units, _, least, most) in NUMBERS.items():
-        if name not in ds:
-            continue
-        values = ds[name].values.astype(float)
-        bad = ~((values >= least) & (values <= most))
-        if bad.any():
-            row = int(np.argmax(bad))
-            got = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
-            wanted = "a positive number" if 0 < least < 1 else f"a number from {least:g} on"
-            if units == "degC" and values[row] > most:
-                wanted = f"at most {most:g} °C (0 °C are 273.15 K)"
-            yield f"'{name}' is {got} in run {row}; {wanted} is wanted."
-    yield from _contradictions(ds)
-    if "power" in ds:
-        energy, power, time = (ds[name].values for name in ("energy", "power", "makespan"))
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = energy / (power * time)
-        bad = ~(np.abs(np.log(np.clip(ratio, 1e-300, 1e300))) < np.log1p(_METER))
-        if bad.any():
-            row = int(np.argmax(bad))
-            yield (
-                f"'energy' is {energy[row]:g} J in run {row}, {ratio[row]:.3g} times power × time "
-                f"({power[row]:g} W × {time[row]:g} s); one of them is in another unit: mend it."
-            )
 
 
 def _contradictions(ds: xr.Dataset) -> Iterator[str]:
@@ -429,6 +393,17 @@ def _contradictions(ds: xr.Dataset) -> Iterator[str]:
         if bad.any():
             row = int(np.argmax(bad))
             yield f"'{name}' is {values[row]:g} in run {row} and '{limit}' {most[row]:g}: {state}."
+    if "power" in ds:
+        energy, power, time = (ds[name].values for name in ("energy", "power", "makespan"))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = energy / (power * time)
+        bad = ~(np.abs(np.log(np.clip(ratio, 1e-300, 1e300))) < np.log1p(_METER))
+        if bad.any():
+            row = int(np.argmax(bad))
+            yield (
+                f"'energy' is {energy[row]:g} J in run {row}, {ratio[row]:.3g} times power × time "
+                f"({power[row]:g} W × {time[row]:g} s); one of them is in another unit: mend it."
+            )
 
 
 def _device_problems(runs: xr.Dataset, device: Device) -> Iterator[str]:

@@ -15,7 +15,7 @@ phase counts there, divided by how long it takes: durations are kept exactly.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 import msbgen.phases._kernels as _kernels
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import validate_profiles
-from msbgen.data.schema import counter_names, inherited_attrs
-from msbgen.data.store import load_netcdf, save_netcdf
+from msbgen.data.schema import counter_names, inherited_attrs, resource_names
+from msbgen.data.variables import POSITIVE, Schema, Variable
 from msbgen.phases.grid import Grid, Resource, is_number, place_of
 from msbgen.phases.stretches import cut_runs, progress_counter
 
@@ -147,47 +147,42 @@ def _segment(seconds: Floats, counts: list[Floats], resolution: float) -> NDArra
 
 
 def validate_phases(table: xr.Dataset, *, source: str = "table") -> xr.Dataset:
-    """Return the dataset if it is a phase table.
+    """Return the dataset if it is a phase table; :class:`ProfileError` names every problem."""
+    return _TABLE.validate(table, source)
 
-    Raises
-    ------
-    ProfileError
-        It is not; the message says why.
-    """
-    schema = table.attrs.get("schema")
-    if not isinstance(schema, str) or schema != SCHEMA:
-        raise ProfileError(
-            f"{source}: attribute 'schema' is {schema!r}; '{SCHEMA}' is wanted: make a table of "
-            f"profiles first (msbgen realtime phases)."
-        )
-    roles = {str(name): c.attrs.get("role") for name, c in table.coords.items()}
-    names = [n for n, role in roles.items() if isinstance(role, str) and role == "resource"]
-    if not names or "speed" not in table or "end" not in table.coords:
-        raise ProfileError(
-            f"{source}: the table is not whole; make it again (msbgen realtime phases)."
-        )
-    for name in (*names, "speed", "end"):
-        if table[name].dtype.kind not in "iuf":
-            raise ProfileError(f"{source}: '{name}' holds no numbers; make the table again.")
-    for name in names:
-        levels = np.asarray(table[name].values, dtype=float)
-        ascend = np.all(np.isfinite(levels)) and np.all(np.diff(levels) > 0)
-        if table[name].dims != (name,) or not ascend:
-            raise ProfileError(f"{source}: levels of '{name}' do not ascend; make the table again.")
+
+def _problems(table: xr.Dataset) -> Iterator[str]:
+    """Sentences about resources, dimensions and the progress at the end of the phases."""
+    names = resource_names(table)
     speed, end = table["speed"], np.asarray(table["end"].values, dtype=float)
-    if set(speed.dims) != {"phase", *names} or speed.size == 0:
-        raise ProfileError(f"{source}: 'speed' has dimensions {list(speed.dims)}; make it again.")
-    if not np.all((speed.values > 0) & np.isfinite(speed.values)):
-        raise ProfileError(f"{source}: 'speed' is not positive everywhere; make the table again.")
-    if table["end"].dims != ("phase",):
-        dims = list(table["end"].dims)
-        raise ProfileError(f"{source}: 'end' has dimensions {dims}; make the table again.")
+    if not names or set(speed.dims) != {"phase", *names} or speed.size == 0:
+        yield f"'speed' has dimensions {list(speed.dims)}; phase and each resource are wanted."
+    for name in names:
+        if table[name].dims != (name,) or table[name].dtype.kind not in "iuf":
+            yield f"resource '{name}' has no levels that are numbers; make the table again."
+        elif not np.all(np.diff(table[name].values.astype(float)) > 0):
+            yield f"levels of '{name}' do not ascend; make the table again."
     if not np.all(np.diff(end, prepend=0.0) > 0) or abs(end[-1] - 1.0) > 1e-9:
-        raise ProfileError(f"{source}: 'end' does not ascend to 1; make the table again.")
+        yield "'end' does not ascend to 1; make the table again."
     work = table.attrs.get("work")
     if not isinstance(work, (int, float, np.number)) or not 0 < work < np.inf:
-        raise ProfileError(f"{source}: attribute 'work' is {work!r}; a positive number is wanted.")
-    return table
+        yield f"attribute 'work' is {work!r}; a positive number is wanted."
+
+
+_AGAIN = "make the table again (msbgen realtime phases)"
+_TABLE = Schema(
+    SCHEMA,
+    "a phase table: make the table of profiles first (msbgen realtime phases)",
+    ("phase",),
+    (
+        Variable("end", ("phase",), coordinate=True, least=POSITIVE, remedy=_AGAIN),
+        Variable("speed", ("phase", "..."), least=POSITIVE, any_order=True, remedy=_AGAIN),
+        Variable("", ("...",), coordinate=True, role="resource"),
+    ),
+    check=_problems,
+    remedy=_AGAIN,
+    compression=4,
+)
 
 
 def table_grid(table: xr.Dataset) -> Grid:
@@ -207,28 +202,12 @@ def table_grid(table: xr.Dataset) -> Grid:
 
 
 def read_phases(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read and validate a phase table.
-
-    Raises
-    ------
-    ProfileError
-        The file cannot be read whole, or is no phase table.
-    """
-    return validate_phases(load_netcdf(path), source=Path(path).name)
+    """Read and validate a phase table, whole; errors as :meth:`Schema.read`."""
+    return _TABLE.read(path)
 
 
 def write_phases(
     table: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False
 ) -> None:
-    """Validate and write a phase table, whole or not at all.
-
-    Raises
-    ------
-    ProfileError
-        The dataset is no phase table; nothing is written.
-    FileExistsError
-        `path` exists and `overwrite` is False.
-    """
-    validate_phases(table, source=Path(path).name)
-    encoding = {str(name): {"zlib": True, "complevel": 4, "shuffle": True} for name in table}
-    save_netcdf(table, path, overwrite=overwrite, encoding=encoding)
+    """Validate and write a phase table, whole or not at all; errors as :meth:`Schema.write`."""
+    _TABLE.write(table, path, overwrite=overwrite)
