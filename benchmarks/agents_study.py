@@ -103,9 +103,9 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
         ORACLE: play.Search(world, truth),
         "search": play.Search(world, at.quick),
         "search, cautious": play.Search(world, bounded, cautious=True, cap=soft),
-        "search, heat valued": play.Search(world, at.quick, heat=heat),
+        "search, heat valued": play.Search(world, at.quick, future_cost=heat),
         "search, cautious, heat valued": play.Search(
-            world, bounded, cautious=True, cap=soft, heat=heat
+            world, bounded, cautious=True, cap=soft, future_cost=heat
         ),
         "all cores fast": play.all_fast(world),
         "powersave": play.powersave(world),
@@ -152,8 +152,8 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
         )
         began = time.perf_counter()
         done = play.train(
-            at.seen, agent, actions, play.TrainingSettings(episodes, imagined),
-            model=at.quick if imagined else None, gate=gate, seed=at.seed,
+            at.seen, agent, actions, play.TrainingSettings(episodes, imagined, seed=at.seed),
+            model=at.quick if imagined else None, gate=gate,
         )  # fmt: skip
         spent = time.perf_counter() - began
         row = {

@@ -1,7 +1,6 @@
-"""What is thought of a graph of tasks before it runs: time, energy and heat, context by context.
+"""Forecasts of a task graph in contexts: time, energy and temperature.
 
-Who chooses contexts for graphs takes a forecaster as an argument: a predictor with intervals, the
-simulator itself, a table of measurements.
+A choice of contexts takes a forecaster as an argument: a fitted predictor, or the simulator.
 """
 
 from __future__ import annotations
@@ -14,27 +13,26 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError
-from msbgen.graphs.devices import Device
 
 Floats = NDArray[np.float64]
 
-# What may be negative.
+# Temperatures may be negative.
 _DEGREES = ("temperature", "temperature_bound", "peak_bound")
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """A run of one graph in n contexts, each array (n,).
+    """Forecast of one graph in n contexts, each array (n,).
 
     Attributes
     ----------
     time, energy, temperature : ndarray
         Expected: from start to end [s], of the device [J], at the end [°C].
     time_bound, energy_bound, temperature_bound : ndarray
-        What a run seldom exceeds; what is expected where nothing is left open.
+        Upper bounds; equal to the expected values where those are certain.
     peak_bound : ndarray
-        What the temperature seldom exceeds on the way [°C]: a parallel part may be hotter than the
-        end of what follows.
+        Upper bound of the highest temperature during the run [°C].  It may exceed that at the end,
+        as after a parallel part with a serial end.
     """
 
     time: Floats
@@ -64,17 +62,17 @@ class Forecast:
     def certain(
         cls, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike, peak: ArrayLike
     ) -> Forecast:
-        """What is known, rather than thought: bounds are the numbers themselves."""
-        given = (time, energy, temperature, peak)
-        seconds, joules, last, most = (np.asarray(values, dtype=float) for values in given)
-        return cls(seconds, joules, last, seconds, joules, last, most)
+        """Forecast of certain values: bounds are the values themselves."""
+        values = (time, energy, temperature, peak)
+        seconds, joules, last, highest = (np.asarray(array, dtype=float) for array in values)
+        return cls(seconds, joules, last, seconds, joules, last, highest)
 
 
 class Forecaster(Protocol):
-    """Something that says what graphs take on one device."""
+    """Forecasts graphs on one device."""
 
     def forecast(self, graph: xr.Dataset, contexts: Floats, temperature: ArrayLike) -> Forecast:
-        """What is thought of a graph.
+        """Forecast of a graph in contexts.
 
         Parameters
         ----------
@@ -86,20 +84,3 @@ class Forecaster(Protocol):
             At the start [°C].
         """
         ...
-
-
-def end_temperature(device: Device, start: ArrayLike, time: ArrayLike, energy: ArrayLike) -> Floats:
-    """Temperature after a run of constant power [°C]: that of one resistance and one capacity.
-
-    Parameters
-    ----------
-    device : Device
-    start : array_like
-        [°C]
-    time, energy : array_like
-        [s], [J]
-    """
-    seconds = np.asarray(time, dtype=float)
-    goal = device.ambient + device.resistance * np.asarray(energy, dtype=float) / seconds
-    kept = np.exp(-seconds / device.time_constant)
-    return goal + (np.asarray(start, dtype=float) - goal) * kept

@@ -1,9 +1,9 @@
-"""What a run of each kind of task takes in any context: its profiles, as a table to look up.
+"""Time and cache misses of a run of each kind of task in any context, interpolated from profiles.
 
-Where do durations between and beyond the levels of a profile come from?  Core cycles take time in
-proportion to 1/f, and what waits for a regulated memory in proportion to 1/B: durations, and
-misses, are linear between levels in the number of ways, in 1/B and in 1/f.  Beyond the levels of
-clocks they go on as 1/f does; beyond those of cache and memory they stay as they are.
+Core cycles take time in proportion to 1/f, and waiting for regulated memory in proportion to 1/B.
+Times and misses are therefore linear between levels in the number of ways, in 1/B and in 1/f.
+Beyond the levels of the clock they are extrapolated linearly in 1/f.  Beyond those of cache and
+memory they are constant.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from msbgen.data.schema import (
 
 Floats = NDArray[np.float64]
 
-# Resources of profiles that a device can share out, and the units that sheets speak in.
+# Resources of profiles that a device allocates, and their units in device sheets.
 RESOURCES = {"cache_ways": "1", "bandwidth": "MB s-1", "frequency": "GHz"}
 MISSES = "cache_misses"
-# The largest distance beyond the levels, as a share of the nearest, that is none.
+# Relative distance from the nearest level up to which a value counts as that level.
 _NEAR = 1e-6
-# A duration does not fall below this share of the shortest one known, however far the clock is.
+# Extrapolated values are at least this share of the smallest one in the table.
 _SHORTEST = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """Durations and misses of one kind on a grid of levels.
+    """Times and misses of one kind on a grid of levels.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Kind:
     levels : tuple of ndarray, (3,)
         Of ways [1], bandwidth [MB/s] and clock [GHz], each ascending.
     seconds, misses : ndarray, (n_ways, n_bandwidths, n_clocks)
-        Of a whole run [s] and [1]; no misses where profiles do not count them.
+        Of a whole run [s], [1]; misses are 0 where profiles do not count them.
     """
 
     name: str
@@ -56,24 +56,24 @@ class Kind:
 
     def at(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> tuple[Floats, Floats]:
         """Seconds and misses of a whole run in contexts; arrays broadcast."""
-        given = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
-        shape = given[0].shape
+        axes = np.broadcast_arrays(*(np.asarray(a, float) for a in (ways, bandwidth, clock)))
+        shape = axes[0].shape
         places = [
             _place(levels, axis.ravel(), inverse=number > 0, beyond=number == 2)
-            for number, (levels, axis) in enumerate(zip(self.levels, given))
+            for number, (levels, axis) in enumerate(zip(self.levels, axes))
         ]
-        found = []
+        values = []
         for table in (self.seconds, self.misses):
-            total = np.zeros(given[0].size)
+            total = np.zeros(axes[0].size)
             for corner in range(8):
-                index, weight = [], np.ones(given[0].size)
+                index, weight = [], np.ones(axes[0].size)
                 for axis, (lower, upper, share) in enumerate(places):
                     high = corner >> axis & 1
                     index.append(upper if high else lower)
                     weight = weight * (share if high else 1.0 - share)
                 total += weight * table[tuple(index)]
-            found.append(np.maximum(total, _SHORTEST * table.min()).reshape(shape))
-        return found[0], found[1]
+            values.append(np.maximum(total, _SHORTEST * table.min()).reshape(shape))
+        return values[0], values[1]
 
     def outside(self, ways: ArrayLike, bandwidth: ArrayLike, clock: ArrayLike) -> NDArray[np.bool_]:
         """Whether contexts lie beyond the levels; arrays broadcast."""
@@ -85,7 +85,7 @@ class Kind:
 
     @property
     def cycles(self) -> float:
-        """Core cycles of a whole run [1e9]: what its time falls by as 1/f does, memory unbound."""
+        """Core cycles of a whole run [1e9]: the slope of its time in 1/f with all of the memory."""
         clock = self.levels[2]
         if len(clock) == 1:
             return float(self.seconds[-1, -1, 0] * clock[0])
@@ -94,19 +94,19 @@ class Kind:
 
 
 def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
-    """Tables of the kinds whose profiles are given.
+    """Kinds from their profiles.
 
     Parameters
     ----------
     profiles : mapping of str to xarray.Dataset
-        Of each kind: any profile dataset, measured or generated, of every context of a grid of
+        Profile dataset of each kind, measured or generated, with every context of a grid of
         `cache_ways`, `bandwidth` [MB/s] and `frequency` [GHz].
 
     Raises
     ------
     ProfileError
-        Datasets that break the contract, lack a resource, have it in another unit, or lack
-        contexts of their grid; no dataset at all.
+        Datasets that break the schema, lack a resource, have it in another unit, or lack
+        contexts of their grid; no dataset.
     """
     if not profiles:
         raise ProfileError("no kind has profiles; those of one kind at least are wanted.")
@@ -116,20 +116,22 @@ def read_kinds(profiles: Mapping[str, xr.Dataset]) -> tuple[Kind, ...]:
 def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
     where = f"profiles of '{name}'"
     validate_profiles(profiles, source=where, part=True)
-    there = resource_names(profiles)
+    resources = resource_names(profiles)
     for resource, units in RESOURCES.items():
-        if resource not in there:
+        if resource not in resources:
             raise ProfileError(
                 f"{where}: resource '{resource}' is missing; profiles over "
-                f"{', '.join(RESOURCES)} are wanted, and theirs are over {', '.join(there)}."
+                f"{', '.join(RESOURCES)} are wanted, and theirs are over {', '.join(resources)}."
             )
         got = profiles[resource].attrs.get("units")
         if got != units:
             raise ProfileError(f"{where}: '{resource}' has units {got!r}; '{units}' is wanted.")
-    if len(there) > len(RESOURCES):
-        more = [r for r in there if r not in RESOURCES]
-        raise ProfileError(f"{where}: no device says '{more[0]}'; profiles without it are wanted.")
-    table = context_table(profiles)[:, [there.index(r) for r in RESOURCES]]
+    if len(resources) > len(RESOURCES):
+        more = [r for r in resources if r not in RESOURCES]
+        raise ProfileError(
+            f"{where}: no device sheet has '{more[0]}'; profiles without it are wanted."
+        )
+    table = context_table(profiles)[:, [resources.index(r) for r in RESOURCES]]
     parts = [np.unique(column, return_inverse=True) for column in table.T]
     levels = (parts[0][0], parts[1][0], parts[2][0])
     shape = (len(levels[0]), len(levels[1]), len(levels[2]))
@@ -137,26 +139,26 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
     if len(np.unique(at)) < np.prod(shape):
         missing = np.setdiff1d(np.arange(np.prod(shape)), at)[0]
         place = [float(v[i]) for v, i in zip(levels, np.unravel_index(missing, shape))]
-        said = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, place))
+        context = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, place))
         raise ProfileError(
-            f"{where}: context {said} is missing; every context of a grid is wanted: generate them "
+            f"{where}: context {context} is missing; every context of a grid is wanted: generate them "
             f"(msbgen generate --contexts all)."
         )
     seconds, misses = np.empty(shape), np.zeros(shape)
-    lasting = duration_array(profiles)
-    seconds.ravel()[at] = np.nanmean(lasting, axis=1)
+    durations = duration_array(profiles)
+    seconds.ravel()[at] = np.nanmean(durations, axis=1)
     if MISSES in counter_names(profiles):
         run = replicate_dim(profiles)
         counted = profiles[MISSES].transpose("context", *([run] if run else []), "time")
-        total = np.nansum(counted.values, axis=-1).reshape(lasting.shape)
-        misses.ravel()[at] = np.nanmean(np.where(np.isfinite(lasting), total, np.nan), axis=1)
+        total = np.nansum(counted.values, axis=-1).reshape(durations.shape)
+        misses.ravel()[at] = np.nanmean(np.where(np.isfinite(durations), total, np.nan), axis=1)
     return Kind(name, levels, seconds, misses)
 
 
 def _place(
     levels: Floats, values: Floats, *, inverse: bool, beyond: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Levels below and above each value, and how far it is from the one to the other."""
+    """Indices of the levels below and above each value, and its position between them."""
     if len(levels) == 1:
         none = np.zeros(len(values), dtype=np.int64)
         return none, none, np.zeros(len(values))

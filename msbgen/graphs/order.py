@@ -1,10 +1,10 @@
-"""An order of a graph's tasks of their own, whatever the order and the names in its file.
+"""Canonical order of the tasks of a graph, independent of their order and names in a file.
 
-Who is first of two tasks that are ready together must depend neither on the order of a file nor
-on names.  Tasks are put in order by depth, then by colours that tell apart what differs in kind, in
-work or in what they are joined to.  Of symmetric tasks one is chosen and marked, which tells apart
-those that are joined to it, until all have a place (individualisation and refinement, as of
-canonical forms of graphs; McKay, 1981, without backtracking).
+Which of two ready tasks starts first must depend neither on the order of a file nor on names.
+Tasks are sorted by depth, then by colours: tasks differ in colour if they differ in kind, in work
+or in the tasks that they are connected to.  Of symmetric tasks, one is chosen and marked, which
+changes the colours of its neighbours, until all tasks have a place (individualisation and
+refinement, as for canonical forms of graphs; McKay, 1981; without backtracking).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from msbgen.graphs.dataset import edges_of, kinds_of, topological_order
 Indices = NDArray[np.int64]
 
 
-# Graphs whose order is remembered: the same ones are asked about over and over.
-_REMEMBERED = 512
+# Number of graphs whose order is cached.
+_CACHED = 512
 
 
 def canonical_order(graph: xr.Dataset) -> Indices:
-    """Number in a valid graph of each task in the order of its own, which is topological, (n,)."""
+    """Numbers of the tasks of a valid graph in canonical order, which is topological, (n,)."""
     names = graph["task"].values.astype(str).tolist()
     work, depth = graph["work"].values.tolist(), graph["depth"].values.tolist()
     edges = edges_of(graph)
@@ -34,7 +34,7 @@ def canonical_order(graph: xr.Dataset) -> Indices:
     return np.array(order, dtype=np.int64)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED)
 def _order(
     names: tuple[str, ...],
     kinds: tuple[str, ...],
@@ -59,11 +59,11 @@ def _order(
     for level in levels:
         left = level
         while left:
-            # invariant: tasks in `order` are told apart, by their colours or as good as equal
+            # invariant: tasks in `order` differ in colour, or are interchangeable
             left = sorted(left, key=lambda i: (colours[i], names[i]))
             alike = [i for i in left if colours[i] == colours[left[0]]]
             if len({twins[i] for i in alike}) > 1:
-                # symmetric, but joined to others: the choice of one tells those apart
+                # symmetric, but with other neighbours: marking one changes the colours of its own
                 alike = alike[:1]
                 marks[alike[0]] += f" {len(order)}"
                 colours = _colours(marks, walk, before, after)
@@ -75,14 +75,15 @@ def _order(
 def _colours(
     marks: list[str], walk: list[int], before: list[list[int]], after: list[list[int]]
 ) -> list[bytes]:
-    """What each task is together with all that it is joined to, equal for symmetric tasks.
+    """Colours of the tasks, equal for symmetric ones.
 
-    Marks run down and up the edges until no more tasks are told apart (colour refinement).
+    Marks are passed down and up the edges until the number of colours stops growing (colour
+    refinement).
     """
     colours = [mark.encode() for mark in marks]
-    told_apart = 0
-    while len(set(colours)) > told_apart:
-        told_apart = len(set(colours))
+    n_colours = 0
+    while len(set(colours)) > n_colours:
+        n_colours = len(set(colours))
         above, below = [b""] * len(walk), [b""] * len(walk)
         for i in walk:
             above[i] = _digest(colours[i], sorted(above[j] for j in before[i]))
@@ -92,5 +93,5 @@ def _colours(
     return colours
 
 
-def _digest(own: bytes, others: list[bytes]) -> bytes:
-    return blake2b(b"\0".join([own, *others]), digest_size=8).digest()
+def _digest(first: bytes, others: list[bytes]) -> bytes:
+    return blake2b(b"\0".join([first, *others]), digest_size=8).digest()

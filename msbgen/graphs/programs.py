@@ -1,7 +1,8 @@
-"""A task graph as the simulated SoC takes it: arrays, the tasks in an order of their own.
+"""A task graph as arrays of the simulator, in a canonical order of the tasks.
 
-Who is first of two tasks that are ready together depends neither on the order of a file nor on
-names: it is the first in :func:`~msbgen.graphs.order.canonical_order`.
+Of two tasks that become ready together, the first in
+:func:`~msbgen.graphs.order.canonical_order` starts first.  That order depends neither on the order
+of the tasks in a file nor on their names.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A graph's tasks and edges.
+    """Tasks and edges of a graph as arrays.
 
     Attributes
     ----------
     order : ndarray of int, (n,)
-        Number in the graph of each task here; all else is in this order, which is topological.
+        Number in the graph of each task; all other arrays are in this topological order.
     kinds : tuple of str
-        Kinds there are, sorted.
+        Sorted.
     kind : ndarray of int, (n,)
-        Which of them.
+        Number of the kind of each task.
     work : ndarray, (n,)
-        Runs of its kind.
+        In runs of the kind.
     waits : ndarray of int, (n,)
-        How many tasks each waits for.
+        Number of predecessors.
     first_after, after : ndarray of int, (n + 1,) and (m,)
-        Task i is waited for by ``after[first_after[i] : first_after[i + 1]]``.
+        Successors of task i are ``after[first_after[i] : first_after[i + 1]]``.
     """
 
     order: Indices
@@ -49,7 +50,7 @@ class Program:
 
     @classmethod
     def of(cls, graph: xr.Dataset) -> Program:
-        """Take a valid graph apart."""
+        """Arrays of a valid graph."""
         pairs, names = edges_of(graph), kinds_of(graph)
         order = canonical_order(graph)
         place = np.empty(len(order), dtype=np.int64)

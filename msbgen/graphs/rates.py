@@ -1,15 +1,14 @@
-"""How fast each kind of task is on each core of a device, and what it draws, however many run.
+"""Rate and power of each kind of task on each core of a device, for every number of running tasks.
 
-Running tasks have equal shares of the ways of their cache and of the bandwidth, of all that the
-context gives.  A task is as fast as its phase table says of that share and of the core's clock
-times its speed: the time that progress takes is linear between the table's levels in ways, in
-1/bandwidth and in 1/clock (core cycles scale with the clock, the rest does not).  Beyond the
-table's clocks it goes on with the least-squares slope over all of them, and the outcome says so.
-A larger share than the table's largest level counts as that; a smaller one than its smallest is
-refused.
+Running tasks share the ways of their cache and the bandwidth of the context equally.  The rate of a
+task is that of its phase table at its share and at the core's clock times the cluster's speed.  The
+time a unit of progress takes is linear between the table's levels in ways, in 1/bandwidth and in
+1/clock: core cycles scale with the clock, the rest does not.  Beyond the table's clocks, the time
+is extrapolated by the least-squares slope over all of them, and runs are marked `stretched`.  A
+share above the table's largest level counts as that level.  One below the smallest is an error.
 
-A running core draws its dynamic power V²f, half of it while it stalls (the part of its time that
-does not scale with the clock), and what its misses cost.
+The power of a running core is its dynamic power V²f, half of that while it stalls (the part of its
+time that does not scale with the clock), and the energy of its misses.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from msbgen.phases.phases import phase_table, table_grid, validate_phases
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# What a table calls the shares of a device, and the counter of misses.
+# Names in phase tables of the shared resources and of the counter of misses.
 WAYS, BANDWIDTH, MISSES = "cache_ways", "bandwidth", "cache_misses"
-# Departure of log rates that makes a phase: coarser than decisions want, as phases cost time here.
+# Change of log rates between phases: coarse, as each phase is an event of the simulator.
 RESOLUTION = 0.05
 _ROUNDING = 1e-9
 
@@ -50,13 +49,13 @@ class Rates:
     first_phase : ndarray of int, (kinds + 1,)
         Phases of kind k are those from ``first_phase[k]`` to before ``first_phase[k + 1]``.
     share : ndarray, (phases,)
-        Of the progress of a whole run that a phase is.
+        Of each phase in the progress of a whole run.
     rates : ndarray, (settings, clusters, levels, running, running_here, phases)
-        Progress [s-1] while so many tasks run, and so many (less one) on the cluster.
+        Progress [s-1], by the numbers, less one, of tasks on the device and on the cluster.
     watts : ndarray, of that shape
-        What a running core draws [W].
+        Power of a running core [W].
     settings : ndarray, (settings, 2)
-        Ways and bandwidth given.
+        Ways and bandwidth of the context.
     stretched : ndarray of bool, (clusters, levels)
         Whether the clock is beyond those of a table.
     """
@@ -78,7 +77,7 @@ class Rates:
         *,
         resolution: float = RESOLUTION,
     ) -> Rates:
-        """Prepare profiles, or phase tables, by kind.
+        """Rates from profiles, or from phase tables, by kind.
 
         Parameters
         ----------
@@ -94,8 +93,8 @@ class Rates:
         ArgumentError
             No profiles.
         ProfileError
-            A resource that sheet or profiles lack, one clock only, levels that do not reach down
-            to the shares of the device, or what the phase tables refuse.
+            A resource that the sheet or the profiles lack, a single clock, levels above the
+            smallest shares of the device, or invalid phase tables.
         """
         if not profiles:
             raise ArgumentError("profiles are none; those of one kind or more are wanted.")
@@ -114,7 +113,7 @@ class Rates:
         )
 
     def durations(self, setting: int, cluster: int, level: int, running: int, here: int) -> Floats:
-        """What a whole run of each kind takes with shares that stay as they are [s], (kinds,)."""
+        """Time of a whole run of each kind with constant shares [s], (kinds,)."""
         rate = self.rates[setting, cluster, level, running - 1, here - 1]
         return np.add.reduceat(self.share / rate, self.first_phase[:-1])
 
@@ -137,11 +136,11 @@ class _Part:
 
 
 def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float) -> _Part:
-    made = profiles.attrs.get("schema") == PHASES
+    is_table = profiles.attrs.get("schema") == PHASES
     place = place_of(profiles)
     table = (
         validate_phases(profiles, source=place)
-        if made
+        if is_table
         else phase_table(profiles, resolution=resolution)
     )
     grid = table_grid(table)
@@ -152,16 +151,16 @@ def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float)
             f"{place}: kind '{kind}' has no counter '{MISSES}', which the energy of misses needs; "
             f"profiles with it are wanted."
         )
-    pace = 1.0 / table["speed"].transpose(*order).values.astype(float)
-    misses = table[MISSES].transpose(*order).values.astype(float) * pace
+    seconds = 1.0 / table["speed"].transpose(*order).values.astype(float)
+    misses = table[MISSES].transpose(*order).values.astype(float) * seconds
     levels = {name: np.array(grid.resource(name).levels) for name in (WAYS, BANDWIDTH, clock)}
     inverse = 1.0 / levels[clock]
     centred = inverse - inverse.mean()
-    slope = np.maximum((pace * centred).sum(axis=-1) / (centred**2).sum(), 0.0)
+    slope = np.maximum((seconds * centred).sum(axis=-1) / (centred**2).sum(), 0.0)
     n_cores, most = device.n_cores, max(c.cores for c in device.clusters)
     n_levels = max(len(c.clocks) for c in device.clusters)
     n_settings = len(device.cache_ways) * len(device.bandwidth)
-    shape = (n_settings, len(device.clusters), n_levels, n_cores, most, len(pace))
+    shape = (n_settings, len(device.clusters), n_levels, n_cores, most, len(seconds))
     rates, watts = np.full(shape, np.nan), np.full(shape, np.nan)
     outside = np.zeros((len(device.clusters), n_levels), dtype=bool)
     by_device = device.shared_by == "device"
@@ -171,18 +170,18 @@ def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float)
         of_ways = _weights(levels[WAYS], ways / counts[:sharers], WAYS, kind, place)
         of_flow = _weights(levels[BANDWIDTH], bandwidth / counts, BANDWIDTH, kind, place)
         # (phase, ways, bandwidth[, clock]) -> (sharers, running, phase[, clock])
-        paces, missed = (
+        times, missed = (
             np.einsum("iw,jb,pwbf->ijpf", of_ways, of_flow, x, optimize=True)
-            for x in (pace, misses)
+            for x in (seconds, misses)
         )
         slopes = np.einsum("iw,jb,pwb->ijp", of_ways, of_flow, slope, optimize=True)
         for c, cluster in enumerate(device.clusters):
-            for level, own in enumerate(cluster.clocks):
-                f = own * cluster.speed
-                here, outside[c, level] = _at_clock(levels[clock], f, paces, slopes)
+            for level, own_clock in enumerate(cluster.clocks):
+                f = own_clock * cluster.speed
+                here, outside[c, level] = _at_clock(levels[clock], f, times, slopes)
                 lost = _at_clock(levels[clock], f, missed, np.zeros_like(slopes))[0]
                 active = np.minimum(slopes / f / here, 1.0)
-                power = cluster.power * float(cluster.activity(own))
+                power = cluster.power * float(cluster.activity(own_clock))
                 drawn = power * (STALLED_ACTIVITY + (1.0 - STALLED_ACTIVITY) * active)
                 drawn = drawn + 1e-9 * device.miss_energy * lost / here
                 for k in range(1, cluster.cores + 1):
@@ -194,7 +193,7 @@ def _of_kind(device: Device, kind: str, profiles: xr.Dataset, resolution: float)
 
 
 def _check_resources(grid: Grid, kind: str, place: str) -> str:
-    """Name of the clock, where the resources are those of a device."""
+    """Name of the clock; the resources must be those of a device."""
     clock = grid.clock
     wanted = f"'{WAYS}', '{BANDWIDTH}' and a clock in GHz are wanted"
     for name in (WAYS, BANDWIDTH):
@@ -205,8 +204,8 @@ def _check_resources(grid: Grid, kind: str, place: str) -> str:
     for name in grid.names:
         if name not in (WAYS, BANDWIDTH, clock):
             raise ProfileError(
-                f"{place}: profiles of kind '{kind}' have a resource '{name}' that no sheet has; "
-                f"{wanted}."
+                f"{place}: profiles of kind '{kind}' have the resource '{name}', which no sheet "
+                f"has; {wanted}."
             )
     if len(grid.resource(clock).levels) < 2:
         raise ProfileError(
@@ -219,21 +218,21 @@ def _weights(levels: Floats, shares: Floats, name: str, kind: str, place: str) -
     """Weights of the levels for each share, (shares, levels)."""
     if shares.min() < levels[0] * (1.0 - _ROUNDING):
         raise ProfileError(
-            f"{place}: profiles of kind '{kind}' begin at {levels[0]:g} of '{name}', a share of "
-            f"the device may be {shares.min():g}; profiles with as little are wanted."
+            f"{place}: profiles of kind '{kind}' begin at {levels[0]:g} of '{name}', and a "
+            f"share of the device may be {shares.min():g}; profiles down to that are wanted."
         )
-    # ways count as they are, bandwidth by what a byte takes
+    # linear in ways and in 1/bandwidth
     turn = (lambda x: -1.0 / x) if name == BANDWIDTH else (lambda x: x)
-    at, known = turn(np.clip(shares, levels[0], levels[-1])), turn(levels)
-    found = np.zeros((len(shares), len(levels)))
-    for row, x in zip(found, at):
-        j = int(np.clip(np.searchsorted(known, x), 1, max(len(known) - 1, 1)))
-        if len(known) == 1:
+    at, axis = turn(np.clip(shares, levels[0], levels[-1])), turn(levels)
+    weights = np.zeros((len(shares), len(levels)))
+    for row, x in zip(weights, at):
+        j = int(np.clip(np.searchsorted(axis, x), 1, max(len(axis) - 1, 1)))
+        if len(axis) == 1:
             row[0] = 1.0
             continue
-        row[j] = (x - known[j - 1]) / (known[j] - known[j - 1])
+        row[j] = (x - axis[j - 1]) / (axis[j] - axis[j - 1])
         row[j - 1] = 1.0 - row[j]
-    return found
+    return weights
 
 
 def _at_clock(levels: Floats, f: float, values: Floats, slope: Floats) -> tuple[Floats, bool]:
@@ -241,10 +240,10 @@ def _at_clock(levels: Floats, f: float, values: Floats, slope: Floats) -> tuple[
     below, above = f < levels[0] * (1.0 - _ROUNDING), f > levels[-1] * (1.0 + _ROUNDING)
     end = 0 if below else -1 if above else None
     if end is not None:
-        # neither against the clock nor more than it: what is faster is at most as much faster
-        gone = values[..., end] + slope * (1.0 / f - 1.0 / levels[end])
+        # limited to between no change and a change in proportion to the clock
+        extended = values[..., end] + slope * (1.0 / f - 1.0 / levels[end])
         low, high = sorted((1.0, levels[end] / f))
-        return np.clip(gone, low * values[..., end], high * values[..., end]), True
+        return np.clip(extended, low * values[..., end], high * values[..., end]), True
     j = int(np.clip(np.searchsorted(levels, f), 1, len(levels) - 1))
     share = (1.0 / levels[j - 1] - 1.0 / f) / (1.0 / levels[j - 1] - 1.0 / levels[j])
     return values[..., j - 1] * (1.0 - share) + values[..., j] * share, False

@@ -1,19 +1,19 @@
-"""How long a parallel program takes on a small computer, what it draws, how hot it gets.
+"""Simulator of task graphs on a small computer: time, energy and temperature of a run.
 
-The tasks of a graph are started by a list scheduler: whenever a core waits and a task is ready,
-the first in the queue goes to the fastest core that waits.  Starting costs time on that core.  A
-task then runs at the rate that its profile gives for its share of ways, bandwidth and clock; the
-shares are renewed whenever a task starts or ends.  Power is that of the device, of clusters in use
-and of cores by what they do; the temperature follows it through one resistance and one capacity,
+A list scheduler starts the tasks: whenever a core is idle and a task is ready, the first task in
+the queue starts on the fastest idle core, which takes time on that core.  A task then runs at the
+rate of its profile for its share of ways, bandwidth and clock.  Shares change at every start and
+end.  Power is the sum of that of the device, of the clusters in use and of the cores.  The
+temperature follows with one resistance and one capacity,
 
     dT/dt = (ambient + resistance · power − T) / time_constant,
 
-exactly, as power is constant between events.  Where it reaches the cap, all clocks are stepped
-down by a level, again and again until it stays or no level is left; where it has fallen by the
-hysteresis, up by one.
+which is solved exactly, as power is constant between events.  At the cap, all clocks step down by
+a level until the temperature stops rising or no level is left.  When it has fallen by the
+hysteresis, they step up by one.
 
-Not modelled: what handing over data costs, migration, preemption, caches that are warm or cold,
-leakage that grows with the temperature, several spots of heat.
+Not modelled: costs of handing over data, migration, preemption, warm or cold caches, leakage that
+grows with the temperature, several hot spots.
 """
 
 from __future__ import annotations
@@ -40,20 +40,19 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Order = str | ArrayLike
 
-# Names of orders; an array of keys, the least first, is one of its own.
+# Names of orders; an order may also be an array of keys, the lowest first.
 ORDERS = ("arrival", "heft")
-# Longer programs are a mistake of units, and take long to play [s].
+# Longer programs are a mistake of units [s].
 _LONGEST = 2.6e6
-# Contexts that are played between two calls of a progress, and factors of tasks that are drawn for
-# them: as many contexts as make no more, or one.
+# Most contexts between two calls of a progress, and most factors of tasks drawn for them.
 _AT_ONCE, _DRAWN_AT_ONCE = 256, 2_000_000
-# Bytes of a factor while it is drawn, and of a labelled run beside its columns.
+# Bytes of a factor while it is drawn, and of a labelled run besides its columns.
 _OF_FACTOR, _OF_RUN = 24.0, 400.0
 
 
 @dataclass(frozen=True, eq=False)
 class SimulatedRuns:
-    """What became of runs, (contexts, runs) each.
+    """Results of simulated runs, (contexts, runs) each.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class SimulatedRuns:
     energy : ndarray
         [J]
     peak, last : ndarray
-        Temperature at most and at the end [°C].
+        Highest and last temperature [°C].
     throttled : ndarray
         Time with clocks stepped down [s].
     """
@@ -75,7 +74,7 @@ class SimulatedRuns:
 
 
 class Simulator:
-    """A device and the kinds of tasks that run on it, ready to play graphs.
+    """A device and the kinds of tasks that run on it.
 
     Parameters
     ----------
@@ -83,11 +82,11 @@ class Simulator:
     profiles : mapping of str to xarray.Dataset
         Profiles, or phase tables, by kind; see :class:`~msbgen.graphs.rates.Rates`.
     resolution : float
-        Of phases that are made of profiles.
+        Of the phases that profiles are cut into.
 
     Notes
     -----
-    A graph of 100 tasks takes some tens of microseconds a run.
+    A run of a graph of 100 tasks takes some tens of microseconds.
     """
 
     def __init__(
@@ -111,22 +110,22 @@ class Simulator:
         noise: bool = True,
         rng: np.random.Generator | int = 0,
     ) -> SimulatedRuns:
-        """Play a graph in contexts, several times each.
+        """Simulate a graph in contexts, several runs each.
 
         Parameters
         ----------
         graph : xarray.Dataset or Program
-            Valid; who plays one often makes its program once.
+            A :meth:`program` saves the preparation of the graph in repeated calls.
         contexts : array_like, (n_contexts, n_columns)
             As ``device.columns``.
         order : {"arrival", "heft"} or array_like, (n_tasks,)
-            Which ready task starts first: as they get ready; by the longest path that hangs on
-            it; or by keys of one's own, the least first, in the order of the graph's tasks.
+            Which ready task starts first: the first that became ready; the one with the longest
+            path to the end; or the one with the lowest key, keys in the order of the graph's tasks.
         runs : int
         temperature : array_like, () or (n_contexts,)
             At the start [°C]; ambient where not given.
         noise : bool
-            Whether times vary as the sheet says.
+            Whether times vary by the noise of the sheet.
         rng : numpy.random.Generator or int
 
         Raises
@@ -143,12 +142,12 @@ class Simulator:
         self._play(program, arrays, queue, (results, np.empty((0, 0, 0, 0)), np.empty((0, 0))))
         return SimulatedRuns(*(np.ascontiguousarray(x) for x in np.moveaxis(results, -1, 0)))
 
-    def tasks(self, graph: xr.Dataset, context: ArrayLike, **given: Any) -> xr.Dataset:
-        """When and where each task ran, in one run in one context.
+    def tasks(self, graph: xr.Dataset, context: ArrayLike, **settings: Any) -> xr.Dataset:
+        """Start, end and core of each task, in one run in one context.
 
         Parameters
         ----------
-        graph, context, **given
+        graph, context, **settings
             As of :meth:`run`, less `runs`.
 
         Returns
@@ -156,7 +155,7 @@ class Simulator:
         xarray.Dataset
             Over ``task``: ``start``, ``end`` [s], ``core`` (clusters one after another).
         """
-        table, _, _ = self._one(graph, context, given)
+        table, _, _ = self._one(graph, context, settings)
         labels = {"start": ("s", "start"), "end": ("s", "end"), "core": ("1", "core that ran it")}
         variables: dict[str, Any] = {
             name: ("task", table[:, i], {"units": units, "long_name": text})
@@ -165,12 +164,12 @@ class Simulator:
         variables["core"] = "task", table[:, 2].astype(np.int64), variables["core"][2]
         return xr.Dataset(variables, {"task": graph["task"].values})
 
-    def timeline(self, graph: xr.Dataset, context: ArrayLike, **given: Any) -> xr.Dataset:
+    def timeline(self, graph: xr.Dataset, context: ArrayLike, **settings: Any) -> xr.Dataset:
         """Power and temperature between events, in one run in one context.
 
         Parameters
         ----------
-        graph, context, **given
+        graph, context, **settings
             As of :meth:`run`, less `runs`.
 
         Returns
@@ -180,7 +179,7 @@ class Simulator:
             event: ``base_power`` [W], ``steps_down`` of the clocks, and over ``cluster`` ``power``
             [W] and ``running`` tasks.  Coordinate ``time`` [s].
         """
-        _, log, _ = self._one(graph, context, given)
+        _, log, _ = self._one(graph, context, settings)
         names = [cluster.name for cluster in self.device.clusters]
         first = _kernels.LOG_BASE + 1
 
@@ -201,13 +200,13 @@ class Simulator:
         return xr.Dataset(variables, {"time": time, "cluster": names})
 
     def stretched(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Whether profiles are stretched beyond their clocks in a context, (n_contexts,)."""
+        """Whether profiles are extrapolated beyond their clocks in a context, (n_contexts,)."""
         _, cores, level = self._places(check_contexts(self.device, contexts))
         beyond = self.rates.stretched[np.arange(cores.shape[1]), level]
         return np.any(beyond & (cores > 0), axis=1)
 
     def _one(
-        self, graph: xr.Dataset, context: ArrayLike, given: Mapping[str, Any]
+        self, graph: xr.Dataset, context: ArrayLike, changes: Mapping[str, Any]
     ) -> tuple[Floats, Floats, Floats]:
         settings: dict[str, Any] = {
             "order": "arrival",
@@ -215,24 +214,24 @@ class Simulator:
             "noise": True,
             "rng": 0,
         }
-        for name in given:
+        for name in changes:
             if name not in settings:
                 raise ArgumentError(f"'{name}' is no argument; {', '.join(settings)} are.")
         rows = np.atleast_2d(np.asarray(context, dtype=float))
         if len(rows) != 1:
             raise ArgumentError(f"contexts are {len(rows)}; one is wanted.")
-        if isinstance(given.get("rng"), np.random.Generator):
-            given = {**given, "rng": int(given["rng"].integers(2**63))}
-        program, arrays, queue = self._prepare(graph, rows, runs=1, **{**settings, **given})
+        if isinstance(changes.get("rng"), np.random.Generator):
+            changes = {**changes, "rng": int(changes["rng"].integers(2**63))}
+        program, arrays, queue = self._prepare(graph, rows, runs=1, **{**settings, **changes})
         n, clusters = len(program.work), len(self.device.clusters)
         results, table = np.empty((1, 1, _kernels.N_RESULTS)), np.empty((1, 1, n, 3))
         log = np.empty((0, 4 + 2 * clusters))
         needed = self._play(program, arrays, queue, (results, table, log))
         log = np.empty((needed, 4 + 2 * clusters))
         self._play(program, arrays, queue, (results, table, log))
-        found = np.empty((n, 3))
-        found[program.order] = table[0, 0]
-        return found, log, results[0, 0]
+        times = np.empty((n, 3))
+        times[program.order] = table[0, 0]
+        return times, log, results[0, 0]
 
     def _prepare(
         self,
@@ -244,14 +243,16 @@ class Simulator:
         noise: bool,
         rng: np.random.Generator | int,
     ) -> tuple[Program, tuple[Any, ...], tuple[Any, ...]]:
-        """Program, contexts and queue as the kernel takes them."""
+        """Program, contexts and queue as arrays of the kernel."""
         program = graph if isinstance(graph, Program) else self.program(graph)
         table = check_contexts(self.device, contexts)
         if runs < 1 or runs != int(runs):
             raise ArgumentError(f"runs are {runs}; a whole number ≥ 1 is wanted.")
         start = self.device.ambient if temperature is None else temperature
-        heat = np.asarray(start, dtype=float)
-        if heat.shape not in ((), (len(table),)) or not np.all((heat > -273.15) & (heat < 1000)):
+        starts = np.asarray(start, dtype=float)
+        if starts.shape not in ((), (len(table),)) or not np.all(
+            (starts > -273.15) & (starts < 1000)
+        ):
             raise ArgumentError(f"temperature is {temperature}; one, or one a context, is wanted.")
         setting, cores, level = self._places(table)
         n = len(program.work)
@@ -262,11 +263,11 @@ class Simulator:
             logs = self.device.task_noise * drawn[..., 1:]
             logs += self.device.run_noise * drawn[..., :1]
             np.exp(logs, out=factors)
-        arrays = setting, cores, level, np.array(np.broadcast_to(heat, len(table)))
+        arrays = setting, cores, level, np.array(np.broadcast_to(starts, len(table)))
         return program, arrays, (*self._keys(program, order, setting, cores, level), factors)
 
     def program(self, graph: xr.Dataset) -> Program:
-        """A graph taken apart, where every kind has a profile and times are in seconds.
+        """The graph as arrays, checked: every kind has a profile, times are in seconds.
 
         Raises
         ------
@@ -314,7 +315,7 @@ class Simulator:
     def _keys(
         self, program: Program, order: Order, setting: Indices, cores: Indices, level: Indices
     ) -> tuple[bool, Floats]:
-        """Whether tasks go in the order in which they get ready, and else their keys."""
+        """Whether tasks start in the order in which they become ready; otherwise their keys."""
         n = len(program.work)
         if isinstance(order, str):
             if order not in ORDERS:
@@ -359,18 +360,18 @@ class Simulator:
 
 
 def _cluster_arrays(device: Device) -> tuple[Any, ...]:
-    """What the kernel knows of clusters, (clusters, levels) each, and their first cores."""
+    """Arrays of the clusters, (clusters, levels) each, and their first cores."""
     most = max(len(cluster.clocks) for cluster in device.clusters)
-    found = np.full((5, len(device.clusters), most), np.nan)
+    arrays = np.full((5, len(device.clusters), most), np.nan)
     for i, c in enumerate(device.clusters):
         clocks = np.array(c.clocks)
         active = c.activity(clocks)
-        found[0, i, : len(clocks)] = c.speed * clocks
-        found[1, i, : len(clocks)] = c.dispatch * clocks[-1] / clocks
+        arrays[0, i, : len(clocks)] = c.speed * clocks
+        arrays[1, i, : len(clocks)] = c.dispatch * clocks[-1] / clocks
         for row, watts in zip((2, 3, 4), (c.power, c.on_power, c.idle_power)):
-            found[row, i, : len(clocks)] = watts * active
+            arrays[row, i, : len(clocks)] = watts * active
     first = np.cumsum([0, *(cluster.cores for cluster in device.clusters)])[:-1]
-    return (*(np.ascontiguousarray(x) for x in found), first.astype(np.int64))
+    return (*(np.ascontiguousarray(x) for x in arrays), first.astype(np.int64))
 
 
 def simulate_graph(
@@ -385,7 +386,7 @@ def simulate_graph(
     noise: bool = True,
     rng: np.random.Generator | int = 0,
 ) -> xr.Dataset:
-    """Play a graph in contexts of a device, with labels.
+    """Simulate a graph in contexts of a device; the result is a dataset of runs.
 
     Parameters
     ----------
@@ -399,7 +400,7 @@ def simulate_graph(
     Returns
     -------
     xarray.Dataset
-        Schema ``msbgen-graph-runs/1``: the runs of the first context, then of the next...
+        Schema ``msbgen-graph-runs/1``: all runs of the first context, then of the next...
 
     Raises
     ------
@@ -428,9 +429,9 @@ def label_runs(
     temperature: ArrayLike | None = None,
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
-    **given: Any,
+    **settings: Any,
 ) -> xr.Dataset:
-    """As :func:`simulate_graph`, with a simulator that is there already.
+    """As :func:`simulate_graph`, with a simulator.
 
     `progress` is called with (done, total) contexts.
     """
@@ -444,10 +445,16 @@ def label_runs(
     steps, parts = progress or (lambda done, total: None), []
     for first in range(0, len(table), at_once):
         some = slice(first, first + at_once)
-        heat = start[some] if apart else start
+        starts = start[some] if apart else start
         parts.append(
             simulator.run(
-                program, table[some], order=order, runs=runs, temperature=heat, rng=noise, **given
+                program,
+                table[some],
+                order=order,
+                runs=runs,
+                temperature=starts,
+                rng=noise,
+                **settings,
             )
         )
         steps(min(first + at_once, len(table)), len(table))
@@ -473,7 +480,7 @@ def label_runs(
 
 
 def _check_size(contexts: int, runs: int, each: float) -> None:
-    """Refuse runs that no memory holds, `each` of so many bytes."""
+    """Check that runs of `each` bytes fit into half of the memory."""
     size = each * contexts * runs
     if size > 0.5 * (memory := physical_memory()):
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Where task graphs go: netCDF, JSON, DOT."""
+"""Writers of task graphs: netCDF, JSON, DOT."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from msbgen.graphs.dataset import (
 )
 from msbgen.graphs.dot import dot_lines
 
-# How files that can be written end.
+# Endings of the formats that can be written.
 ENDINGS = (".nc", ".json", ".dot", ".gv")
 
 
 def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a graph, whole or not at all, as the name of the file ends: .nc, .json, .dot, .gv.
+    """Write a graph in the format of the ending of the file: .nc, .json, .dot, .gv.
 
-    What is read back from any of them is the same graph.
+    Reading the file gives the same graph.  Nothing is left of a file that could not be written.
 
     Raises
     ------
     ArgumentError
-        The name ends otherwise.
+        Another ending.
     ProfileError
-        The dataset is no graph; nothing is written.
+        The dataset is not a valid graph.
     FileExistsError
         `path` exists and `overwrite` is False.
     """
@@ -46,7 +46,7 @@ def write(graph: xr.Dataset, path: str | os.PathLike[str], *, overwrite: bool = 
     ending = path.suffix.lower()
     if ending not in ENDINGS:
         raise ArgumentError(
-            f"path is {path.name}; a name that ends with {', '.join(ENDINGS)} is it."
+            f"path is {path.name}; a name that ends with {', '.join(ENDINGS)} is wanted."
         )
     validate_graph(graph, source=path.name)
     if ending == ".nc":

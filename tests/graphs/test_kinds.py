@@ -82,7 +82,7 @@ def test_a_resource_that_no_device_has_and_no_profiles_at_all_are_refused(profil
     one = profiles["busy"]
     label = {"units": "W", "role": "resource", "long_name": "cap", "levels": [5.0, 6.0]}
     more = one.assign_coords(power=("context", np.full(one.sizes["context"], 5.0), label))
-    with pytest.raises(ProfileError, match="no device says 'power'"):
+    with pytest.raises(ProfileError, match="no device sheet has 'power'"):
         read_kinds({"busy": more})
     with pytest.raises(ProfileError, match="one kind at least"):
         read_kinds({})

@@ -77,7 +77,7 @@ def test_clocks_beyond_the_profiles_go_on_with_their_slope_and_are_told():
             lambda t: t.expand_dims(voltage=[1.0, 2.0]).assign_coords(
                 voltage=("voltage", [1.0, 2.0], {"role": "resource", "units": "V"})
             ),
-            "have a resource 'voltage' that no sheet has",
+            "have the resource 'voltage', which no sheet has",
         ),
     ],
 )

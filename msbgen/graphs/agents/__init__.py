@@ -1,4 +1,4 @@
-"""Contexts for graphs that run one after another: search, rules, and agents that learn."""
+"""Choice of contexts for graphs that run one after another: search, rules, learning agents."""
 
 from msbgen.graphs.agents.actions import AgentPerCore, OneAgent
 from msbgen.graphs.agents.d3qn import D3QN, D3QNSettings

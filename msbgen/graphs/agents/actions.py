@@ -1,7 +1,7 @@
-"""How an agent says a context: as one number, or with a say of each core.
+"""Actions of agents: the number of a context, or an option for every core.
 
-One agent names a context.  With an agent a core, each says whether its core is on and at which
-clock; a cluster has one clock, which is the highest that its cores ask for, as in Linux.
+With one agent for every core, each chooses whether its core is on and at which clock.  A cluster
+has one clock: the highest that its cores choose, as in Linux.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ Indices = NDArray[np.int64]
 
 
 class Actions(Protocol):
-    """Branches of which an agent names one option each.
+    """Branches; an action is one option of each.
 
     Attributes
     ----------
     branches : tuple of int
-        Options of each.
+        Number of options of each.
     every : ndarray of int, (contexts, branches)
-        One action for each context that can be said.
+        One action for each context.
     """
 
     branches: tuple[int, ...]
     every: Indices
 
     def context(self, action: ArrayLike) -> int:
-        """Number of the context that an action, (branches,), means."""
+        """Number of the context of an action, (branches,)."""
         ...
 
 
 class OneAgent:
-    """An agent that names a context.
+    """Actions of one agent: the number of a context.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class OneAgent:
         self.every = np.arange(len(world.contexts))[:, None]
 
     def context(self, action: ArrayLike) -> int:
-        """Return the context that was named."""
+        """Number of the context of an action."""
         return int(np.asarray(action).reshape(-1)[0])
 
 
 class AgentPerCore:
-    """Agents of which each says what its core does: off, or one of the cluster's clocks.
+    """Actions of one agent for every core: off, or one of the clocks of its cluster.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class AgentPerCore:
     Raises
     ------
     ArgumentError
-        A combination that is no context of the world.
+        The contexts of the world lack a combination.
     """
 
     def __init__(self, world: World):
@@ -80,24 +80,23 @@ class AgentPerCore:
         self._cluster = np.repeat(np.arange(len(clusters)), [c.cores for c in clusters])
         self.names = tuple(f"{c.name}_{i}" for c in clusters for i in range(c.cores))
         self.branches = tuple(len(self._clocks[c]) + 1 for c in self._cluster)
-        known = {self._key(row): i for i, row in reversed(list(enumerate(table)))}
-        self._number = known
+        self._number = {self._key(row): i for i, row in reversed(list(enumerate(table)))}
         wanted = int(np.prod([len(k) * c.cores + 1 for k, c in zip(self._clocks, clusters)])) - 1
-        if len(known) != wanted:
+        if len(self._number) != wanted:
             raise ArgumentError(
-                f"contexts are {len(known)} of the {wanted} combinations of cores and clocks; all "
-                f"are wanted where each core has its say."
+                f"contexts are {len(self._number)} of the {wanted} combinations of cores and "
+                f"clocks; all are wanted for one agent a core."
             )
-        self.every = np.array([self._say(row) for row in table])
+        self.every = np.array([self._action(row) for row in table])
 
-    def _say(self, row: NDArray[np.float64]) -> list[int]:
-        """One action that means a context: the first cores of each cluster at its clock."""
-        said: list[int] = []
+    def _action(self, row: NDArray[np.float64]) -> list[int]:
+        """One action of a context: the first cores of each cluster are on, at its clock."""
+        action: list[int] = []
         for i, clocks in enumerate(self._clocks):
-            own = int((self._cluster == i).sum())
+            cores = int((self._cluster == i).sum())
             on, level = int(row[2 * i]), int(np.searchsorted(clocks, row[2 * i + 1])) + 1
-            said += [level] * on + [0] * (own - on)
-        return said
+            action += [level] * on + [0] * (cores - on)
+        return action
 
     def _key(self, row: NDArray[np.float64]) -> tuple[float, ...]:
         """Cores and clocks of the clusters that have cores."""
@@ -106,13 +105,13 @@ class AgentPerCore:
         return tuple(x for k, f in zip(cores, clocks) for x in (float(k), float(f) if k else 0.0))
 
     def context(self, action: ArrayLike) -> int:
-        """The context that the cores' says make; where all are off, the first one runs slowly."""
-        said = np.array(action, dtype=np.int64)
-        if not said.any():
-            said[0] = 1
+        """Number of the context of an action; if all cores are off, the first one runs slowly."""
+        options = np.array(action, dtype=np.int64)
+        if not options.any():
+            options[0] = 1
         row = []
         for i, clocks in enumerate(self._clocks):
-            own = said[self._cluster == i]
-            on = int((own > 0).sum())
-            row += [float(on), float(clocks[own.max() - 1]) if on else 0.0]
+            of_cluster = options[self._cluster == i]
+            on = int((of_cluster > 0).sum())
+            row += [float(on), float(clocks[of_cluster.max() - 1]) if on else 0.0]
         return self._number[tuple(row)]

@@ -5,8 +5,8 @@ With branches b of options (one of contexts, or one a core), the value of a join
     Q(s, a) = V(s) + Σ_b [A_b(s, a_b) − mean over options of A_b(s, ·)],
 
 the duelling network (Wang et al., 2016) with values that add up over agents (Sunehag et al., 2018),
-so that each branch may take its best option by itself.  Its target is double (van Hasselt et al.,
-2016): the network names the next action, a slow copy of it says what that is worth.
+so that the best joint action has the best option of each branch.  The target is double (van Hasselt
+et al., 2016): the network chooses the next action, a slow copy of it gives the value.
 
     y = r + γ (1 − done) Q⁻(s', argmax_a Q(s', a))
 """
@@ -36,20 +36,20 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class D3QNSettings:
-    """How a network is made and learns.
+    """Size and training of the network.
 
     Attributes
     ----------
     width : int
-        Of its two hidden layers.
+        Of the two hidden layers.
     rate : float
-        Of learning (Adam).
+        Learning rate (Adam).
     discount : float
         γ.
     batch : int
         Transitions of a step.
     follow : float
-        Share by which the slow copy follows the network in a step.
+        Share of the network in each update of the slow copy.
     """
 
     width: int = 64
@@ -66,14 +66,12 @@ class D3QNSettings:
 
 
 class D3QN:
-    """An agent that learns from transitions.
-
-    Needs the extra ``[graph]``.
+    """An agent with a double, duelling deep Q-network; needs the extra ``[graph]``.
 
     Parameters
     ----------
     observed : int
-        Numbers of an observation.
+        Size of an observation.
     branches : sequence of int
         Options of each branch.
     settings : D3QNSettings
@@ -124,18 +122,18 @@ class D3QN:
     def values(self, observation: NDArray[Any], action: Indices) -> Floats:
         """Values of joint actions (n, branches), (n,)."""
         with self._torch.no_grad():
-            found = self._value(
+            values = self._value(
                 self.network, self._tensor(observation), self._torch.from_numpy(action)
             )
-        return found.numpy().astype(float)
+        return values.numpy().astype(float)
 
     def targets(self, batch: Transitions) -> Floats:
-        """What values should be by the batch, (n,)."""
+        """Target values of a batch, (n,)."""
         with self._torch.no_grad():
             return self._targets(batch).numpy().astype(float)
 
     def learn(self, batch: Transitions) -> float:
-        """Make a step on a batch; returns the mean Huber loss before it."""
+        """Take a gradient step on a batch; returns the mean Huber loss before it."""
         torch = self._torch
         target = self._targets(batch)
         value = self._value(
@@ -156,9 +154,9 @@ class D3QN:
             following = self._tensor(batch.following)
             _, parts = self._heads(self.network, following)
             action = torch.stack([part.argmax(dim=1) for part in parts], dim=1)
-            worth = self._value(self.slow, following, action)
-            going = self.settings.discount * (1.0 - self._tensor(batch.done))
-            return self._tensor(batch.reward) + going * worth
+            value = self._value(self.slow, following, action)
+            discount = self.settings.discount * (1.0 - self._tensor(batch.done))
+            return self._tensor(batch.reward) + discount * value
 
     def _heads(self, network: Any, observation: Tensor) -> tuple[Tensor, list[Tensor]]:
         hidden = network["body"](observation)

@@ -1,8 +1,8 @@
-"""The worlds as environments of other people's agents: Gymnasium's, and PettingZoo's parallel one.
+"""Worlds as environments of Gymnasium and of PettingZoo (parallel).
 
-A step is a graph, an action a context, a reward minus its cost.  In PettingZoo's an agent is a
-core: all see the same, each says what its core does, and all are paid the same.  Both libraries
-come with the extra ``[graph]`` and are imported when an environment is made.
+A step is a graph, an action is a context, and the reward is minus the cost.  In PettingZoo, every
+core is an agent; all have the same observation and the same reward.  Both libraries come with the
+extra ``[graph]`` and are imported when an environment is made.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import gymnasium
     from pettingzoo import ParallelEnv
 
-# Observations stay within these; a temperature far from the limits would leave them.
+# Observations are clipped to this range; only extreme temperatures leave it.
 _LEAST, _MOST = -10.0, 10.0
 _PURPOSE = "environments"
 
 
 class Episode:
-    """One episode of a world after another: what both environments are made of.
+    """Successive episodes of a world; both environments use it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Episode:
         self._state: State | None = None
 
     def begin(self, seed: int | None) -> NDArray[np.float32]:
-        """Draw an episode, by a seed or by what came before; returns the first observation."""
+        """Draw an episode, from a seed if given; returns the first observation."""
         if seed is not None:
             self._rng = np.random.default_rng(seed)
         self._graphs, temperature = self.world.draw(self._rng)
@@ -48,7 +48,7 @@ class Episode:
         return self.observation()
 
     def play(self, context: int) -> tuple[NDArray[np.float32], float, bool, dict[str, Any]]:
-        """Run the next graph; returns what is seen then, the reward, the end, and figures."""
+        """Run the next graph; returns observation, reward, end of the episode, and measurements."""
         if self._state is None or self._state.left == 0:
             raise RuntimeError("the episode is over; call reset first")
         state = self._state
@@ -59,15 +59,15 @@ class Episode:
         return self.observation(), -step.cost, state.left == 1, {"context": context, **figures}
 
     def observation(self) -> NDArray[np.float32]:
-        """What is seen now."""
+        """Observation of the current state."""
         assert self._state is not None
         return np.clip(self.world.observe(self._state), _LEAST, _MOST).astype(np.float32)
 
 
 class _Single:
-    """Gymnasium's side of an episode."""
+    """Gymnasium's interface of an episode."""
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's way
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
     render_mode = None
 
     def __init__(self, world: World, spaces: Any):
@@ -89,7 +89,7 @@ class _Single:
 
 
 class _Cores:
-    """PettingZoo's side of an episode."""
+    """PettingZoo's interface of an episode."""
 
     metadata: dict[str, Any] = {"name": "msbgen_cores_v0", "render_modes": []}  # noqa: RUF012
     render_mode = None
@@ -98,19 +98,19 @@ class _Cores:
         self._episode, self._actions = Episode(world), AgentPerCore(world)
         self.possible_agents = list(self._actions.names)
         self.agents: list[str] = []
-        self._said = {
+        self._action_spaces = {
             name: spaces.Discrete(n) for name, n in zip(self._actions.names, self._actions.branches)
         }
         box = spaces.Box(_LEAST, _MOST, (len(OBSERVED),), np.float32)
-        self._seen = dict.fromkeys(self._actions.names, box)
+        self._observation_spaces = dict.fromkeys(self._actions.names, box)
 
     def observation_space(self, agent: str) -> Any:
-        """What an agent may see."""
-        return self._seen[agent]
+        """Observations of an agent."""
+        return self._observation_spaces[agent]
 
     def action_space(self, agent: str) -> Any:
-        """What an agent may say: off, or a clock."""
-        return self._said[agent]
+        """Actions of an agent: off, or a clock."""
+        return self._action_spaces[agent]
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -121,9 +121,9 @@ class _Cores:
         return {name: seen for name in self.agents}, {name: {} for name in self.agents}
 
     def step(self, actions: dict[str, int]) -> tuple[dict[str, Any], ...]:
-        """Run the next graph in the context that the cores' says make."""
-        said = [int(actions[name]) for name in self.agents]
-        seen, reward, done, figures = self._episode.play(self._actions.context(said))
+        """Run the next graph in the context of the cores' actions."""
+        chosen = [int(actions[name]) for name in self.agents]
+        seen, reward, done, figures = self._episode.play(self._actions.context(chosen))
         names = self.agents
         if done:
             self.agents = []
@@ -131,7 +131,7 @@ class _Cores:
 
 
 def gymnasium_environment(world: World) -> gymnasium.Env[Any, Any]:
-    """Make a Gymnasium environment of a world: its actions are the numbers of contexts.
+    """Gymnasium environment of a world; its actions are the numbers of contexts.
 
     Raises
     ------
@@ -144,12 +144,12 @@ def gymnasium_environment(world: World) -> gymnasium.Env[Any, Any]:
 
 
 def pettingzoo_environment(world: World) -> ParallelEnv[str, Any, Any]:
-    """Make a parallel PettingZoo environment of a world: an agent a core.
+    """Parallel PettingZoo environment of a world, with an agent for every core.
 
     Raises
     ------
     ArgumentError
-        PettingZoo or Gymnasium are not installed; contexts that cores cannot say.
+        PettingZoo or Gymnasium are not installed; contexts lack a combination of cores and clocks.
     """
     library = load_library("pettingzoo", "graph", _PURPOSE)
     spaces = load_library("gymnasium", "graph", _PURPOSE).spaces

@@ -1,7 +1,7 @@
-"""A gate before the device: contexts whose intervals promise to keep the limits, and no others.
+"""A gate: it admits the contexts whose upper bounds keep the limits.
 
-Gated is by the interval of what is predicted.  An "epistemic" part of a variance, which the paper
-gates by as well, is not identified by the likelihood it is learned with.
+The bounds are those of prediction intervals.  The paper also uses an "epistemic" part of the
+variance, which the likelihood does not identify (:mod:`msbgen.graphs.predictor.evidential`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ Bools = NDArray[np.bool_]
 
 
 class Gate:
-    """Says which contexts may be tried.
+    """Admits contexts whose upper bounds of temperature and time keep the limits.
 
     Parameters
     ----------
     world : World
     forecaster : Forecaster
     cap : float
-        Highest temperature of a run [°C], at most.
+        Limit of the highest temperature of a run [°C].
     slowness : float
-        Most time, at most, as a multiple of what the fastest context takes.
+        Limit of the time, as a multiple of the time of the fastest context.
 
     Raises
     ------
@@ -43,23 +43,23 @@ class Gate:
         self.cap, self.slowness = cap, slowness
 
     def passes(self, state: State, context: int) -> bool:
-        """Whether a context keeps the limits; the others are not asked about where none matters."""
+        """Whether a context keeps the limits; other contexts are forecast only if they matter."""
         if np.isfinite(self.slowness):
-            return bool(self.open(state)[context])
+            return bool(self.allowed(state)[context])
         world = self.world
         graph, alone = world.graphs[state.graph], world.contexts[[context]]
         return bool(self.admits(self.forecaster.forecast(graph, alone, state.temperature))[0])
 
-    def open(self, state: State) -> Bools:
-        """Which contexts may be tried, (n,); the coolest alone where none keeps the limits."""
+    def allowed(self, state: State) -> Bools:
+        """Whether each context may be tried, (n,); only the coolest if none keeps the limits."""
         graph, contexts = self.world.graphs[state.graph], self.world.contexts
-        said = self.forecaster.forecast(graph, contexts, state.temperature)
-        kept = self.admits(said)
-        if not kept.any():
-            kept[said.peak_bound.argmin()] = True
-        return kept
+        forecast = self.forecaster.forecast(graph, contexts, state.temperature)
+        allowed = self.admits(forecast)
+        if not allowed.any():
+            allowed[forecast.peak_bound.argmin()] = True
+        return allowed
 
-    def admits(self, said: Forecast) -> Bools:
-        """Which runs keep the limits by their bounds, (n,)."""
-        fast = said.time_bound <= self.slowness * said.time.min()
-        return fast & (said.peak_bound <= self.cap)
+    def admits(self, forecast: Forecast) -> Bools:
+        """Whether the bounds of each run keep the limits, (n,)."""
+        fast = forecast.time_bound <= self.slowness * forecast.time.min()
+        return fast & (forecast.peak_bound <= self.cap)

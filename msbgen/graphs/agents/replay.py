@@ -1,4 +1,4 @@
-"""What an agent remembers: transitions in a ring, drawn at random."""
+"""Replay memory: the last transitions, sampled at random."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Steps of episodes, n of them.
+    """Transitions of episodes.
 
     Attributes
     ----------
     observation, following : ndarray, (n, d)
-        Before and after.
+        Before and after the step.
     action : ndarray of int, (n, branches)
     reward : ndarray, (n,)
     done : ndarray, (n,)
@@ -35,12 +35,12 @@ class Transitions:
 
 
 class Replay:
-    """The last transitions, of one source: what happened, or what was imagined.
+    """Memory of the last transitions of one source, the device or a model.
 
     Parameters
     ----------
     capacity : int
-        How many are kept.
+        Number of transitions.
     observed, branches : int
         Sizes of an observation and of an action.
     """
@@ -62,7 +62,7 @@ class Replay:
         following: ArrayLike,
         done: bool,
     ) -> None:
-        """Remember a transition; the oldest is forgotten where there is no room."""
+        """Add a transition; it replaces the oldest one if the memory is full."""
         at = self._next
         self._observation[at], self._action[at] = observation, action
         self._reward[at], self._following[at], self._done[at] = reward, following, done
@@ -70,7 +70,7 @@ class Replay:
         self.size = min(self.size + 1, self.capacity)
 
     def sample(self, n: int, rng: np.random.Generator) -> Transitions:
-        """Some of them, (n,), equally likely."""
+        """Sample n transitions uniformly, with replacement."""
         at = rng.integers(self.size, size=n)
         return Transitions(
             observation=self._observation[at],

@@ -1,4 +1,4 @@
-"""Rules that ask nobody: what boards do today."""
+"""Policies without a forecast: fixed clocks, a thermal governor, HEFT."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Floats = NDArray[np.float64]
 
 
 class Rule:
-    """All cores at a share of their clocks, whatever runs.
+    """All cores at a fixed share of their clocks.
 
     Parameters
     ----------
     world : World
     share : float
-        Of the way from the lowest clocks to the highest.
+        0 for the lowest clocks, 1 for the highest, linear between.
     order : {"arrival", "heft"}
         Which ready task starts first.
 
     Raises
     ------
     ArgumentError
-        A share that is none.
+        A share outside 0 to 1.
     """
 
     def __init__(self, world: World, share: float = 1.0, *, order: str = "arrival"):
@@ -34,18 +34,18 @@ class Rule:
         self.world, self.share, self.order = world, share, order
 
     def act(self, state: State) -> int:
-        """Return the context with all cores whose clocks come closest to the share."""
+        """Number of the context with all cores and the clocks closest to the share."""
         return nearest_context(self.world, self.share)
 
 
 class ThermalGovernor(Rule):
-    """All cores, their clocks the lower the hotter it is: as thermal governors do.
+    """All cores; clocks fall linearly as the temperature approaches the soft limit.
 
     Parameters
     ----------
     world : World
     width : float
-        Kelvins below the soft limit in which clocks fall from the highest to the lowest.
+        Kelvins below the soft limit over which clocks fall from the highest to the lowest.
     """
 
     def __init__(self, world: World, width: float = 3.0):
@@ -55,28 +55,28 @@ class ThermalGovernor(Rule):
         self.width = width
 
     def act(self, state: State) -> int:
-        """Return the context with all cores at the clocks that the temperature allows."""
+        """Number of the context with all cores at the clocks for the temperature."""
         room = (self.world.cost.soft - state.temperature) / self.width
         return nearest_context(self.world, float(np.clip(room, 0.0, 1.0)))
 
 
 def all_fast(world: World) -> Rule:
-    """All cores at their highest clocks."""
+    """Policy with all cores at their highest clocks."""
     return Rule(world)
 
 
 def powersave(world: World) -> Rule:
-    """All cores at their lowest clocks."""
+    """Policy with all cores at their lowest clocks."""
     return Rule(world, 0.0)
 
 
 def heft(world: World) -> Rule:
-    """All cores at their highest clocks, the longest path first (HEFT; Topcuoglu et al., 2002)."""
+    """As :func:`all_fast`, tasks in HEFT's order (Topcuoglu et al., 2002)."""
     return Rule(world, order="heft")
 
 
 def nearest_context(world: World, share: float) -> int:
-    """Number of the context with the most cores whose clocks are closest to a share of the way."""
+    """Number of the context with the most cores and the clocks closest to a share."""
     device, table = world.device, world.contexts
     cores, off = np.zeros(len(table)), np.zeros(len(table))
     for i, cluster in enumerate(device.clusters):

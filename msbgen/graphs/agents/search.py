@@ -1,9 +1,8 @@
-"""Search: ask a forecaster about every context, take the one that costs least.
+"""Search: forecast every context and choose the one of least cost.
 
-*Plain* search believes what is expected.  *Cautious* search ranks by what a run seldom exceeds,
-as a cost's lower end is optimistic, and keeps deadlines, powers and temperatures with it.  Both may
-value the heat that a run leaves behind: what the rest of the episode costs from there, the fixed
-point of a dynamic programme over graphs that were seen before (:class:`FutureCost`).
+*Plain* search uses expected values.  *Cautious* search uses upper bounds for the cost and for the
+limits of time, power and temperature.  Both can add the cost of the heat that a run leaves behind:
+the future cost of the episode, from a dynamic programme over earlier graphs (:class:`FutureCost`).
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ Floats = NDArray[np.float64]
 
 
 def outlook_of(forecast: Forecast) -> Outlook:
-    """A forecast as the choice between contexts takes it.
+    """A forecast in the form that :func:`msbgen.core.choice.choose` takes.
 
-    Power at most is energy at most over the time expected: both are wrong together, and the
-    energy alone is what heats.
+    The bound of the power is the bound of the energy over the expected time: errors of time and
+    energy are correlated, and only the energy heats the device.
     """
     return Outlook(
         forecast.time,
@@ -56,55 +55,51 @@ def choose_context(
     cap: float | None = None,
     name: Callable[[int], str] = "context {}".format,
 ) -> Choice:
-    """Choose the context of a graph that costs least within the limits, by their bounds.
+    """Choose the context of least cost whose upper bounds keep the limits.
 
     Parameters
     ----------
     forecast : Forecast
     objective, limits, name
-        As :func:`msbgen.kernels.choice.choose`.
+        As :func:`msbgen.core.choice.choose`.
     cap : float or None
-        Highest temperature of a run [°C], kept by the bound.
+        Limit of the highest temperature of a run [°C]; its bound keeps it.
 
     Raises
     ------
     ArgumentError
-        Another objective.
+        An unknown objective.
     MeasurementError
-        No context keeps the cap, or none of those the limits; the message names the one that comes
-        closest.
+        No context keeps the cap and the limits; the message names the closest one.
     """
-    heat = forecast.peak_bound
-    kept = np.arange(len(heat)) if cap is None else np.flatnonzero(heat <= cap)
+    peak = forecast.peak_bound
+    kept = np.arange(len(peak)) if cap is None else np.flatnonzero(peak <= cap)
     if not len(kept):
-        at = int(heat.argmin())
+        at = int(peak.argmin())
         raise MeasurementError(
-            f"cap is {cap:g} °C, which no context keeps; {heat[at]:.4g} °C or more is wanted, what "
-            f"the coolest ({name(at)}) reaches at most."
+            f"cap is {cap:g} °C, which no context keeps; {peak[at]:.4g} °C or more is wanted, the "
+            f"bound of the coolest one ({name(at)})."
         )
     whole = outlook_of(forecast)
     part = Outlook(*(values[kept] for values in vars(whole).values()))
     if callable(objective):
-        objective = _given(costs_by(objective, whole)[kept])
-    found = choose(part, objective=objective, limits=limits, name=lambda i: name(int(kept[i])))
-    at = int(kept[found.context])
-    return Choice(at, found.time, found.time_bound, found.energy, found.energy_bound)
-
-
-def _given(costs: Floats) -> Callable[[Outlook], Floats]:
-    return lambda _: costs
+        costs = costs_by(objective, whole)[kept]
+        objective = lambda _: costs  # noqa: E731 - choose takes a function
+    best = choose(part, objective=objective, limits=limits, name=lambda i: name(int(kept[i])))
+    at = int(kept[best.context])
+    return Choice(at, best.time, best.time_bound, best.energy, best.energy_bound)
 
 
 @dataclass(frozen=True, eq=False)
 class FutureCost:
-    """What the rest of an episode costs, by the temperature and the graphs that are left.
+    """Expected cost of the rest of an episode, by temperature and number of graphs left.
 
     Attributes
     ----------
     temperatures : ndarray, (k,)
         Ascending [°C].
     values : ndarray, (length + 1, k)
-        Of so many graphs left; of none, nothing.
+        Row k: with k graphs left.
     """
 
     temperatures: Floats
@@ -129,21 +124,21 @@ class FutureCost:
         forecaster : Forecaster
         device : Device
         graphs : sequence of xarray.Dataset
-            Seen before, like those that will come.
+            Earlier graphs, similar to those of the episode.
         contexts : ndarray, (n, n_columns)
         cost : Cost
         length : int
         temperatures : array_like, (k,)
-            Where values are kept, linear between; from ambient to 4 K above the soft limit, finer
-            around it, where not given.
+            Grid of the values, linear in between.  By default from ambient to 4 K above the soft
+            limit, finer near it.
 
         Raises
         ------
         ArgumentError
-            No graph, or temperatures that do not ascend.
+            No graph, or temperatures that are not ascending.
         """
         if temperatures is None:
-            # values bend where the limit is a graph or two away: there the grid is finer
+            # finer near the limit, where the values bend
             near = cost.soft + np.array([*np.arange(-3.0, 1.01, 0.25), 2.0, 4.0])
             far = np.linspace(device.ambient, near[0], 5)[:-1]
             temperatures = np.concatenate([far[far < near[0]], near])
@@ -154,49 +149,49 @@ class FutureCost:
                 f"graph or more are wanted."
             )
         every, start = np.tile(contexts, (len(grid), 1)), np.repeat(grid, len(contexts))
-        now, then = [], []
+        run_costs, last_temperatures = [], []
         for graph in graphs:
-            said = forecaster.forecast(graph, every, start)
+            forecast = forecaster.forecast(graph, every, start)
             reference = reference_of(forecaster, device, graph)
-            paid = cost.of(said.time, said.energy, said.temperature, reference)
-            now.append(paid.reshape(len(grid), -1))
-            then.append(said.temperature.reshape(len(grid), -1))
-        paid, left = np.array(now), np.array(then)
+            of_runs = cost.of(forecast.time, forecast.energy, forecast.temperature, reference)
+            run_costs.append(of_runs.reshape(len(grid), -1))
+            last_temperatures.append(forecast.temperature.reshape(len(grid), -1))
+        now, after = np.array(run_costs), np.array(last_temperatures)
         values = np.zeros((length + 1, len(grid)))
         for k in range(length):
-            values[k + 1] = (paid + np.interp(left, grid, values[k])).min(axis=2).mean(axis=0)
+            values[k + 1] = (now + np.interp(after, grid, values[k])).min(axis=2).mean(axis=0)
         return cls(grid, values)
 
     def of(self, temperature: ArrayLike, left: int) -> Floats:
-        """What so many graphs will cost from a temperature on; beyond the grid as at its end."""
+        """Expected cost of `left` graphs from a temperature on; extrapolated linearly above."""
         row = self.values[left]
-        heat = np.asarray(temperature, dtype=float)
+        start = np.asarray(temperature, dtype=float)
         slope = (row[-1] - row[-2]) / (self.temperatures[-1] - self.temperatures[-2])
-        beyond = np.maximum(heat - self.temperatures[-1], 0.0)
-        return np.interp(heat, self.temperatures, row) + slope * beyond
+        beyond = np.maximum(start - self.temperatures[-1], 0.0)
+        return np.interp(start, self.temperatures, row) + slope * beyond
 
 
 def reference_of(forecaster: Forecaster, device: Device, graph: xr.Dataset) -> Floats:
-    """Time and energy in the largest context, cool: what costs are ratios to, as forecast, (2,)."""
-    said = forecaster.forecast(graph, device.largest[None], device.ambient)
-    return np.array([said.time[0], said.energy[0]])
+    """Forecast time and energy in the largest context from ambient temperature, (2,)."""
+    forecast = forecaster.forecast(graph, device.largest[None], device.ambient)
+    return np.array([forecast.time[0], forecast.energy[0]])
 
 
 class Search:
-    """A policy that asks a forecaster about every context.
+    """A policy that forecasts every context and chooses the one of least cost.
 
     Parameters
     ----------
     world : World
-        Whose graphs, contexts and costs are meant; what its device does is not asked.
+        Its graphs, contexts and costs are used; its simulator is not.
     forecaster : Forecaster
     cautious : bool
-        Whether bounds are ranked and kept, or what is expected.
-    heat : FutureCost or None
-        What heat that is left behind costs; nothing where not given.
+        Whether upper bounds are used, or expected values.
+    future_cost : FutureCost or None
+        Adds the cost of the heat that a run leaves behind.
     cap : float or None
-        Highest temperature of a cautious run, at the end of another [°C]; where no context keeps
-        it, the coolest is taken.
+        Limit of the temperature [°C]: of the peak's bound in cautious search, else of the end.  If
+        no context keeps it, the coolest is chosen.
     """
 
     order = "arrival"
@@ -207,47 +202,47 @@ class Search:
         forecaster: Forecaster,
         *,
         cautious: bool = False,
-        heat: FutureCost | None = None,
+        future_cost: FutureCost | None = None,
         cap: float | None = None,
     ):
         self.world, self.forecaster = world, forecaster
-        self.cautious, self.heat, self.cap = cautious, heat, cap
+        self.cautious, self.future_cost, self.cap = cautious, future_cost, cap
         self._references: dict[int, Floats] = {}
 
     def act(self, state: State) -> int:
-        """Return the context that costs least."""
-        said = self.forecast(state)
-        heat = said.peak_bound if self.cautious else said.temperature
-        if self.cap is not None and not (heat <= self.cap).any():
-            return int(heat.argmin())
-        costs = self.costs(state, said)
+        """Number of the context of least cost."""
+        forecast = self.forecast(state)
+        temperature = forecast.peak_bound if self.cautious else forecast.temperature
+        if self.cap is not None and not (temperature <= self.cap).any():
+            return int(temperature.argmin())
+        costs = self.costs(state, forecast)
         if self.cap is not None:
-            costs = np.where(heat <= self.cap, costs, np.inf)
+            costs = np.where(temperature <= self.cap, costs, np.inf)
         return int(costs.argmin())
 
     def forecast(self, state: State) -> Forecast:
-        """What is thought of the contexts."""
+        """Forecast of the next graph in every context."""
         graph = self.world.graphs[state.graph]
         return self.forecaster.forecast(graph, self.world.contexts, state.temperature)
 
-    def costs(self, state: State, said: Forecast) -> Floats:
-        """What each context is thought to cost, (n,), with what it leaves to the rest."""
+    def costs(self, state: State, forecast: Forecast) -> Floats:
+        """Cost of each context, (n,), including the future cost."""
         if state.graph not in self._references:
             graph, device = self.world.graphs[state.graph], self.world.device
             self._references[state.graph] = reference_of(self.forecaster, device, graph)
         reference = self._references[state.graph]
         if self.cautious:
-            thought = said.time_bound, said.energy_bound, said.temperature_bound
+            values = forecast.time_bound, forecast.energy_bound, forecast.temperature_bound
         else:
-            thought = said.time, said.energy, said.temperature
-        costs = self.world.cost.of(*thought, reference)
-        if self.heat is not None:
-            costs = costs + self.heat.of(thought[2], state.left - 1)
+            values = forecast.time, forecast.energy, forecast.temperature
+        costs = self.world.cost.of(*values, reference)
+        if self.future_cost is not None:
+            costs = costs + self.future_cost.of(values[2], state.left - 1)
         return costs
 
 
 class Oracle:
-    """The simulator as a forecaster, without noise: who asks it is an oracle.
+    """The simulator without noise as a forecaster.
 
     Parameters
     ----------
@@ -259,7 +254,7 @@ class Oracle:
         self._programs = {id(g): p for g, p in zip(world.graphs, world.programs)}
 
     def forecast(self, graph: xr.Dataset, contexts: Floats, temperature: ArrayLike) -> Forecast:
-        """What will happen, but for noise."""
+        """Simulated results without noise."""
         simulator = self._world.simulator
         program = self._programs.get(id(graph)) or simulator.program(graph)
         outcome = simulator.run(program, contexts, temperature=temperature, noise=False)

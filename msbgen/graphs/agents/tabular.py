@@ -1,4 +1,4 @@
-"""Tabular Q-learning (Watkins, 1989): a value for each action in each of a few states."""
+"""Tabular Q-learning (Watkins, 1989): a value for each action in each discrete state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msbgen.graphs.agents.replay import Transitions
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Numbers of an observation (:data:`.worlds.OBSERVED`) that tell states apart, and where.
+# Edges of the bins of some numbers of an observation (:data:`.worlds.OBSERVED`).
 BINS: Mapping[int, Sequence[float]] = {
     0: (0.0, 0.02, 0.06, 0.15, 0.4),
     2: (-0.2, -0.1),
@@ -24,17 +24,17 @@ BINS: Mapping[int, Sequence[float]] = {
 
 @dataclass(eq=False)
 class TabularQ:
-    """An agent with a table.
+    """An agent with a table of values.
 
     Parameters
     ----------
     actions : int
     bins : mapping of int to sequence of float
-        Edges by the number of an observation that is looked at.
+        Bin edges, by the index of the number in an observation.
     discount : float
         γ.
     rate : float
-        Share of the way to a target that a value goes, at least: 1/n on its n-th visit before.
+        Least step size towards a target; on the n-th visit it is 1/n if that is larger.
     """
 
     actions: int
@@ -56,11 +56,11 @@ class TabularQ:
 
     @property
     def branches(self) -> tuple[int, ...]:
-        """One, of all actions."""
+        """One branch, of all actions."""
         return (self.actions,)
 
     def states(self, observation: ArrayLike) -> Indices:
-        """Rows of the table that observations (n, d) mean, (n,)."""
+        """Rows of the table for observations (n, d), (n,)."""
         table = np.atleast_2d(np.asarray(observation, dtype=float))
         row = np.zeros(len(table), dtype=np.int64)
         for column, edges in self.bins.items():
@@ -71,20 +71,20 @@ class TabularQ:
     def values(self, rows: Indices) -> Floats:
         """Values of the actions in some states, (n, actions); -inf where one was never tried.
 
-        A state where nothing was tried is thought to be like the mean of the others.
+        A state without any tried action has the mean values of the other states.
         """
         tried = self.visits[rows] > 0
-        found = np.where(tried, self.table[rows], -np.inf)
+        values = np.where(tried, self.table[rows], -np.inf)
         blank = ~tried.any(axis=1)
         if blank.any() and self.visits.any():
             count = (self.visits > 0).sum(axis=0)
             with np.errstate(invalid="ignore"):
                 mean = self.table.sum(axis=0) / count
-            found[blank] = np.where(count > 0, mean, -np.inf)
-        return found
+            values[blank] = np.where(count > 0, mean, -np.inf)
+        return values
 
     def best(self, observation: ArrayLike) -> Indices:
-        """The best action of those that were tried, (1,)."""
+        """The best tried action, (1,)."""
         return np.array([int(self.values(self.states(observation))[0].argmax())])
 
     def advantages(self, observation: ArrayLike) -> list[Floats]:
@@ -92,15 +92,15 @@ class TabularQ:
         return [self.values(self.states(observation))]
 
     def learn(self, batch: Transitions) -> float:
-        """Move the values of a batch, one after another; returns the mean distance to targets."""
+        """Update the values of a batch one by one; returns the mean distance to the targets."""
         now, then = self.states(batch.observation), self.states(batch.following)
-        off = 0.0
+        distance = 0.0
         steps = zip(now, batch.action[:, 0], batch.reward, then, batch.done)
         for s, a, r, t, done in steps:
-            later = 0.0 if done else float(self.values(t[None])[0].max())
-            target = float(r) + self.discount * (later if later > -np.inf else 0.0)
+            future = 0.0 if done else float(self.values(t[None])[0].max())
+            target = float(r) + self.discount * (future if future > -np.inf else 0.0)
             self.visits[s, a] += 1
             step = max(self.rate, 1.0 / self.visits[s, a])
-            off += abs(target - self.table[s, a])
+            distance += abs(target - self.table[s, a])
             self.table[s, a] += step * (target - self.table[s, a])
-        return float(off / len(now))
+        return float(distance / len(now))

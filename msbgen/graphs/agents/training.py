@@ -1,9 +1,8 @@
-"""Agents learn: from the device, and with Dyna from what a forecaster imagines besides.
+"""Training of agents on the device, and on imagined transitions (Dyna; Sutton, 1991).
 
-After each step on the device a model-based agent imagines ζ more: the forecaster is asked about a
-graph at a temperature that was met, in contexts that the agent, or chance, proposes (Dyna; Sutton,
-1991).  What happened and what was imagined are remembered apart, and learned from in turn.  A gate
-keeps both from contexts that may exceed its limits.
+For each step on the device, a model-based agent imagines ζ more.  A forecaster predicts a graph
+from a temperature that occurred, in contexts that the agent or chance proposes.  Real and imagined
+transitions have separate replay memories.  A gate keeps both within its limits.
 """
 
 from __future__ import annotations
@@ -26,15 +25,9 @@ from msbgen.graphs.forecast import Forecaster
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Imagined transitions for one more step of learning.
-_A_STEP = 10
-# Steps on the device after which is imagined, of one graph at once: a forecast is as dear of
-# twenty contexts as of one.
-_A_DREAM = 5
-
 
 class Agent(Protocol):
-    """What learns, and says what it thinks best."""
+    """An agent that learns action values."""
 
     branches: tuple[int, ...]
 
@@ -43,35 +36,41 @@ class Agent(Protocol):
         ...
 
     def advantages(self, observation: NDArray[np.float64]) -> list[Floats]:
-        """What options of each branch are worth in states (n, d), (n, options) each."""
+        """Values of the options of each branch in states (n, d), (n, options) each."""
         ...
 
     def learn(self, batch: Transitions) -> float:
-        """Make a step."""
+        """Take a learning step; returns the loss."""
         ...
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How agents are trained.
+    """Settings of the training of agents.
 
     Attributes
     ----------
     episodes : int
     imagined : int
-        ζ: transitions imagined for each one on the device.
+        ζ: imagined transitions for each step on the device.
     explore : (float, float)
-        Chance of a random option at first and in the end.
+        Probability of a random option at first and in the end.
     decline : float
-        Share of the episodes over which the chance falls.
+        Share of the episodes over which the probability falls.
     batch : int
         Transitions of a step of learning.
     every : int
-        Steps on the device for a step of learning.
+        Steps on the device for each learning step.
     memory : int
-        Transitions that are kept of each source.
+        Transitions in each replay memory.
     most : float
-        Costs count up to this: what lies above is as bad.
+        Costs above this count as this.
+    imagine_every : int
+        Steps on the device between imagined transitions.  They are of one graph, as a forecast of
+        twenty contexts takes about as long as one of one context.
+    imagined_a_step : int
+        Imagined transitions for each additional learning step.
+    seed : int
     """
 
     episodes: int = 200
@@ -82,34 +81,39 @@ class TrainingSettings:
     every: int = 1
     memory: int = 20_000
     most: float = 20.0
+    imagine_every: int = 5
+    imagined_a_step: int = 10
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        check_whole(self, "episodes", "batch", "every", "memory")
+        check_whole(
+            self, "episodes", "batch", "every", "memory", "imagine_every", "imagined_a_step"
+        )
         check_whole(self, "imagined", least=0)
         check_positive(self, "most", "decline")
         if not all(0 <= chance <= 1 for chance in self.explore):
             raise ArgumentError(f"explore is {self.explore}; two numbers from 0 to 1 are wanted.")
 
     def chance(self, episode: int) -> float:
-        """Chance of a random option in an episode."""
-        gone = min(episode / (self.decline * self.episodes), 1.0)
-        return self.explore[0] + gone * (self.explore[1] - self.explore[0])
+        """Probability of a random option in an episode."""
+        progress = min(episode / (self.decline * self.episodes), 1.0)
+        return self.explore[0] + progress * (self.explore[1] - self.explore[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """How training went.
+    """Record of a training.
 
     Attributes
     ----------
     cost : ndarray, (episodes,)
-        Mean over the graphs of each episode.
+        Mean cost over the graphs of each episode.
     above : ndarray, (episodes,)
         Share of the graphs during which the temperature exceeded the soft limit.
     imagined : int
-        Transitions that were imagined and admitted.
+        Imagined transitions that the gate admitted.
     refused : int
-        Those that the gate kept out.
+        Imagined transitions that it refused.
     """
 
     cost: Floats
@@ -126,7 +130,6 @@ def train(
     *,
     model: Forecaster | None = None,
     gate: Gate | None = None,
-    seed: int = 0,
     progress: OnProgress | None = None,
 ) -> Training:
     """Train an agent in episodes of a world.
@@ -137,32 +140,31 @@ def train(
     agent : Agent
         Is changed.
     actions : Actions
-        What its options mean.
     settings : TrainingSettings
     model : Forecaster or None
-        Imagines; wanted where `settings.imagined` is not 0.
+        Predicts imagined transitions; needed if `settings.imagined` is not 0.
     gate : Gate or None
-        What the agent tries, and what is imagined, passes it.
-    seed : int
+        Admits real and imagined actions.
     progress : callable
         Called with (done, total) episodes.
 
     Raises
     ------
     ArgumentError
-        Something is to be imagined, and there is no model.
+        `settings.imagined` is not 0, and there is no model.
     """
     if settings.imagined and model is None:
         raise ArgumentError(
             f"imagined is {settings.imagined} and there is no model; a forecaster is wanted."
         )
-    # chances of their own: what is imagined changes nothing of what is met
-    choices, draws, dreams = (np.random.default_rng([seed, i]) for i in range(3))
+    # separate generators: imagined transitions do not change the episodes on the device
+    seed = settings.seed
+    choices, draws, imagined = (np.random.default_rng([seed, i]) for i in range(3))
     shape = settings.memory, len(OBSERVED), len(agent.branches)
     real, unreal = Replay(*shape), Replay(*shape)
-    dreamer = Imagination(world, model, actions, settings, gate) if model is not None else None
+    imagination = Imagination(world, model, actions, settings, gate) if model is not None else None
     cost, above = np.zeros((2, settings.episodes))
-    done, debt = 0, 0
+    done, unlearned, a_step = 0, 0, settings.imagined_a_step * settings.every
     for episode in range(settings.episodes):
         chance = settings.chance(episode)
         graphs, temperature = world.draw(np.random.default_rng([seed, 3, episode]))
@@ -172,7 +174,7 @@ def train(
             action = explore(agent.branches, agent.best(observation), chance, choices)
             context = actions.context(action)
             if gate is not None:
-                action, context = through(gate, state, agent, actions, action, context)
+                action, context = gated_action(gate, state, agent, actions, action, context)
             step = world.step(state, context, np.random.default_rng([seed, 4, episode, i]))
             last = i == world.length - 1
             upcoming = graphs[0 if last else i + 1]
@@ -184,53 +186,54 @@ def train(
             done += 1
             if done % settings.every == 0 and real.size >= settings.batch:
                 agent.learn(real.sample(settings.batch, draws))
-            if dreamer is not None and settings.imagined and done % _A_DREAM == 0:
-                dreamer.dream(unreal, agent, state, chance, dreams)
-                debt += settings.imagined * _A_DREAM
-                while debt >= _A_STEP * settings.every and unreal.size >= settings.batch:
-                    debt -= _A_STEP * settings.every
-                    agent.learn(unreal.sample(settings.batch, dreams))
+            if imagination is not None and settings.imagined and done % settings.imagine_every == 0:
+                imagination.imagine(unreal, agent, state, chance, imagined)
+                unlearned += settings.imagined * settings.imagine_every
+                while unlearned >= a_step and unreal.size >= settings.batch:
+                    unlearned -= a_step
+                    agent.learn(unreal.sample(settings.batch, imagined))
             state = following
         if progress is not None:
             progress(episode + 1, settings.episodes)
-    admitted, refused = (dreamer.admitted, dreamer.refused) if dreamer is not None else (0, 0)
-    return Training(cost, above, admitted, refused)
+    if imagination is None:
+        return Training(cost, above, 0, 0)
+    return Training(cost, above, imagination.admitted, imagination.refused)
 
 
 def explore(
     branches: tuple[int, ...], best: Indices, chance: float, rng: np.random.Generator
 ) -> Indices:
-    """The best options, or by chance each branch's own random one, (branches,)."""
+    """The best option of each branch, or with a probability a random one, (branches,)."""
     random = rng.integers(branches)
     return np.where(rng.random(len(best)) < chance, random, best)
 
 
-def through(
+def gated_action(
     gate: Gate, state: State, agent: Agent, actions: Actions, action: Indices, context: int
 ) -> tuple[Indices, int]:
-    """The action, or the best one that the gate lets through.
+    """The action and its context, or the best ones that the gate admits.
 
-    Of several branches, contexts are tried in the order of what their options are worth together.
+    Actions are ranked by the sum of the values of their options.
     """
     if gate.passes(state, context):
         return action, context
-    admitted = gate.open(state)
-    if admitted[context]:  # the coolest, where none keeps the limits
+    admitted = gate.allowed(state)
+    if admitted[context]:  # the coolest context, if none keeps the limits
         return action, context
-    ranked = options_of(actions, agent, gate.world.observe(state))
+    ranked = ranked_actions(actions, agent, gate.world.observe(state))
     return next((a, c) for a, c in zip(ranked, map(actions.context, ranked)) if admitted[c])
 
 
-def options_of(actions: Actions, agent: Agent, observation: Floats) -> Indices:
-    """Joint actions (contexts, branches), one for every context, the most valuable first."""
+def ranked_actions(actions: Actions, agent: Agent, observation: Floats) -> Indices:
+    """One action for each context, (contexts, branches), the most valuable first."""
     parts = [part[0] for part in agent.advantages(observation[None])]
-    meant = actions.every
-    worth = np.sum([part[meant[:, i]] for i, part in enumerate(parts)], axis=0)
-    return meant[np.argsort(-worth, kind="stable")]
+    every = actions.every
+    value = np.sum([part[every[:, i]] for i, part in enumerate(parts)], axis=0)
+    return every[np.argsort(-value, kind="stable")]
 
 
 class Imagination:
-    """Imagines transitions."""
+    """Imagined transitions, predicted by a forecaster."""
 
     def __init__(
         self, world: World, model: Forecaster, actions: Actions, settings: TrainingSettings,
@@ -241,45 +244,48 @@ class Imagination:
         self.admitted, self.refused = 0, 0
         self._references: dict[int, Floats] = {}
 
-    def dream(
-        self, memory: Replay, agent: Agent, met: State, chance: float, rng: np.random.Generator
+    def imagine(
+        self, memory: Replay, agent: Agent, start: State, chance: float, rng: np.random.Generator
     ) -> None:
-        """Ask about one graph at a temperature that was met, in 5 ζ contexts."""
+        """Add transitions of a random graph from the temperature of a state to the memory."""
         world = self.world
         graph = int(rng.integers(len(world.graphs)))
-        state = State(graph, met.temperature, met.left)
+        state = State(graph, start.temperature, start.left)
         observation = world.observe(state)
-        # half by chance at least: where the agent would not go, there is nothing to learn by going
-        chances = np.where(np.arange(self.settings.imagined * _A_DREAM) % 2 == 0, 1.0, chance)
+        # half of the actions are random, so that contexts that the agent avoids are learned, too
+        n = self.settings.imagined * self.settings.imagine_every
+        chances = np.where(np.arange(n) % 2 == 0, 1.0, chance)
         best = agent.best(observation)
-        said = [explore(agent.branches, best, c, rng) for c in chances]
-        contexts = world.contexts[[self.actions.context(action) for action in said]]
-        forecast = self.model.forecast(world.graphs[graph], contexts, met.temperature)
-        kept = np.ones(len(said), dtype=bool) if self.gate is None else self.gate.admits(forecast)
+        actions = [explore(agent.branches, best, c, rng) for c in chances]
+        contexts = world.contexts[[self.actions.context(action) for action in actions]]
+        forecast = self.model.forecast(world.graphs[graph], contexts, start.temperature)
+        kept = (
+            np.ones(len(actions), dtype=bool) if self.gate is None else self.gate.admits(forecast)
+        )
         self.admitted, self.refused = self.admitted + kept.sum(), self.refused + (~kept).sum()
         costs = self._costs(graph, forecast.time, forecast.energy, forecast.temperature)
         for i in np.flatnonzero(kept):
             upcoming = int(rng.integers(len(world.graphs)))
-            following = State(upcoming, float(forecast.temperature[i]), met.left - 1)
+            following = State(upcoming, float(forecast.temperature[i]), start.left - 1)
             reward = -min(float(costs[i]), self.settings.most)
-            memory.add(observation, said[i], reward, world.observe(following), met.left == 1)
+            memory.add(observation, actions[i], reward, world.observe(following), start.left == 1)
 
     def _costs(
         self, graph: int, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike
     ) -> Floats:
         if graph not in self._references:
-            own = self.world.graphs[graph]
-            self._references[graph] = reference_of(self.model, self.world.device, own)
+            dataset = self.world.graphs[graph]
+            self._references[graph] = reference_of(self.model, self.world.device, dataset)
         return self.world.cost.of(time, energy, temperature, self._references[graph])
 
 
 class LearnedPolicy:
-    """The policy of an agent that has learned.
+    """The policy of a trained agent.
 
     Parameters
     ----------
     world : World
-        Its own, or another one with the same contexts.
+        That of the training, or another one with the same contexts.
     agent : Agent
     actions : Actions
     gate : Gate or None
@@ -291,9 +297,9 @@ class LearnedPolicy:
         self.world, self.agent, self.actions, self.gate = world, agent, actions, gate
 
     def act(self, state: State) -> int:
-        """Return the context that the agent thinks best, of those that the gate admits."""
+        """Number of the best context of the agent that the gate admits."""
         action = self.agent.best(self.world.observe(state))
         context = self.actions.context(action)
         if self.gate is not None:
-            context = through(self.gate, state, self.agent, self.actions, action, context)[1]
+            context = gated_action(self.gate, state, self.agent, self.actions, action, context)[1]
         return context

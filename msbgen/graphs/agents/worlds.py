@@ -1,12 +1,13 @@
-"""Episodes: graphs that run one after another on a simulated device, which stays warm between them.
+"""Episodes: graphs that run one after another on a simulated device, which stays warm in between.
 
-A step is a graph.  Who acts sees the graph, the temperature and how many graphs are left, and gives
-it a context; the device plays it, and what it paid is
+A step is a graph.  A policy observes the graph, the temperature and the number of graphs left, and
+chooses a context.  The simulator runs the graph, and its cost is
 
     cost = t / t₀ + ½ e / e₀ + 10 · max(0, T − 45)²
 
-with t, e its time and energy, t₀, e₀ those in the device's largest context, cool and without noise,
-and T the temperature when it ends [°C].  The reward of an agent is −cost (GraphPerf-RT, L.10).
+with its time t and energy e, t₀ and e₀ those in the device's largest context at ambient
+temperature without noise, and T the temperature at the end [°C].  The reward of an agent is −cost
+(GraphPerf-RT, L.10).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from msbgen.graphs.simulator import Program, SimulatedRuns, Simulator
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Numbers of an observation; each is about between -1 and 1.
+# The numbers of an observation, scaled to about -1 to 1.
 OBSERVED = (
     "headroom below the soft limit, of the span from ambient",
     "graphs left, of an episode",
@@ -41,7 +42,7 @@ OBSERVED = (
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run costs.
+    """Weights of the cost of a run.
 
     Attributes
     ----------
@@ -50,7 +51,7 @@ class Cost:
     heat : float
         Weight of the squared excess [K-2].
     soft : float
-        The temperature from which on heat costs [°C].
+        Temperature above which heat has a cost [°C].
     """
 
     time: float = 1.0
@@ -67,25 +68,25 @@ class Cost:
     def of(
         self, time: ArrayLike, energy: ArrayLike, temperature: ArrayLike, reference: ArrayLike
     ) -> Floats:
-        """Cost of runs of a graph whose reference is (t₀, e₀); arrays broadcast."""
+        """Cost of runs of a graph with the reference (t₀, e₀); arrays broadcast."""
         t0, e0 = np.asarray(reference, dtype=float)
         excess = np.maximum(np.asarray(temperature, dtype=float) - self.soft, 0.0)
-        slow, dear = np.asarray(time, dtype=float) / t0, np.asarray(energy, dtype=float) / e0
-        return self.time * slow + self.energy * dear + self.heat * excess**2
+        times, energies = np.asarray(time, dtype=float) / t0, np.asarray(energy, dtype=float) / e0
+        return self.time * times + self.energy * energies + self.heat * excess**2
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where an episode stands.
+    """State of an episode.
 
     Attributes
     ----------
     graph : int
         Number of the graph that runs next.
     temperature : float
-        Now [°C].
+        Current [°C].
     left : int
-        Graphs that are left, this one among them.
+        Number of graphs left, including this one.
     """
 
     graph: int
@@ -95,14 +96,14 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What became of a graph.
+    """Result of a graph.
 
     Attributes
     ----------
     time, energy : float
         [s], [J]
     peak, last : float
-        Temperature at most and at the end [°C].
+        Highest and last temperature [°C].
     throttled : float
         Time with clocks stepped down [s].
     cost : float
@@ -117,12 +118,12 @@ class Step:
 
 
 class Policy(Protocol):
-    """Who chooses: a search, a rule, an agent that has learned."""
+    """Chooses contexts: a search, a rule, a trained agent."""
 
     order: str
 
     def act(self, state: State) -> int:
-        """Number of the context that the next graph is given."""
+        """Number of the context for the next graph."""
         ...
 
 
@@ -133,20 +134,20 @@ class World:
     ----------
     simulator : Simulator
     graphs : sequence of xarray.Dataset
-        Those of which an episode draws.
+        An episode is drawn from these.
     contexts : array_like, (n, n_columns)
         Of :func:`plain_contexts` where not given.
     cost : Cost
     length : int
-        Graphs of an episode.
+        Number of graphs of an episode.
     start : (float, float)
-        Between which an episode's first temperature lies [°C]; from ambient to the soft limit
-        where not given.
+        Range of an episode's first temperature [°C]; from ambient to the soft limit where not
+        given.
 
     Raises
     ------
     ArgumentError
-        No graph, no length, temperatures that do not ascend; contexts that the device lacks.
+        No graph, no length, descending temperatures; contexts that the device does not have.
     ProfileError
         A kind of tasks without profile.
     """
@@ -162,7 +163,7 @@ class World:
         start: tuple[float, float] | None = None,
     ):
         if not graphs:
-            raise ArgumentError("graphs are none; one that may come, or more, is wanted.")
+            raise ArgumentError("graphs are none; one or more are wanted.")
         check_count(length, "length")
         device = simulator.device
         low, high = (device.ambient, cost.soft) if start is None else start
@@ -179,7 +180,7 @@ class World:
 
     @property
     def device(self) -> Device:
-        """The simulated one."""
+        """The simulated device."""
         return self.simulator.device
 
     def _reference(self, program: Program) -> Floats:
@@ -192,10 +193,10 @@ class World:
         return rng.integers(len(self.graphs), size=self.length), float(rng.uniform(*self.start))
 
     def observe(self, state: State) -> Floats:
-        """What an agent sees, (7,): :data:`OBSERVED`."""
+        """Observation of a state, (7,): :data:`OBSERVED`."""
         ambient, soft = self.device.ambient, self.cost.soft
-        own = (soft - state.temperature) / (soft - ambient), state.left / self.length
-        return np.concatenate([own, self._shapes[state.graph]])
+        headroom = (soft - state.temperature) / (soft - ambient)
+        return np.array([headroom, state.left / self.length, *self._shapes[state.graph]])
 
     def step(
         self, state: State, context: int, rng: np.random.Generator | int = 0, order: str = "arrival"
@@ -225,14 +226,14 @@ class World:
         )
 
     def costs(self, graph: int, outcome: SimulatedRuns) -> Floats:
-        """Costs of runs of a graph, one a context, (n,)."""
+        """Costs of runs of a graph, one for each context, (n,)."""
         time, energy, last = (x[:, 0] for x in (outcome.makespan, outcome.energy, outcome.last))
         return self.cost.of(time, energy, last, self.reference[graph])
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """Episodes that were played, (episodes, length) each.
+    """Results of episodes, (episodes, length) each.
 
     Attributes
     ----------
@@ -256,7 +257,7 @@ class Record:
 
 
 def play_episodes(world: World, policy: Policy, episodes: int, seed: int = 0) -> Record:
-    """Let a policy act in episodes; every policy meets the same graphs and the same noise.
+    """Run a policy in episodes; with one seed, all policies get the same graphs and noise.
 
     Parameters
     ----------
@@ -280,24 +281,24 @@ def play_episodes(world: World, policy: Policy, episodes: int, seed: int = 0) ->
 
 
 def check_count(value: int, name: str) -> None:
-    """Raise :class:`ArgumentError` where a number of something is none."""
+    """Raise :class:`ArgumentError` unless a value is a whole number ≥ 1."""
     if value < 1 or value != int(value):
         raise ArgumentError(f"{name} is {value}; a whole number ≥ 1 is wanted.")
 
 
 def plain_contexts(device: Device, clocks: int = 6) -> Floats:
-    """Contexts that differ in what they do: all cores and clocks, all of cache and memory given.
+    """Contexts with every number of cores, some clocks, and all of cache and memory.
 
     Parameters
     ----------
     device : Device
     clocks : int
-        Of each cluster, evenly spread.
+        Number of clocks of each cluster, evenly spread.
 
     Returns
     -------
     ndarray, (n, n_columns)
-        A cluster without cores has its lowest clock.
+        Clusters without cores have their lowest clock.
 
     Examples
     --------
@@ -315,7 +316,7 @@ def plain_contexts(device: Device, clocks: int = 6) -> Floats:
 
 
 def _shape(graph: xr.Dataset, reference: Floats) -> Floats:
-    """What an observation says of a graph."""
+    """Features of a graph in an observation, (5,)."""
     work, pairs = graph["work"].values.astype(float), edges_of(graph)
     longest = work.copy()
     before: list[list[int]] = [[] for _ in work]

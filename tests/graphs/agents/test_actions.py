@@ -49,5 +49,5 @@ def test_a_cluster_has_the_cores_that_are_on_and_the_highest_clock_they_ask_for(
 
 def test_contexts_that_cores_cannot_say_all_of_are_refused(world):
     part = World(episodes.simulator(), world.graphs, contexts=world.contexts[:-1])
-    with pytest.raises(ArgumentError, match="all are wanted where each core"):
+    with pytest.raises(ArgumentError, match="all are wanted for one agent a core"):
         AgentPerCore(part)

@@ -26,17 +26,17 @@ def test_where_nothing_keeps_the_limits_the_coolest_is_let_through():
     world = episodes.world(scale=60.0)
     truth, state = Oracle(world), State(2, 42.0, 1)
     peak = truth.forecast(world.graphs[2], world.contexts, 42.0).peak_bound
-    some = Gate(world, truth, 42.0).open(state)
+    some = Gate(world, truth, 42.0).allowed(state)
     np.testing.assert_array_equal(some, peak <= 42.0)
     assert 0 < some.sum() < len(some)
-    assert np.flatnonzero(Gate(world, truth, 20.0).open(state)).tolist() == [int(peak.argmin())]
+    assert np.flatnonzero(Gate(world, truth, 20.0).allowed(state)).tolist() == [int(peak.argmin())]
 
 
 def test_a_context_passes_alone_as_it_does_among_all():
     world = episodes.world(scale=60.0)
     truth, state = Oracle(world), State(2, 42.0, 1)
     for gate in (Gate(world, truth, 42.0), Gate(world, truth, 50.0, slowness=2.0)):
-        among = gate.open(state)
+        among = gate.allowed(state)
         assert 0 < among.sum() < len(among)
         found = [gate.passes(state, context) for context in range(len(among))]
         np.testing.assert_array_equal(found, among)

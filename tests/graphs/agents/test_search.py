@@ -49,7 +49,7 @@ def test_what_no_context_keeps_names_the_one_that_comes_closest():
         MeasurementError, match=r"1\.1 s or more is wanted, what the fastest \(fast"
     ):
         choose_context(said, limits=Limits(latency=0.5), name=names.__getitem__)
-    with pytest.raises(MeasurementError, match=r"46\.1 °C or more is wanted.* coolest \(slow\)"):
+    with pytest.raises(MeasurementError, match=r"46\.1 °C or more is wanted.* coolest one \(slow\)"):
         choose_context(said, cap=40.0, name=names.__getitem__)
     # the fastest of those below the cap, by its own name
     with pytest.raises(MeasurementError, match=r"what the fastest \(slow\)"):
@@ -136,7 +136,11 @@ def test_valuing_heat_beats_the_one_step_oracle_where_heat_stays():
     )
     records = [
         play_episodes(world, policy, 4)
-        for policy in (Search(world, truth, heat=heat), Search(world, truth), all_fast(world))
+        for policy in (
+            Search(world, truth, future_cost=heat),
+            Search(world, truth),
+            all_fast(world),
+        )
     ]
     ahead, myopic, fast = (record.cost.mean() for record in records)
     assert ahead <= myopic < fast

@@ -16,13 +16,13 @@ from msbgen.graphs.agents.training import (
     LearnedPolicy,
     TrainingSettings,
     explore,
-    options_of,
-    through,
+    gated_action,
+    ranked_actions,
     train,
 )
 from msbgen.graphs.agents.worlds import OBSERVED, Cost, State, play_episodes
 
-SHORT = TrainingSettings(episodes=6, batch=8)
+SHORT = TrainingSettings(episodes=6, batch=8, seed=3)
 
 
 def tabular(world):
@@ -35,14 +35,14 @@ def test_dyna_that_imagines_nothing_is_plain():
     tables = []
     for model in (None, Oracle(world)):
         agent, actions = tabular(world)
-        done = train(world, agent, actions, SHORT, model=model, seed=3)
+        done = train(world, agent, actions, SHORT, model=model)
         assert done.imagined == done.refused == 0
         tables.append(agent.table)
     np.testing.assert_array_equal(*tables)
     agent, actions = tabular(world)
     done = train(
-        world, agent, actions, TrainingSettings(episodes=6, batch=8, imagined=5),
-        model=Oracle(world), seed=3,
+        world, agent, actions, TrainingSettings(episodes=6, batch=8, imagined=5, seed=3),
+        model=Oracle(world),
     )  # fmt: skip
     assert done.imagined == 5 * 4 * 5  # every fifth of 24 steps, 5 ζ at once
     assert not np.array_equal(agent.table, tables[0])
@@ -53,10 +53,10 @@ def test_dyna_that_imagines_nothing_is_plain():
 def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
     world = episodes.world()
     agent, actions = tabular(world)
-    dreamer = Imagination(world, Oracle(world), actions, TrainingSettings(imagined=2), None)
+    imagination = Imagination(world, Oracle(world), actions, TrainingSettings(imagined=2), None)
     memory = Replay(100, len(OBSERVED))
     met = State(0, 40.0, 2)
-    dreamer.dream(memory, agent, met, 1.0, np.random.default_rng(0))
+    imagination.imagine(memory, agent, met, 1.0, np.random.default_rng(0))
     drawn = memory.sample(30, np.random.default_rng(1))
     for seen, action, reward in zip(drawn.observation, drawn.action, drawn.reward):
         shapes = [world.observe(State(g, 40.0, 2)) for g in range(3)]
@@ -66,7 +66,7 @@ def test_what_is_imagined_by_the_simulator_is_what_happens_without_noise():
         )
         assert reward == pytest.approx(-min(world.costs(graph, outcome)[0], 20.0), rel=1e-6)
     assert not drawn.done.any()
-    assert dreamer.admitted == memory.size == 10
+    assert imagination.admitted == memory.size == 10
 
 
 def test_a_gate_keeps_training_and_dreams_from_the_heat():
@@ -107,10 +107,10 @@ def test_the_gate_takes_the_best_that_is_admitted(kind):
 
     agent, state = Fixed(), State(2, 42.0, 1)
     gate = Gate(world, Oracle(world), 42.0)
-    admitted = gate.open(state)
+    admitted = gate.allowed(state)
     hot = actions.context(agent.best(np.zeros(7)))
     assert not admitted[hot]
-    action, context = through(gate, state, agent, actions, agent.best(np.zeros(7)), hot)
+    action, context = gated_action(gate, state, agent, actions, agent.best(np.zeros(7)), hot)
     assert admitted[context]
     assert actions.context(action) == context
 
@@ -119,9 +119,9 @@ def test_the_gate_takes_the_best_that_is_admitted(kind):
 
     allowed = [worth(o) for o in actions.every if admitted[actions.context(o)]]
     assert worth(action) == max(allowed)
-    ranked = [worth(o) for o in options_of(actions, agent, np.zeros(7))]
+    ranked = [worth(o) for o in ranked_actions(actions, agent, np.zeros(7))]
     assert ranked == sorted(ranked, reverse=True)
-    same = through(Gate(world, Oracle(world), 90.0), state, agent, actions, action, hot)
+    same = gated_action(Gate(world, Oracle(world), 90.0), state, agent, actions, action, hot)
     assert same[1] == hot
 
 

@@ -5,11 +5,16 @@ import pytest
 
 from msbgen.core.errors import ArgumentError
 from msbgen.graphs.devices import device_contexts
-from msbgen.graphs.forecast import end_temperature
 from msbgen.graphs.predictor.factors import Factors
 from msbgen.graphs.predictor.forecaster import GraphForecaster
 from msbgen.graphs.predictor.predictor import GraphPredictor
 from toy_board import FEW, GRAPHS, runs_of
+
+
+def end_temperature(device, start, time, energy):
+    """Temperature after a run of constant power."""
+    goal = device.ambient + device.resistance * energy / time
+    return goal + (start - goal) * np.exp(-time / device.time_constant)
 
 
 @pytest.fixture(scope="module")
