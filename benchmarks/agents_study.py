@@ -60,9 +60,9 @@ def setting(seed: int, truth: dict[str, xr.Dataset], profiles: dict[str, xr.Data
     simulator = Simulator(true_device(sheet, seed), truth)
     graphs = all_graphs()
     families = sorted({str(graph.attrs["family"]) for graph in graphs.values()})
-    held = np.random.default_rng([7, seed]).permutation(families)[: len(families) // 4]
-    seen = {n: g for n, g in graphs.items() if g.attrs["family"] not in held}
-    unseen = [g for g in graphs.values() if g.attrs["family"] in held]
+    held_out = np.random.default_rng([7, seed]).permutation(families)[: len(families) // 4]
+    seen = {n: g for n, g in graphs.items() if g.attrs["family"] not in held_out}
+    unseen = [g for g in graphs.values() if g.attrs["family"] in held_out]
     runs = draw_runs(simulator, seen, CONTEXTS, np.random.default_rng([8, seed]))
     predictor = GraphPredictor(random_state=seed)
     predictor.fit([runs], devices=[sheet], graphs=graphs, profiles=profiles).calibrate()
@@ -75,7 +75,7 @@ def setting(seed: int, truth: dict[str, xr.Dataset], profiles: dict[str, xr.Data
     )  # fmt: skip
 
 
-def judged(at: Setting, policy: play.worlds.Policy) -> dict[str, float]:
+def scored(at: Setting, policy: play.worlds.Policy) -> dict[str, float]:
     began = time.perf_counter()
     record = play.play_episodes(at.unseen, policy, EPISODES, at.seed)
     soft = at.unseen.cost.soft
@@ -112,7 +112,7 @@ def searches(at: Setting) -> dict[str, dict[str, float]]:
         "step down": play.ThermalGovernor(world),
         "HEFT, all cores fast": play.heft(world),
     }
-    return {name: judged(at, policy) for name, policy in policies.items()}
+    return {name: scored(at, policy) for name, policy in policies.items()}
 
 
 class CountingGate(play.Gate):
@@ -120,7 +120,7 @@ class CountingGate(play.Gate):
 
     def __init__(self, world: play.World, forecaster: GraphForecaster):
         super().__init__(world, forecaster, world.cost.soft)
-        self.asked, self.hot, self.stopped = 0, 0, 0
+        self.proposals, self.hot, self.stopped = 0, 0, 0
 
     def passes(self, state: play.State, context: int) -> bool:
         world, kept = self.world, super().passes(state, context)
@@ -128,14 +128,17 @@ class CountingGate(play.Gate):
             world.programs[state.graph], world.contexts[[context]],
             temperature=state.temperature, noise=False,
         )  # fmt: skip
-        self.asked, self.stopped = self.asked + 1, self.stopped + (not kept)
+        self.proposals, self.stopped = self.proposals + 1, self.stopped + (not kept)
         self.hot += bool(truth.peak[0, 0] > world.cost.soft)
         return kept
 
     @property
     def shares(self) -> dict[str, float]:
         """Shares of all proposals."""
-        return {"hot proposals": self.hot / self.asked, "stopped": self.stopped / self.asked}
+        return {
+            "hot proposals": self.hot / self.proposals,
+            "stopped": self.stopped / self.proposals,
+        }
 
 
 def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict[str, float]]:
@@ -161,11 +164,11 @@ def learned(at: Setting, episodes: int, names: dict[str, int]) -> dict[str, dict
             "training above": float(done.above.mean()),
             "training cost": float(done.cost.mean()),
         }
-        asked = CountingGate(at.unseen, at.forecaster) if gate else None
-        row |= judged(at, play.LearnedPolicy(at.unseen, agent, actions, asked))
-        if gate and asked:
+        tested_gate = CountingGate(at.unseen, at.forecaster) if gate else None
+        row |= scored(at, play.LearnedPolicy(at.unseen, agent, actions, tested_gate))
+        if gate and tested_gate:
             row |= {f"training {what}": share for what, share in gate.shares.items()}
-            row |= asked.shares
+            row |= tested_gate.shares
         found[name] = row
     return found
 
@@ -194,15 +197,15 @@ def deadlines(at: Setting) -> dict[str, float]:
         for _ in range(DEADLINES):
             start = rng.uniform(*world.start)
             real = truth.forecast(graph, world.contexts, start)
-            said = at.forecaster.forecast(graph, world.contexts, start)
+            forecast = at.forecaster.forecast(graph, world.contexts, start)
             deadline = real.time.min() * rng.uniform(LEAST, MOST)
             noise = int(rng.integers(2**31))
-            asked = {
+            criteria = {
                 "oracle": (real.energy, real.time),
-                "bounds": (said.energy, said.time_bound),
-                "no bounds": (said.energy, said.time),
+                "bounds": (forecast.energy, forecast.time_bound),
+                "no bounds": (forecast.energy, forecast.time),
             }
-            for name, (energy, seconds) in asked.items():
+            for name, (energy, seconds) in criteria.items():
                 kept = seconds <= deadline
                 at_best = int(
                     np.where(kept, energy, np.inf).argmin() if kept.any() else seconds.argmin()
@@ -409,11 +412,11 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=1, help="seeds with 1,000 episodes, too")
     parser.add_argument("--processes", type=int, default=2, help="at a time")
     parser.add_argument("--no-run", action="store_true", help="report what was done")
-    given = parser.parse_args()
-    if given.no_run:
-        report(given.work, given.seeds, given.long)
+    options = parser.parse_args()
+    if options.no_run:
+        report(options.work, options.seeds, options.long)
     else:
-        run(given.work, given.seeds, given.long, given.processes)
+        run(options.work, options.seeds, options.long, options.processes)
 
 
 if __name__ == "__main__":

@@ -92,8 +92,10 @@ class Experiment:
         return self.of(*METHODS[method], slack)
 
     def of(self, name: str, allocator: Any, objective: Any, slack: float | None) -> Allocator:
-        given = self._tables[name]
-        return Allocator(given, CAPACITY, CORES, method=allocator, objective=objective, slack=slack)
+        table_of = self._tables[name]
+        return Allocator(
+            table_of, CAPACITY, CORES, method=allocator, objective=objective, slack=slack
+        )
 
     def generated(self, name: str) -> Truth:
         return truth(self._work, name, self._tasks)
@@ -218,11 +220,11 @@ def greedy_distance(experiment: Experiment, decisions: int = 5000) -> dict[str, 
     greedy, exact = (
         experiment.allocator(m) for m in ("dna, empirical", "optimum of instructions, empirical")
     )
-    given = experiment._tables["empirical"]
+    table_of = experiment._tables["empirical"]
     number = {tuple(c): k for k, c in enumerate(greedy.grid.contexts.tolist())}
     flat = {
         task: (t["end"].values, t["speed"].values.reshape(t.sizes["phase"], -1) * t.attrs["work"])
-        for task, t in given.items()
+        for task, t in table_of.items()
     }
 
     def total(contexts: Any, tasks: list[str], done: Any) -> float:
@@ -235,7 +237,7 @@ def greedy_distance(experiment: Experiment, decisions: int = 5000) -> dict[str, 
 
     lost = []
     for _ in range(decisions):
-        tasks = [str(t) for t in rng.choice(list(given), CORES)]
+        tasks = [str(t) for t in rng.choice(list(table_of), CORES)]
         done = rng.random(CORES)
         best = total(exact.decide(tasks, done), tasks, done)
         lost.append(1.0 - total(greedy.decide(tasks, done), tasks, done) / best)
@@ -327,23 +329,23 @@ def forecasts(experiment: Experiment) -> dict[str, Any]:
         return float(play(job[0], allocator, truth, rng=job[1] + other).ratio.max())
 
     # the true runs are unknown, so that the forecast draws its own
-    said = np.array(in_threads(lambda job: worst(generated, job, 500_000), sets))
+    forecast = np.array(in_threads(lambda job: worst(generated, job, 500_000), sets))
     true = np.array(in_threads(lambda job: worst(experiment.truth, job, 0), sets))
 
-    def judged(share: float) -> dict[str, float]:
-        promised, held = said <= share, true <= 1 + 1e-9
+    def verdict(share: float) -> dict[str, float]:
+        promised, on_time = forecast <= share, true <= 1 + 1e-9
         return {
             "share": share,
-            "right": float((promised == held).mean()),
-            "wrongly_promised": float((promised & ~held).mean()),
-            "held": float(held.mean()),
+            "right": float((promised == on_time).mean()),
+            "wrongly_promised": float((promised & ~on_time).mean()),
+            "held": float(on_time.mean()),
         }
 
     return {
         "sets": FORECAST_SETS,
-        "with_margin": judged(PROMISED),
-        "without": judged(1.0),
-        "worst_forecast": said.tolist(),
+        "with_margin": verdict(PROMISED),
+        "without": verdict(1.0),
+        "worst_forecast": forecast.tolist(),
         "worst_true": true.tolist(),
     }
 
@@ -538,8 +540,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, required=True, help="folder for replays and tables")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    given = parser.parse_args()
-    run(given.work, given.only)
+    options = parser.parse_args()
+    run(options.work, options.only)
 
 
 if __name__ == "__main__":

@@ -359,11 +359,11 @@ def manifest(options: argparse.Namespace) -> dict:
     begun = time.perf_counter()
     process = subprocess.Popen(command(path, out, "--resume"), stdout=subprocess.PIPE)
     with process:
-        said = process.stdout.read().decode()
+        output = process.stdout.read().decode()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, said
-    assert "0 units were carried out" in said
+    assert process.returncode == 0, output
+    assert "0 units were carried out" in output
     return {
         "tasks": n,
         "units": n * (blocks + 2),

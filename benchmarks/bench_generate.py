@@ -290,11 +290,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="JSON file to write, or whose parts to renew")
     options = parser.parse_args()
     n, repeats = (300, 1) if options.quick else (4560, 3)
-    asked = (128, 256, 512) if options.quick else (285, 570, 1140, 2280, 4560)
+    sizes = (128, 256, 512) if options.quick else (285, 570, 1140, 2280, 4560)
     parts = {
         "job": partial(bench_job, options.task, n, repeats),
         "model": partial(bench_model, options.task, n, repeats),
-        "growth": partial(bench_growth, options.task, asked, 2 if options.quick else 3),
+        "growth": partial(bench_growth, options.task, sizes, 2 if options.quick else 3),
         "start": partial(bench_start, options.task, 3 if options.quick else 9),
     }
     results = {}

@@ -66,11 +66,11 @@ def main() -> None:
     start = time.perf_counter()
     predictor = GraphPredictor().fit(list(data.runs.values()), **given).calibrate()
     whole = time.perf_counter() - start
-    asked = predictor.prepare(graph, device)
-    one, many = asked.rows(contexts[:1]), asked.rows(contexts[:MANY])
-    alone = percentile(lambda: asked.scheduled(one), 2000)
-    together = percentile(lambda: asked.scheduled(many), 200)
-    intervals = percentile(lambda: asked.interval(many), 200)
+    prepared = predictor.prepare(graph, device)
+    one, many = prepared.rows(contexts[:1]), prepared.rows(contexts[:MANY])
+    alone = percentile(lambda: prepared.scheduled(one), 2000)
+    together = percentile(lambda: prepared.scheduled(many), 200)
+    intervals = percentile(lambda: prepared.interval(many), 200)
     wide = network(data, graph, device)
     rows = [
         [f"fit of a schedule to {runs.sizes['run']} runs", f"{few:.2f} s", "≤ 2 s"],

@@ -55,14 +55,14 @@ def from_python(experiment: Experiment, method: str) -> dict[str, float]:
     allocator = experiment.allocator(method)
     rng = np.random.default_rng(0)
     names = list(allocator.tasks)
-    asked = [
+    questions = [
         ([names[i] for i in rng.integers(len(names), size=CORES)], rng.random(CORES).tolist())
         for _ in range(2000)
     ]
-    for tasks, done in asked[:100]:
+    for tasks, done in questions[:100]:
         allocator.decide(tasks, done)
     seconds = []
-    for tasks, done in asked * 5:
+    for tasks, done in questions * 5:
         started = time.perf_counter()
         allocator.decide(tasks, done)
         seconds.append(time.perf_counter() - started)

@@ -94,13 +94,15 @@ def command(work: Path) -> list[tuple[str, float, float, str]]:
     for i, j, k in table[np.random.default_rng(1).integers(len(table), size=1000)]:
         lines.append(f"{workloads[i]},{platforms[j]},{workloads[k] if k >= 0 else ''}")
     (work / "wanted.csv").write_text("\n".join(lines) + "\n")
-    asked = ["-m", "msbgen", "runtime", "predict", work / "model.nc"]
-    asked += ["--wanted", work / "wanted.csv", "-o", work / "out.csv", "--force"]
-    predict = min(run_python(asked).seconds for _ in range(ROUNDS))
-    told = min(run_python(["-m", "msbgen", "runtime", "--help"]).seconds for _ in range(ROUNDS))
+    command_line = ["-m", "msbgen", "runtime", "predict", work / "model.nc"]
+    command_line += ["--wanted", work / "wanted.csv", "-o", work / "out.csv", "--force"]
+    predict = min(run_python(command_line).seconds for _ in range(ROUNDS))
+    help_seconds = min(
+        run_python(["-m", "msbgen", "runtime", "--help"]).seconds for _ in range(ROUNDS)
+    )
     return [
         ("msbgen runtime predict, 1,000 rows, cold", predict, 1.5, "s"),
-        ("msbgen runtime --help", told, 0.3, "s"),
+        ("msbgen runtime --help", help_seconds, 0.3, "s"),
     ]
 
 

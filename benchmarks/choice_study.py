@@ -74,8 +74,8 @@ def zeus_regret(gpu: str) -> dict[str, Any]:
         paid = []
         for _ in range(PROBES + 1):
             posterior = chooser.posterior(one.only(known))
-            thought = np.where(there, np.exp(posterior.logs[1]), np.inf)
-            paid.append(energy[int(thought.argmin())] / energy.min() - 1)
+            expected = np.where(there, np.exp(posterior.logs[1]), np.inf)
+            paid.append(energy[int(expected.argmin())] / energy.min() - 1)
             left = np.setdiff1d(np.flatnonzero(there), known)
             if len(left):
                 gain = improvement(
@@ -164,8 +164,8 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
         for row in range(len(real.programs)):
             one, rest = real.take([row]), real.without([real.families[row]])
             whole = leave_out(rest, lambda _: without(()), known).widths(NOMINAL, ~known)
-            told = (np.where(known, x[0], np.nan) for x in (one.time, one.power))
-            posterior = without(()).posterior(*told)
+            known_values = (np.where(known, x[0], np.nan) for x in (one.time, one.power))
+            posterior = without(()).posterior(*known_values)
             truth = np.log(one.energy[0])[~known]
             for name, width in zip(covered, (small, whole)):
                 bound = (posterior.logs + width * posterior.deviations)[1, ~known]
@@ -421,8 +421,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of the public sets")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
-    given = parser.parse_args()
-    report(run(given.data, given.only))
+    options = parser.parse_args()
+    report(run(options.data, options.only))
 
 
 if __name__ == "__main__":

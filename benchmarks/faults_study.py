@@ -248,7 +248,7 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
         plain = {i for i, factor in truth.slow.items() if factor >= _PLAIN}
         guilty = {*truth.slow, *truth.exchanged, *(i for i, _ in truth.stretched)}
         guilty |= {i for i, _ in truth.absurd}
-        asked = abs(truth.moved) >= np.log1p(_MOVES)
+        counted = abs(truth.moved) >= np.log1p(_MOVES)
         place = f"{contexts}{' scattered' if scattered else ''} x {runs}"
         row = out.setdefault(f"{place}, {faults or 'clean'}", {})
         for name, value in {
@@ -256,8 +256,8 @@ def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAME
             "false alarms": len((whole | {i for i, _ in parts | cells}) - guilty),
             "slow": len(plain),
             "slow, named": len(plain & (whole | {i for i, _ in parts})),
-            "exchanged": int(asked),
-            "exchanged, named": int(asked and set(truth.exchanged) <= whole),
+            "exchanged": int(counted),
+            "exchanged, named": int(counted and set(truth.exchanged) <= whole),
             "stretched": len(truth.stretched),
             "stretched, named": len(truth.stretched & parts),
             "absurd": len(truth.absurd),
@@ -429,8 +429,8 @@ def _named_table(results: dict[str, dict]) -> str:
                 total[name] = total.get(name, 0) + value
         cells = [f"{total['false alarms']} of {total['contexts']}"]
         for name in ("slow", "exchanged", "stretched", "absurd", "drift"):
-            asked = total[name]
-            cells.append(f"{total[f'{name}, named']} of {asked}" if asked else "—")
+            wanted = total[name]
+            cells.append(f"{total[f'{name}, named']} of {wanted}" if wanted else "—")
         rows.append([case, *cells])
     header = ["contexts × runs, fault", "false alarms"]
     names = ["slow", "exchanged", "stretched runs", "absurd counts", "drifts"]
@@ -479,8 +479,8 @@ def main() -> None:
     parser.add_argument("--designs", nargs="+", choices=NAMES, default=[*NAMES])
     parser.add_argument("--work", type=Path, help="folder that keeps the fits, to go on later")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    given = parser.parse_args()
-    run(given.only, given.tasks, given.seeds, given.work, given.jobs, given.designs)
+    options = parser.parse_args()
+    run(options.only, options.tasks, options.seeds, options.work, options.jobs, options.designs)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ class Measured:
 # ------------------------------------------------------------------------------------- regressors
 
 
-def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
+def nearest(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """The nearest context; the weight of each resource is 1/2, 1, 2 or 4 over its range."""
     z, tests = known.coordinates(known.contexts), _tests(known)
 
@@ -129,7 +129,7 @@ def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
 
     def error(weight: tuple[float, ...]) -> float:
         return sum(
-            _error(values[closest(z[rows], np.array(weight), barred)] - values[rows], worth)
+            _error(values[closest(z[rows], np.array(weight), barred)] - values[rows], weight_of_bin)
             for rows, barred in tests
         )
 
@@ -142,7 +142,7 @@ def nearest(known: Measured, values: Floats, worth: Floats) -> Predictor:
     return predict
 
 
-def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
+def kernel_mean(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """Nadaraya-Watson with a Gaussian kernel; a bandwidth a resource by coordinate descent."""
     z, tests = known.coordinates(known.contexts), _tests(known)
     grid = np.geomspace(0.03, 4.0, 15)
@@ -155,7 +155,7 @@ def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
 
     def error(index: list[int]) -> float:
         return sum(
-            _error(weights(z[rows], index, barred) @ values - values[rows], worth)
+            _error(weights(z[rows], index, barred) @ values - values[rows], weight_of_bin)
             for rows, barred in tests
         )
 
@@ -172,7 +172,7 @@ def kernel_mean(known: Measured, values: Floats, worth: Floats) -> Predictor:
     return predict
 
 
-def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
+def multilinear(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """Multilinear on a full grid, barycentric on scattered contexts (nearest outside their hull).
 
     On a grid each resource has the logarithmic, reciprocal or linear axis that predicts left-out
@@ -189,7 +189,7 @@ def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
             for left_out in level[1:-1]:
                 out = known.contexts[:, r] == left_out
                 rest = _on_grid(known, names, known.contexts[~out], values[~out])
-                total += _error(rest(known.contexts[out]) - values[out], worth) / len(level)
+                total += _error(rest(known.contexts[out]) - values[out], weight_of_bin) / len(level)
         return total
 
     for r in range(len(levels)):
@@ -199,7 +199,7 @@ def multilinear(known: Measured, values: Floats, worth: Floats) -> Predictor:
     return _on_grid(known, chosen, known.contexts, values)
 
 
-def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predictor:
+def gaussian_process(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """Gaussian process on each principal component.
 
     Kernel parameters and noise by marginal likelihood; the kind of kernel (Matérn 5/2 or squared
@@ -215,7 +215,7 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
     )
 
     z = known.coordinates(known.contexts)
-    scale, mean = np.sqrt(worth), values.mean(axis=0)
+    scale, mean = np.sqrt(weight_of_bin), values.mean(axis=0)
     u, s, directions = np.linalg.svd((values - mean) * scale, full_matrices=False)
     # at most 12 components, with 99.99 % of the variance
     explained = np.cumsum(s**2) / max((s**2).sum(), 1e-300)
@@ -251,7 +251,7 @@ def gaussian_process(known: Measured, values: Floats, worth: Floats) -> Predicto
     return predict
 
 
-def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
+def boosting(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """Gradient boosting, with trees for every bin.
 
     The base is a constant or a line in the log contexts. Depth, base and rounds are chosen on the
@@ -263,14 +263,14 @@ def boosting(known: Measured, values: Floats, worth: Floats) -> Predictor:
     left_out = [third == k for k in range(3)]
     for _, levels in _by_resource(known.contexts):
         left_out.append(np.isin(np.arange(len(z)), levels[len(levels) // 2]))
-    some = np.argsort(-worth, kind="stable")[:: max(1, len(worth) // 24)]
+    some = np.argsort(-weight_of_bin, kind="stable")[:: max(1, len(weight_of_bin) // 24)]
     errors = {option: 0.0 for option in product((2, 3, 5), (False, True), ROUNDS)}
     for out in left_out if len(z) > 5 else ():
         for depth, line in product((2, 3, 5), (False, True)):
             predict = _boost(z[~out], values[~out][:, some], depth, line, ROUNDS[-1])
             for n in ROUNDS:
                 missed = predict(z[out], n) - values[out][:, some]
-                errors[depth, line, n] += _error(missed, worth[some])
+                errors[depth, line, n] += _error(missed, weight_of_bin[some])
     best = min(errors, key=errors.__getitem__)
     predict = _boost(z, values, *best)
     return lambda contexts: predict(known.coordinates(contexts), best[2])
@@ -359,8 +359,8 @@ def _by_resource(contexts: Floats) -> list[tuple[int, list[NDArray[np.intp]]]]:
     return [(resource, [rows for _, rows in group]) for resource, group in levels]
 
 
-def _error(difference: Floats, worth: Floats) -> float:
-    return float((difference**2).mean(axis=0) @ worth)
+def _error(difference: Floats, weight_of_bin: Floats) -> float:
+    return float((difference**2).mean(axis=0) @ weight_of_bin)
 
 
 # ------------------------------------------------------------------------------- profiles of them

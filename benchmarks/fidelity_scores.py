@@ -281,9 +281,9 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
     grids = {n: platform_contexts(f"grid:{levels}") for n, levels in DESIGNS.items()}
     known = {tuple(row) for grid in grids.values() for row in grid}
-    asked = context_table(read_task(task)[1])
-    asked = asked[[tuple(row) not in known for row in asked]][SOME]
-    truth = replay_trace(trace, asked, 10, rng=1)
+    tested = context_table(read_task(task)[1])
+    tested = tested[[tuple(row) not in known for row in tested]][SOME]
+    truth = replay_trace(trace, tested, 10, rng=1)
     methods = {m: EVERYONE[m] for m in ("default/mean", *peers, "bracketing")}
     out = {}
     for n, grid in grids.items():
@@ -313,8 +313,8 @@ def replays(program: str) -> dict:
     corner = every[(ways <= CORNER_WAYS) & (bandwidth == bandwidth.min())]
     methods = {m: EVERYONE[m] for m in (*OURS, "whole_runs/mean", "bracketing")}
     out = {}
-    for name, asked in (("all", drawn), ("corner", corner)):
-        truth = replay_trace(trace, asked, 30, rng=1)
+    for name, tested in (("all", drawn), ("corner", corner)):
+        truth = replay_trace(trace, tested, 30, rng=1)
         out[name] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
     return out
 
@@ -394,8 +394,8 @@ def compare_designs(program: str) -> dict:
     every = platform_contexts("all")
     every = every[[tuple(row) not in known for row in every]]
     rng = np.random.default_rng([5, *program.encode()])
-    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
-    truth, scale = replay_trace(trace, asked, 30, rng=1), None
+    tested = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, scale = replay_trace(trace, tested, 30, rng=1), None
     out = {}
     for name, (contexts, runs) in found.items():
         train = replay_trace(trace, contexts, runs, rng=0)
@@ -439,8 +439,8 @@ def equal(program: str) -> dict:
     """
     trace, train, every = replayed(program)
     rng = np.random.default_rng([7, *program.encode()])
-    asked = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
-    truth, others = (replay_trace(trace, asked, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
+    tested = every[np.sort(rng.choice(len(every), EQUAL_CONTEXTS, replace=False))]
+    truth, others = (replay_trace(trace, tested, RUNS_OF_TRUTH, rng=seed) for seed in (11, 12))
 
     def mean_of(runs: slice) -> Method:
         return lambda _train, _contexts: msbgen.evaluate.mean_profiles(others.isel(run=runs))
@@ -451,8 +451,8 @@ def equal(program: str) -> dict:
 
     measured = np.array([mean_errors(n) for n in EQUAL_RUNS])
     out: dict[str, Any] = {"measured": dict(zip(map(str, EQUAL_RUNS), measured.tolist()))}
-    tested = {*map(tuple, asked)}
-    allowed = [row for row in platform_contexts("all") if tuple(row) not in tested]
+    barred = {*map(tuple, tested)}
+    allowed = [row for row in platform_contexts("all") if tuple(row) not in barred]
     planned = msbgen.plan_contexts(LEVELS, train.sizes["context"], candidates=allowed)
     scattered = replay_trace(trace, planned.contexts, 10, rng=0)
     for name, known, parts in (
@@ -489,14 +489,14 @@ def middle_clock(path: Path) -> dict:
     order = np.argsort(context_table(measured)[:, 0])
     middle = order[len(order) // 2]
     train = measured.isel(context=np.setdiff1d(order, [middle]))
-    said = _Warnings()
-    logging.getLogger("msbgen").addHandler(said)
+    warned = _Warnings()
+    logging.getLogger("msbgen").addHandler(warned)
     try:
         truth = measured.isel(context=[middle])
         found = msbgen.summarise(msbgen.score_methods(train, truth, EVERYONE))
     finally:
-        logging.getLogger("msbgen").removeHandler(said)
-    return {**found, "warnings": sorted(set(said.lines))}
+        logging.getLogger("msbgen").removeHandler(warned)
+    return {**found, "warnings": sorted(set(warned.lines))}
 
 
 class _Warnings(logging.Handler):

@@ -366,13 +366,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--data", type=Path, help="folder with a file a measured program")
-    given = parser.parse_args()
-    for name in given.only:
+    options = parser.parse_args()
+    for name in options.only:
         measure, tabulate, file = PARTS[name]
-        if name == "real" and given.data is None:
+        if name == "real" and options.data is None:
             print("real: the measured programs do not ship; give --data FOLDER.")
             continue
-        content = measure(given.data) if name == "real" else measure()
+        content = measure(options.data) if name == "real" else measure()
         store(RESULTS / f"{file}.json", content)
         publish(tabulate(content))
 

@@ -65,8 +65,8 @@ class Trial:
         budget: peers.Budget = peers.BUDGET,
     ):
         self.scenes, self.table, self.seed, self.name = scenes, table, seed, name
-        self.budget, self.held = budget, splits(table, seed)[name]
-        shown = np.random.default_rng([10, seed]).permutation(np.flatnonzero(~self.held))
+        self.budget, self.held_out = budget, splits(table, seed)[name]
+        shown = np.random.default_rng([10, seed]).permutation(np.flatnonzero(~self.held_out))
         self.own = shown[: budget.runs]
         self.scored = np.arange(len(self.own)) % SCORED == 0
         self.stages = NetworkTraining(epochs=budget.epochs, evidential_epochs=budget.evidential)
@@ -82,14 +82,14 @@ class Trial:
     @cached_property
     def left(self) -> list[Batch]:
         """Held-out runs."""
-        return self.scenes(np.flatnonzero(self.held))
+        return self.scenes(np.flatnonzero(self.held_out))
 
     @cached_property
     def base(self) -> Floats:
         """Predictions of the fitted schedule for all runs, (n, 2)."""
         data = self.scenes.data
-        plain = fitted(data, ~self.held, self.seed, residual=False)
-        return answers(data, plain, np.ones(len(self.held), dtype=bool), scheduled)
+        plain = fitted(data, ~self.held_out, self.seed, residual=False)
+        return answers(data, plain, np.ones(len(self.held_out), dtype=bool), scheduled)
 
     def train(
         self, target: Floats, inputs: Sequence[Batch] | None = None, **given: Any
@@ -99,14 +99,14 @@ class Trial:
         shown = self.shown if inputs is None else inputs
         return fit_network(shown, target[self.own], self.scored, miscoverage=MISCOVERAGE, **given)
 
-    def said(self) -> dict[str, NDArray]:
+    def predictions(self) -> dict[str, NDArray]:
         """Logarithms of time and energy of held-out runs, by method."""
         log, left = self.table.log, self.left
         ours, found = self.train(log), {}
         found["network"] = ours.predict(left).gamma
         found["network low"], found["network high"] = ours.interval(left)
         on_top = self.train(log - self.base)
-        found["network on schedule"] = self.base[self.held] + on_top.predict(left).gamma
+        found["network on schedule"] = self.base[self.held_out] + on_top.predict(left).gamma
         plain_edges = NetworkSettings(typed_edges=False)
         convolved = {"training": self.squares, "layer": peers.convolve, "settings": plain_edges}
         found["GCN"] = self.train(log, **convolved).predict(left).gamma
@@ -137,12 +137,12 @@ class Trial:
         for variant, given in variants.items():
             found[variant] = self.train(log, **given).predict(left).gamma
         blind = self.train(log, self.scenes(self.own, telemetry=False))
-        unseen = self.scenes(np.flatnonzero(self.held), telemetry=False)
+        unseen = self.scenes(np.flatnonzero(self.held_out), telemetry=False)
         found["without telemetry"] = blind.predict(unseen).gamma
         return self._named(found)
 
     def _named(self, found: dict[str, NDArray]) -> dict[str, NDArray]:
-        return {f"{self.name}|{method}": said for method, said in found.items()}
+        return {f"{self.name}|{method}": predictions for method, predictions in found.items()}
 
 
 def eighth(seed: int) -> str:
@@ -157,7 +157,7 @@ def compared(data: Study, seed: int) -> dict[str, NDArray]:
     device = list(data.devices)[seed % len(data.devices)]
     found = {}
     for name in (eighth(seed), "contexts", f"platform {device}"):
-        found |= Trial(scenes, table, seed, name).said()
+        found |= Trial(scenes, table, seed, name).predictions()
         print(f"seed {seed}: networks, {name}", flush=True)
     return found
 
@@ -182,5 +182,5 @@ def together(data: Study, seed: int) -> dict[str, NDArray]:
 def longer(data: Study, seed: int) -> dict[str, NDArray]:
     """The network with more training."""
     trial = once(data, seed, peers.LONGER)
-    said = trial.train(trial.table.log).predict(trial.left).gamma
-    return {f"{trial.name}|{peers.TRAINED_LONGER}": said}
+    predictions = trial.train(trial.table.log).predict(trial.left).gamma
+    return {f"{trial.name}|{peers.TRAINED_LONGER}": predictions}

@@ -62,40 +62,40 @@ def brent(kinds: tuple[Kind, ...]) -> Tabular:
     """Brent's bound, and the power of all busy cores, with a constant fitted to each."""
     names = columns(kinds)
 
-    def said(table: Floats) -> Floats:
+    def bound_of(table: Floats) -> Floats:
         bound = table[:, names.index("log Brent")]
         always, full = (table[:, names.index(n)] for n in ("always", "full power"))
         # work over (span + work over cores): how many of the cores are busy, at most
         busy = 1.0 / (1.0 + np.exp(-table[:, names.index("work over span")]))
         return np.stack([bound, bound + np.log(always + (full - always) * busy)], axis=1)
 
-    def answer(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
-        return said(asked) + np.median(log - said(shown), axis=0)
+    def answer(shown: Floats, log: Floats, new: Floats, seed: int) -> Floats:
+        return bound_of(new) + np.median(log - bound_of(shown), axis=0)
 
     return answer
 
 
-def ridge(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
+def ridge(shown: Floats, log: Floats, new: Floats, seed: int) -> Floats:
     from sklearn.linear_model import RidgeCV
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     model = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
-    return model.fit(shown, log).predict(asked)
+    return model.fit(shown, log).predict(new)
 
 
-def forest(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
+def forest(shown: Floats, log: Floats, new: Floats, seed: int) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
     model = RandomForestRegressor(100, max_features=0.33, n_jobs=1, random_state=seed)
-    return model.fit(shown, log).predict(asked)
+    return model.fit(shown, log).predict(new)
 
 
-def boosting(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
-    return fit_boosting(shown, log, BOOSTING, seed).predict(asked)
+def boosting(shown: Floats, log: Floats, new: Floats, seed: int) -> Floats:
+    return fit_boosting(shown, log, BOOSTING, seed).predict(new)
 
 
-def perceptron(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
+def perceptron(shown: Floats, log: Floats, new: Floats, seed: int) -> Floats:
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.neural_network import MLPRegressor
     from sklearn.pipeline import make_pipeline
@@ -111,7 +111,7 @@ def perceptron(shown: Floats, log: Floats, asked: Floats, seed: int) -> Floats:
     model = TransformedTargetRegressor(
         make_pipeline(StandardScaler(), layers), transformer=StandardScaler()
     )
-    return model.fit(shown, log).predict(asked)
+    return model.fit(shown, log).predict(new)
 
 
 def tabular(kinds: tuple[Kind, ...]) -> dict[str, Tabular]:

@@ -50,7 +50,7 @@ def table_of(data: Study, predictor: GraphPredictor) -> Table:
     for name, runs in data.runs.items():
         board = Board(data.devices[name], predictor.kinds_)
         plain = np.empty((runs.sizes["run"], 0))
-        for graph, own, rows, start in asked(data, predictor, runs, data.devices[name]):
+        for graph, own, rows, start in prepared_graphs(data, predictor, runs, data.devices[name]):
             found = plain_features(GraphShape(graph.graph, board), rows, start)
             if not plain.size:
                 plain = np.empty((runs.sizes["run"], found.shape[1]))
@@ -66,7 +66,7 @@ def table_of(data: Study, predictor: GraphPredictor) -> Table:
     return Table(log, np.concatenate(parts), *names, device.astype(str))
 
 
-def asked(
+def prepared_graphs(
     data: Study, predictor: GraphPredictor, runs: xr.Dataset, device: Device
 ) -> Iterator[tuple[Any, NDArray[np.int64], NDArray[np.int64], Floats]]:
     """Prepared graphs, with the numbers, rows and temperatures of their runs."""
@@ -82,12 +82,12 @@ def splits(table: Table, seed: int) -> dict[str, Flags]:
     """Held-out runs of each split, (n,) each; a device, then that without some of its runs."""
     rng = np.random.default_rng([7, seed])
     found = {"contexts": rng.random(len(table.log)) < HELD_CONTEXTS}
-    for k, held in enumerate(split_families(table.family, PARTS, rng)):
-        found[f"families {k}"] = held
+    for k, held_out in enumerate(split_families(table.family, PARTS, rng)):
+        found[f"families {k}"] = held_out
     for name in np.unique(table.device):
-        found[f"platform {name}"] = held = table.device == name
-        some = np.random.default_rng([8, seed]).permutation(np.flatnonzero(held))[:NEW_RUNS]
-        found[f"after {name}"] = held & ~np.isin(np.arange(len(held)), some)
+        found[f"platform {name}"] = held_out = table.device == name
+        some = np.random.default_rng([8, seed]).permutation(np.flatnonzero(held_out))[:NEW_RUNS]
+        found[f"after {name}"] = held_out & ~np.isin(np.arange(len(held_out)), some)
     return found
 
 
@@ -111,7 +111,7 @@ def fitted(data: Study, shown: Flags, seed: int, **given: Any) -> GraphPredictor
 
 
 def answers(
-    data: Study, predictor: GraphPredictor, held: Flags, answer: Callable[..., Floats]
+    data: Study, predictor: GraphPredictor, held_out: Flags, answer: Callable[..., Floats]
 ) -> Floats:
     """Predictions for the held-out runs, (n_held, ...).
 
@@ -122,16 +122,16 @@ def answers(
     """
     parts, first = [], 0
     for name, runs in data.runs.items():
-        own = np.flatnonzero(held[first : first + runs.sizes["run"]])
+        own = np.flatnonzero(held_out[first : first + runs.sizes["run"]])
         first += runs.sizes["run"]
         if len(own):
             some, device = runs.isel(run=own), data.devices[name]
-            told = [
+            answered = [
                 (at, answer(question, rows, start))
-                for question, at, rows, start in asked(data, predictor, some, device)
+                for question, at, rows, start in prepared_graphs(data, predictor, some, device)
             ]
-            order = np.argsort(np.concatenate([at for at, _ in told]))
-            parts.append(np.concatenate([found for _, found in told])[order])
+            order = np.argsort(np.concatenate([at for at, _ in answered]))
+            parts.append(np.concatenate([found for _, found in answered])[order])
     return np.concatenate(parts)
 
 

@@ -41,8 +41,8 @@ from msbgen.graphs.simulator import Simulator
 
 SEEDS = range(5)
 # Goals; errors as multiples of the noise floor, where there are two.
-CONTEXTS_ASKED, FAMILIES_ASKED = (1.8, 0.04), (2.7, 0.07)
-PLATFORM_ASKED, AFTER_ASKED = 0.10, 0.08
+CONTEXTS_GOAL, FAMILIES_GOAL = (1.8, 0.04), (2.7, 0.07)
+PLATFORM_GOAL, AFTER_GOAL = 0.10, 0.08
 OURS, SCHEDULE, SHEET = "default", "list schedule", "the truth's simulator, by the sheet"
 
 
@@ -68,17 +68,17 @@ def our_job(data: Study, seed: int) -> dict[str, NDArray]:
     for field in ("log", "graph", "family", "device"):
         found[field] = getattr(table, field)
     exact, predictor = by_the_sheets(data), GraphPredictor()
-    for name, held in splits(table, seed).items():
-        found[f"{name}|held"] = held
+    for name, held_out in splits(table, seed).items():
+        found[f"{name}|held"] = held_out
         group, _, device = name.partition(" ")
         if group == "after":  # behind the same device unseen
-            runs = shown_runs(data, (table.device == device) & ~held)[0]
+            runs = shown_runs(data, (table.device == device) & ~held_out)[0]
             predictor.adapt(runs, device=data.devices[device], graphs=data.graphs)
         else:
-            predictor = fitted(data, ~held, seed).calibrate()
+            predictor = fitted(data, ~held_out, seed).calibrate()
         if group == "platform":
-            found[f"{name}|{SHEET}"] = exact[held]
-        found |= _told(name, data, table, held, predictor)
+            found[f"{name}|{SHEET}"] = exact[held_out]
+        found |= our_predictions(name, data, table, held_out, predictor)
         print(f"seed {seed}: {name}", flush=True)
     return found
 
@@ -87,18 +87,20 @@ def peers_job(data: Study, seed: int) -> dict[str, NDArray]:
     """Predictions of tabular peers for held-out runs of each split."""
     table, kinds = whole_table(data, seed), read_kinds(data.profiles)
     found = {}
-    for name, held in splits(table, seed).items():
+    for name, held_out in splits(table, seed).items():
         for peer, learn in peers.tabular(kinds).items():
-            said = learn(table.plain[~held], table.log[~held], table.plain[held], seed)
-            found[f"{name}|{peer}"] = said
+            predicted = learn(
+                table.plain[~held_out], table.log[~held_out], table.plain[held_out], seed
+            )
+            found[f"{name}|{peer}"] = predicted
     return found
 
 
-def _told(
-    name: str, data: Study, table: Table, held: Flags, predictor: GraphPredictor
+def our_predictions(
+    name: str, data: Study, table: Table, held_out: Flags, predictor: GraphPredictor
 ) -> dict[str, NDArray]:
     """Our predictions for held-out runs."""
-    bounded = set(table.device[held]) <= predictor.devices_.keys()
+    bounded = set(table.device[held_out]) <= predictor.devices_.keys()
 
     def answer(question: Any, rows: NDArray[np.int64], start: Floats) -> Floats:
         alone = question.scheduled(rows, start)
@@ -109,10 +111,10 @@ def _told(
         )
         return np.log(np.stack([alone[:, :2], middle, low, high], axis=1))
 
-    said = answers(data, predictor, held, answer)
-    found = {f"{name}|{SCHEDULE}": said[:, 0], f"{name}|{OURS}": said[:, 1]}
+    predicted = answers(data, predictor, held_out, answer)
+    found = {f"{name}|{SCHEDULE}": predicted[:, 0], f"{name}|{OURS}": predicted[:, 1]}
     if bounded:
-        found |= {f"{name}|low": said[:, 2], f"{name}|high": said[:, 3]}
+        found |= {f"{name}|low": predicted[:, 2], f"{name}|high": predicted[:, 3]}
     return found
 
 
@@ -128,10 +130,10 @@ def by_the_sheets(data: Study) -> Floats:
         contexts, start = run_contexts(runs, device), runs["start_temperature"].values
         for graph in np.unique(runs["graph"].values):
             own = np.flatnonzero(runs["graph"].values == graph)
-            told = simulator.run(
+            outcome = simulator.run(
                 data.graphs[str(graph)], contexts[own], temperature=start[own], noise=False
             )
-            found[own] = np.log(np.column_stack([told.makespan, told.energy]))
+            found[own] = np.log(np.column_stack([outcome.makespan, outcome.energy]))
         parts.append(found)
     return np.concatenate(parts)
 
@@ -219,17 +221,17 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
     rows, ours, against, floors = [], [], {m: [] for m in METHODS if m != OURS}, []
     for seed in [n for n in seeds if (work / f"graph-{n}-ours.npz").exists()]:
         kept = dict(np.load(work / f"graph-{seed}-ours.npz"))
-        said = dict(kept)
+        predictions = dict(kept)
         for part in JOBS:
             more = work / f"graph-{seed}-{part}.npz"
-            said |= dict(np.load(more)) if more.exists() else {}
+            predictions |= dict(np.load(more)) if more.exists() else {}
         floors.append(kept["floor"])
         for name in [key.removesuffix("|held") for key in kept if key.endswith("|held")]:
-            held = kept[f"{name}|held"]
-            truth, graph = kept["log"][held], kept["graph"][held]
-            key = np.char.add(np.char.add(graph, "@"), kept["device"][held])
+            held_out = kept[f"{name}|held"]
+            truth, graph = kept["log"][held_out], kept["graph"][held_out]
+            key = np.char.add(np.char.add(graph, "@"), kept["device"][held_out])
             for method in (*METHODS, *ABLATIONS):
-                found = said.get(f"{name}|{method}")
+                found = predictions.get(f"{name}|{method}")
                 if found is None:
                     continue
                 time, energy = log_errors(np.exp(found), np.exp(truth)).tolist()
@@ -245,17 +247,17 @@ def summary(work: Path, seeds: Sequence[int]) -> dict[str, Any]:
                     }
                 )
                 if name.startswith("families") and method in against:
-                    mine = said[f"{name}|{OURS}"]
+                    ours_there = predictions[f"{name}|{OURS}"]
                     where = np.char.add(np.char.add(graph, " "), str(seed))
                     against[method].append(
-                        (np.abs(mine - truth)[:, 0], np.abs(found - truth)[:, 0], where)
+                        (np.abs(ours_there - truth)[:, 0], np.abs(found - truth)[:, 0], where)
                     )
             for title, ends in (
                 ("conformal", ("low", "high")),
                 ("evidential", ("network low", "network high")),
             ):
-                if f"{name}|{ends[0]}" in said:
-                    low, high = (said[f"{name}|{end}"] for end in ends)
+                if f"{name}|{ends[0]}" in predictions:
+                    low, high = (predictions[f"{name}|{end}"] for end in ends)
                     inside = ((low <= truth) & (truth <= high)).mean(axis=0).tolist()
                     width = (high - low).mean(axis=0).tolist()
                     ours.append(
@@ -334,9 +336,9 @@ def error_table(results: dict[str, Any]) -> str:
             cells.append(f"{time:.3f} / {energy:.3f} ({order:.2f}; {n})" if n else "—")
         rows.append([title, *cells])
     floor = results["floor"]
-    asked = [f"≤ {a * floor[0]:.3f} / {b:.3f}" for a, b in (CONTEXTS_ASKED, FAMILIES_ASKED)]
-    asked += [f"≤ {PLATFORM_ASKED:.3f}", f"≤ {AFTER_ASKED:.3f}"]
-    rows.append(["*goal for the default*", *asked])
+    goals = [f"≤ {a * floor[0]:.3f} / {b:.3f}" for a, b in (CONTEXTS_GOAL, FAMILIES_GOAL)]
+    goals += [f"≤ {PLATFORM_GOAL:.3f}", f"≤ {AFTER_GOAL:.3f}"]
+    rows.append(["*goal for the default*", *goals])
     head = ["time / energy (order; splits)", "unseen contexts", "unseen families"]
     return markdown([*head, "unseen platform", f"after {NEW_RUNS} of its runs"], rows)
 
@@ -422,11 +424,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=len(SEEDS), help="draws of devices")
     parser.add_argument("--processes", type=int, default=2, help="that fit at a time")
     parser.add_argument("--no-run", action="store_true", help="report what the folder holds")
-    given = parser.parse_args()
-    if given.no_run:
-        report(given.work, range(given.seeds))
+    options = parser.parse_args()
+    if options.no_run:
+        report(options.work, range(options.seeds))
     else:
-        run(given.work, range(given.seeds), given.processes)
+        run(options.work, range(options.seeds), options.processes)
 
 
 if __name__ == "__main__":

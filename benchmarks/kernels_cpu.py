@@ -94,8 +94,8 @@ def arrange(every: xr.Dataset, workloads: xr.Dataset) -> Measured:
         units={"threads": str(every["threads"].attrs["units"])},
     )
     place = {key: i for i, key in enumerate(_keys(kernels.kind, kernels.parameters))}
-    asked = _keys(workloads["kind"].values.astype(str), parameter_table(workloads))
-    first = np.array([place[key] * len(levels) for key in asked])
+    launched = _keys(workloads["kind"].values.astype(str), parameter_table(workloads))
+    first = np.array([place[key] * len(levels) for key in launched])
     rows = {float(level): first + j for j, level in enumerate(levels[:, 0])}
     return Measured(medians, table, whole, workloads, rows)
 
@@ -112,29 +112,29 @@ def network_of(workload: str) -> str:
 # ----------------------------------------------------------------------------- methods
 
 
-def default(known: xr.Dataset, asked: xr.Dataset) -> Floats:
-    return KernelPredictor().fit(known).predict(asked)
+def default(known: xr.Dataset, new: xr.Dataset) -> Floats:
+    return KernelPredictor().fit(known).predict(new)
 
 
 def without(**parts: bool) -> Method:
-    def method(known: xr.Dataset, asked: xr.Dataset) -> Floats:
-        return KernelPredictor(parts=ModelParts(**parts)).fit(known).predict(asked)
+    def method(known: xr.Dataset, new: xr.Dataset) -> Floats:
+        return KernelPredictor(parts=ModelParts(**parts)).fit(known).predict(new)
 
     return method
 
 
-def boosting(known: xr.Dataset, asked: xr.Dataset) -> Floats:
+def boosting(known: xr.Dataset, new: xr.Dataset) -> Floats:
     """The paper's model of each kind: xgboost on raw parameters, logarithms of times.
 
     Its settings are in the middle of the paper's Table 2, on a logarithmic scale if it has one.
     """
     from xgboost import XGBRegressor
 
-    said = np.empty(asked.sizes["measurement"])
+    predicted = np.empty(new.sizes["measurement"])
     names = parameter_names(known)
-    for kind in np.unique(asked["kind"].values):
+    for kind in np.unique(new["kind"].values):
         columns = []
-        for dataset in (known, asked):
+        for dataset in (known, new):
             own = dataset.isel(measurement=np.flatnonzero(dataset["kind"].values == kind))
             table = np.column_stack([own[name].values for name in (*names, "threads")])
             columns.append((table, own["runtime"].values))
@@ -144,8 +144,8 @@ def boosting(known: xr.Dataset, asked: xr.Dataset) -> Floats:
             n_jobs=1, random_state=0,
         )  # fmt: skip
         model.fit(columns[0][0], np.log(columns[0][1]))
-        said[asked["kind"].values == kind] = np.exp(model.predict(columns[1][0]))
-    return said
+        predicted[new["kind"].values == kind] = np.exp(model.predict(columns[1][0]))
+    return predicted
 
 
 METHODS: dict[str, Method] = {
@@ -226,13 +226,13 @@ def leave_networks_out(
         learned = _rows(left, n_levels)
         learned = learned[np.isfinite(taught["runtime"].values[learned])]
         known = taught.isel(measurement=learned)
-        asked = measured.kernels.isel(measurement=_rows(own, n_levels))
-        said = np.full(len(truth), np.nan)
-        said[_rows(own, n_levels)] = method(known, asked)
+        new = measured.kernels.isel(measurement=_rows(own, n_levels))
+        predicted = np.full(len(truth), np.nan)
+        predicted[_rows(own, n_levels)] = method(known, new)
         for name in dict.fromkeys(names[rows].tolist()):
             launches = np.flatnonzero(names == name)
             for level, where in measured.rows.items():
-                sums = [values[where[launches]] @ count[launches] for values in (said, truth)]
+                sums = [values[where[launches]] @ count[launches] for values in (predicted, truth)]
                 found[name, level] = (*map(float, sums), measured.time(name, level))
     return found
 
@@ -263,7 +263,7 @@ def with_overhead(
         ).sum()
         for name in workload_names(measured.workloads)
     }
-    said = {}
+    times = {}
     for (name, level), (predicted, total, _) in found.items():
         others = [
             (time - own) / launches[other]
@@ -271,8 +271,8 @@ def with_overhead(
             if at == level and network_of(other) != network_of(name)
         ]
         extra = launches[name] * float(np.median(others))
-        said[name, level] = (predicted + extra, total + extra)
-    return said
+        times[name, level] = (predicted + extra, total + extra)
+    return times
 
 
 def errors(
@@ -284,15 +284,15 @@ def errors(
 ) -> dict[str, dict[str, float]]:
     """Mean errors of each network over images and threads, and of all networks as ``mean``."""
     found = leave_networks_out(measured, method, drawn, together, session)
-    said = with_overhead(measured, found)
+    times = with_overhead(measured, found)
     rows: dict[str, list[list[float]]] = {}
     for key, (predicted, total, time) in found.items():
-        ratios = (predicted / total, said[key][0] / time, said[key][1] / time, total / time)
+        ratios = (predicted / total, times[key][0] / time, times[key][1] / time, total / time)
         rows.setdefault(network_of(key[0]), []).append([abs(ratio - 1) for ratio in ratios])
     names = ("sum", "time", "time from measured kernels", "time as their plain sum")
-    told = {network: np.mean(table, axis=0) for network, table in rows.items()}
-    told["mean"] = np.mean(list(told.values()), axis=0)
-    return {network: dict(zip(names, map(float, row))) for network, row in told.items()}
+    means = {network: np.mean(table, axis=0) for network, table in rows.items()}
+    means["mean"] = np.mean(list(means.values()), axis=0)
+    return {network: dict(zip(names, map(float, row))) for network, row in means.items()}
 
 
 def repeatability(measured: Measured) -> dict[str, float]:
@@ -306,10 +306,10 @@ def repeatability(measured: Measured) -> dict[str, float]:
         several = [passes for passes in sessions if len(passes) >= 2]
         if len(several) < 2:
             continue
-        told = compare_groups(several)
-        networks.append(np.abs(told.medians).mean())
-        different.append(told.anderson_p <= 0.01)
-        apart.append(told.kolmogorov_p <= 0.01)
+        middle_sum = compare_groups(several)
+        networks.append(np.abs(middle_sum.medians).mean())
+        different.append(middle_sum.anderson_p <= 0.01)
+        apart.append(middle_sum.kolmogorov_p <= 0.01)
     middle = np.nanmedian(measured.sessions, axis=1)
     kernels = np.nanmean(np.abs(measured.sessions / middle[:, None] - 1), axis=1)
     count = counts_of(measured.workloads).astype(float)
@@ -318,9 +318,9 @@ def repeatability(measured: Measured) -> dict[str, float]:
     for name in workload_names(measured.workloads):
         launches = np.flatnonzero(names == name)
         for where in measured.rows.values():
-            told = count[launches] @ measured.sessions[where[launches]]
-            told = told[np.isfinite(told)]
-            sums.append(np.abs(told / np.median(told) - 1).mean())
+            middle_sum = count[launches] @ measured.sessions[where[launches]]
+            middle_sum = middle_sum[np.isfinite(middle_sum)]
+            sums.append(np.abs(middle_sum / np.median(middle_sum) - 1).mean())
     return {
         "networks": float(np.mean(networks)),
         "kernels": float(np.mean(kernels)),

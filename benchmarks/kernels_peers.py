@@ -23,25 +23,25 @@ SHARE, RATE, PENALTY = (0.8, 1.0), (0.005, 0.1), (1e-4, 1e-2)
 TRIALS, MOST_ROWS, PARTS = 30, 4000, 4
 
 
-def boosting(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+def boosting(known: Floats, target: Floats, group: NDArray[np.int64], new: Floats) -> Floats:
     from xgboost import XGBRegressor
 
     model = XGBRegressor(n_estimators=500, max_depth=6, learning_rate=0.05, n_jobs=1)
-    return np.exp(model.fit(known, np.log(target)).predict(asked).astype(float))
+    return np.exp(model.fit(known, np.log(target)).predict(new).astype(float))
 
 
-def forest(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+def forest(known: Floats, target: Floats, group: NDArray[np.int64], new: Floats) -> Floats:
     from sklearn.ensemble import RandomForestRegressor
 
     model = RandomForestRegressor(200, random_state=0, n_jobs=1)
-    return np.exp(model.fit(known, np.log(target)).predict(asked))
+    return np.exp(model.fit(known, np.log(target)).predict(new))
 
 
-def mean_curve(known: Floats, target: Floats, group: NDArray[np.int64], asked: Floats) -> Floats:
+def mean_curve(known: Floats, target: Floats, group: NDArray[np.int64], new: Floats) -> Floats:
     """The mean logarithm of all kernels at the clock (the last column), linear between clocks."""
     clocks = np.unique(known[:, -1])
     means = [np.log(target[known[:, -1] == clock]).mean() for clock in clocks]
-    return np.exp(np.interp(asked[:, -1], clocks, means))
+    return np.exp(np.interp(new[:, -1], clocks, means))
 
 
 PEERS: dict[str, Peer] = {"boosting": boosting, "forest": forest, "mean curve": mean_curve}
@@ -51,7 +51,7 @@ def tuned_boosting(
     known: Floats,
     target: Floats,
     group: NDArray[np.int64],
-    asked: Floats,
+    new: Floats,
     *,
     journal: Path,
     name: str,
@@ -69,7 +69,7 @@ def tuned_boosting(
     rounds = int(best.pop("n_estimators"))
     matrix = xgboost.DMatrix(known, np.log(target))
     model = xgboost.train({**best, "nthread": 1, "seed": seed}, matrix, rounds)
-    return np.exp(model.predict(xgboost.DMatrix(asked)).astype(float))
+    return np.exp(model.predict(xgboost.DMatrix(new)).astype(float))
 
 
 def tune(
@@ -116,9 +116,9 @@ def tune(
         grown, error = 0, np.inf
         for step in [s for s in steps if s < most] + [most]:
             off = []
-            for k, (matrix, held, truth) in enumerate(folds):
+            for k, (matrix, left_out, truth) in enumerate(folds):
                 models[k] = xgboost.train(parameters, matrix, step - grown, xgb_model=models[k])
-                off.append(np.abs(models[k].predict(xgboost.DMatrix(held)) - truth).mean())
+                off.append(np.abs(models[k].predict(xgboost.DMatrix(left_out)) - truth).mean())
             grown, error = step, float(np.mean(off))
             trial.report(error, step)
             if trial.should_prune():
@@ -196,8 +196,8 @@ def _ratios(
         return np.hstack([np.repeat(ratios, m, axis=0), np.tile(contexts, (n, 1))])
 
     target = (log - log[:, given[:1]]).ravel()
-    said = model.fit(rows(log), target).predict(rows(own[None]))
-    return np.exp(own[given[0]] + said.astype(float))
+    predicted = model.fit(rows(log), target).predict(rows(own[None]))
+    return np.exp(own[given[0]] + predicted.astype(float))
 
 
 CURVES = {
@@ -220,8 +220,8 @@ def mean_surface(
 ) -> Floats:
     """The others' mean curve times a power of the batch, (n,)."""
     columns = np.stack([np.ones(len(contexts)), np.log(contexts[:, 1])], axis=1)
-    told = np.log(known[given]) - curve[given]
-    return np.exp(curve + columns @ np.linalg.lstsq(columns[given], told, rcond=None)[0])
+    log_ratio = np.log(known[given]) - curve[given]
+    return np.exp(curve + columns @ np.linalg.lstsq(columns[given], log_ratio, rcond=None)[0])
 
 
 def line_surface(

@@ -79,7 +79,7 @@ def _held_out(
         "default": _ours(None)
     }
     methods |= {
-        peer: lambda known, asked, peer=peer: _theirs(PEERS[peer], known, asked) for peer in PEERS
+        peer: lambda known, new, peer=peer: _peer(PEERS[peer], known, new) for peer in PEERS
     }
     if clocks is not None:
         methods |= {part: _ours(settings) for part, settings in ABLATIONS.items()}
@@ -93,56 +93,56 @@ def _held_out(
         highest = np.where(clock == clock.max(), 0.0, 1.0)
         result["highest clock"] = choice_regret(highest, truth * watts, kernel)
 
-    def score(say: Callable[..., tuple[Floats, Floats]], only: range) -> dict[str, Any]:
-        said = np.full((2, len(truth)), np.nan)
+    def score(predict: Callable[..., tuple[Floats, Floats]], only: range) -> dict[str, Any]:
+        predicted = np.full((2, len(truth)), np.nan)
         start = time.perf_counter()
         for k in only:
             known = runs.isel(measurement=np.flatnonzero((part != k) & seen))
-            asked = np.flatnonzero(part == k)
-            said[:, asked] = say(known, runs.isel(measurement=asked))
-        told = np.isfinite(said[0])
+            new = np.flatnonzero(part == k)
+            predicted[:, new] = predict(known, runs.isel(measurement=new))
+        scored = np.isfinite(predicted[0])
         row: dict[str, Any] = {
-            "runtime": scores(said[0][told], truth[told]),
-            "power": scores(said[1][told], watts[told]),
+            "runtime": scores(predicted[0][scored], truth[scored]),
+            "power": scores(predicted[1][scored], watts[scored]),
             "folds": len(only),
             "seconds": time.perf_counter() - start,
         }
         if clocks is not None:
-            energy = said[0] * said[1]
-            row["regret"] = choice_regret(energy[told], (truth * watts)[told], kernel[told])
+            energy = predicted[0] * predicted[1]
+            row["regret"] = choice_regret(energy[scored], (truth * watts)[scored], kernel[scored])
         return row
 
-    for method, say in methods.items():
-        result["methods"][method] = score(say, range(folds))
-        _say(name, method, result["methods"][method])
+    for method, predict in methods.items():
+        result["methods"][method] = score(predict, range(folds))
+        _log(name, method, result["methods"][method])
 
-    def paper(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
-        return _theirs(tuned_boosting, known, asked, journal=work / f"{name}.log", name=name)
+    def paper(known: xr.Dataset, new: xr.Dataset) -> tuple[Floats, Floats]:
+        return _peer(tuned_boosting, known, new, journal=work / f"{name}.log", name=name)
 
     # one fold, since a study takes minutes
     result["methods"]["paper"] = {**score(paper, range(1)), "trials": TRIALS}
-    _say(name, "paper", result["methods"]["paper"])
+    _log(name, "paper", result["methods"]["paper"])
     return result
 
 
 def _ours(settings: ModelParts | None) -> Callable[..., tuple[Floats, Floats]]:
-    def say(known: xr.Dataset, asked: xr.Dataset) -> tuple[Floats, Floats]:
+    def predict(known: xr.Dataset, new: xr.Dataset) -> tuple[Floats, Floats]:
         predictor = KernelPredictor(parts=settings).fit(known)
-        return predictor.predict(asked), predictor.predict_power(asked)
+        return predictor.predict(new), predictor.predict_power(new)
 
-    return say
+    return predict
 
 
-def _theirs(
-    peer: Callable[..., Floats], known: xr.Dataset, asked: xr.Dataset, **more: Any
+def _peer(
+    peer: Callable[..., Floats], known: xr.Dataset, new: xr.Dataset, **more: Any
 ) -> tuple[Floats, Floats]:
-    tables = [np.column_stack([parameter_table(d), d["gpu_clock"].values]) for d in (known, asked)]
+    tables = [np.column_stack([parameter_table(d), d["gpu_clock"].values]) for d in (known, new)]
     of, name = kernels_of(known).of, more.pop("name", "")
-    said = []
+    predicted = []
     for what, truth in (("runtime", runtimes_of(known)), ("power", powers_of(known))):
         named = {**more, "name": f"{name}-{what}"} if name else more
-        said.append(peer(tables[0], truth, of, tables[1], **named))
-    return said[0], said[1]
+        predicted.append(peer(tables[0], truth, of, tables[1], **named))
+    return predicted[0], predicted[1]
 
 
 # ---------------------------------------------------------------------- programs at other settings
@@ -157,7 +157,7 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
         own = costs_of(read_jetson(folder, "mobilenet", device))
         model = ConfigurationModel().fit(others, resources=own.resources, contexts=own.contexts)
         design = model.design(6)
-        told = {"default": model.predict(*_given(own, 0, design))}
+        predictions = {"default": model.predict(*_given(own, 0, design))}
         for name, peer in SURFACES.items():
             seconds, watts = (
                 peer(curve, own.contexts, design, known, is_time)
@@ -166,13 +166,15 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
                     (_curve(others.power, others, own), own.power[0], False),
                 )
             )
-            told[name] = seconds, watts
+            predictions[name] = seconds, watts
         work_done = own.contexts[:, 1]
         bounds = [float(q) for q in np.quantile(own.time[0], np.linspace(0.1, 0.95, 18))]
         rows = {}
-        for name, said in told.items():
-            rows[name] = _errors(own, 0, design, *said)
-            late, regret = _bounded(own.time[0], own.energy[0] / work_done, said, work_done, bounds)
+        for name, predicted in predictions.items():
+            rows[name] = _errors(own, 0, design, *predicted)
+            late, regret = _bounded(
+                own.time[0], own.energy[0] / work_done, predicted, work_done, bounds
+            )
             rows[name] |= {"regret": regret, "late": late}
         # with true times, the highest clock and the largest batch that is in time there
         fast = np.where(own.contexts[:, 0] == own.contexts[:, 0].max(), 1.0 / work_done, np.inf)
@@ -190,7 +192,7 @@ def mobilenet(data: Path, work: Path) -> dict[str, Any]:
             "highest clock": regret,
         }
         for name, row in rows.items():
-            _say("mobilenet", f"{device}, {name}", row)
+            _log("mobilenet", f"{device}, {name}", row)
     return found
 
 
@@ -218,24 +220,29 @@ def gpus(data: Path, work: Path) -> dict[str, Any]:
         found[gpu] = {"design": micro.contexts[design, 0].tolist(), "measured": {}}
         found[gpu]["uses counters"] = fits["default"].uses_counters_
         for count in range(1, 5):
-            given, methods = design[:count], {}
+            measured, methods = design[:count], {}
             for name, model in fits.items():
-                said = [
-                    _errors(apps, r, given, *model.predict(*_given(apps, r, given), counters[1][r]))
+                errors = [
+                    _errors(
+                        apps,
+                        r,
+                        measured,
+                        *model.predict(*_given(apps, r, measured), counters[1][r]),
+                    )
                     for r in range(len(apps.programs))
                 ]
-                methods[name] = _mean(said)
+                methods[name] = _mean(errors)
             for name, peer in CURVES.items():
-                said = []
+                errors = []
                 for r in range(len(apps.programs)):
                     t, p = (
-                        peer(table, own, given, micro.contexts)
+                        peer(table, own, measured, micro.contexts)
                         for table, own in ((micro.time, apps.time[r]), (micro.power, apps.power[r]))
                     )
-                    said.append(_errors(apps, r, given, t, p))
-                methods[name] = _mean(said)
+                    errors.append(_errors(apps, r, measured, t, p))
+                methods[name] = _mean(errors)
             found[gpu]["measured"][str(count)] = methods
-            _say(gpu, f"{count} measured", methods["default"])
+            _log(gpu, f"{count} measured", methods["default"])
         energy = apps.energy
         highest = energy[:, -1] / energy.min(axis=1) - 1.0
         found[gpu]["highest clock"] = float(highest.mean())
@@ -257,31 +264,31 @@ def zeus(data: Path, work: Path) -> dict[str, Any]:
             model = ConfigurationModel().fit(learned)
             for row in np.flatnonzero(whole & (np.array(costs.families) == family)).tolist():
                 energy = costs.energy[row]
-                given = [last]
+                measured = [last]
                 for _ in range(2):
-                    given.append(_hopeful(model, costs, row, given))
-                seconds, watts = model.predict(*_given(costs, row, np.array(given)))
+                    measured.append(_hopeful(model, costs, row, measured))
+                seconds, watts = model.predict(*_given(costs, row, np.array(measured)))
                 picks = {
                     "default": int(np.argmin(seconds * watts)),
-                    "best measured": given[int(np.argmin(energy[given]))],
+                    "best measured": measured[int(np.argmin(energy[measured]))],
                     "highest limit": last,
                 }
                 # peers know the same limits
                 for name, peer in CURVES.items():
                     seconds, watts = (
-                        peer(table, own[row], np.array(given), costs.contexts)
+                        peer(table, own[row], np.array(measured), costs.contexts)
                         for table, own in ((learned.time, costs.time), (learned.power, costs.power))
                     )
-                    said = seconds * watts
-                    said[given] = energy[given]
-                    picks[name] = int(np.argmin(said))
+                    predicted = seconds * watts
+                    predicted[measured] = energy[measured]
+                    picks[name] = int(np.argmin(predicted))
                 for name, at in picks.items():
                     regrets.setdefault(name, []).append(float(energy[at] / energy.min() - 1.0))
         found[gpu] = {
             "programs": int(whole.sum()),
             "methods": {name: {"regret": float(np.mean(v))} for name, v in regrets.items()},
         }
-        _say("zeus", gpu, found[gpu]["methods"]["default"])
+        _log("zeus", gpu, found[gpu]["methods"]["default"])
     return found
 
 
@@ -418,27 +425,27 @@ def _errors(
     """Mean relative errors where it was not measured, and the regret of the choice by energy."""
     left = np.setdiff1d(np.flatnonzero(costs.measured[row]), given)
     truth = np.where(costs.measured[row], costs.energy[row], np.inf)
-    said = seconds * watts
-    said[given] = costs.energy[row, given]
-    said = np.where(costs.measured[row], said, np.inf)
+    predicted = seconds * watts
+    predicted[given] = costs.energy[row, given]
+    predicted = np.where(costs.measured[row], predicted, np.inf)
     return {
         "runtime": float(np.abs(seconds / costs.time[row] - 1)[left].mean()),
         "power": float(np.abs(watts / costs.power[row] - 1)[left].mean()),
-        "regret": float(truth[int(np.argmin(said))] / truth.min() - 1.0),
+        "regret": float(truth[int(np.argmin(predicted))] / truth.min() - 1.0),
     }
 
 
 def _bounded(
-    truth: Floats, cost: Floats, told: tuple[Floats, Floats], work: Floats, bounds: list[float]
+    truth: Floats, cost: Floats, predicted: tuple[Floats, Floats], work: Floats, bounds: list[float]
 ) -> tuple[float, float]:
     """Share of late choices under latency bounds, and the mean regret of the others."""
-    seconds, watts = told
-    said = seconds * watts / work
+    seconds, watts = predicted
+    energy = seconds * watts / work
     late, regret = [], []
     for bound in bounds:
         if not (seconds <= bound).any() or not (truth <= bound).any():
             continue
-        chosen = int(np.argmin(np.where(seconds <= bound, said, np.inf)))
+        chosen = int(np.argmin(np.where(seconds <= bound, energy, np.inf)))
         late.append(bool(truth[chosen] > bound))
         least = np.where(truth <= bound, cost, np.inf).min()
         regret.append(float(cost[chosen] / least - 1.0))
@@ -449,13 +456,13 @@ def _fronts(model: ConfigurationModel, apps: Costs, given: Indices) -> dict[str,
     """Times and energies of four programs, measured and predicted from two clocks."""
     found = {}
     for row in range(0, len(apps.programs), max(len(apps.programs) // 4, 1)):
-        told = model.predict(*_given(apps, row, given)) if not model.uses_counters_ else None
-        if told is not None:
+        predicted = model.predict(*_given(apps, row, given)) if not model.uses_counters_ else None
+        if predicted is not None:
             found[apps.programs[row]] = {
                 "time": apps.time[row].tolist(),
                 "energy": apps.energy[row].tolist(),
-                "said_time": told[0].tolist(),
-                "said_energy": (told[0] * told[1]).tolist(),
+                "said_time": predicted[0].tolist(),
+                "said_energy": (predicted[0] * predicted[1]).tolist(),
             }
     return found
 
@@ -469,9 +476,9 @@ def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
 
 
-def _say(part: str, name: str, row: dict[str, Any]) -> None:
-    def words(told: dict[str, Any], before: str = "") -> Iterator[str]:
-        for key, value in told.items():
+def _log(part: str, name: str, row: dict[str, Any]) -> None:
+    def words(nested: dict[str, Any], before: str = "") -> Iterator[str]:
+        for key, value in nested.items():
             if isinstance(value, dict):
                 yield from words(value, f"{key} ")
             elif isinstance(value, float):
@@ -485,8 +492,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder with jetson, nv-dvfs, zeus")
     parser.add_argument("--work", type=Path, help="folder that keeps studies of the paper's model")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    given = parser.parse_args()
-    run(given.only, given.data, given.work)
+    options = parser.parse_args()
+    run(options.only, options.data, options.work)
 
 
 if __name__ == "__main__":

@@ -64,8 +64,8 @@ def boosting(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
     features = learn_features(known)
     x, y = _table(features, known, rows)
     fold = np.random.default_rng(0).permutation(len(x)) % FOLDS
-    asked = _table(features, new, np.ones(runtimes_of(new).shape, dtype=bool))[0]
-    said = np.zeros((len(asked), y.shape[1]))
+    tested = _table(features, new, np.ones(runtimes_of(new).shape, dtype=bool))[0]
+    predicted = np.zeros((len(tested), y.shape[1]))
     for k in range(FOLDS):
         model = XGBRegressor(
             n_estimators=TREES, objective="reg:absoluteerror", max_bin=64,
@@ -73,8 +73,8 @@ def boosting(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
         )  # fmt: skip
         own = fold != k
         model.fit(x[own], y[own], eval_set=[(x[~own], y[~own])], verbose=False)
-        said += model.predict(asked) / FOLDS
-    return _times(said, new)
+        predicted += model.predict(tested) / FOLDS
+    return _times(predicted, new)
 
 
 def lookup(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
@@ -87,8 +87,8 @@ def lookup(known: xr.Dataset, rows: Masks, new: xr.Dataset) -> Floats:
     # relative to the first machine; a row relative to another holds the same
     ratio = relative_times(known, source)[seen]
     model = KNeighborsRegressor(1).fit(features.program(known, source)[seen], ratio)
-    said = model.predict(features.program(new, source))
-    return runtimes_of(new)[:, :, None] * said[:, None, :] / said[:, :, None]
+    predicted = model.predict(features.program(new, source))
+    return runtimes_of(new)[:, :, None] * predicted[:, None, :] / predicted[:, :, None]
 
 
 PEERS: dict[str, Peer] = {
@@ -104,7 +104,7 @@ PAPER: dict[str, Peer] = {"boosting (paper)": boosting}
 def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
     """All parts without logarithms: ratios, and times per instruction."""
     features, machines = learn_features(known), machines_of(known)
-    times, asked = runtimes_of(known), runtimes_of(new)
+    times, new_times = runtimes_of(known), runtimes_of(new)
     table, target = (features.program(runs, machines[0]) for runs in (known, new))
     work, wanted = (np.exp(features.log_work(runs, machines[0])) for runs in (known, new))
     program = np.unique(known["program"].values.astype(str), return_inverse=True)[1]
@@ -115,32 +115,32 @@ def plain(known: xr.Dataset, new: xr.Dataset) -> Floats:
     left = per / scale - trees.predict_without(table, seen)
     covariance = residual_covariance(left, 1.0 / np.bincount(program)[program])
     prior = trees.predict(target)[0]
-    found = np.empty((len(asked), len(machines), len(machines)))
+    found = np.empty((len(new_times), len(machines), len(machines)))
     for s, source in enumerate(machines):
         there = np.arange(len(machines)) == s
-        seen_here = (asked[:, s] / wanted / scale - prior[:, s])[:, None]
+        seen_here = (new_times[:, s] / wanted / scale - prior[:, s])[:, None]
         by_trees = (prior + seen_here @ conditional_gain(covariance, there).T) * scale
-        by_trees = by_trees * wanted[:, None] / asked[:, [s]]
+        by_trees = by_trees * wanted[:, None] / new_times[:, [s]]
         ratio = np.delete(times / times[:, [s]], s, axis=1)
         model = fit_boosting(
             features.timed(known, source, np.log(times[:, s])), ratio, BoostingSettings(), 0
         )
-        said = model.predict(features.timed(new, source, np.log(asked[:, s])))
+        predicted = model.predict(features.timed(new, source, np.log(new_times[:, s])))
         here, then = (
             features.seen(runs, source, np.log(of[:, s]))
-            for runs, of in ((known, times), (new, asked))
+            for runs, of in ((known, times), (new, new_times))
         )
         words = len(features.configurations)
         kriging = fit_kriging(here, ratio, program, words, KrigingSettings(), 0)
         parts = {
-            "boosting": np.insert(said, s, 1.0, axis=1),
+            "boosting": np.insert(predicted, s, 1.0, axis=1),
             "kriging": np.insert(kriging.predict(then), s, 1.0, axis=1),
             "trees": by_trees,
         }
         weights = [WEIGHTS[name] for name in parts]
         mean = np.average(list(parts.values()), axis=0, weights=weights)
         mean[:, s] = 1.0
-        found[:, s] = asked[:, [s]] * np.maximum(mean, LEAST)
+        found[:, s] = new_times[:, [s]] * np.maximum(mean, LEAST)
     return found
 
 

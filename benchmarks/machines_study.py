@@ -94,32 +94,32 @@ def task_graph_runs(folder: Path) -> xr.Dataset:
 
 
 def by_fold(
-    runs: xr.Dataset, split: str, say: Callable[[xr.Dataset, NDArray, xr.Dataset], Any]
+    runs: xr.Dataset, split: str, predict: Callable[[xr.Dataset, NDArray, xr.Dataset], Any]
 ) -> list[tuple[NDArray, Any]]:
     """Predictions for each fold's rows, learned from the other folds."""
-    said = []
-    for held in held_rows(runs, split, FOLDS):
-        kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
-        answer = say(runs.isel(run=kept), ~held[kept], runs.isel(run=asked))
-        said.append((held, answer))
-    return said
+    answers = []
+    for held_out in held_rows(runs, split, FOLDS):
+        kept, tested = np.flatnonzero(~held_out.all(axis=1)), np.flatnonzero(held_out.any(axis=1))
+        answer = predict(runs.isel(run=kept), ~held_out[kept], runs.isel(run=tested))
+        answers.append((held_out, answer))
+    return answers
 
 
-def together(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> tuple[Floats, NDArray]:
+def together(runs: xr.Dataset, by_part: list[tuple[NDArray, Floats]]) -> tuple[Floats, NDArray]:
     """Times of all folds, (n, n_sources, n_machines), and the runs that were held out."""
     n_machines = len(machines_of(runs))
     found = np.full((runs.sizes["run"], n_machines, n_machines), np.nan)
-    for held, times in said:
-        rows = held[held.any(axis=1)]
-        found[held] = times[rows]
+    for held_out, times in by_part:
+        rows = held_out[held_out.any(axis=1)]
+        found[held_out] = times[rows]
     return found, np.asarray(np.isfinite(found).all(axis=(1, 2)))
 
 
 def default_answers(**parameters: Any) -> Callable[[xr.Dataset, NDArray, xr.Dataset], Answers]:
-    def say(known: xr.Dataset, rows: NDArray, new: xr.Dataset) -> Answers:
+    def predict(known: xr.Dataset, rows: NDArray, new: xr.Dataset) -> Answers:
         return RelativePredictor(**parameters).fit(known, rows=rows).answers(new)
 
-    return say
+    return predict
 
 
 def from_each(answers: Answers) -> Floats:
@@ -137,19 +137,21 @@ def alone(answers: Answers, part: str) -> Floats:
 
 def compare(runs: xr.Dataset, split: str) -> dict[str, Any]:
     """Scores of the default, its parts and two machines measured, on one split."""
-    said = by_fold(runs, split, default_answers())
-    whole = [(held, from_each(answers)) for held, answers in said]
+    by_part = by_fold(runs, split, default_answers())
+    whole = [(held_out, from_each(answers)) for held_out, answers in by_part]
     methods = {
         "default": score(runs, whole),
         **{
-            f"{part} alone": score(runs, [(held, alone(answers, part)) for held, answers in said])
+            f"{part} alone": score(
+                runs, [(held_out, alone(answers, part)) for held_out, answers in by_part]
+            )
             for part in PARTS_OF_DEFAULT
         },
     }
     if split != "rows":
-        methods["two machines measured"] = two_measured(runs, said)
+        methods["two machines measured"] = two_measured(runs, by_part)
     rows = int(np.size(runtimes_of(runs)))
-    result = {"split": split, "rows": rows, "folds": len(said), "methods": methods}
+    result = {"split": split, "rows": rows, "folds": len(by_part), "methods": methods}
     if split in ("programs", "scales"):
         found, _ = together(runs, whole)
         result["each"] = by_word(runs, found, split.removesuffix("s"))
@@ -161,18 +163,18 @@ def beside(runs: xr.Dataset, split: str, peers: dict[str, Peer]) -> dict[str, An
     return {"methods": {name: score(runs, by_fold(runs, split, p)) for name, p in peers.items()}}
 
 
-def score(runs: xr.Dataset, said: list[tuple[NDArray, Floats]]) -> list[dict[str, Any]]:
-    found, asked = together(runs, said)
-    return score_rows(found[asked], runtimes_of(runs)[asked], machines_of(runs))
+def score(runs: xr.Dataset, by_part: list[tuple[NDArray, Floats]]) -> list[dict[str, Any]]:
+    found, tested = together(runs, by_part)
+    return score_rows(found[tested], runtimes_of(runs)[tested], machines_of(runs))
 
 
-def two_measured(runs: xr.Dataset, said: list[tuple[NDArray, Answers]]) -> list[dict[str, Any]]:
+def two_measured(runs: xr.Dataset, by_part: list[tuple[NDArray, Answers]]) -> list[dict[str, Any]]:
     """The mean over all pairs of measured machines, relative to the first of the pair."""
     n_machines = len(machines_of(runs))
-    truth, rows = np.concatenate([answers.seconds for _, answers in said]), []
+    truth, rows = np.concatenate([answers.seconds for _, answers in by_part]), []
     for a in range(n_machines):
         for b in set(range(n_machines)) - {a}:
-            predicted = np.concatenate([answers.times([a, b]) for _, answers in said])
+            predicted = np.concatenate([answers.times([a, b]) for _, answers in by_part])
             rows.append(scores(predicted, truth, a))
     mean = {name: float(np.mean([row[name] for row in rows])) for name in MEASURES}
     return [{"source": "all", "rows": len(truth) * len(rows), **mean}]
@@ -199,8 +201,8 @@ def intervals(runs: xr.Dataset) -> dict[str, Any]:
     inside = {rate: np.full((n, m, m), np.nan) for rate in RATES}
     width = {rate: np.full((n, m, m), np.nan) for rate in RATES}
     seconds = []
-    for held in held_rows(runs, "programs", INTERVAL_FOLDS, 1):
-        out = held[:, 0]
+    for held_out in held_rows(runs, "programs", INTERVAL_FOLDS, 1):
+        out = held_out[:, 0]
         known, new = (runs.isel(run=np.flatnonzero(rows)) for rows in (~out, out))
         start = time.perf_counter()
         predictor = RelativePredictor().fit(known)
@@ -222,14 +224,14 @@ def crosswise(runs: xr.Dataset) -> dict[str, Any]:
     """The same with ten fits in all: intervals of a part come from the errors of the others."""
     truth = runtimes_of(runs)
     n, m = truth.shape
-    said = by_fold(runs, "programs", default_answers())
-    order = np.argsort(np.concatenate([np.flatnonzero(held[:, 0]) for held, _ in said]))
-    answers = joined([answer for _, answer in said]).some(order)
+    by_part = by_fold(runs, "programs", default_answers())
+    order = np.argsort(np.concatenate([np.flatnonzero(held_out[:, 0]) for held_out, _ in by_part]))
+    answers = joined([answer for _, answer in by_part]).some(order)
     program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
     inside = {rate: np.full((n, m, m), np.nan) for rate in RATES}
     width = {rate: np.full((n, m, m), np.nan) for rate in RATES}
-    for held, _ in said:
-        out = held[:, 0]
+    for held_out, _ in by_part:
+        out = held_out[:, 0]
         known = calibrate_answers(answers.some(np.flatnonzero(~out)), program[~out], 0)
         new = answers.some(np.flatnonzero(out))
         for rate in RATES:
@@ -264,10 +266,10 @@ def coverage(
 def by_word(runs: xr.Dataset, found: Floats, name: str) -> dict[str, dict[str, float]]:
     """Scores of the runs of each program or scale (Figures 6 and 7)."""
     truth, words = runtimes_of(runs), words_of(runs, name)
-    asked = np.isfinite(found).all(axis=(1, 2))
+    tested = np.isfinite(found).all(axis=(1, 2))
     result = {}
-    for word in np.unique(words[asked]):
-        own = asked & (words == word)
+    for word in np.unique(words[tested]):
+        own = tested & (words == word)
         mean = score_rows(found[own], truth[own], machines_of(runs))[-1]
         result[str(word)] = {measure: mean[measure] for measure in MEASURES}
     return result
@@ -539,8 +541,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     parser.add_argument("--data", type=Path, help="folder of tasks of dense linear algebra")
-    given = parser.parse_args()
-    run(given.only, given.data)
+    options = parser.parse_args()
+    run(options.only, options.data)
 
 
 if __name__ == "__main__":

@@ -158,10 +158,10 @@ def shares(work: Path) -> list[dict]:
     one = spec(folder, 25000, levels=list(range(10, 101, 10)), runs=5)
     data = measured(folder / "shares.nc", one)
     rows = []
-    for c, asked in enumerate(data["cpu_share"].values.tolist()):
+    for c, level in enumerate(data["cpu_share"].values.tolist()):
         had = data["cpu_share_achieved"].values[c]
-        rows.append({"asked": asked, "had": had.tolist(), "off": float(np.abs(had - asked).max())})
-        print(f"asked {asked:g} %: {had.min():.2f} to {had.max():.2f}")
+        rows.append({"asked": level, "had": had.tolist(), "off": float(np.abs(had - level).max())})
+        print(f"asked {level:g} %: {had.min():.2f} to {had.max():.2f}")
     return [*rows, busyness(data)]
 
 
@@ -257,8 +257,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few, short runs, for a trial")
     parser.add_argument("--sweeps", type=int, default=3)
     parser.add_argument("--count", type=int, default=20, help="moments to kill at")
-    given = parser.parse_args()
-    run(given.part, given.work, quick=given.quick, sweeps=given.sweeps, count=given.count)
+    options = parser.parse_args()
+    run(options.part, options.work, quick=options.quick, sweeps=options.sweeps, count=options.count)
 
 
 if __name__ == "__main__":

@@ -241,10 +241,10 @@ def try_one(folder: Path, seed: int, index: int) -> tuple[str, str]:
         how = spoil_file(folder / reader.original, spoilt, rng)
     what = " ".join(reader.verb) or f"{reader.call.__name__}() of {reader.original}"
     with standing_in(folder):
-        verdict, said = (judge_verb if reader.verb else judge_call)(reader, spoilt, folder)
+        verdict, why = (judge_verb if reader.verb else judge_call)(reader, spoilt, folder)
     if index < 0 and verdict != ANSWERED:
         verdict = FAILED
-    return verdict, f"{what}; {how}\n{said}"
+    return verdict, f"{what}; {how}\n{why}"
 
 
 def judge_call(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
@@ -270,11 +270,11 @@ def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
             for name in reader.outputs if code == 0 else ():
                 with redirect_stderr(io.StringIO()):
                     doubt_file(folder / name)
-        said = messages.getvalue()
-        if any(not line.startswith("msbgen: ") for line in said.splitlines()):
-            return FAILED, said
+        messages_text = messages.getvalue()
+        if any(not line.startswith("msbgen: ") for line in messages_text.splitlines()):
+            return FAILED, messages_text
         if code == 0:
-            return ANSWERED, said
+            return ANSWERED, messages_text
     except (Exception, SystemExit):
         return FAILED, messages.getvalue() + traceback.format_exc()
     # a sound trace may be too small for the wanted levels
@@ -282,9 +282,9 @@ def judge_verb(reader: Reader, spoilt: Path, folder: Path) -> tuple[str, str]:
         code == 3 or (code == 4 and "paper" in arguments) or (code == 2 and "replay" in arguments)
     )
     written = [name for name in reader.outputs if (folder / name).exists()]
-    if not blamed or written or not one_sentence(said):
-        return FAILED, f"exit {code}, wrote {written}\n{said}"
-    return REFUSED, said
+    if not blamed or written or not one_sentence(messages_text):
+        return FAILED, f"exit {code}, wrote {written}\n{messages_text}"
+    return REFUSED, messages_text
 
 
 def one_sentence(said: str) -> bool:

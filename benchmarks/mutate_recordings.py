@@ -176,17 +176,17 @@ def judge(original: Original, path: Path) -> tuple[str, str]:
         recordings = [original.reader.read(entry.path) for entry in manifest.entries]
         if any(r.times[-1] > LONG * r.interval for r in recordings):
             return ANSWERED, "a recording of more than a day"
-        dataset, said = import_recordings(manifest, original.reader)
+        dataset, warnings_found = import_recordings(manifest, original.reader)
         errors = inspect_profiles(dataset, source=path.name).errors
         if errors and original.manifest:  # contexts of its own making, which writing refuses
             return (REFUSED if all(map(one_sentence, errors)) else FAILED), "\n".join(errors)
         why = "; ".join(errors) or _lost(dataset, manifest, recordings)
-        odd = [text for text in said if not one_sentence(text)]
+        odd = [text for text in warnings_found if not one_sentence(text)]
         return (FAILED if why or odd else ANSWERED), why or "; ".join(odd)
     except (ProfileError, ArgumentError) as error:
-        said = str(error)
-        good = one_sentence(said.replace("'.", ".")) and "\n" not in said
-        return (REFUSED if good else FAILED), said
+        warnings_found = str(error)
+        good = one_sentence(warnings_found.replace("'.", ".")) and "\n" not in warnings_found
+        return (REFUSED if good else FAILED), warnings_found
     except BaseException:
         return FAILED, traceback.format_exc()
     finally:

@@ -87,8 +87,8 @@ def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool
 @cache
 def tested(task: str, *, streams: bool) -> xr.Dataset:
     """The test runs, in all shipped test contexts."""
-    asked = context_table(msbgen.read_profiles(PROFILES / f"{task}-truth.nc"))
-    return replayed(task, asked, _TRUTH_RUNS, _TRUTH, streams=streams)
+    tested_contexts = context_table(msbgen.read_profiles(PROFILES / f"{task}-truth.nc"))
+    return replayed(task, tested_contexts, _TRUTH_RUNS, _TRUTH, streams=streams)
 
 
 def known_contexts(task: str, n: int) -> Floats:
@@ -209,10 +209,10 @@ def nearest_run(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **
 def _whole_donors(coarse: Floats, run_context: Any, choose: Callable[[int, Any], int]) -> Any:
     n, _, k = coarse.shape
     donor = np.broadcast_to(np.arange(n)[:, None, None], coarse.shape).copy()
-    held = np.asarray(np.isfinite(coarse).all(axis=1))
+    holds = np.asarray(np.isfinite(coarse).all(axis=1))
     for run, q in product(range(n), range(k)):
-        if not held[run, q]:
-            others = np.flatnonzero(held[:, q] & (run_context == run_context[run]))
+        if not holds[run, q]:
+            others = np.flatnonzero(holds[:, q] & (run_context == run_context[run]))
             donor[run, :, q] = choose(run, others)
     return donor
 
@@ -224,16 +224,16 @@ def fitted_and_asked(
     partial: xr.Dataset,
 ) -> tuple[msbgen.ProfileModel, Callable[..., Residuals], tuple[Any, ...], dict[str, Any]]:
     """The fit to partial runs, and the call of its residuals: function, arguments, names."""
-    asked: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
     fit = Residuals.fit
 
     def noted(*given: Any, **named: Any) -> Residuals:
-        asked.append((given, named))
+        calls.append((given, named))
         return fit(*given, **named)
 
     with patch.object(Residuals, "fit", noted):
         model = msbgen.fit_profiles(partial)
-    ((given, named),) = asked
+    ((given, named),) = calls
     return model, fit, given, named
 
 
@@ -457,9 +457,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--work", type=Path, help="folder that keeps what was done, to go on later")
     parser.add_argument("--no-run", action="store_true", help="report what the folder holds")
-    given = parser.parse_args()
-    part = given.tasks, given.designs, given.cases, given.only
-    run(*part, given.work, do=not given.no_run)
+    options = parser.parse_args()
+    part = options.tasks, options.designs, options.cases, options.only
+    run(*part, options.work, do=not options.no_run)
 
 
 if __name__ == "__main__":

@@ -117,16 +117,16 @@ def comparison(found: dict[str, Any], targets: dict[Any, tuple[str, str]]) -> st
     rows = []
     for arrival in ARRIVALS:
         one, either = (found[k][arrival_name(arrival)] for k in ("one_queue", "either_form"))
-        asked = targets.get(arrival, ("", ""))
+        goals = targets.get(arrival, ("", ""))
         rows.append(
             [
                 arrival_name(arrival),
                 f"{one['makespan_over_bound']:.3f}",
                 percent(one["ratios"]["makespan"]),
-                asked[0],
+                goals[0],
                 f"{one['slowdown']:.4g}",
                 f"{one['factors']['slowdown']:.1f}",
-                asked[1],
+                goals[1],
                 f"{one['factors']['slowdown_against_fastest']:.1f}",
                 percent(one["ratios"]["true_times"]),
                 f"{percent(either['ratios']['makespan'])}, {either['factors']['slowdown']:.1f}",
@@ -241,8 +241,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder of the log and the task graphs")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
-    given = parser.parse_args()
-    run(given.data, given.only)
+    options = parser.parse_args()
+    run(options.data, options.only)
 
 
 if __name__ == "__main__":

@@ -60,11 +60,11 @@ def main() -> object:
     )
     parser.add_argument("study", choices=[*STUDIES, "tables"], metavar="STUDY")
     parser.add_argument("options", nargs=argparse.REMAINDER)
-    given = parser.parse_args()
-    if given.study == "tables":
+    arguments = parser.parse_args()
+    if arguments.study == "tables":
         return publish(tables())
-    sys.argv = [f"{sys.argv[0]} {given.study}", *given.options]
-    return import_module(study(given.study)).main()
+    sys.argv = [f"{sys.argv[0]} {arguments.study}", *arguments.options]
+    return import_module(study(arguments.study)).main()
 
 
 if __name__ == "__main__":

@@ -227,8 +227,8 @@ class Fits:
         if not ablation.sees_beside:
             table[:, 2:] = -1
         shown = [
-            features if told else np.empty((len(features), 0))
-            for features, told in zip(self.data.features, ablation.features)
+            features if shown_too else np.empty((len(features), 0))
+            for features, shown_too in zip(self.data.features, ablation.features)
         ]
         predictor = RuntimePredictor(*shown, random_state=case.replicate, **ablation.settings)
         with _standing_in(ablation.stand_ins):

@@ -85,19 +85,22 @@ def draw_interference(fits: Fits) -> None:
     cells = runs.shape[0] * runs.shape[1]
     first, alone = np.full(cells, np.nan), runs.degree == 0
     first[runs.cell[alone]] = log[alone]
-    asked = np.flatnonzero(~fits.part(HALF).known & ~alone & np.isfinite(first[runs.cell]))
-    bare = fits.table[asked].copy()
+    tested = np.flatnonzero(~fits.part(HALF).known & ~alone & np.isfinite(first[runs.cell]))
+    bare = fits.table[tested].copy()
     bare[:, 2:] = -1
-    slower = log[asked] - first[runs.cell[asked]]
-    told = np.log(predictor.predict(fits.table[asked]) / predictor.predict(bare))
-    platform, n = runs.platform[asked], runs.shape[1]
+    slower = log[tested] - first[runs.cell[tested]]
+    predicted = np.log(predictor.predict(fits.table[tested]) / predictor.predict(bare))
+    platform, n = runs.platform[tested], runs.shape[1]
     count = np.bincount(platform, minlength=n)
     seen = count >= 20
     observed, learned = (
-        np.exp(np.bincount(platform, values, n)[seen] / count[seen]) for values in (slower, told)
+        np.exp(np.bincount(platform, values, n)[seen] / count[seen])
+        for values in (slower, predicted)
     )
     figure, axes = subplots(1, 2, figsize=(10, 4.4))
-    axes[0].hexbin(np.exp(told), np.exp(slower), gridsize=60, bins="log", extent=(0.8, 2.5) * 2)
+    axes[0].hexbin(
+        np.exp(predicted), np.exp(slower), gridsize=60, bins="log", extent=(0.8, 2.5) * 2
+    )
     axes[0].set(xlabel="slowdown predicted", ylabel="observed", title="runs held back")
     axes[1].scatter(learned, observed, s=12)
     axes[1].axline((1, 1), slope=1, color="k", lw=0.8)

@@ -88,19 +88,19 @@ def measure(fits: Fits) -> dict[str, Any]:
 
 def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
     """Errors and bounds on held-out runs, for each number of neighbours."""
-    asked, degree = fits.asked(case), fits.data.runs.degree
+    tested, degree = fits.asked(case), fits.data.runs.degree
     if name in MODELS:
-        predictor, runs = fits.predictor(name, case), fits.table[asked]
+        predictor, runs = fits.predictor(name, case), fits.table[tested]
         predicted = predictor.predict(runs)
         rates = [rate for rate in RATES if predictor.supports(rate)]
         bounds = {rate: predictor.predict_bound(runs, rate) for rate in rates}
     else:
         log = fits.predicted(name, case)
-        predicted, bounds = np.exp(log[asked]), {}
+        predicted, bounds = np.exp(log[tested]), {}
         if name in PEERS:
             even = np.ones((1, len(log)))
-            bounds = conformal(fits, case, log[None], even, asked)
-    return score_answers(fits.runtime[asked], degree[asked], predicted, bounds)
+            bounds = conformal(fits, case, log[None], even, tested)
+    return score_answers(fits.runtime[tested], degree[tested], predicted, bounds)
 
 
 def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
@@ -108,18 +108,18 @@ def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
     predictor, runs = fits.predictor("default", case), fits.data.runs
     locations, deviation, correction = predictor._locations(runs, predictor.members_)
     widths = predictor.spread_.widths(runs, deviation, correction)
-    asked, found = fits.asked(case), {}
+    tested, found = fits.asked(case), {}
     for name in WIDTHS:
         width = widths[WIDTHS.index(name)][None]
-        bounds = conformal(fits, case, locations, width, asked)
+        bounds = conformal(fits, case, locations, width, tested)
         found[name] = score_answers(
-            fits.runtime[asked], runs.degree[asked], np.exp(locations[0, asked]), bounds
+            fits.runtime[tested], runs.degree[tested], np.exp(locations[0, tested]), bounds
         )
     return found
 
 
 def conformal(
-    fits: Fits, case: Case, location: Floats, width: Floats, asked: NDArray[np.int64]
+    fits: Fits, case: Case, location: Floats, width: Floats, tested: NDArray[np.int64]
 ) -> dict[float, Floats]:
     """Bounds [s] by rate, (n,), in pools by the number of neighbours, like the predictor's.
 
@@ -128,14 +128,19 @@ def conformal(
     part, degree = fits.part(case), fits.data.runs.degree
     bounds: dict[float, Floats] = {}
     for rate in RATES:
-        log = np.full(len(asked), -np.inf)
+        log = np.full(len(tested), -np.inf)
         try:
             for count in np.unique(degree):
-                held = part.held & (degree == count)
-                unit = np.unique(part.unit[held], return_inverse=True)[1]
-                pool = Pool(fits.data.log_runtime[held], location[:, held], width[:, held], unit)
-                here = degree[asked] == count
-                at = asked[here]
+                calibration = part.held & (degree == count)
+                unit = np.unique(part.unit[calibration], return_inverse=True)[1]
+                pool = Pool(
+                    fits.data.log_runtime[calibration],
+                    location[:, calibration],
+                    width[:, calibration],
+                    unit,
+                )
+                here = degree[tested] == count
+                at = tested[here]
                 for offset, _, _ in pool.offsets(rate):
                     log[here] = np.maximum(log[here], location[0, at] + offset * width[0, at])
         except MeasurementError:  # too few calibration runs for the rate
@@ -255,19 +260,19 @@ def verdicts(content: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
     """Every figure with a goal: name, measured, goal, met."""
     ours = {s: _mean(list(of.values())) for s, of in content["scores"]["default"].items()}
     rows = []
-    for (split, share), asked in ERRORS.items():
+    for (split, share), goal in ERRORS.items():
         for degree in (0, 1):
             error = ours[_setting(split, share)][degree]["error"]
             name = f"error, {_words(_setting(split, share))}, {ALONE[degree]}"
-            rows.append((name, f"{100 * error:.2f} %", f"≤ {100 * asked[degree]:g} %"))
-            rows[-1] += (error <= asked[degree],)
+            rows.append((name, f"{100 * error:.2f} %", f"≤ {100 * goal[degree]:g} %"))
+            rows[-1] += (error <= goal[degree],)
     for setting, most in (("rows 0.5", 0.0), ("cells 0.5", 1 / 3000)):
         of = content["scores"]["default"][setting].values()
         off, n = np.sum([[r["tenfold"], r["observations"]] for one in of for r in one], axis=0)
-        asked = "none" if most == 0 else "≤ 1 in 3,000"
-        rows.append((f"tenfold off, {_words(setting)}", f"{off} of {n:,}", asked, off <= most * n))
-    for degree, asked in MARGINS.items():
-        for rate, most in asked.items():
+        goal = "none" if most == 0 else "≤ 1 in 3,000"
+        rows.append((f"tenfold off, {_words(setting)}", f"{off} of {n:,}", goal, off <= most * n))
+    for degree, goal in MARGINS.items():
+        for rate, most in goal.items():
             margin = ours["rows 0.5"][degree][f"margin_{rate:g}"]
             name = f"margin at half known, {ALONE[degree]}, {100 * rate:g} %"
             rows.append((name, f"{100 * margin:.1f} %", f"≤ {100 * most:g} %", margin <= most))
@@ -282,10 +287,10 @@ def verdicts(content: dict[str, Any]) -> list[tuple[str, str, str, bool]]:
         )
         name = "coverage, 10 % known" if few else "coverage, all other splits"
         most = 0.01 if few else 0.005
-        asked = f"within {100 * most:g} points"
-        rows.append((name, f"{100 * gap:.2f} points off at most", asked, gap <= most))
-    asked_lead = {"next best peer": (0.40, 0.46), "paper preset": (0.15, 0.15)}
-    for against, least in asked_lead.items():
+        goal = f"within {100 * most:g} points"
+        rows.append((name, f"{100 * gap:.2f} points off at most", goal, gap <= most))
+    lead_goals = {"next best peer": (0.40, 0.46), "paper preset": (0.15, 0.15)}
+    for against, least in lead_goals.items():
         for kind, share in zip(("error", "margin"), least):
             if kind in content["lead"].get(against, {}):
                 mean = content["lead"][against][kind]["mean"]
@@ -314,8 +319,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of npz archives; without, what ships")
     parser.add_argument("--work", type=Path, help="folder that keeps the fits")
     parser.add_argument("--no-fit", action="store_true", help="score the fits that are there")
-    given = parser.parse_args()
-    run(given.data, given.work, fit=not given.no_fit)
+    options = parser.parse_args()
+    run(options.data, options.work, fit=not options.no_fit)
 
 
 if __name__ == "__main__":

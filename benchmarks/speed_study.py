@@ -71,8 +71,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--quick", action="store_true", help="small sizes, for a trial")
     parser.add_argument("--no-run", action="store_true", help="take the results that are stored")
-    given = parser.parse_args()
-    run(() if given.no_run else given.only, quick=given.quick)
+    options = parser.parse_args()
+    run(() if options.no_run else options.only, quick=options.quick)
 
 
 if __name__ == "__main__":
