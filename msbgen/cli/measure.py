@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     shared.show(f"{out}: {head}")
     for line in clocks:
         shared.show(line)
-    measured.complete()
+    measured.raise_if_incomplete()
 
 
 def _restore(journal: Path) -> None:

@@ -1,4 +1,4 @@
-"""Recorded runs in their contexts, as one profile dataset."""
+"""The profile dataset of recorded runs and their contexts."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from msbgen.data.schema import RESERVED, STARTED, make_profiles
 from msbgen.measure.readers.recording import Recording
 from msbgen.measure.readers.resample import interval_count, resample
 
-# What may be noted of each run beside its counts; `msbgen check` looks at them.
+# Optional variables of each run; `msbgen check` uses them.
 RUN_METADATA: dict[str, dict[str, str]] = {
     "cpu_time": {"units": "s", "long_name": "CPU time of the run, as the system accounted it"},
     "load": {"units": "1", "long_name": "tasks that wanted to run meanwhile, beside the measured"},
     "steal": {"units": "1", "long_name": "share of CPU time that other machines took meanwhile"},
     STARTED: {"units": "s", "long_name": "when the run began, since 1970"},
 }
-# What perf puts behind events where it may not count the kernel, too: instructions:u.
+# Suffixes of perf's events, such as instructions:u where perf may not count the kernel.
 _MODIFIERS = re.compile(r":[ukhGHIpPSDeWb]+$")
-# Share of its time for which a counter counted, from which on it is not said.
-_WHOLE = 0.995
-# A recording that ends this many intervals before its run has lost counts.
-_LOST = 10.0
-# Stamps lie up to so much behind what they count, on a busy machine [s].
-_BEHIND = 0.1
-# Share of the machine's memory that the arrays of a dataset may take, and how many of them there
-# are at once: of all profiles (4 bytes a count), and of the run that is resampled (8 bytes).
-_MEMORY = 0.5
+# A counter with at least this share of its time counted is regarded as always counted.
+_ALWAYS = 0.995
+# A recording that ends this many intervals before or after its run gives a warning.
+_MISMATCH = 10.0
+# Timestamps may be this late on a busy machine [s].
+_LATENESS = 0.1
+# Share of the machine's memory that a dataset may take, and the number of copies at a time. The
+# profiles take 4 bytes a count, the run that is resampled 8 bytes.
+_MEMORY_SHARE = 0.5
 _COPIES = 4.0
 
 
@@ -46,23 +46,23 @@ class Run:
     Attributes
     ----------
     context : mapping of str to float
-        What was asked for of each resource.
+        Level that was set of each resource.
     recording : Recording
     duration : float
-        How long the run took [s].
+        Execution time [s]; until the run was cut if it is not complete.
     achieved : mapping of str to float
-        What was had of each resource, where that is known; in the resource's unit.
-    notes : mapping of str to float
-        Of the names in :data:`RUN_METADATA`.
+        Achieved level of each resource where it is known, in the resource's unit.
+    metadata : mapping of str to float
+        Values of the variables in :data:`RUN_METADATA`.
     complete : bool
-        Whether it went on to its end; `duration` is until it was cut otherwise.
+        Whether the run reached its end.
     """
 
     context: Mapping[str, float]
     recording: Recording
     duration: float
     achieved: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
     complete: bool = True
 
 
@@ -75,28 +75,27 @@ def profile_dataset(
     attrs: Mapping[str, Any] | None = None,
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
-    """Put recorded runs together: contexts in the order of their values, runs as they come.
+    """Profile dataset of recorded runs, contexts sorted by their levels, and warnings about it.
 
-    Runs may hold different events, each group of them in runs of its own; the clock is in all.
+    Runs may hold different groups of events, but each holds the progress counter.
 
-    Beside the profiles the dataset holds, over (context, run): ``longest_bin`` [s] and
-    ``late_share`` [1], the share of a run that lies in bins of more than 1.5 intervals; what was
-    achieved of each resource, ``RESOURCE_achieved``; what was noted of the runs; for counters that
-    shared hardware, ``COUNTER_counted_share`` [1].  Each counter's attribute ``event`` is its name
-    as the tool wrote it.
+    Further variables over (context, run): ``longest_bin`` [s]; ``late_share`` [1], the share of a
+    run in bins longer than 1.5 intervals; ``RESOURCE_achieved``; the variables of
+    :data:`RUN_METADATA`; and ``COUNTER_counted_share`` [1] for counters that shared hardware.  A
+    counter's attribute ``event`` is the tool's name for it.
 
     Parameters
     ----------
     runs : sequence of Run
     resources : mapping of str to attributes
-        At least ``units`` for each; the order is that of the dataset's columns.
+        At least ``units`` for each, in the order of the dataset's columns.
     interval : float, optional
-        Sampling interval [s]; without it, what the recordings were asked for.
+        Sampling interval [s]; default: the interval of the recordings.
     clock : str, optional
-        Counter, or event, that tells the progress of a run; without it ``instructions`` where they
-        were counted, else CPU time, else time.
+        Counter or event that measures progress; default: ``instructions`` if they were counted,
+        else CPU time, else time.
     attrs : mapping
-        Global attributes, as ``task`` and ``platform``.
+        Global attributes, such as ``task`` and ``platform``.
     progress : callback
 
     Returns
@@ -104,34 +103,34 @@ def profile_dataset(
     dataset : xarray.Dataset
         Not validated.
     warnings : list of str
-        What is to be known of it, a sentence each.
+        One sentence each.
 
     Raises
     ------
     ProfileError
-        No runs, a clock that was not counted, or not in every run, no events at all.
+        There are no runs or no events, or the progress counter is missing from a run.
     ArgumentError
-        A context that lacks a resource.
+        A context lacks a resource.
     """
     if not runs:
         raise ProfileError("there are no runs; one or more are wanted.")
     events = tuple(dict.fromkeys(event for run in runs for event in run.recording.events))
     units = _units(runs, resources)
-    step = interval if interval is not None else _asked_interval(runs)
-    contexts, places, n_runs = _places(runs, list(resources))
+    step = interval if interval is not None else _recorded_interval(runs)
+    contexts, indices, n_runs = _indices(runs, list(resources))
     longest = max(interval_count(run.duration, step) for run in runs)
     shape = len(contexts), n_runs, longest, len(events)
     room = 4.0 * np.prod(shape, dtype=float) + 8.0 * longest * (len(events) + 1)
-    if _COPIES * room > _MEMORY * physical_memory():
+    if _COPIES * room > _MEMORY_SHARE * physical_memory():
         raise ProfileError(
             f"the profiles of {len(contexts)} contexts, {n_runs} runs and {longest} intervals of "
             f"{step:g} s do not fit into memory; a longer interval is wanted."
         )
     counts = np.full(shape, np.nan, dtype=np.float32)
-    for done, (run, place) in enumerate(zip(runs, places)):
-        own = [j for j, event in enumerate(events) if event in run.recording.events]
-        rows = resample(run.recording.select([events[j] for j in own]), step, run.duration)
-        counts[place][: len(rows), own] = rows
+    for done, (run, index) in enumerate(zip(runs, indices)):
+        recorded = [j for j, event in enumerate(events) if event in run.recording.events]
+        rows = resample(run.recording.select([events[j] for j in recorded]), step, run.duration)
+        counts[index][: len(rows), recorded] = rows
         if progress is not None:
             progress(done + 1, len(runs))
     names = counter_names_of(events, [*resources, *RUN_METADATA])
@@ -142,21 +141,21 @@ def profile_dataset(
         if j not in counted
     ]
     if not counted:
-        raise ProfileError("no event was ever counted; measure others.")
+        raise ProfileError("no event was ever counted; measure other events.")
     labels = {names[j]: _label(events[j], units[events[j]]) for j in counted}
     chosen = progress_counter_of(clock, {names[j]: events[j] for j in counted})
     if chosen != "time":
-        _refuse_without_clock(runs, events[names.index(chosen)])
+        _check_progress_counter(runs, events[names.index(chosen)])
 
-    def spread(values: Sequence[float]) -> NDArray[np.float64]:
+    def by_context(values: Sequence[float]) -> NDArray[np.float64]:
         table = np.full(shape[:2], np.nan)
-        for place, value in zip(places, values):
-            table[place] = value
+        for index, value in zip(indices, values):
+            table[index] = value
         return table
 
     dataset = make_profiles(
         counts[..., counted],
-        spread([run.duration for run in runs]),
+        by_context([run.duration for run in runs]),
         contexts,
         interval=step,
         resources=resources,
@@ -164,16 +163,16 @@ def profile_dataset(
         attrs={**(attrs or {}), "progress": chosen},
         complete=None
         if all(run.complete for run in runs)
-        else np.nan_to_num(spread([float(run.complete) for run in runs]), nan=1.0),
+        else np.nan_to_num(by_context([float(run.complete) for run in runs]), nan=1.0),
     )
-    extra = dict(_notes(runs, resources, events, names, counted, step))
-    for name, (values, label) in extra.items():
-        dataset[name] = ("context", "run"), spread(values), label
-    return dataset, [*warnings, *_doubts(runs, step)]
+    variables = _run_variables(runs, resources, events, names, counted, step)
+    for name, (values, label) in variables.items():
+        dataset[name] = ("context", "run"), by_context(values), label
+    return dataset, [*warnings, *_timing_warnings(runs, step)]
 
 
 def counter_names_of(events: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Names for the counters of events: letters, digits and underscores, each once.
+    """Counter names of events: distinct, of letters, digits and underscores.
 
     Examples
     --------
@@ -194,10 +193,10 @@ def counter_names_of(events: Sequence[str], taken: Sequence[str] = ()) -> list[s
     return names
 
 
-def _asked_interval(runs: Sequence[Run]) -> float:
-    """The longest interval that a recording was asked for; the end cuts the last bin."""
-    told = [run.recording.interval for run in runs if len(run.recording.times) > 1]
-    return max(told or [run.recording.interval for run in runs])
+def _recorded_interval(runs: Sequence[Run]) -> float:
+    """Longest sampling interval of the recordings, without those of a single, cut bin."""
+    intervals = [run.recording.interval for run in runs if len(run.recording.times) > 1]
+    return max(intervals or [run.recording.interval for run in runs])
 
 
 def _label(event: str, unit: str) -> dict[str, str]:
@@ -206,19 +205,19 @@ def _label(event: str, unit: str) -> dict[str, str]:
 
 
 def progress_counter_of(wanted: str | None, events: Mapping[str, str]) -> str:
-    """The counter that tells the progress of a run, or time.
+    """Name of the counter that measures the progress of a run, or ``time``.
 
     Parameters
     ----------
     wanted : str or None
-        Counter, or event; the usual one, where it is not given.
+        Counter or event; None for the default.
     events : mapping of str to str
-        The event of each counter.
+        Event of each counter.
 
     Raises
     ------
     ProfileError
-        It is not counted.
+        The counter was not counted.
     """
     if wanted is not None:
         for name, event in events.items():
@@ -228,18 +227,18 @@ def progress_counter_of(wanted: str | None, events: Mapping[str, str]) -> str:
         if wanted == "time":
             return wanted
         raise ProfileError(
-            f"clock '{wanted}' was not counted; {', '.join(events)} or time is wanted."
+            f"progress counter '{wanted}' was not counted; {', '.join(events)} or time is wanted."
         )
     return clock_among(list(events)) or "time"
 
 
 def _units(runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The unit of every event, in which it is in all runs; contexts have every resource."""
-    found: dict[str, tuple[str, str]] = {}
+    """Unit of every event, which is the same in all runs; checks that contexts are complete."""
+    units: dict[str, tuple[str, str]] = {}
     for run in runs:
         source = run.recording.source
         for name, unit in zip(run.recording.events, run.recording.units):
-            first, other = found.setdefault(name, (unit, source))
+            first, other = units.setdefault(name, (unit, source))
             if unit != first:
                 raise ProfileError(
                     f"{source}: event '{name}' is in units '{unit}', in {other} in '{first}'; one "
@@ -250,34 +249,34 @@ def _units(runs: Sequence[Run], resources: Mapping[str, Mapping[str, Any]]) -> d
                 f"context of {source} has {', '.join(run.context)}; {', '.join(resources)} are "
                 f"wanted."
             )
-    return {name: unit for name, (unit, _) in found.items()}
+    return {name: unit for name, (unit, _) in units.items()}
 
 
-def _refuse_without_clock(runs: Sequence[Run], event: str) -> None:
+def _check_progress_counter(runs: Sequence[Run], event: str) -> None:
     has = next(run for run in runs if event in run.recording.events).recording
     for run in runs:
         if event not in run.recording.events:
             raise ProfileError(
-                f"{run.recording.source}: event '{event}' is missing, which {has.source} has: it "
-                f"is the clock of progress, and wanted in every run, or another clock that is."
+                f"{run.recording.source}: the progress counter '{event}' is missing, which "
+                f"{has.source} has; choose one that is in every run."
             )
 
 
-def _places(
+def _indices(
     runs: Sequence[Run], resources: list[str]
 ) -> tuple[NDArray[np.float64], list[tuple[int, int]], int]:
-    """Contexts (n_contexts, n_resources), context and run of each recording, most runs of one."""
+    """Contexts (n_contexts, n_resources); (context, run) of each recording; most runs."""
     keys = [tuple(float(run.context[name]) for name in resources) for run in runs]
     order = {key: i for i, key in enumerate(sorted(set(keys)))}
-    many = [0] * len(order)
-    places = []
+    n_runs = [0] * len(order)
+    indices = []
     for key in keys:
-        places.append((order[key], many[order[key]]))
-        many[order[key]] += 1
-    return np.array(list(order)), places, max(many)
+        indices.append((order[key], n_runs[order[key]]))
+        n_runs[order[key]] += 1
+    return np.array(list(order)), indices, max(n_runs)
 
 
-def _notes(
+def _run_variables(
     runs: Sequence[Run],
     resources: Mapping[str, Mapping[str, Any]],
     events: tuple[str, ...],
@@ -285,11 +284,11 @@ def _notes(
     counted: Sequence[int],
     interval: float,
 ) -> dict[str, tuple[list[float], dict[str, str]]]:
-    """What is kept of each run beside its counts: values and attributes by name."""
+    """Values and attributes of the variables over (context, run), by name."""
     nan = float("nan")
     bins = [run.recording.bins for run in runs]
     late = [run.recording.late_bins(interval) for run in runs]
-    found: dict[str, tuple[list[float], dict[str, str]]] = {
+    variables: dict[str, tuple[list[float], dict[str, str]]] = {
         "longest_bin": (
             [float(b.max()) for b in bins],
             {"units": "s", "long_name": "longest time between two stamps of the recording"},
@@ -299,46 +298,46 @@ def _notes(
             {"units": "1", "long_name": "share of the run in bins of more than 1.5 intervals"},
         ),
     }
-    for name, given in resources.items():
+    for name, attrs in resources.items():
         if any(name in run.achieved for run in runs):
-            label = {"units": str(given["units"]), "long_name": f"{name} that the run had"}
-            found[f"{name}_achieved"] = [float(r.achieved.get(name, nan)) for r in runs], label
+            label = {"units": str(attrs["units"]), "long_name": f"{name} that the run had"}
+            variables[f"{name}_achieved"] = [float(r.achieved.get(name, nan)) for r in runs], label
     for name, label in RUN_METADATA.items():
-        if any(name in run.notes for run in runs):
-            found[name] = [float(run.notes.get(name, nan)) for run in runs], label
+        if any(name in run.metadata for run in runs):
+            variables[name] = [float(run.metadata.get(name, nan)) for run in runs], label
     parts = np.full((len(runs), len(events)), np.nan)
     for row, run in zip(parts, runs):
         shares = dict(zip(run.recording.events, run.recording.counted_share))
         row[:] = [shares.get(event, nan) for event in events]
     for j in counted:
-        if (parts[:, j] < _WHOLE).any():
+        if (parts[:, j] < _ALWAYS).any():
             label = {"units": "1", "long_name": f"share of its time that {names[j]} was counted"}
-            found[f"{names[j]}_counted_share"] = parts[:, j].tolist(), label
-    return found
+            variables[f"{names[j]}_counted_share"] = parts[:, j].tolist(), label
+    return variables
 
 
-def _doubts(runs: Sequence[Run], interval: float) -> list[str]:
-    """What the recordings say of all runs together."""
-    said = []
+def _timing_warnings(runs: Sequence[Run], interval: float) -> list[str]:
+    """Warnings about long bins, and about recordings longer or shorter than their runs."""
+    warnings = []
     medians = [float(np.median(run.recording.bins)) for run in runs]
     if np.median(medians) > 1.5 * interval:
-        said.append(
+        warnings.append(
             f"half of the bins are {np.median(medians):.2g} s or longer, an interval is "
-            f"{interval:g} s: nothing shorter is seen; an interval of that length, or a quieter "
-            f"machine, is wanted."
+            f"{interval:g} s: shorter changes are invisible; a longer interval or a quieter "
+            f"machine is wanted."
         )
     for run in runs:
         ends = run.recording.last_activity()
         late = float((run.recording.times - run.recording.bins)[run.recording.times == ends][0])
-        if late - run.duration > max(_LOST * interval, _BEHIND):
-            said.append(
+        if late - run.duration > max(_MISMATCH * interval, _LATENESS):
+            warnings.append(
                 f"{run.recording.source}: goes on counting {late - run.duration:.3g} s after its "
-                f"run's duration of {run.duration:.3g} s: all that was put at its end; see that "
-                f"the duration is the run's own, in its unit."
+                f"run's duration of {run.duration:.3g} s; these counts were put at the end; check "
+                f"the duration and its unit."
             )
         early = run.duration - run.recording.times[-1]
-        if early > _LOST * interval:
-            said.append(
-                f"{run.recording.source}: ends {early:.3g} s before its run does; measure it again."
+        if early > _MISMATCH * interval:
+            warnings.append(
+                f"{run.recording.source}: ends {early:.3g} s before its run; measure it again."
             )
-    return said
+    return warnings

@@ -1,4 +1,4 @@
-"""Which recording is of which context: a manifest (CSV, TOML), or the names of the files."""
+"""The context of each recording, from a manifest (CSV or TOML) or from the names of the files."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from msbgen.measure.dataset import RUN_METADATA
 from msbgen.measure.readers.table import ColumnMap, column_map
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
-# "name [unit]" as columns of manifests and fields of patterns say it.
+# "name [unit]", in headers of manifests and fields of patterns.
 _TITLE = re.compile(r"([^\W\d]\w*)\s*(?:\[\s*([^\[\]]*?)\s*\])?")
-# Parts of a file name that say a resource: ways=04, bw=0500MBps.
+# Parts of a file name with a resource: ways=04, bw=0500MBps.
 _PART = re.compile(r"([A-Za-z]\w*)=([-+]?\d+(?:\.\d+)?)([A-Za-z%/]\w*)?", re.ASCII)
 _ACHIEVED, _MECHANISM = "_achieved", "_mechanism"
-# Columns of times; a resource of nearly such a name is a slip.
+# Columns of times. A resource with a name this similar to one of them is a typing error.
 _TIMES = ("duration", "cpu_time", STARTED)
-_NEARLY = 0.85
+_SIMILAR = 0.85
 _RESOURCE_KEYS = ("units", "long_name", "levels", "mechanism")
 _SHOWN = 60
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One recording, and what is known of its run.
+    """One recording, with the context and metadata of its run.
 
     Attributes
     ----------
     path : Path
     context : mapping of str to float
     achieved : mapping of str to float
-        Of the resources, where it is known.
-    known : mapping of str to float
-        ``duration`` [s], ``complete`` (0 for a run that was cut), and of the names in
+        Achieved levels of the resources, where they are known.
+    metadata : mapping of str to float
+        ``duration`` [s], ``complete`` (0 for a run that was cut), and variables of
         :data:`msbgen.measure.dataset.RUN_METADATA`.
     """
 
     path: Path
     context: Mapping[str, float]
     achieved: Mapping[str, float] = field(default_factory=dict)
-    known: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Manifest:
     ----------
     entries : tuple of Entry
     resources : mapping of str to attributes
-        ``units`` at least.
+        At least ``units`` for each.
     attrs : mapping of str to str
-        ``task`` and ``platform``, where they are given.
+        ``task`` and ``platform``, if the manifest has them.
     columns : ColumnMap, optional
-        What the columns of tables are.
+        Columns of recordings that are tables.
     """
 
     entries: tuple[Entry, ...]
@@ -77,26 +77,26 @@ class Manifest:
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """Read a manifest: TOML where the name ends so, else CSV.
+    """The manifest in a file: TOML if its name ends in ``.toml``, else CSV.
 
-    Files are found from the folder of the manifest.
+    Paths of recordings are relative to the folder of the manifest.
 
-    **CSV**: a column ``file``; a column a resource, ``cpu_quota [%]``, ``[1]`` where no unit is
-    given; and what else is known of a run: ``duration [s]``, ``cpu_quota_achieved [%]``,
+    **CSV**: a column ``file``; a column per resource, such as ``cpu_quota [%]`` (without a unit:
+    ``[1]``); and optional columns: ``duration [s]``, ``cpu_quota_achieved [%]``,
     ``cpu_quota_mechanism``, ``cpu_time [s]``, ``load``, ``steal``, ``started [s]``, ``complete`` (0
     for a run that was cut), ``run``.
 
     **TOML**: ``task`` and ``platform``; ``[resources.cpu_quota]`` with ``units``, ``long_name``,
     ``levels``, ``mechanism``; ``[columns]``, a column map; and ``[[run]]`` with ``file`` and the
-    names above but for mechanisms, times in seconds.
+    names above except mechanisms, times in seconds.
 
-    ``run`` tells the runs of a context apart; it is checked, and not kept.
+    ``run`` distinguishes the runs of a context; it is checked, but not kept.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, a name is unknown, a value is none, a unit is another than its
-        resource's, a recording or a run is listed twice, a resource was set by several mechanisms.
+        The file cannot be read; a name is unknown; a value or unit is invalid; a recording or a run
+        is listed twice; or a resource was set by several mechanisms.
     """
     path = check_input(path)
     manifest = _read_toml(path) if path.suffix == ".toml" else _read_csv(path)
@@ -107,34 +107,34 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
 
 
 def manifest_from_names(files: Sequence[str | os.PathLike[str]], pattern: str = "") -> Manifest:
-    """What file names say of their contexts.
+    """Manifest from file names that contain the contexts.
 
-    Without a pattern a name is parts between two underscores, the first the task:
+    Without a pattern, two underscores separate the parts of a name, and the task comes first:
     ``gzip__ways=04__bw=0500MBps__run=03.perf.csv``.  A pattern is a name with fields:
-    ``q{cpu_quota [%]}_r{run}.csv``; ``{task}`` and ``*`` stand for any text.
+    ``q{cpu_quota [%]}_r{run}.csv``; ``{task}`` and ``*`` match any text.
 
     Raises
     ------
     ArgumentError
-        A pattern without a resource, or with one twice.
+        The pattern has no resource, or one twice.
     ProfileError
-        A name that does not fit, names of several tasks, one file or run of a context twice.
+        A name does not match, the names have several tasks, or a file or run occurs twice.
     """
-    match = _pattern(pattern) if pattern else _parts_of_name
+    parse = _pattern_parser(pattern) if pattern else _parse_parts
     entries, runs, units, tasks = [], [], {}, set()
     for file in map(Path, files):
-        task, values, given = match(file.name)
-        if units and given != units:
+        task, values, file_units = parse(file.name)
+        if units and file_units != units:
             raise ProfileError(
-                f"{file.name}: says {_titles(given)}, other names {_titles(units)}; the same "
-                f"resources in the same units are wanted."
+                f"{file.name}: has {_titles(file_units)}, other names {_titles(units)}; the "
+                f"same resources in the same units are wanted."
             )
-        units = given
+        units = file_units
         tasks.add(task)
         runs.append(values.pop("run", float("inf")))
         entries.append(Entry(file, values))
     if len(tasks) > 1:
-        raise ProfileError(f"names are of the tasks {', '.join(sorted(tasks))}; one is wanted.")
+        raise ProfileError(f"the names have the tasks {', '.join(sorted(tasks))}; one is wanted.")
     _refuse_same_files("", entries)
     seen: dict[tuple[float, ...], str] = {}
     for entry, run in zip(entries, runs):
@@ -148,12 +148,12 @@ def manifest_from_names(files: Sequence[str | os.PathLike[str]], pattern: str = 
 
 
 def with_levels_and_task(manifest: Manifest, *, levels: Mapping[str, Any], task: str) -> Manifest:
-    """The manifest with levels of its resources, and with a task where it names none.
+    """The manifest with levels added to its resources, and with this task unless it is empty.
 
     Raises
     ------
     ArgumentError
-        Levels of what is no resource.
+        Levels of an unknown resource.
     """
     for name in levels:
         if name not in manifest.resources:
@@ -171,7 +171,7 @@ def with_levels_and_task(manifest: Manifest, *, levels: Mapping[str, Any], task:
 
 
 def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
-    """Read a column map from a TOML file of its own.
+    """The column map in a TOML file.
 
     Raises
     ------
@@ -182,8 +182,8 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
     return column_map(read_toml(path)[1], path.name)
 
 
-def _is_own(name: str) -> bool:
-    """Whether a name means something else than a resource."""
+def _is_reserved(name: str) -> bool:
+    """Whether a name has another meaning than a resource."""
     return name in {*RESERVED, *RUN_METADATA, "file"} or name.endswith((_ACHIEVED, _MECHANISM))
 
 
@@ -202,10 +202,10 @@ def _refuse_same_files(where: str, entries: Sequence[Entry]) -> None:
 def _refuse_same_run(
     place: str, entry: Entry, run: float, seen: dict[tuple[float, ...], str]
 ) -> None:
-    """Runs without a number are infinite: they are all different."""
+    """Raise if a run of a context occurs twice; runs without a number (infinite) are distinct."""
     key = (*entry.context.values(), run)
     if np.isfinite(run) and key in seen:
-        raise ProfileError(f"{place}: is run {run:g} of its context, as is {seen[key]}; drop one.")
+        raise ProfileError(f"{place}: is run {run:g} of its context, as {seen[key]} is; drop one.")
     seen[key] = entry.path.name
 
 
@@ -216,16 +216,16 @@ def _titles(units: Mapping[str, str]) -> str:
 # --------------------------------------------------------------------------- names of files
 
 
-def _parts_of_name(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
-    """Task, values and units that a name says in its parts."""
+def _parse_parts(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
+    """Task, values and units from the parts of a file name."""
     stem = re.sub(r"(\.[A-Za-z]\w*)+$", "", name)
     task, *parts = stem.split("__")
     values, units = {}, {}
     for part in parts:
         match = _PART.fullmatch(part)
-        if not match or match[1] in values or (match[1] != "run" and _is_own(match[1])):
+        if not match or match[1] in values or (match[1] != "run" and _is_reserved(match[1])):
             raise ProfileError(
-                f"{name}: '{part[:_SHOWN]}' says no resource of its own; names as "
+                f"{name}: '{part[:_SHOWN]}' is no resource with a level; names such as "
                 f"'gzip__ways=04__bw=0500MBps__run=03.csv', a pattern or a manifest are wanted."
             )
         values[match[1]] = float(match[2])
@@ -233,14 +233,14 @@ def _parts_of_name(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
             units[match[1]] = match[3] or "1"
     if not units:
         raise ProfileError(
-            f"{name}: says no context; a name as 'gzip__ways=04__run=03.perf.csv', a pattern or a "
-            f"manifest is wanted."
+            f"{name}: has no context; a name such as 'gzip__ways=04__run=03.perf.csv', a "
+            f"pattern or a manifest is wanted."
         )
     return task, values, units
 
 
-def _pattern(pattern: str) -> Any:
-    """A function as :func:`_parts_of_name` of names that fit a pattern."""
+def _pattern_parser(pattern: str) -> Any:
+    """Function that returns task, values and units of names that match a pattern."""
     units: dict[str, str] = {}
     expression, seen = "", set()
     for i, part in enumerate(re.split(r"\{([^{}]*)\}", pattern)):
@@ -258,28 +258,30 @@ def _pattern(pattern: str) -> Any:
             expression += "(?P<task>.*?)"
             continue
         if title[1] != "run":
-            if _is_own(title[1]):
+            if _is_reserved(title[1]):
                 raise ArgumentError(
-                    f"pattern has a field '{{{part}}}', a name of msbgen's own; rename it."
+                    f"pattern has a field '{{{part}}}', a name that msbgen reserves; rename it."
                 )
             units[title[1]] = title[2] or "1"
         expression += rf"(?P<{title[1]}>[-+]?\d+(?:\.\d+)?)"
     if not units:
         raise ArgumentError(
-            f"pattern is {pattern!r}; one with a resource, as 'q{{cpu_quota [%]}}_r{{run}}.csv', "
-            f"is wanted."
+            f"pattern is {pattern!r}; one with a resource, such as "
+            f"'q{{cpu_quota [%]}}_r{{run}}.csv', is wanted."
         )
     compiled = re.compile(expression, re.ASCII)
 
-    def match(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
-        found = compiled.fullmatch(name)
-        if not found:
-            raise ProfileError(f"{name}: does not fit '{pattern}'; leave it out, or mend that.")
-        groups = found.groupdict()
+    def parse(name: str) -> tuple[str, dict[str, float], dict[str, str]]:
+        match = compiled.fullmatch(name)
+        if not match:
+            raise ProfileError(
+                f"{name}: does not match '{pattern}'; leave it out, or correct the pattern."
+            )
+        groups = match.groupdict()
         task = groups.pop("task", "")
         return task, {key: float(text) for key, text in groups.items()}, units
 
-    return match
+    return parse
 
 
 # --------------------------------------------------------------------------- CSV
@@ -294,11 +296,11 @@ def _read_csv(path: Path) -> Manifest:
             f"{path.name}: line {first} is {','.join(header)[:_SHOWN]!r}; a header 'file,NAME "
             f"[unit],...' with each name once is wanted."
         )
-    beside = {"file", "run", "duration", COMPLETE, *RUN_METADATA}
+    other_columns = {"file", "run", "duration", COMPLETE, *RUN_METADATA}
     resources = {
         name: {"units": unit or "1"}
         for name, unit in titles
-        if name not in beside and not name.endswith((_ACHIEVED, _MECHANISM))
+        if name not in other_columns and not name.endswith((_ACHIEVED, _MECHANISM))
     }
     _check_columns(f"{path.name}: line {first}", titles, resources)
     entries, mechanisms, seen = [], {}, {}
@@ -308,15 +310,15 @@ def _read_csv(path: Path) -> Manifest:
             raise ProfileError(
                 f"{place} has {len(cells)} cells, the header {len(header)}; as many are wanted."
             )
-        given: dict[str, Any] = {"file": cells[names.index("file")]}
+        values: dict[str, Any] = {"file": cells[names.index("file")]}
         for (name, unit), cell in zip(titles, cells):
             if name.endswith(_MECHANISM):
-                _one_mechanism(place, name, cell, mechanisms)
+                _check_mechanism(place, name, cell, mechanisms)
             elif name != "file" and (cell or name in resources):
-                given[name] = _number(place, name, cell) * (
+                values[name] = _number(place, name, cell) * (
                     UNITS[unit or "s"] if name in _TIMES else 1.0
                 )
-        entries.append(_entry(path, place, given, list(resources), seen))
+        entries.append(_entry(path, place, values, list(resources), seen))
     for name, text in mechanisms.items():
         if name in resources and text:
             resources[name]["mechanism"] = text
@@ -327,7 +329,7 @@ def _title(source: str, line: int, cell: str) -> tuple[str, str]:
     match = _TITLE.fullmatch(cell)
     if not match:
         raise ProfileError(
-            f"{source}: line {line}: column {cell[:_SHOWN]!r} is no name; 'name' or 'name [unit]' "
+            f"{source}: line {line}: column {cell[:_SHOWN]!r} is invalid; 'name' or 'name [unit]' "
             f"is wanted."
         )
     return match[1], match[2] or ""
@@ -350,37 +352,37 @@ def _number(place: str, name: str, cell: Any) -> float:
 def _check_columns(
     place: str, titles: Sequence[tuple[str, str]], resources: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Raise :class:`ProfileError` for columns of no resource, and for units that are not theirs."""
+    """Raise :class:`ProfileError` for unknown columns and wrong units."""
     for name, unit in titles:
         for suffix in (_ACHIEVED, _MECHANISM):
             if name.endswith(suffix) and name.removesuffix(suffix) not in resources:
                 raise ProfileError(
-                    f"{place}: there is no resource '{name.removesuffix(suffix)}' for '{name}'; "
+                    f"{place}: '{name}' has no resource '{name.removesuffix(suffix)}'; "
                     f"one of {', '.join(resources)} is wanted."
                 )
-        near = difflib.get_close_matches(name, _TIMES, 1, _NEARLY) if name in resources else []
+        near = difflib.get_close_matches(name, _TIMES, 1, _SIMILAR) if name in resources else []
         if near:
-            raise ProfileError(f"{place}: '{name}' is no resource; '{near[0]}' is wanted.")
+            raise ProfileError(f"{place}: '{name}' is unknown; '{near[0]}' is wanted.")
         if name in _TIMES:
-            known, wanted = [*UNITS], f"one of {', '.join(UNITS)}"
+            allowed, wanted = [*UNITS], f"one of {', '.join(UNITS)}"
         elif name in (COMPLETE, *RUN_METADATA):
-            known, wanted = ["1"], "'1'"
+            allowed, wanted = ["1"], "'1'"
         elif name.endswith(_ACHIEVED):
-            own = resources[name.removesuffix(_ACHIEVED)]["units"]
-            known, wanted = [own], f"'{own}'"
+            resource_unit = resources[name.removesuffix(_ACHIEVED)]["units"]
+            allowed, wanted = [resource_unit], f"'{resource_unit}'"
         else:
             continue
-        if unit and unit not in known:
+        if unit and unit not in allowed:
             raise ProfileError(f"{place}: '{name}' is in '{unit}'; {wanted} is wanted.")
 
 
-def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> None:
-    """Values of two mechanisms are not comparable: they never share an axis."""
+def _check_mechanism(place: str, name: str, text: str, mechanisms: dict[str, str]) -> None:
+    """Raise if a resource has two mechanisms, because their values are not comparable."""
     resource = name.removesuffix(_MECHANISM)
-    if found.setdefault(resource, text) != text:
+    if mechanisms.setdefault(resource, text) != text:
         raise ProfileError(
-            f"{place}: '{resource}' was set by '{text[:_SHOWN]}', before by '{found[resource]}'; "
-            f"one mechanism a file is wanted."
+            f"{place}: '{resource}' was set by '{text[:_SHOWN]}', before by "
+            f"'{mechanisms[resource]}'; one mechanism a file is wanted."
         )
 
 
@@ -388,9 +390,9 @@ def _one_mechanism(place: str, name: str, text: str, found: dict[str, str]) -> N
 
 
 def _read_toml(path: Path) -> Manifest:
-    path, given = read_toml(path)
-    check_keys(given, ("task", "platform", "resources", "columns", "run"), (), path.name)
-    resources = _table(path.name, "resources", given.get("resources", {}))
+    path, content = read_toml(path)
+    check_keys(content, ("task", "platform", "resources", "columns", "run"), (), path.name)
+    resources = _table(path.name, "resources", content.get("resources", {}))
     for name, attrs in resources.items():
         place = f"{path.name}: resource '{name}'"
         check_keys(_table(path.name, name, attrs), _RESOURCE_KEYS, (), place)
@@ -405,10 +407,14 @@ def _read_toml(path: Path) -> Manifest:
             attrs["levels"] = [_number(path.name, "levels", level) for level in levels]
         for key in ("long_name", "mechanism"):
             if not isinstance(attrs.get(key, ""), str):
-                raise ProfileError(f"{path.name}: '{key}' of '{name}' is no text; one is wanted.")
-    runs = given.get("run", [])
+                raise ProfileError(
+                    f"{path.name}: '{key}' of '{name}' is invalid; a text is wanted."
+                )
+    runs = content.get("run", [])
     if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
-        raise ProfileError(f"{path.name}: 'run' is no list; [[run]] begins each.")
+        raise ProfileError(
+            f"{path.name}: 'run' is no list; a table [[run]] for each run is wanted."
+        )
     allowed = [
         "file",
         "run",
@@ -424,20 +430,20 @@ def _read_toml(path: Path) -> Manifest:
         check_keys(run, allowed, (), place)
         numbers = {key: _number(place, key, run[key]) for key in run if key != "file"}
         entries.append(_entry(path, place, {**run, **numbers}, list(resources), seen))
-    attrs = {key: given[key] for key in ("task", "platform") if key in given}
+    attrs = {key: content[key] for key in ("task", "platform") if key in content}
     for key, text in attrs.items():
         if not isinstance(text, str):
-            raise ProfileError(f"{path.name}: '{key}' is no text; one is wanted.")
+            raise ProfileError(f"{path.name}: '{key}' is invalid; a text is wanted.")
     columns = None
-    if "columns" in given:
-        columns = column_map(_table(path.name, "columns", given["columns"]), path.name)
+    if "columns" in content:
+        columns = column_map(_table(path.name, "columns", content["columns"]), path.name)
     return _checked(path, Manifest(tuple(entries), resources, attrs, columns))
 
 
-def _table(source: str, name: str, given: Any) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ProfileError(f"{source}: '{name}' is no table; [{name}] begins one.")
-    return given
+def _table(source: str, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ProfileError(f"{source}: '{name}' is no table; [{name}] is wanted.")
+    return value
 
 
 # --------------------------------------------------------------------------- both
@@ -446,40 +452,42 @@ def _table(source: str, name: str, given: Any) -> dict[str, Any]:
 def _entry(
     path: Path,
     place: str,
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     resources: Sequence[str],
     seen: dict[tuple[float, ...], str],
 ) -> Entry:
-    """An entry from values by name: all resources, and what else is known."""
-    file = given.get("file")
+    """Entry from values by name: the file, all resources and metadata."""
+    file = values.get("file")
     if not isinstance(file, str) or not file or "\0" in file:
         raise ProfileError(f"{place}: has no 'file'; the recording is wanted.")
     for name in resources:
-        if name not in given:
+        if name not in values:
             raise ProfileError(f"{place}: '{name}' is missing; its value is wanted.")
-    known = {name: given[name] for name in ("duration", COMPLETE, *RUN_METADATA) if name in given}
-    if known.get("duration", 1.0) <= 0:
-        raise ProfileError(f"{place}: 'duration' is {known['duration']:g}; seconds are wanted.")
-    if known.get(COMPLETE, 1.0) not in (0.0, 1.0):
+    metadata = {
+        name: values[name] for name in ("duration", COMPLETE, *RUN_METADATA) if name in values
+    }
+    if metadata.get("duration", 1.0) <= 0:
+        raise ProfileError(f"{place}: 'duration' is {metadata['duration']:g}; seconds are wanted.")
+    if metadata.get(COMPLETE, 1.0) not in (0.0, 1.0):
         raise ProfileError(
-            f"{place}: '{COMPLETE}' is {known[COMPLETE]:g}; 1, or 0 for a run that was cut, is "
+            f"{place}: '{COMPLETE}' is {metadata[COMPLETE]:g}; 1, or 0 for a run that was cut, is "
             f"wanted."
         )
     achieved = {
-        name: given[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in given
+        name: values[f"{name}{_ACHIEVED}"] for name in resources if f"{name}{_ACHIEVED}" in values
     }
-    context = {name: given[name] for name in resources}
-    entry = Entry(path.parent / file, context, achieved, known)
-    _refuse_same_run(place, entry, given.get("run", float("inf")), seen)
+    context = {name: values[name] for name in resources}
+    entry = Entry(path.parent / file, context, achieved, metadata)
+    _refuse_same_run(place, entry, values.get("run", float("inf")), seen)
     return entry
 
 
 def _checked(path: Path, manifest: Manifest) -> Manifest:
     if not manifest.resources:
         raise ProfileError(
-            f"{path.name}: names no resource; one or more, as 'cpu_quota [%]', are wanted."
+            f"{path.name}: has no resource; one or more, such as 'cpu_quota [%]', are wanted."
         )
     for name in manifest.resources:
-        if _is_own(name):
-            raise ProfileError(f"{path.name}: '{name}' is a name of msbgen's own; rename it.")
+        if _is_reserved(name):
+            raise ProfileError(f"{path.name}: '{name}' is a name that msbgen reserves; rename it.")
     return manifest

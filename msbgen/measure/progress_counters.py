@@ -1,4 +1,4 @@
-"""Which counter tells the progress of a run: how far its totals spread, how evenly it moves."""
+"""Comparison of counters as measures of progress: spread of their totals, evenness of counting."""
 
 from __future__ import annotations
 
@@ -18,76 +18,77 @@ from msbgen.data.schema import (
     sampling_interval,
 )
 
-# A stretch of progress that a clock should tell from the next one.
-STRETCH = 0.01
-# A clock that stands still for a larger share of a run tells too little of it.
+# Share of the progress that a counter should resolve.
+STEP = 0.01
+# A counter that does not advance by a step for a longer share of a run is too coarse.
 _TOO_COARSE = 0.1
-# Runs, spread over all, that a resolution is the median of.
-_TRIED = 300
-# Spreads that differ by less are alike: the finer clock is better.
-_ALIKE = 0.002
+# Number of runs for the median resolution, evenly chosen from all.
+_N_RUNS = 300
+# Errors that differ by less are regarded as equal; then the resolution decides.
+_EQUAL = 0.002
 
 
 @dataclass(frozen=True)
 class ProgressCounter:
-    """One counter as a clock.
+    """Quality of one counter as a measure of progress.
 
     Attributes
     ----------
     name : str
         The counter.
     spread : float
-        Largest less smallest total of the runs of one context, over their mean, in the median
-        context [1]: what one piece of work is counted as, again and again.
-    across : float
-        The same of the contexts' means [1]: a clock must not run with the context.
+        Range of the totals of one context's runs, relative to their mean, in the median context
+        [1].
+    spread_across_contexts : float
+        Range of the contexts' mean totals, relative to their mean [1].  It should be small: the
+        amount of work does not depend on the context.
     resolution : float
-        The longest share of a run's time in which the clock moves by less than a hundredth of the
+        The longest share of a run's time in which the counter advances by less than 1 % of the
         run, in the median run [1].
     """
 
     name: str
     spread: float
-    across: float
+    spread_across_contexts: float
     resolution: float
 
     @property
     def error(self) -> float:
         """The larger of the two spreads."""
-        return max(self.spread, self.across)
+        return max(self.spread, self.spread_across_contexts)
 
 
 def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
-    """Every counter of a dataset as a clock, in the order of the dataset.
+    """Quality of every counter as a measure of progress, in the order of the dataset.
 
     Raises
     ------
     MeasurementError
-        No context was measured more than once.
+        Each context was measured only once.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
-    whole = np.isfinite(duration) & complete_array(dataset)  # of a cut run no total is known
+    whole = np.isfinite(duration) & complete_array(dataset)  # the total of a cut run is unknown
     if not (whole.sum(axis=1) > 1).any():
         raise MeasurementError(
-            "every context was measured once; clocks are compared over two runs or more."
+            "every context was measured once; progress counters are compared over two or more runs."
         )
     held = held_counters(dataset)
-    clocks = []
+    counters = []
     for j, name in enumerate(counter_names(dataset)):
         present = whole & held[..., j]
         there, several = present.any(axis=1), present.sum(axis=1) > 1
-        own = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
-        means = np.full(len(own), np.nan)
-        means[there] = np.nanmean(own[there], axis=1)
+        totals = np.where(present, np.nansum(counts[..., j], axis=2), np.nan)
+        means = np.full(len(totals), np.nan)
+        means[there] = np.nanmean(totals[there], axis=1)
         if not several.any() or not (means[there] > 0).all():
-            continue  # a clock that stands still in a context is none
-        ranges = np.nanmax(own[several], axis=1) - np.nanmin(own[several], axis=1)
-        some = np.argwhere(present & (own > 0))
+            continue  # it counted nothing in a context
+        ranges = np.nanmax(totals[several], axis=1) - np.nanmin(totals[several], axis=1)
+        counted_runs = np.argwhere(present & (totals > 0))
         shares = [
             _longest_stop(counts[c, r, :, j], float(duration[c, r]), sampling_interval(dataset))
-            for c, r in some[:: -(-len(some) // _TRIED)]
+            for c, r in counted_runs[:: -(-len(counted_runs) // _N_RUNS)]
         ]
-        clocks.append(
+        counters.append(
             ProgressCounter(
                 name,
                 float(np.median(ranges / means[several])),
@@ -95,54 +96,55 @@ def compare_progress_counters(dataset: xr.Dataset) -> list[ProgressCounter]:
                 float(np.median(shares)),
             )
         )
-    return clocks
+    return counters
 
 
-def suggest_progress_counter(clocks: list[ProgressCounter]) -> ProgressCounter:
-    """The clock whose totals spread least, of those that never stand still for long.
+def suggest_progress_counter(counters: list[ProgressCounter]) -> ProgressCounter:
+    """The counter with the smallest error among those with a fine resolution.
 
-    Of clocks that are alike, instructions where they were counted, else the one that moves most
-    evenly.  Where none moves all the time, the one that does so most evenly, too.
+    Among counters with equal errors, ``instructions`` come first, then the finest resolution.  If
+    no counter is fine enough, the one with the finest resolution is taken.
 
     Raises
     ------
     MeasurementError
-        There are no clocks.
+        There are no counters.
     """
-    if not clocks:
-        raise MeasurementError("no counter moves in every context; time alone tells the progress.")
-    fine = [clock for clock in clocks if clock.resolution <= _TOO_COARSE]
+    if not counters:
+        raise MeasurementError("no counter counts in every context; time measures progress.")
+    fine = [counter for counter in counters if counter.resolution <= _TOO_COARSE]
     if not fine:
-        return min(clocks, key=lambda clock: clock.resolution)
-    least = min(clock.error for clock in fine)
-    alike = [clock for clock in fine if clock.error <= least + _ALIKE]
-    return min(alike, key=lambda c: (not c.name.startswith("instructions"), c.resolution))
+        return min(counters, key=lambda counter: counter.resolution)
+    least = min(counter.error for counter in fine)
+    equal = [counter for counter in fine if counter.error <= least + _EQUAL]
+    return min(equal, key=lambda c: (not c.name.startswith("instructions"), c.resolution))
 
 
 def describe_progress_counters(dataset: xr.Dataset) -> list[str]:
-    """A line a counter as a clock, and one that suggests; none where nothing was repeated."""
+    """A line per counter, and one with the best; empty if every context was measured once."""
     runs = np.isfinite(duration_array(dataset)).sum(axis=1)
     if "run" not in dataset.dims or "kind" in dataset.attrs or (runs < 2).all():
         return []
-    clocks = compare_progress_counters(dataset)
-    if not clocks:
+    counters = compare_progress_counters(dataset)
+    if not counters:
         return []
     lines = [
-        f"clock     {clock.name}: totals of one context spread by {clock.spread:.1%}, contexts by "
-        f"{clock.across:.1%}; moves by 1 % in {clock.resolution:.1%} of a run at most"
-        for clock in clocks
+        f"clock     {counter.name}: totals of one context spread by {counter.spread:.1%}, contexts "
+        f"by {counter.spread_across_contexts:.1%}; advances by 1 % in {counter.resolution:.1%} of "
+        f"a run at most"
+        for counter in counters
     ]
-    best = suggest_progress_counter(clocks).name
+    best = suggest_progress_counter(counters).name
     default = "instructions" if "instructions" in counter_names(dataset) else "time"
     used = str(dataset.attrs.get("progress", default))
-    better = "" if best == used else f"; {best} tells it better (attribute 'progress')"
+    better = "" if best == used else f"; {best} measures it better (attribute 'progress')"
     return [*lines, f"progress  {used}{better}"]
 
 
 def _longest_stop(counts: NDArray[np.float64], duration: float, interval: float) -> float:
-    """The longest share of a run in which its clock moves by less than a stretch.
+    """The longest share of a run in which the counter advances by less than a step.
 
-    Progress is linear in each interval: such a time begins or ends where an interval does.
+    Counts grow linearly within an interval: the longest time begins or ends at an interval's end.
     """
     counts = counts[~np.isnan(counts)]
     progress = np.append(0.0, np.cumsum(counts) / counts.sum())
@@ -153,8 +155,8 @@ def _longest_stop(counts: NDArray[np.float64], duration: float, interval: float)
 
 
 def _time_ahead(done: NDArray[np.float64], time: NDArray[np.float64]) -> float:
-    """The longest time from an end of an interval until a stretch later."""
-    wanted = done + STRETCH
+    """The longest time from the end of an interval until one step later."""
+    wanted = done + STEP
     j = np.searchsorted(done, wanted, side="right")
     inside = j < len(done)
     k = np.minimum(j, len(done) - 1)

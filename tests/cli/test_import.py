@@ -83,7 +83,7 @@ def test_what_cannot_be_imported_is_refused(sweep, refused):
             "runs.csv", "-o", "o.nc")  # fmt: skip
     refused(2, "--names is for recordings", "import", "--manifest", "runs.csv", "--names",
             "{a}", "-o", "o.nc")  # fmt: skip
-    refused(3, "q020_r0.csv: says no context", "import", "q020_r0.csv", "-o", "o.nc")
+    refused(3, "q020_r0.csv: has no context", "import", "q020_r0.csv", "-o", "o.nc")
     refused(2, "pattern has a field '{}'", "import", "q020_r0.csv", "--names", "{}", "-o", "o.nc")
     refused(2, "levels are of 'ways'; one of cpu_quota", "import", "--manifest", "runs.csv",
             "--levels", "ways=1:3", "-o", "o.nc")  # fmt: skip
@@ -91,7 +91,7 @@ def test_what_cannot_be_imported_is_refused(sweep, refused):
             "-o", "o.nc")  # fmt: skip
     refused(3, "q020_r0.csv: there is no event 'cycles'; it has task-clock", "import",
             "--manifest", "runs.csv", "--events", "cycles", "-o", "o.nc")  # fmt: skip
-    refused(3, "clock 'cycles' was not counted", "import", "--manifest", "runs.csv", "--clock",
+    refused(3, "counter 'cycles' was not counted", "import", "--manifest", "runs.csv", "--clock",
             "cycles", "-o", "o.nc")  # fmt: skip
     refused(2, "exists already", "import", "--manifest", "runs.csv", "-o", "runs.csv")
     refused(2, "is 'runs.csv' too; name another output", "import", "--manifest", "runs.csv",

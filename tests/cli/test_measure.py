@@ -63,7 +63,13 @@ def test_a_dry_run_shows_everything_and_changes_nothing(msbgen, kernel, tmp_path
     before = tree(kernel)
     done = msbgen("measure", "spec.toml", "--dry-run")
     assert done.returncode == 0, done.stderr
-    for word in ("plan: 2 contexts, 4 runs", "perf stat", "time: ", "takes them back", "rmdir"):
+    for word in (
+        "plan: 2 contexts, 4 runs",
+        "perf stat",
+        "time: ",
+        "commands that restore them",
+        "rmdir",
+    ):
         assert word in done.stdout
     assert tree(kernel) == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["spec.toml"]
@@ -106,8 +112,8 @@ def test_what_a_killed_sweep_left_is_put_back_by_name(msbgen, kernel, tmp_path):
         (3, "is no record of a sweep", ["measure", "--restore", "spec.toml"]),
         (3, "out.journal: no such file", ["measure", "spec.toml", "-o", "out.nc", "--resume"]),
         (3, "contexts: ", ["measure", "spec.toml", "-o", "out.nc", "--contexts", "grid:9"]),
-        (2, "is named as the journal or", ["measure", "spec.toml", "-o", "out.journal"]),
-        (2, "is named as the journal or", ["measure", "spec.toml", "-o", "o.recordings"]),
+        (2, "has the suffix of the journal or", ["measure", "spec.toml", "-o", "out.journal"]),
+        (2, "has the suffix of the journal or", ["measure", "spec.toml", "-o", "o.recordings"]),
         (2, "there is no folder", ["measure", "spec.toml", "-o", "none/out.nc"]),
     ],
 )

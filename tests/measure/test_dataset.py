@@ -61,7 +61,7 @@ def test_real_recordings_make_a_valid_dataset():
 
 
 def test_what_is_known_of_each_run_is_kept():
-    several = runs(achieved={"cpu_quota": 48.0}, notes={"steal": 0.01})
+    several = runs(achieved={"cpu_quota": 48.0}, metadata={"steal": 0.01})
     dataset, _ = profile_dataset(several, QUOTA)
     assert dataset["cpu_quota_achieved"].attrs["units"] == "%"
     np.testing.assert_array_equal(dataset["cpu_quota_achieved"], [[48, np.nan], [48, 48]])
@@ -113,7 +113,9 @@ def test_a_clock_is_chosen(events, clock, chosen):
 
 
 def test_a_clock_that_was_not_counted_is_refused():
-    with pytest.raises(ProfileError, match="clock 'cycles' was not counted; instructions, page_f"):
+    with pytest.raises(
+        ProfileError, match="progress counter 'cycles' was not counted; instructions, page_f"
+    ):
         profile_dataset(runs(), QUOTA, clock="cycles")
 
 
@@ -140,7 +142,9 @@ def test_a_run_that_was_cut_is_said_to_be():
 
 def test_runs_without_the_clock_of_other_units_or_resources_are_refused():
     other = [*runs(), Run({"cpu_quota": 5}, made(events=("page-faults",)), 0.1)]
-    with pytest.raises(ProfileError, match="made-12-1000: event 'instructions' is missing, which"):
+    with pytest.raises(
+        ProfileError, match="made-12-1000: the progress counter 'instructions' is missing, which"
+    ):
         profile_dataset(other, QUOTA)
     with pytest.raises(ArgumentError, match=r"context of made-12-1000 has ways; cpu_quota are"):
         profile_dataset([*runs(), Run({"ways": 5}, made(), 0.1)], QUOTA)
@@ -169,7 +173,7 @@ def test_a_dataset_larger_than_memory_is_refused():
 
 def test_a_recording_that_ends_long_before_its_run_is_said():
     _, warnings = profile_dataset([Run({"cpu_quota": 1}, made(), 0.5)], QUOTA)
-    assert "made-12-1000: ends 0.379 s before its run does; measure it again." in warnings
+    assert "made-12-1000: ends 0.379 s before its run; measure it again." in warnings
 
 
 def test_a_duration_long_before_the_last_counts_is_said():

@@ -59,4 +59,4 @@ def test_warnings_of_one_kind_are_said_once():
     found = merge_similar_messages(
         ["a.csv: 3 of 10 bins are late.", "b.csv: 12 of 10 bins are late.", "odd.", "c.csv: gone."]
     )
-    assert found == ["a.csv: 3 of 10 bins are late (and so 1 more).", "odd.", "c.csv: gone."]
+    assert found == ["a.csv: 3 of 10 bins are late (and 1 more like it).", "odd.", "c.csv: gone."]

@@ -50,8 +50,8 @@ def test_a_table_tells_contexts_and_what_is_known(tmp_path):
     assert second.path == tmp_path / "sub/b.csv"
     assert first.context == {"cpu_quota": 20, "ways": 4}
     assert first.achieved == {"cpu_quota": 20.1}
-    assert first.known == {"duration": pytest.approx(3.0002), "steal": 0.01}
-    assert (second.achieved, second.known) == ({}, {"duration": 0.648})
+    assert first.metadata == {"duration": pytest.approx(3.0002), "steal": 0.01}
+    assert (second.achieved, second.metadata) == ({}, {"duration": 0.648})
     assert found.resources == {
         "cpu_quota": {"units": "%", "mechanism": "cgroup v1"}, "ways": {"units": "1"},
     }  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_table_tells_contexts_and_what_is_known(tmp_path):
 def test_runs_that_were_cut_are_told(tmp_path):
     table = "file,cpu_quota [%],duration [s],complete\na.csv,20,3,0\nb.csv,100,1,1\n"
     found = read_manifest(written(tmp_path, table))
-    assert [entry.known["complete"] for entry in found.entries] == [0, 1]
+    assert [entry.metadata["complete"] for entry in found.entries] == [0, 1]
     with pytest.raises(ProfileError, match=r"line 2: 'complete' is 0\.5; 1, or 0 for a run"):
         read_manifest(written(tmp_path, table.replace("3,0", "3,0.5")))
 
@@ -69,7 +69,7 @@ def test_toml_tells_the_same_and_more(tmp_path):
     found = read_manifest(written(tmp_path, TOML, "runs.toml"))
     first, second = found.entries
     assert (first.context, first.achieved) == ({"cpu_quota": 20}, {"cpu_quota": 20.1})
-    assert first.known == {"duration": 3.0002, "steal": 0.01}
+    assert first.metadata == {"duration": 3.0002, "steal": 0.01}
     assert second.path == tmp_path / "sub/b.csv"
     assert found.attrs == {"task": "sqlite", "platform": "two cores"}
     assert found.resources["cpu_quota"]["levels"] == [20, 50, 100]
@@ -80,7 +80,7 @@ def test_toml_tells_the_same_and_more(tmp_path):
     [
         ("file,", "path,", "a header 'file,NAME [unit],...' with each name once is wanted"),
         ("ways", "cpu_quota", "with each name once"),
-        ("ways", "2ways", "line 1: column '2ways' is no name"),
+        ("ways", "2ways", "line 1: column '2ways' is invalid"),
         ("ways", "duration [s]", "with each name once"),
         ("20,4,3000", "x,4,3000", "line 2: 'cpu_quota' is 'x'; a number is wanted"),
         ("20,4,3000", ",4,3000", "line 2: 'cpu_quota' is ''; a number is wanted"),
@@ -97,16 +97,20 @@ def test_toml_tells_the_same_and_more(tmp_path):
             "line 3: 'cpu_quota' was set by 'cgroup v",
         ),
         (CSV.partition("\n")[2], "", "lists no runs"),
-        ("ways", "time", "'time' is a name of msbgen's own; rename it"),
+        ("ways", "time", "'time' is a name that msbgen reserves; rename it"),
         ("_achieved [%]", "_achieved [1]", "line 1: 'cpu_quota_achieved' is in '1'; '%' is wanted"),
         ("steal", "steal [%]", "line 1: 'steal' is in '%'; '1' is wanted"),
-        ("quota_achieved", "qota_achieved", "line 1: there is no resource 'cpu_qota' for 'cpu_q"),
-        ("quota_mechanism", "share_mechanism", "there is no resource 'cpu_share' for 'cpu_share_m"),
-        ("duration", "durtion", "line 1: 'durtion' is no resource; 'duration' is wanted"),
+        (
+            "quota_achieved",
+            "qota_achieved",
+            "line 1: 'cpu_qota_achieved' has no resource 'cpu_qota'",
+        ),
+        ("quota_mechanism", "share_mechanism", "'cpu_share_mechanism' has no resource 'cpu_share'"),
+        ("duration", "durtion", "line 1: 'durtion' is unknown; 'duration' is wanted"),
         ("a.csv,0", "a.csv,r0", "line 2: 'run' is 'r0'; a number is wanted"),
-        ("sub/b.csv,1,100", "sub/b.csv,0,20", "line 3: is run 0 of its context, as is a.csv"),
+        ("sub/b.csv,1,100", "sub/b.csv,0,20", "line 3: is run 0 of its context, as a.csv is"),
         ("sub/b.csv", "sub/../a.csv", "run 2 is 'a.csv', as is run 1; each recording once"),
-        (CSV, "file,duration\na.csv,3\n", "names no resource"),
+        (CSV, "file,duration\na.csv,3\n", "has no resource"),
         (CSV, "", "a header 'file,NAME [unit],...'"),
     ],
 )
@@ -121,7 +125,7 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('task = "sqlite"', "task = 3", "'task' is no text"),
+        ('task = "sqlite"', "task = 3", "'task' is invalid"),
         ("platform", "plattform", "'plattform' is no known key; did you mean 'platform'"),
         ('units = "%"', "", "resource 'cpu_quota' has no units"),
         ("levels = [20, 50.0, 100]", "levels = []", "has no levels; a list is wanted"),
@@ -131,7 +135,7 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
             "level =",
             "'cpu_quota': 'level' is no known key; did you mean 'levels'",
         ),
-        ('long_name = "share of a CPU"', "long_name = 1", "'long_name' of 'cpu_quota' is no text"),
+        ('long_name = "share of a CPU"', "long_name = 1", "'long_name' of 'cpu_quota' is invalid"),
         ("steal", "steel", "run 1: 'steel' is no known key; did you mean 'steal'"),
         ("cpu_quota = 100", "", "run 2: 'cpu_quota' is missing; its value is wanted"),
         ("cpu_quota = 100", "cpu_quota = true", "run 2: 'cpu_quota' is 'True'"),
@@ -145,14 +149,18 @@ def test_what_is_wrong_with_a_table_is_said(tmp_path, old, new, sentence):
         (
             "cpu_quota = 100",
             "cpu_quota = 20\nrun = 1\n[[run]]\nfile = 'c'\ncpu_quota = 20\nrun = 1",
-            "run 3: is run 1 of its context, as is b.csv",
+            "run 3: is run 1 of its context, as b.csv is",
         ),
-        (TOML, "[resources.w_achieved]\nunits = '1'", "'w_achieved' is a name of msbgen's own"),
+        (
+            TOML,
+            "[resources.w_achieved]\nunits = '1'",
+            "'w_achieved' is a name that msbgen reserves",
+        ),
         ('file = "a.csv"', "file = 1", "run 1: has no 'file'"),
         ("[[run]]", "[run]", "cannot be read as TOML"),
         ("[resources.cpu_quota]", "[resources]", "'units' is no table"),
         (TOML, "run = 3", "'run' is no list"),
-        (TOML, "", "names no resource"),
+        (TOML, "", "has no resource"),
         (TOML, "= = =", "cannot be read as TOML (Invalid statement"),
     ],
 )
@@ -214,15 +222,15 @@ def test_what_a_name_was_made_of_is_read_from_it(contexts):
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["gzip.csv"], "gzip.csv: says no context"),
-        (["gzip__4.csv"], "gzip__4.csv: '4' says no resource of its own"),
-        (["g__w=1__w=2.csv"], "'w=2' says no resource of its own"),
-        (["g__w=1.csv", "g__v=1.csv"], "says v [1], other names w [1]; the same resources"),
-        (["g__w=1MB.csv", "g__w=1.csv"], "says w [1], other names w [MB]"),
-        (["g__w=1.csv", "h__w=2.csv"], "names are of the tasks g, h; one is wanted"),
+        (["gzip.csv"], "gzip.csv: has no context"),
+        (["gzip__4.csv"], "gzip__4.csv: '4' is no resource with a level"),
+        (["g__w=1__w=2.csv"], "'w=2' is no resource with a level"),
+        (["g__w=1.csv", "g__v=1.csv"], "has v [1], other names w [1]; the same resources"),
+        (["g__w=1MB.csv", "g__w=1.csv"], "has w [1], other names w [MB]"),
+        (["g__w=1.csv", "h__w=2.csv"], "names have the tasks g, h; one is wanted"),
         (["g__w=1.csv", "x/../g__w=1.csv"], "run 2 is 'g__w=1.csv', as is run 1; each recording"),
-        (["g__load=1.csv"], "'load=1' says no resource of its own"),
-        (["a/g__w=1__run=1.csv", "b/g__w=1__run=1.csv"], "is run 1 of its context, as is"),
+        (["g__load=1.csv"], "'load=1' is no resource with a level"),
+        (["a/g__w=1__run=1.csv", "b/g__w=1__run=1.csv"], "is run 1 of its context, as"),
     ],
 )
 def test_names_that_do_not_fit_are_refused(names, sentence):
@@ -232,7 +240,7 @@ def test_names_that_do_not_fit_are_refused(names, sentence):
 
 
 def test_patterns_that_are_none_are_refused():
-    with pytest.raises(ProfileError, match=r"a.csv: does not fit 'q\{q\}.csv'"):
+    with pytest.raises(ProfileError, match=r"a.csv: does not match 'q\{q\}.csv'"):
         manifest_from_names(["a.csv"], "q{q}.csv")
     for pattern in (
         "q{}.csv",

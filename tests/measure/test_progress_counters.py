@@ -34,7 +34,7 @@ def test_spreads_within_and_between_contexts():
     even[:, 1] *= [[1.1], [1.2], [1.3]]  # 9.5, 18.2, 26.1 % of their means
     (clock,) = compare_progress_counters(dataset([even]))
     assert clock.spread == pytest.approx(0.2 / 1.1)
-    assert clock.across == pytest.approx((1.15 - 1.05) / 1.1)
+    assert clock.spread_across_contexts == pytest.approx((1.15 - 1.05) / 1.1)
     assert clock.error == clock.spread
 
 
@@ -75,7 +75,7 @@ def test_runs_of_several_lengths_and_missing_ones():
         counts[c, r, :n], duration[c, r] = 1000 / n, 0.01 * n - 0.004
     (clock,) = compare_progress_counters(dataset([counts], duration))
     assert clock.spread == pytest.approx(0, abs=1e-6)
-    assert clock.across == pytest.approx(0, abs=1e-6)
+    assert clock.spread_across_contexts == pytest.approx(0, abs=1e-6)
     assert 0.01 <= clock.resolution < 0.03
 
 
@@ -91,7 +91,7 @@ def test_the_steadiest_clock_that_moves_all_the_time_is_suggested():
     assert suggest_progress_counter(counted).name == "instructions_u"
     assert suggest_progress_counter(clocks[:2]).name == "task_clock"
     assert suggest_progress_counter(clocks[1:2]).name == "page_faults"  # nothing better is there
-    with pytest.raises(MeasurementError, match="no counter moves"):
+    with pytest.raises(MeasurementError, match="no counter counts"):
         suggest_progress_counter([])
 
 
@@ -115,7 +115,8 @@ def test_clocks_are_described_and_one_is_suggested():
     lines = describe_progress_counters(task.assign_attrs(progress="cache_misses"))
     assert lines[0].startswith("clock     instructions: totals of one context spread by 0.0%")
     assert (
-        lines[-1] == "progress  cache_misses; instructions tells it better (attribute 'progress')"
+        lines[-1]
+        == "progress  cache_misses; instructions measures it better (attribute 'progress')"
     )
     assert describe_progress_counters(task.assign_attrs(progress="instructions"))[-1] == (
         "progress  instructions"
@@ -125,7 +126,8 @@ def test_clocks_are_described_and_one_is_suggested():
 def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
     whole = synthetic_task([(2.0, 1.0), (4.0, 1.0), (2.0, 2.0)], n_runs=4)
     spreads = {
-        clock.name: (clock.spread, clock.across) for clock in compare_progress_counters(whole)
+        clock.name: (clock.spread, clock.spread_across_contexts)
+        for clock in compare_progress_counters(whole)
     }
     lacking = whole.copy(deep=True)
     lacking["cache_misses"][:, 0] = np.nan
@@ -134,4 +136,4 @@ def test_runs_that_lack_a_counter_or_were_cut_spread_no_total():
         for clock in compare_progress_counters(partial):
             spread, across = spreads[clock.name]
             assert clock.spread <= spread + 1e-6
-            assert clock.across == pytest.approx(across, abs=0.02)
+            assert clock.spread_across_contexts == pytest.approx(across, abs=0.02)

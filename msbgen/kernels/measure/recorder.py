@@ -52,7 +52,9 @@ class SessionRecorder:
             return str(error).rstrip(".")
         return None
 
-    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
+    def describe(
+        self, cores: Sequence[int], shares_cores: bool, events: Sequence[str]
+    ) -> Iterator[str]:
         """What each session times."""
         plan = self._plan
         seen = len(plan.points) - plan.drawn

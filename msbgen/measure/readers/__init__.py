@@ -1,1 +1,1 @@
-"""What tools recorded: one reader a format, and counts on equal intervals."""
+"""Readers of recordings, one per format, and resampling onto equal intervals."""

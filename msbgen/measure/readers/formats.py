@@ -1,4 +1,4 @@
-"""Every form of recording by its name: one way to ask for any of them."""
+"""One reader for all formats of recordings."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ FORMATS = ("perf", "likwid", "pqos", "pcm", "table")
 
 @dataclass(frozen=True)
 class RecordingReader:
-    """How recordings are read.
+    """Reads recordings of one format.
 
     Attributes
     ----------
-    form : {"perf", "likwid", "pqos", "pcm", "table"}
+    format : {"perf", "likwid", "pqos", "pcm", "table"}
     events, places : tuple of str
-        What to take; all of it where it is empty.
+        Events, and CPUs, cores or threads, to read; empty for all.
     step : float, optional
-        Polling interval [s], for tools whose stamps have whole seconds.
+        Polling interval [s], for tools that write timestamps in whole seconds.
     columns : ColumnMap, optional
-        What the columns of a table are.
+        Columns of a table.
     """
 
-    form: str = "perf"
+    format: str = "perf"
     events: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     step: float | None = None
     columns: ColumnMap | None = None
 
     def read(self, path: str | os.PathLike[str]) -> Recording:
-        """Read one recording.
+        """The recording in a file.
 
         Raises
         ------
         ProfileError
-            The file cannot be read, or holds what no recording of this form does.
+            The file cannot be read, or is no recording of this format.
         """
-        if self.form == "perf":
+        if self.format == "perf":
             return read_perf(path, self.events, self.places)
         rows = self._rows(path)
         return assemble(rows, self.events, self._places(rows))
 
     def _rows(self, path: str | os.PathLike[str]) -> Rows:
-        if self.form == "likwid":
+        if self.format == "likwid":
             return read_likwid(path)
-        if self.form == "pqos":
+        if self.format == "pqos":
             return read_pqos(path, self.step)
-        if self.form == "pcm":
+        if self.format == "pcm":
             return read_pcm(path, self.step)
         if self.columns is None:
             raise ProfileError(
-                f"{Path(path).name}: is a table of which no column map tells the columns; give one."
+                f"{Path(path).name}: a table needs a column map; give one (--columns)."
             )
         return read_table(path, self.columns)
 
     def _places(self, rows: Rows) -> Sequence[str]:
-        """Of PCM one place or more must be named: the system's counts are those of its cores."""
-        if self.form == "pcm" and not self.places:
-            known = ", ".join(dict.fromkeys(rows.places))
+        """Places to read; for PCM they are required, because its places contain each other."""
+        if self.format == "pcm" and not self.places:
+            places = ", ".join(dict.fromkeys(rows.places))
             raise ProfileError(
-                f"{rows.source}: counts {known}, one inside the other; the places to take are "
-                f"wanted (--places)."
+                f"{rows.source}: counts {places}, which contain each other; choose some of them "
+                f"(--places)."
             )
         return self.places

@@ -1,7 +1,7 @@
-"""``likwid-perfctr -t``: the timeline that it writes to stderr, among what the program writes.
+"""Reader of the timeline that ``likwid-perfctr -t`` writes to stderr, among the program's lines.
 
-A line is group, number of events, number of CPUs, time, then each event of all CPUs, events first
-(likwid-perfctr(1), "timeline mode"); before it stand ``# CORES:`` and a header of names.
+A row has group, number of events, number of CPUs, time, and for each event the counts of all CPUs
+(likwid-perfctr(1), "timeline mode").  ``# CORES:`` and a header of names come before the rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _CORES = re.compile(r"^#\s*(?:CORES|HWThreads)\s*[:,]\s*(\d+(?:[|, ]\d+)*)", re.
 _HEADER = re.compile(r"^#\s*GID([|,; ])(Events?Count|MetricsCount)\1CpuCount\1(.*)$", re.ASCII)
 _ROW = re.compile(r"^\d{1,9}([ ,|])\d{1,9}\1\d{1,9}\1\d+(?:\.\d+)?(?:e[-+]?\d+)?\1", re.ASCII)
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?", re.ASCII | re.I)
-# What likwid prints on a CPU where an event is not counted, once for all of a socket.
-_ELSEWHERE = ("-", "nan", "-nan")
+# Cells of a CPU where an event is not counted because another CPU counts it for the socket.
+_NOT_HERE = ("-", "nan", "-nan")
 WARNINGS = (
     "likwid measures CPUs, not tasks: whatever else ran there is counted; below 100 ms its counts "
     "are too high (its manual).",
@@ -29,13 +29,13 @@ WARNINGS = (
 
 
 def read_likwid(path: str | os.PathLike[str]) -> Rows:
-    """Rows of a likwid timeline of events; lines of the program are passed over.
+    """Rows of a likwid timeline of events; the program's lines are skipped.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, has no header or no rows, shows metrics in the place of events, or
-        a row is cut.
+        The file cannot be read, has no header or rows, has metrics instead of events, or a row is
+        cut.
     """
     path = check_input(path)
     lines = path.read_bytes().decode("utf-8", "replace").splitlines()
@@ -64,7 +64,7 @@ def read_likwid(path: str | os.PathLike[str]) -> Rows:
                 f"{path.name}: line {number} has {len(cells)} cells where {len(names)} events of "
                 f"{n_cpus} CPUs want {4 + n_cpus * len(names)}; measure again."
             )
-        odd = [c for c in cells[4:] if c not in _ELSEWHERE and not _NUMBER.fullmatch(c)]
+        odd = [c for c in cells[4:] if c not in _NOT_HERE and not _NUMBER.fullmatch(c)]
         if odd:
             raise ProfileError(f"{path.name}: line {number} holds {odd[0]!r}; a number is wanted.")
         cpus = listed if len(listed) == n_cpus else list(map(str, range(n_cpus)))
@@ -72,8 +72,8 @@ def read_likwid(path: str | os.PathLike[str]) -> Rows:
             numbers.append(number)
             times.append(float(cells[3]))
             places.append(f"CPU{cpu}" if n_cpus > 1 else "")
-            own = cells[4 + i :: n_cpus]
-            table.append([0.0 if cell in _ELSEWHERE else float(cell) for cell in own])
+            counts = cells[4 + i :: n_cpus]
+            table.append([0.0 if cell in _NOT_HERE else float(cell) for cell in counts])
     if not table:
         raise ProfileError(f"{path.name}: has a header and no rows; measure again.")
     columns = dict(zip(names, np.array(table).T))

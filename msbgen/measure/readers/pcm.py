@@ -1,4 +1,4 @@
-"""Intel PCM, ``pcm -csv``: two rows of headers, counts in millions, a column a core and name.
+"""Reader of Intel PCM, ``pcm -csv``: two header rows, counts in millions, columns per core.
 
 The names are those of Intel's "PCM Column Names Decoder Ring".
 """
@@ -17,7 +17,7 @@ from msbgen.measure.readers.table import numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
 _MILLION, _GIGABYTE = 1e6, 1e9
-# Columns that are counts, with events in their unit.
+# Columns with counts, and the events per unit.
 _COUNTS = {
     "INST": _MILLION,
     "ACYC": _MILLION,
@@ -33,21 +33,21 @@ WARNINGS = (
 
 
 def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
-    """Rows of a recording of PCM, a place for each core, socket and the system.
+    """Rows of a PCM recording, with a place for each core, each socket and the system.
 
-    Where a core has no column INST, its instructions are EXEC × TIME(ticks): instructions a
-    nominal cycle, times these.
+    Without a column INST, the instructions are EXEC × TIME(ticks): instructions per nominal cycle
+    times nominal cycles.
 
     Parameters
     ----------
     path : str or path
     step : float, optional
-        Sampling interval [s], where stamps have whole seconds only.
+        Sampling interval [s], required if timestamps have whole seconds.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, is none of PCM, or tells too little of the times.
+        The file cannot be read, is no PCM recording, or its timestamps are ambiguous.
     """
     name = Path(path).name
     lines = read_lines(path)
@@ -82,7 +82,7 @@ def read_pcm(path: str | os.PathLike[str], step: float | None = None) -> Rows:
 
 
 def _filled(groups: list[str], n: int) -> list[str]:
-    """The upper header with its name in every column: some versions write it once only."""
+    """The upper header with a name in every column; some versions write each name once only."""
     filled: list[str] = []
     for group in [*groups, *([""] * n)][:n]:
         filled.append(group or (filled[-1] if filled else ""))
@@ -92,21 +92,22 @@ def _filled(groups: list[str], n: int) -> list[str]:
 def _rows(
     name: str, lines: list[int], times: np.ndarray, columns: dict[tuple[str, str], np.ndarray]
 ) -> Rows:
-    """One place a group of columns; events that a group lacks are not counted there."""
+    """Rows with one place per group of columns."""
     ticks = next((v for (_, title), v in columns.items() if title == "TIME(ticks)"), None)
     values: dict[str, dict[str, np.ndarray]] = {}
     for (group, title), column in columns.items():
         if title in _COUNTS:
             values.setdefault(group, {})[title] = column * _COUNTS[title]
     for (group, title), column in columns.items():
-        own = values.setdefault(group, {})
-        if title == "EXEC" and ticks is not None and "INST" not in own:
-            own["INST"] = column * ticks * _MILLION
-    values = {group: own for group, own in values.items() if own}
+        events = values.setdefault(group, {})
+        if title == "EXEC" and ticks is not None and "INST" not in events:
+            events["INST"] = column * ticks * _MILLION
+    values = {group: events for group, events in values.items() if events}
     if not values:
         raise ProfileError(f"{name}: has no counts (INST, L3MISS, ...); measure again.")
     parts = [
-        rows_of(name, lines, times, [group] * len(lines), own) for group, own in values.items()
+        rows_of(name, lines, times, [group] * len(lines), events)
+        for group, events in values.items()
     ]
     order = np.argsort(np.concatenate([part.times for part in parts]), kind="stable")
 
@@ -114,8 +115,8 @@ def _rows(
         return np.concatenate([getattr(part, field) for part in parts])[order]
 
     def listed(field: str) -> list[str]:
-        every = [text for part in parts for text in getattr(part, field)]
-        return [every[i] for i in order.tolist()]
+        values = [text for part in parts for text in getattr(part, field)]
+        return [values[i] for i in order.tolist()]
 
     return Rows(
         source=name, lines=joined("lines"), times=joined("times"), places=listed("places"),

@@ -1,4 +1,4 @@
-"""What ``perf stat -I`` recorded, in whichever of its formats."""
+"""Reader of ``perf stat -I``, in all of its formats."""
 
 from __future__ import annotations
 
@@ -11,29 +11,28 @@ from msbgen.measure.readers.perf_csv import read_csv
 from msbgen.measure.readers.perf_json import read_json
 from msbgen.measure.readers.recording import Recording, assemble
 
-# Bytes of a recording that would be no recording of a run.
+# Larger files are no recordings of one run [B].
 _LARGEST = 2**31
 
 
 def read_perf(
     path: str | os.PathLike[str], events: Sequence[str] = (), places: Sequence[str] = ()
 ) -> Recording:
-    """Read a recording of ``perf stat -I``: CSV with any separator, or JSON lines.
+    """The recording in a file of ``perf stat -I``: CSV with any separator, or JSON lines.
 
-    Metrics are not read: perf computes them from counts that are newer than their stamp.
+    Metrics are not read, because perf computes them from counts newer than their timestamp.
 
     Parameters
     ----------
     path : str or path
     events, places : sequence of str
-        Events, and CPUs, cores or threads, to take, as perf names them; all of them where it is
-        empty.
+        Events, and CPUs, cores or threads, to read, in perf's names; empty for all.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, is no recording of intervals, or holds what no count can be; the
-        sentence names the line and the remedy.
+        The file cannot be read, is no recording of intervals, or has an invalid count; the message
+        gives the line and a remedy.
     """
     path = check_input(path)
     if path.stat().st_size > _LARGEST:
@@ -41,14 +40,16 @@ def read_perf(
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
-        raise ProfileError(f"{path.name}: is no text; a recording of perf is wanted.") from None
+        raise ProfileError(
+            f"{path.name}: is no text file; a recording of perf is wanted."
+        ) from None
     return parse_perf(text, path.name, events, places)
 
 
 def parse_perf(
     text: str, source: str, events: Sequence[str] = (), places: Sequence[str] = ()
 ) -> Recording:
-    """As :func:`read_perf`, for the text of a recording."""
+    """The recording in a text; see :func:`read_perf`."""
     data = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     first = next(data, "").lstrip()
     read = read_json if first.startswith("{") else read_csv

@@ -1,8 +1,8 @@
-"""``perf stat -I N -x SEP``: one line a stamp and event, any separator, any aggregation.
+"""Reader of ``perf stat -I N -x SEP``: one line per timestamp and event, any separator.
 
 A line is ``time SEP [place SEP [number SEP]] value SEP unit SEP event SEP [group SEP] run-time SEP
-percentage [SEP metric SEP unit]`` (perf-stat(1), "CSV FORMAT").  Nothing is quoted; what a locale
-or an event does to the separator is repaired where one reading alone is possible.
+percentage [SEP metric SEP unit]`` (perf-stat(1), "CSV FORMAT").  perf quotes nothing, so a locale
+or an event may put the separator into a cell.  Such lines are repaired if only one reading fits.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
-# Places by how perf writes them: with the number of CPUs behind it, or without.
+# Places as perf writes them: those followed by a number of CPUs, and those without.
 _SEVERAL = r"(?:[SND]\d+(?:-(?:D|C|L|CLS|ID|N)\d+)*)"
 _SINGLE = r"(?:CPU\d+|TEXT*-\d+)"
 _STAMP = r"(\d+\.\d{9})"
 _TIME = re.compile(rf" *{_STAMP}(?!\d)")
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
-# The longest separator that is looked for.
+# Longest separator.
 _LONGEST = 8
-# Lines that a separator and a layout are tried on first.
+# Number of lines on which separators and layouts are tried first.
 _TRIED = 30
-# Characters of a line that a sentence shows.
+# Characters of a line in a message.
 _SHOWN = 60
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How the lines of a file are written.
+    """Format of a file's lines.
 
     Attributes
     ----------
     separator : str
     place : {"", "single", "several"}
-        Whether a CPU or thread stands behind the time, or a core or socket and its CPUs.
+        Whether a CPU or thread follows the time, or a core or socket with its number of CPUs.
     group : bool
-        Whether a control group stands behind the event.
+        Whether a control group follows the event.
     decimal : {".", ","}
     """
 
@@ -52,9 +52,9 @@ class Layout:
 
     @cache  # noqa: B019 - layouts are few, and patterns take long to compile
     def pattern(self, time: str = _STAMP) -> re.Pattern[str]:
-        """Pattern of a count, of eight groups: time, place, value, unit, event, group, ns, %."""
+        """Pattern of a count, with eight groups: time, place, value, unit, event, group, ns, %."""
         sep, text, place = self._parts()
-        one = rf"(?:(?!{sep}|\d|<)[^\n])"  # what no number begins with
+        one = rf"(?:(?!{sep}|\d|<)[^\n])"  # no number begins with it
         point = re.escape(self.decimal)
         event = rf"((?:(?!{sep}|\d)[^\n/])(?:(?!{sep})[^\n/])*(?:/[^/\n]*/{text}*)?)"
         group = rf"({one}{text}*){sep}" if self.group else "()"
@@ -67,14 +67,14 @@ class Layout:
 
     @cache  # noqa: B019
     def metric(self) -> re.Pattern[str]:
-        """Pattern of a line that has a further metric of the event before, and no count."""
+        """Pattern of a line without a count, with another metric of the previous event."""
         sep, text, place = self._parts()
         return re.compile(
             rf"^ *{_STAMP}{place}(?:{sep}){{3,}}(?:[-\d.,]+|nan|inf)?{sep}(?!\d){text}*$", re.ASCII
         )
 
     def _parts(self) -> tuple[str, str, str]:
-        """Patterns of the separator, of a character of a cell, of all up to the value."""
+        """Patterns of the separator, of a character in a cell, and of all text before the value."""
         sep = re.escape(self.separator)
         text = rf"(?:(?!{sep})[^\n])"
         place = {
@@ -91,7 +91,7 @@ def read_csv(text: str, source: str) -> Rows:
     Raises
     ------
     ProfileError
-        No counts, times or one reading of the lines.
+        The file has no counts or no times, or its lines cannot be read.
     """
     lines = [
         (number, line)
@@ -99,7 +99,7 @@ def read_csv(text: str, source: str) -> Rows:
         if line.strip() and not line.startswith("#")
     ]
     timed = [(number, line) for number, line in lines if _TIME.match(line)]
-    _refuse_other_forms(source, lines, timed)
+    _refuse_other_formats(source, lines, timed)
     layout = _layout(source, [line for _, line in timed])
     found = layout.pattern().findall("\n".join(line for _, line in timed))
     if len(found) != len(timed):
@@ -132,31 +132,31 @@ def _numbers(texts: Iterable[str]) -> np.ndarray:
     return np.array(list(map(float, texts)))
 
 
-def _refuse_other_forms(
+def _refuse_other_formats(
     source: str, lines: list[tuple[int, str]], timed: list[tuple[int, str]]
 ) -> None:
-    """What is no recording of intervals, and what to do about it."""
+    """Raise :class:`ProfileError` for files that are no recordings of intervals."""
     if not lines:
         raise ProfileError(
-            f"{source}: holds nothing but perf's header: perf refused to measure; run the command "
-            f"again and read what it says."
+            f"{source}: has only perf's header: perf refused to measure; run the command again "
+            f"and read its messages."
         )
     if not timed:
         raise ProfileError(
             f"{source}: line {lines[0][0]} is {_shown(lines[0][1])}, without a time; record with "
             f"'perf stat -I 10 -x\\;'."
         )
-    if lines[0][1].split()[:1] in (["time"], ["time,"]):  # a header, which counts do not have
+    if lines[0][1].split()[:1] in (["time"], ["time,"]):  # a header, which only metrics have
         raise ProfileError(f"{source}: has metrics only; record without --metric-only.")
 
 
 def _layout(source: str, lines: list[str]) -> Layout:
-    """The way to read the lines: places, units and events begin with what no number does.
+    """Layout of the lines, found from places, units and events, which do not begin like numbers.
 
     Raises
     ------
     ProfileError
-        There is none.
+        No layout matches.
     """
     first = next((line for line in lines if re.search(r"\d+.\d\d(?!\d)", line)), lines[0])
     rest = _TIME.sub("", first)
@@ -173,7 +173,7 @@ def _layout(source: str, lines: list[str]) -> Layout:
         ]
     if not fitting:
         raise ProfileError(
-            f"{source}: {_shown(first)} is no line of perf's; record with 'LC_ALL=C perf stat -I "
+            f"{source}: {_shown(first)} is no line of perf; record with 'LC_ALL=C perf stat -I "
             f"10 -x\\;'."
         )
     text = "\n".join(lines) if len(fitting) > 1 else ""
@@ -183,7 +183,7 @@ def _layout(source: str, lines: list[str]) -> Layout:
 def _without_metrics(
     source: str, layout: Layout, timed: list[tuple[int, str]]
 ) -> tuple[list[tuple[str, ...]], list[tuple[int, str]]]:
-    """Matches of the lines that hold counts; others may hold a metric and nothing else."""
+    """Matches of the lines with counts; other lines may have a metric only."""
     pattern, metric = layout.pattern(), layout.metric()
     found, kept = [], []
     for number, line in timed:
@@ -202,7 +202,7 @@ def _without_metrics(
 def _summary(
     source: str, layout: Layout, lines: list[tuple[int, str]], last: int, point: dict[int, int]
 ) -> dict[str, float]:
-    """Totals of the events, behind the last bin: lines that say ``summary``, or have no time."""
+    """Totals of the events, from the summary lines after the last bin."""
     named = layout.pattern("(summary)")
     head = f"(summary){re.escape(layout.separator)}"
     bare = re.compile(named.pattern.replace(head, "()"), named.flags)
@@ -212,7 +212,7 @@ def _summary(
         if match is None or number < last:
             raise ProfileError(
                 f"{source}: line {number} is {_shown(line)}, which is neither a count nor a "
-                f"summary behind all counts; measure again."
+                f"summary after all counts; measure again."
             )
         value, event = match[3], match[5]
         if value[0] != "<":
@@ -221,6 +221,6 @@ def _summary(
 
 
 def _shown(line: str) -> str:
-    """Return a line as a sentence shows it."""
+    """A line as messages show it."""
     text = line.strip()
     return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 4]} ...")

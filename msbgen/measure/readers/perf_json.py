@@ -1,4 +1,4 @@
-"""``perf stat -I N -j``: one JSON object a line; a locale's decimal commas are repaired."""
+"""Reader of ``perf stat -I N -j``: one JSON object per line; decimal commas are repaired."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 from msbgen.core.errors import ProfileError
 from msbgen.measure.readers.recording import COUNTED, NOT_COUNTED, NOT_SUPPORTED, Rows
 
-# Keys of the time (the manual says one, perf writes the other) and of what a row is of.
+# Keys of the time (the manual has one, perf writes the other), and keys of places.
 _TIMES = ("interval", "timestamp")
 _PLACES = ("cpu", "core", "cluster", "cache", "die", "socket", "node", "thread", "cgroup")
 _METRICS = {*_TIMES, *_PLACES, "metric-value", "metric-unit", "metric-threshold"}
-# A number with a decimal comma: between two members of an object a quote follows.
+# A number with a decimal comma; a comma between two members of an object is followed by a quote.
 _COMMA = re.compile(r'(" *: *-?\d+),(\d+)(?= *[,}])')
-# Metrics are not read, and are no JSON where they are no numbers.
+# Metrics are not read; nan and inf are invalid JSON.
 _METRIC = re.compile(r'"metric-value" *: *-?(?:nan|inf)')
 _NUMBER = re.compile(r"-?\d+(?:[.,]\d+)?", re.ASCII)
 _VALUES = re.compile(r"(?:(?:-?\d+(?:[.,]\d+)?|<not (?:counted|supported)>)\n)*", re.ASCII)
 _TEXTS, _NUMERIC = ("counter-value", "unit", "event"), {int, float}
-# No time in any unit is as long.
-_MOST = 1e18
+# All numbers are smaller, in any unit.
+_LARGEST = 1e18
 _STATES = {"<not counted>": NOT_COUNTED, "<not supported>": NOT_SUPPORTED}
-# Characters of a line that a sentence shows.
+# Characters of a line in a message.
 _SHOWN = 60
 
 
@@ -35,7 +35,7 @@ def read_json(text: str, source: str) -> Rows:
     Raises
     ------
     ProfileError
-        A line that is no object of perf's, no counts, no times.
+        A line is no JSON object of perf, or there are no counts or no times.
     """
     lines = [
         (number, line)
@@ -53,7 +53,7 @@ def read_json(text: str, source: str) -> Rows:
                     f"{source}: line {number} has no 'event' and 'counter-value'; a line of 'perf "
                     f"stat -I 10 -j' is wanted."
                 )
-            continue  # a further metric of the event before
+            continue  # another metric of the previous event
         rows.append((number, one))
     if not _are_counts([one for _, one in rows]):
         for number, one in rows:
@@ -83,15 +83,15 @@ def read_json(text: str, source: str) -> Rows:
 
 
 def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
-    """What the lines hold, all in one go, or line after line to say which cannot be read."""
+    """JSON objects of the lines, parsed together; line by line only to name the one that fails."""
     whole = ",\n".join(line for _, line in lines)
     for repair in (str, lambda text: _METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", text))):
         try:
-            found = json.loads(f"[{repair(whole)}]")
+            objects = json.loads(f"[{repair(whole)}]")
         except (ValueError, RecursionError):  # a ValueError: a number too long
             continue
-        if len(found) == len(lines) and all(isinstance(one, dict) for one in found):
-            return found
+        if len(objects) == len(lines) and all(isinstance(one, dict) for one in objects):
+            return objects
     for number, line in lines:
         try:
             one = json.loads(_METRIC.sub('"metric-value" : 0', _COMMA.sub(r"\1.\2", line)))
@@ -107,7 +107,7 @@ def _objects(source: str, lines: list[tuple[int, str]]) -> list[dict[str, Any]]:
 
 
 def _are_counts(rows: list[dict[str, Any]]) -> bool:
-    """Whether all members are what perf writes: a look at all of them at once."""
+    """Whether all members have the types and ranges that perf writes, checked together."""
     values, units, events = ([one.get(k) for one in rows] for k in _TEXTS)
     figures = [one.get(key) for one in rows for key in ("event-runtime", "pcnt-running")]
     figures += [one[key] for one in rows for key in _TIMES if key in one]
@@ -118,14 +118,14 @@ def _are_counts(rows: list[dict[str, Any]]) -> bool:
     except OverflowError:
         return False
     return (
-        bool(((sizes >= 0) & (sizes < _MOST)).all())
+        bool(((sizes >= 0) & (sizes < _LARGEST)).all())
         and all(str(event).isprintable() and event for event in set(events))
         and _VALUES.fullmatch("".join(f"{value}\n" for value in set(values))) is not None
     )
 
 
 def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
-    """Refuse a count whose members are not what perf writes."""
+    """Raise :class:`ProfileError` for a member that perf does not write."""
     wanted: dict[str, tuple[type, ...]] = {
         "counter-value": (str,), "unit": (str,), "event": (str,),
         "event-runtime": (int, float), "pcnt-running": (int, float),
@@ -136,7 +136,7 @@ def _refuse_odd(source: str, number: int, one: dict[str, Any]) -> None:
         good = isinstance(value, types) and not isinstance(value, bool)
         if good and types != (str,):
             assert isinstance(value, (int, float))
-            good = 0 <= value < _MOST
+            good = 0 <= value < _LARGEST
         if key == "counter-value" and good:
             assert isinstance(value, str)
             good = value in _STATES or _NUMBER.fullmatch(value) is not None
@@ -155,5 +155,5 @@ def _number(text: str) -> float:
 
 
 def _place(one: dict[str, Any]) -> str:
-    """As the CSV says it."""
+    """Place of a row, written as in perf's CSV format."""
     return " ".join(f"CPU{one[k]}" if k == "cpu" else str(one[k]) for k in _PLACES if k in one)

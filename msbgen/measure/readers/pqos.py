@@ -1,4 +1,4 @@
-"""``pqos -u csv``: monitoring of cores, polled every 100 ms at best (``pqos/monitor_csv.c``)."""
+"""Reader of ``pqos -u csv``: monitoring of cores every 100 ms or more (``pqos/monitor_csv.c``)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msbgen.measure.readers.recording import Rows
 from msbgen.measure.readers.table import numbers, rows_of
 from msbgen.measure.readers.timestamps import times_from_timestamps
 
-# pqos' MB are 2^20 bytes.
+# pqos uses MB for 2^20 bytes.
 _MB = 2.0**20
 _RATE = re.compile(r"(.*)\[MB/s\]", re.ASCII)
 _COUNT = re.compile(r"LLC (?:Misses|References)(?: (?:Read|Write))?")
-# One version forgets the comma before this column.
+# One version omits the comma before this column.
 _NO_COMMA = re.compile(r"\s{2,}(?=MBL)")
 _PLACES = ("Core", "PID", "Socket", "Channel")
 WARNINGS = (
@@ -27,20 +27,20 @@ WARNINGS = (
 
 
 def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
-    """Rows of a recording of pqos: misses and references as counts, bandwidths as bytes.
+    """Rows of a pqos recording: misses and references as counts, bandwidths as bytes.
 
-    Occupancies and instructions a cycle are no counts and are not read.
+    Occupancies and instructions per cycle are not read, because they are no counts.
 
     Parameters
     ----------
     path : str or path
     step : float, optional
-        Polling interval [s]: stamps have whole seconds.
+        Polling interval [s], because timestamps have whole seconds.
 
     Raises
     ------
     ProfileError
-        The file cannot be read, is none of pqos, or tells too little of the times.
+        The file cannot be read, is no pqos recording, or its timestamps are ambiguous.
     """
     name = Path(path).name
     lines = read_lines(path)
@@ -64,11 +64,11 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
     places = [f"{header[column]} {cells[column]}" for _, cells in body]
     times = np.empty(len(body))
     for place in dict.fromkeys(places):
-        own = [i for i, other in enumerate(places) if other == place]
-        stamps = [body[i][1][0] for i in own]
-        times[own] = times_from_timestamps(name, [body[i][0] for i in own], stamps, step)
+        rows = [i for i, other in enumerate(places) if other == place]
+        stamps = [body[i][1][0] for i in rows]
+        times[rows] = times_from_timestamps(name, [body[i][0] for i in rows], stamps, step)
     numbered = [line for line, _ in body]
-    since = step if step is not None else _step(times)
+    seconds = step if step is not None else _step(times)
     values = {}
     for i, title in enumerate(header):
         rate = _RATE.fullmatch(title)
@@ -77,7 +77,7 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
         cells = [cells[i] for _, cells in body]
         if all(cell == "" for cell in cells):  # not monitored
             continue
-        factor = _MB * since if rate else 1.0
+        factor = _MB * seconds if rate else 1.0
         event = f"{rate[1]} bytes" if rate else title
         values[event] = numbers(name, title, numbered, cells) * factor
     if not values:
@@ -86,8 +86,8 @@ def read_pqos(path: str | os.PathLike[str], step: float | None = None) -> Rows:
         )
     if len(set(places)) == 1:
         places = [""] * len(places)
-    said = tuple(f"{name}: {text}" for text in WARNINGS)
-    return rows_of(name, numbered, times, places, values, said)
+    warnings = tuple(f"{name}: {text}" for text in WARNINGS)
+    return rows_of(name, numbered, times, places, values, warnings)
 
 
 def _step(times: np.ndarray) -> float:

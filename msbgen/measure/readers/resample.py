@@ -1,4 +1,4 @@
-"""Counts between printed stamps onto equally spaced intervals, events conserved."""
+"""Resampling of counts from timestamps onto equal intervals, with all events conserved."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from msbgen.measure.readers.recording import Recording
 
 Floats = NDArray[np.float64]
 
-# A run that ends this share of an interval after its last whole interval ends with it.
+# A remainder of a run below this share of an interval makes no interval of its own.
 _ROUNDING = 1e-9
 
 
 def resample(recording: Recording, interval: float, duration: float | None = None) -> Floats:
-    """Counts in intervals of one length: what was counted up to each end, interpolated.
+    """Counts in equal intervals, from linear interpolation of the cumulative counts.
 
-    Row i of a recording is not at i intervals: the events that were counted up to each printed
-    stamp are interpolated linearly, so that no event is lost or made.  Stamps behind the end of the
-    run count as its end: tools print the last one up to an interval, and on a busy machine some
-    intervals, after it.
+    Timestamps are never exactly equally spaced.  Interpolation of cumulative counts conserves all
+    events.  Timestamps after the end of the run are moved to its end: tools print the last one up
+    to an interval after it, and on a busy machine several intervals.
 
     Parameters
     ----------
@@ -28,7 +27,7 @@ def resample(recording: Recording, interval: float, duration: float | None = Non
     interval : float
         Length of an interval [s].
     duration : float, optional
-        How long the run took [s]; where it is not known, until the last stamp with a count.
+        Execution time of the run [s]; default: until the last timestamp with a count.
 
     Returns
     -------
@@ -38,7 +37,7 @@ def resample(recording: Recording, interval: float, duration: float | None = Non
     Raises
     ------
     ArgumentError
-        An interval or a duration that is not positive.
+        The interval or the duration is not positive.
     """
     end = recording.last_activity() if duration is None else duration
     if not 0 < interval < np.inf or not 0 < end < np.inf:
@@ -47,7 +46,7 @@ def resample(recording: Recording, interval: float, duration: float | None = Non
         )
     edges = np.append(interval * np.arange(interval_count(end, interval)), end)
     times = np.minimum(recording.times, end)
-    last = np.append(np.diff(times) > 0, True)  # of the stamps at one time
+    last = np.append(np.diff(times) > 0, True)  # of the timestamps at one time
     stamps = np.append(0.0, times[last])
     counted = np.cumsum(recording.counts, axis=0)[last]
     columns = [np.interp(edges, stamps, np.append(0.0, column)) for column in counted.T]
@@ -55,5 +54,5 @@ def resample(recording: Recording, interval: float, duration: float | None = Non
 
 
 def interval_count(duration: float, interval: float) -> int:
-    """Intervals that a run goes on for, the last of which may be partial."""
+    """Number of intervals of a run, including a last partial one."""
     return max(int(np.ceil(duration / interval * (1 - _ROUNDING))), 1)

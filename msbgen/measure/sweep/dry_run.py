@@ -1,4 +1,4 @@
-"""What a sweep would do, without doing it."""
+"""Dry run: what a sweep would do, as lines of text; nothing is changed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from msbgen.measure.sweep.recorder import PerfRecorder, Recorder
 from msbgen.measure.sweep.requirements import check_machine
 from msbgen.measure.sweep.spec import Spec
 
+# Runs that are listed.
 _SHOWN = 5
 
 
@@ -28,27 +29,27 @@ def describe_dry_run(
     *,
     folder: Path = Path(),
 ) -> Iterator[str]:
-    """Plan, commands, time, changes and what takes them back, in lines.
+    """Lines with the plan, the commands, the time, the changes and how they are restored.
 
     Parameters
     ----------
     spec : Spec
     files : KernelFiles, optional
-        Of the kernel that runs, where none are given.
+        Default: the files of the running kernel.
     recorder : Recorder, optional
-        perf, where none is given.
+        Default: perf.
     folder : Path
-        Where the output would be: its disk is to have room.
+        Folder of the output, whose disk must have room.
 
     Raises
     ------
     ProfileError, RequirementError, SettingError
-        As the sweep would raise them before its first run.
+        The sweep would raise the same error before its first run.
     """
     recorder = recorder or PerfRecorder(spec)
     order = run_order(spec)
-    pretended = DryRunFiles(files or SystemFiles())
-    settings = KernelSettings(pretended, lambda record: None)
+    dry_files = DryRunFiles(files or SystemFiles())
+    settings = KernelSettings(dry_files, lambda record: None)
     actuators = make_actuators(spec, settings, "msbgen-SWEEP")
     problems = recorder.problems(folder.resolve(), len(order.slots))
     check_machine(spec, order.contexts, actuators, problems)
@@ -56,9 +57,8 @@ def describe_dry_run(
     yield f"plan: {len(order.contexts)} contexts, {len(order.slots)} runs in random order"
     for resource, column, actuator in zip(spec.resources, order.contexts.T, actuators):
         levels = listed(sorted(set(column.tolist())))
-        yield (
-            f"  {resource.name}: {levels} {actuator.units}, by {actuator.capability().mechanism}"
-        )
+        mechanism = actuator.capability().mechanism
+        yield f"  {resource.name}: {levels} {actuator.units}, by {mechanism}"
     for groups in sorted(set(order.groups), key=order.groups.index):
         yield from (f"  {line}" for line in describe_groups(groups))
     for slot in order.slots[:_SHOWN]:
@@ -67,36 +67,33 @@ def describe_dry_run(
     if len(order.slots) > _SHOWN:
         yield "  …"
     yield f"program, on cores {cores}: {shlex.join(spec.command)}"
-    beside = "with it" if set(other_cores(cores)) & set(cores) else "apart from it"
+    shares_cores = bool(set(other_cores(cores)) & set(cores))
     events = order.slots[0].events or spec.events
-    yield from recorder.plan(other_cores(cores), beside, events)
-    yield from _time(spec, order.contexts, order.runs)
+    yield from recorder.describe(other_cores(cores), shares_cores, events)
+    yield _time_estimate(spec, order.contexts, order.runs)
     for actuator, level in zip(actuators, order.slots[0].context):
         actuator.apply(level)
-    changes = len(pretended.commands)
+    n_changes = len(dry_files.commands)
     settings.restore()
     yield "changes for the first run:"
-    yield from (f"  {command}" for command in pretended.commands[:changes])
-    yield "and what takes them back:"
-    yield from (f"  {command}" for command in pretended.commands[changes:])
+    yield from (f"  {command}" for command in dry_files.commands[:n_changes])
+    yield "commands that restore them:"
+    yield from (f"  {command}" for command in dry_files.commands[n_changes:])
 
 
-def _time(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> Iterator[str]:
-    """How long it takes, if a run takes as much longer as it has less of each resource."""
-    many = int(runs.sum())
+def _time_estimate(spec: Spec, contexts: np.ndarray, runs: np.ndarray) -> str:
+    """Estimated time of the sweep, if durations are inversely proportional to each resource."""
+    n_runs = int(runs.sum())
     if spec.seconds is None:
-        most = (many * (1 + spec.retries) + spec.warmups) * (spec.timeout + spec.cooldown)
-        yield (
-            f"time: not known without 'seconds' in the spec; {_clock(most)}, and what starting "
-            f"takes, at the very most"
-        )
-        return
+        attempts = n_runs * (1 + spec.retries) + spec.warmups
+        longest = _clock(attempts * (spec.timeout + spec.cooldown))
+        return f"time: unknown without 'seconds' in the spec; at most {longest}, and start-up times"
     highest = np.array([resource.levels[-1] for resource in spec.resources])
-    slower = np.prod(highest / contexts, axis=1)
-    seconds = np.minimum(spec.seconds * slower, spec.timeout) @ runs
+    slowdown = np.prod(highest / contexts, axis=1)
+    seconds = np.minimum(spec.seconds * slowdown, spec.timeout) @ runs
     seconds += spec.warmups * min(spec.seconds, spec.timeout)
-    pause = (many + spec.warmups) * spec.cooldown
-    yield f"time: about {_clock(float(seconds) + pause)} or less, where no run fails"
+    pauses = (n_runs + spec.warmups) * spec.cooldown
+    return f"time: about {_clock(float(seconds) + pauses)} or less, if no run fails"
 
 
 def _clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""One run: levels applied, the program held, placed, pinned and counted, its end judged."""
+"""Execution of single runs: set the levels, place and count the program, classify its end."""
 
 from __future__ import annotations
 
@@ -36,19 +36,33 @@ from msbgen.measure.sweep.spec import Spec
 
 _log = logging.getLogger("msbgen")
 
-# How else a run can end.
+# Outcomes of runs that are not kept, as journals store them.
 FAILED, TIMED_OUT, NOT_RECORDED = "failed", "hung", "silent"
 
 
 def describe_failure(spec: Spec, record: Record) -> str:
-    """A run that is not kept, in a sentence."""
+    """A sentence about a run that is not kept."""
     pairs = zip(spec.resources, record["context"])
     context = ", ".join(f"{resource.name}={level:g}" for resource, level in pairs)
     return f"run {record['run']} of context {context}: {record['why']}."
 
 
 class RunExecutor:
-    """The machine while a sweep changes it; as it was before at the end of the block."""
+    """Makes the runs of a sweep within a block; all settings are restored at its end.
+
+    Parameters
+    ----------
+    spec : Spec
+    recordings : Path
+        Folder for the recordings.
+    tag : str
+        The sweep's tag.
+    settings : KernelSettings
+    actuators : sequence of Actuator
+        One per resource.
+    recorder : Recorder, optional
+        Default: perf.
+    """
 
     def __init__(
         self,
@@ -66,16 +80,16 @@ class RunExecutor:
         self._settings = settings
         self._actuators = actuators
         self._cores = program_cores(spec)
-        self._others = other_cores(self._cores)
-        self._before = os.sched_getaffinity(0)
-        self._hangup = sighup_handled_by(signal.getsignal(signal.SIGTERM))
+        self._other_cores = other_cores(self._cores)
+        self._cores_before = os.sched_getaffinity(0)
+        self._sighup = sighup_handled_by(signal.getsignal(signal.SIGTERM))
 
     def __enter__(self) -> RunExecutor:
-        self._hangup.__enter__()
-        self._guard = Watchdog()
+        self._sighup.__enter__()
+        self._watchdog = Watchdog()
         become_subreaper(True)
         self._spared = child_processes()
-        os.sched_setaffinity(0, self._others)  # the program's core is its own
+        os.sched_setaffinity(0, self._other_cores)  # the program has its cores for itself
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -83,16 +97,16 @@ class RunExecutor:
             with deferred_signals():
                 kill_leftovers(0, self._tag, self._spared)
                 become_subreaper(False)
-                outcome = self._settings.restore()
-                self._guard.stop()
-                os.sched_setaffinity(0, self._before)
-                for sentence in (*outcome.changed_by_others, *outcome.failed):
+                report = self._settings.restore()
+                self._watchdog.stop()
+                os.sched_setaffinity(0, self._cores_before)
+                for sentence in (*report.changed_by_others, *report.failed):
                     _log.warning("%s", sentence)
-        finally:  # not before those handlers that waited are back
-            self._hangup.__exit__(None, None, None)
+        finally:  # after the deferred signals have been handled
+            self._sighup.__exit__(None, None, None)
 
     def warm_up(self, contexts: NDArray[np.float64]) -> None:
-        """Try the ends of each resource's levels, then run the program without keeping its runs."""
+        """Set the lowest and highest level of each resource; make the runs that are not kept."""
         for column, actuator in zip(contexts.T, self._actuators):
             for level in sorted({float(column.min()), float(column.max())}):
                 actuator.apply(level)
@@ -102,7 +116,7 @@ class RunExecutor:
             (self._recordings / record["recording"]).unlink(missing_ok=True)
 
     def run(self, slot: Slot, attempt: int) -> Record:
-        """Make a run; its record says how it ended."""
+        """Make a run; return its record for the journal, with the outcome."""
         for actuator, level in zip(self._actuators, slot.context):
             actuator.apply(level)
         time.sleep(self.spec.cooldown)
@@ -115,17 +129,18 @@ class RunExecutor:
             "began": time.time(),
         }  # fmt: skip
         interference = InterferenceMeter(self._cores)
-        messages = path.with_suffix(".err")
+        stderr_file = path.with_suffix(".err")
         try:
-            ended = self._recorded(path, messages, slot)
-            outcome, why = self._judge(ended, path)
-            said = error_text(messages) if why else ""
+            ended = self._run_recorded(path, stderr_file, slot)
+            outcome, why = self._classify(ended, path)
+            message = error_text(stderr_file) if why else ""
         except PerfError as error:
             return {**record, "outcome": NOT_RECORDED, "why": str(error)}
         finally:
-            messages.unlink(missing_ok=True)
+            stderr_file.unlink(missing_ok=True)
         if why:
-            return {**record, "outcome": outcome, "why": f"{why}; it said: {said}" if said else why}
+            reason = f"{why}; its message: {message}" if message else why
+            return {**record, "outcome": outcome, "why": reason}
         usage = Usage(ended.wall, ended.cpu)
         achieved = {a.name: a.achieved(usage) for a in self._actuators}
         _sync(path)
@@ -134,35 +149,35 @@ class RunExecutor:
             "achieved": achieved, **interference.measure(ended.cpu), "digest": digest_of(path),
         }  # fmt: skip
 
-    def _recorded(self, path: Path, messages: Path, slot: Slot) -> ProcessResult:
+    def _run_recorded(self, path: Path, stderr_file: Path, slot: Slot) -> ProcessResult:
         spec = self.spec
         with paused_process(
             spec.command,
             folder=spec.folder,
             stdin=spec.stdin,
-            stderr=messages,
+            stderr=stderr_file,
             environment={**spec.environment, **self._recorder.environment(path, slot.context)},
             tag=self._tag,
-        ) as child:
-            self._guard.watch_group(child.pid)
-            os.sched_setaffinity(child.pid, self._cores)
+        ) as process:
+            self._watchdog.watch_group(process.pid)
+            os.sched_setaffinity(process.pid, self._cores)
             for actuator in self._actuators:
-                actuator.place(child.pid)
+                actuator.place(process.pid)
             events = slot.events or spec.events
-            with self._recorder.recording(child.pid, path, self._others, self._tag, events):
-                ended = child.run(spec.timeout, self._watch)
-                kill_process_group(child.pid)  # what it left running would be counted on
+            with self._recorder.recording(process.pid, path, self._other_cores, self._tag, events):
+                ended = process.run(spec.timeout, self._watch)
+                kill_process_group(process.pid)  # perf would go on counting the children
             self._settings.end_processes()
-            kill_leftovers(child.pid, self._tag, self._spared)
-            self._guard.watch_group(0)
+            kill_leftovers(process.pid, self._tag, self._spared)
+            self._watchdog.watch_group(0)
         return ended
 
     def _watch(self) -> None:
         for actuator in self._actuators:
             actuator.watch()
 
-    def _judge(self, ended: ProcessResult, path: Path) -> tuple[str, str]:
-        """How a run ended, and why it is not kept; empty where it is."""
+    def _classify(self, ended: ProcessResult, path: Path) -> tuple[str, str]:
+        """Outcome of a run, and why it is not kept; the reason is empty if it is kept."""
         if not ended.in_time and not self.spec.keep_cut:
             return TIMED_OUT, f"did not end within {self.spec.timeout:g} s and was killed"
         if ended.in_time and ended.status < 0:
@@ -183,5 +198,5 @@ def _sync(path: Path) -> None:
 
 
 def digest_of(path: Path) -> str:
-    """What tells a recording from one that was changed."""
+    """Digest of a recording, to detect changes."""
     return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

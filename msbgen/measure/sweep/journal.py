@@ -1,4 +1,4 @@
-"""The journal of a sweep: what the machine was set to, and every run."""
+"""The journal of a sweep: every changed setting and every run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msbgen.data.journal import Record
 from msbgen.measure.actuators.kernel_settings import NORMALISERS
 
 VERSION = 1
-# How runs end that are kept: by themselves, or by the timeout where the spec says so.
+# Outcomes of runs that are kept: the program ended, or the timeout ended it and the spec allows it.
 DONE, CUT = "done", "cut"
-# No number in a journal is as large.
-_MOST = 1e18
-# What may take recordings; the first line names one, with its version.
+# All numbers in a journal are smaller.
+_LARGEST = 1e18
+# Names of recorders; the first record has one of them as a key, with the version.
 _RECORDERS = ("perf", "torch")
-# What is relied upon of each kind of record.
-_HELD: dict[str, dict[str, type]] = {
+# Required keys of each kind of record, and their types.
+_REQUIRED: dict[str, dict[str, type]] = {
     "sweep": {
         "version": int,
         **dict.fromkeys(("tag", "digest", "task", "boot", "machine"), str),
@@ -28,19 +28,19 @@ _HELD: dict[str, dict[str, type]] = {
     "read": dict.fromkeys(("path", "after"), str),
     "run": {"slot": int, "attempt": int, "run": int, "recording": str, "context": list},
 }
-_KEPT: dict[str, type] = {
+_REQUIRED_IF_KEPT: dict[str, type] = {
     "digest": str, "wall": float, "cpu": float, "load": float, "steal": float, "achieved": dict,
 }  # fmt: skip
 
 
 class SweepJournal(journal.Journal):
-    """The journal of a sweep that is being written; see :class:`msbgen.data.journal.Journal`.
+    """The journal of a sweep, open for writing; see :class:`msbgen.data.journal.Journal`.
 
     Parameters
     ----------
     path : Path
     new : bool
-        Whether it is begun, and must not exist; otherwise it is continued.
+        Create the journal, which must not exist; otherwise continue it.
     """
 
     def __init__(self, path: Path, *, new: bool):
@@ -53,33 +53,34 @@ def read_journal(path: Path) -> list[Record]:
 
 
 def is_kept(record: Record) -> bool:
-    """Whether the record of a run is of one that is kept."""
+    """Whether the run of a record is kept."""
     return record.get("outcome") in (DONE, CUT)
 
 
 def _is_record(record: Any) -> bool:
-    """Whether a line holds all that is relied upon of its kind."""
+    """Whether a line has all required keys of its kind."""
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return False
-    held = _HELD.get(record["event"], {})
+    required = _REQUIRED.get(record["event"], {})
     if record["event"] == "set" and record.get("reading") not in NORMALISERS:
         return False
     if record["event"] == "run":
-        held = {**held, **(_KEPT if is_kept(record) else {"outcome": str, "why": str})}
-        held |= {"began": float} if "began" in record else {}
-    if record["event"] == "sweep" and not any(_is_a(str, record.get(r)) for r in _RECORDERS):
+        kept = is_kept(record)
+        required = {**required, **(_REQUIRED_IF_KEPT if kept else {"outcome": str, "why": str})}
+        required |= {"began": float} if "began" in record else {}
+    if record["event"] == "sweep" and not any(_has_type(str, record.get(r)) for r in _RECORDERS):
         return False
-    return all(_is_a(kind, record.get(key)) for key, kind in held.items())
+    return all(_has_type(kind, record.get(key)) for key, kind in required.items())
 
 
-def _is_a(kind: type, value: Any) -> bool:
-    """Whether a value is of a kind; numbers are not below zero, lists of numbers."""
+def _has_type(kind: type, value: Any) -> bool:
+    """Whether a value has this type; float, list and dict stand for numbers ≥ 0."""
     if kind is float:
-        return type(value) in (int, float) and 0 <= value < _MOST
+        return type(value) in (int, float) and 0 <= value < _LARGEST
     if kind is list and isinstance(value, list):
-        return all(_is_a(float, part) for part in value)
+        return all(_has_type(float, part) for part in value)
     if kind is dict and isinstance(value, dict):
-        return all(_is_a(float, part) for part in value.values())
+        return all(_has_type(float, part) for part in value.values())
     return type(value) is kind
 
 
@@ -89,6 +90,6 @@ _FORM = journal.Form(
     "a sweep",
     "msbgen measure",
     "measuring",
-    "remove that line if it tells of a run, and --resume makes up for it",
+    "if it records a run, remove it; --resume repeats the run",
     _is_record,
 )

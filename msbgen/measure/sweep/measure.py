@@ -1,4 +1,4 @@
-"""From a spec to a profile file: the sweep, its profiles, and what was measured before."""
+"""From a spec to a profile file: the sweep, its profiles, and profiles measured before."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from msbgen.measure.sweep.sweep import SweepPaths, sweep
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a campaign gave.
+    """Result of a sweep.
 
     Attributes
     ----------
     dataset : xarray.Dataset
-        As it was written.
+        The profiles that were written.
     missing : list of str
-        Runs that never succeeded, a sentence each.
+        A sentence for each run that never succeeded.
     warnings : list of str
-        What is to be known of the others.
+        Warnings about the other runs.
     """
 
     dataset: xr.Dataset
     missing: list[str]
     warnings: list[str]
 
-    def complete(self) -> None:
-        """Raise :class:`IncompleteError` where runs are missing."""
+    def raise_if_incomplete(self) -> None:
+        """Raise :class:`IncompleteError` if runs are missing."""
         if self.missing:
             raise IncompleteError(*self.missing)
 
     def describe(self) -> list[str]:
-        """What it gave, in which groups, what was cut, and how counters would do as clocks."""
+        """Lines with the size, groups of counters, incomplete runs and progress counters."""
         runs = int(self.dataset["duration"].notnull().sum())
         head = f"{self.dataset.sizes['context']} contexts, {runs} runs"
         return [head, *describe_partial(self.dataset), *describe_progress_counters(self.dataset)]
@@ -75,17 +75,17 @@ def measure(
     ----------
     spec : Spec
     out : path
-        The profile file; ``OUT.journal`` and ``OUT.recordings`` are made beside it, and stay.
+        The profile file.  ``OUT.journal`` and ``OUT.recordings`` are created beside it and kept.
     first : path, optional
-        Profiles measured before by the same means, whose runs are written, too.
+        Profiles measured before with the same actuators; their runs are written, too.
     resume : bool
-        Go on with what was begun.
+        Continue an interrupted sweep.
     overwrite : bool
-        Whether `out`, and a sweep that was begun, may be replaced.
+        Whether `out`, and an interrupted sweep, may be replaced.
     files : KernelFiles, optional
-        Of the kernel that runs, where none are given.
+        Default: the files of the running kernel.
     progress : callback
-        Told of each run.
+        Called after each run.
 
     Returns
     -------
@@ -94,12 +94,11 @@ def measure(
     Raises
     ------
     ProfileError, RequirementError, SettingError, OSError
-        As :func:`msbgen.measure.sweep.sweep.sweep`; before anything is changed, or with everything
-        put back.
+        See :func:`msbgen.measure.sweep.sweep.sweep`; all settings are restored.
     ArgumentError
-        An output that is named as its own journal.
+        The output has the name of its own journal.
     IncompleteError
-        Not one run succeeded.
+        No run succeeded.
     """
     out = Path(out)
     check_output(out, overwrite=overwrite)
@@ -119,7 +118,7 @@ def measure(
         try:
             dataset = join_batches(before, dataset, str(first))
         except ProfileError as error:
-            kept = "The new runs are kept: --resume without --with writes them."
-            raise ProfileError(f"{error} {kept}") from None
+            remedy = "The new runs are kept: --resume without --with writes them."
+            raise ProfileError(f"{error} {remedy}") from None
     write_profiles(dataset, out, overwrite=overwrite)
     return SweepResult(dataset, describe_missing_runs(spec, runs), warnings)

@@ -1,4 +1,4 @@
-"""Which runs a sweep makes, in which order."""
+"""The runs of a sweep, in random order."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from msbgen.measure.sweep.spec import Spec
 
 @dataclass(frozen=True)
 class Slot:
-    """One run to make.
+    """One planned run.
 
     Attributes
     ----------
     number : int
-        Its place in the order.
+        Position in the order.
     context : tuple of float
         A level of each resource.
     run : int
-        Which of the context's runs.
+        Number of the run within its context.
     events : tuple of str
-        What it counts; the spec's, where none are named.
+        Events to count; empty for all events of the spec.
     """
 
     number: int
@@ -42,20 +42,21 @@ class Slot:
 
 @dataclass(frozen=True)
 class RunOrder:
-    """The runs of a sweep.
+    """The runs of a sweep in their order.
 
     Attributes
     ----------
     contexts : ndarray, (n_contexts, n_resources)
     runs : ndarray of int, (n_contexts,)
     slots : tuple of Slot
-        Shuffled: what drifts while the machine works must not look like an effect of a context.
+        In random order, so that a drift of the machine does not look like an effect of a context.
     digest : str
-        What tells spec, contexts, runs and groups from all others.
+        Digest of spec, contexts, runs and groups.
     groups : tuple of Groups
-        Events of the runs of each context, in turn; none where every run counts all.
+        For each context, the groups of events that its runs count in turn; empty if every run
+        counts all events.
     again : ndarray of bool, (n_contexts,)
-        Contexts whose runs take the place of those measured before.
+        Contexts whose new runs replace those measured before.
     """
 
     contexts: NDArray[np.float64]
@@ -67,13 +68,13 @@ class RunOrder:
 
 
 def run_order(spec: Spec) -> RunOrder:
-    """Contexts and runs that a spec names, in their random order.
+    """The contexts and runs of a spec, in random order.
 
     Raises
     ------
     ProfileError
-        A file of contexts that cannot be read, a grid that is none, a level that is not listed, a
-        group without the clock of progress or of what is no event of the spec.
+        The file of contexts cannot be read, the grid is invalid, a level is not in the spec, or a
+        group has an unknown event or lacks the progress counter.
     """
     names = [resource.name for resource in spec.resources]
     levels = {resource.name: resource.levels for resource in spec.resources}
@@ -95,39 +96,39 @@ def run_order(spec: Spec) -> RunOrder:
         contexts, runs, again = planned.contexts, planned.runs, planned.again
         groups = _planned_groups(spec, planned)
     if spec.at_once is not None:
-        own = _groups_of(spec, spec.at_once)
-        groups = tuple(group or own for group in groups)
-    for column, (name, known) in zip(contexts.T, levels.items()):
+        default = _groups_of(spec, spec.at_once)
+        groups = tuple(planned_groups or default for planned_groups in groups)
+    for column, (name, allowed) in zip(contexts.T, levels.items()):
         for value in column:
-            if not same_level(value, known).any():
+            if not same_level(value, allowed).any():
                 raise ProfileError(
                     f"{spec.contexts}: {name} is {value:g}, which is none of its levels "
-                    f"({listed(known)}); list it in the spec, or drop the context."
+                    f"({listed(allowed)}); list it in the spec, or drop the context."
                 )
-    every = [
-        (tuple(map(float, context)), run, turns[run % len(turns)] if turns else ())
-        for context, many, turns in zip(contexts, runs, groups)
-        for run in range(many)
+    unordered = [
+        (tuple(map(float, context)), run, in_turn[run % len(in_turn)] if in_turn else ())
+        for context, n_runs, in_turn in zip(contexts, runs, groups)
+        for run in range(n_runs)
     ]
-    shuffled = np.random.default_rng(spec.seed).permutation(len(every))
-    slots = tuple(Slot(number, *every[i]) for number, i in enumerate(shuffled))
+    shuffled = np.random.default_rng(spec.seed).permutation(len(unordered))
+    slots = tuple(Slot(number, *unordered[i]) for number, i in enumerate(shuffled))
     digest = spec.digest(contexts.tolist(), runs.tolist(), groups)
     return RunOrder(contexts, runs, slots, digest, groups, again)
 
 
 def _groups_of(spec: Spec, at_once: int) -> Groups:
-    """All events of a spec, so many at a time."""
+    """All events of a spec, in groups of `at_once`."""
     try:
-        return group_counters(spec.events, at_once, clock=_clock(spec, spec.events))
+        return group_counters(spec.events, at_once, clock=_progress_event(spec, spec.events))
     except ArgumentError as error:
         raise ProfileError(str(error)) from None
 
 
 def _planned_groups(spec: Spec, planned: PlannedContexts) -> tuple[Groups, ...]:
-    """Groups of a plan as events of the spec, each with the clock of progress."""
+    """Groups of a plan, translated to events of the spec; each has the progress counter."""
     by_name = dict(zip(_counters(spec, spec.events), spec.events))
     by_name |= {event: event for event in spec.events}
-    found: list[Groups] = []
+    translated: list[Groups] = []
     for groups, line in zip(planned.groups, planned.lines):
         at = f"{spec.contexts}: line {line}"
         for name in {name: None for group in groups for name in group}:
@@ -136,24 +137,24 @@ def _planned_groups(spec: Spec, planned: PlannedContexts) -> tuple[Groups, ...]:
                     f"{at} counts '{name}', which is no event of the spec; one of "
                     f"{', '.join(spec.events)} is wanted."
                 )
-        found.append(tuple(tuple(by_name[name] for name in group) for group in groups))
-    counted = [event for event in spec.events if any(event in g for gs in found for g in gs)]
-    clock = _clock(spec, counted) if counted else None
-    for groups, line in zip(found, planned.lines):
+        translated.append(tuple(tuple(by_name[name] for name in group) for group in groups))
+    counted = [event for event in spec.events if any(event in g for gs in translated for g in gs)]
+    progress_event = _progress_event(spec, counted) if counted else None
+    for groups, line in zip(translated, planned.lines):
         for group in groups:
-            if clock is not None and clock not in group:
+            if progress_event is not None and progress_event not in group:
                 raise ProfileError(
-                    f"{spec.contexts}: line {line} counts {', '.join(group)} without '{clock}', "
-                    f"the clock of progress; it is wanted in every run, or another 'progress'."
+                    f"{spec.contexts}: line {line} counts {', '.join(group)} without the progress "
+                    f"counter '{progress_event}'; add it, or choose another 'progress'."
                 )
-    return tuple(found)
+    return tuple(translated)
 
 
 def _counters(spec: Spec, events: Sequence[str]) -> list[str]:
     return counter_names_of(events, [*(r.name for r in spec.resources), *RUN_METADATA])
 
 
-def _clock(spec: Spec, events: Sequence[str]) -> str | None:
-    """The event that tells the progress; None where time does."""
+def _progress_event(spec: Spec, events: Sequence[str]) -> str | None:
+    """The event that measures progress; None if time does."""
     by_name = dict(zip(_counters(spec, events), events))
     return by_name.get(progress_counter_of(spec.progress, by_name))

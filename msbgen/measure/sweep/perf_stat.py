@@ -1,7 +1,7 @@
-"""perf attached to a program that is held: enabled, and known to count, before it is released.
+"""``perf stat`` attached to a paused program, counting before the program is released.
 
-With ``-I`` perf exits 0 whatever became of the program that it started; so it starts none, and is
-told by a pipe when to count (``--control``, since Linux 5.10).
+With ``-I`` perf exits with 0 even if the program that it started fails.  So it starts none here,
+and receives the command to count through a pipe (``--control``, since Linux 5.10).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 from msbgen.measure.sweep.process import TAG, die_with_parent
 
-# perf attaches within milliseconds; on a machine under heavy load within seconds [s].
-_ATTACHED = 30.0
-# It ends at its next interval once the program is gone [s].
-_ENDED = 10.0
+# perf attaches within milliseconds, under heavy load within seconds [s].
+_ATTACH_TIMEOUT = 30.0
+# perf ends at its next interval after the program has ended [s].
+_END_TIMEOUT = 10.0
 _PRIORITY = 1
 
 
@@ -31,7 +31,7 @@ class PerfError(RuntimeError):
 def perf_command(
     events: Sequence[str], interval: float, output: str | os.PathLike[str], pid: int | str
 ) -> list[str]:
-    """The command that counts a process; the pipe's numbers are put behind it."""
+    """The command that counts a process; the caller appends the pipe's file descriptors."""
     return [
         "perf", "stat", "-I", str(round(1000 * interval)), "-x", ";", "-e", ",".join(events),
         "-o", os.fspath(output), "-D", "-1", "-p", str(pid), "--control",
@@ -48,7 +48,7 @@ def counting(
     cores: Sequence[int],
     tag: str,
 ) -> Iterator[None]:
-    """Count a held program's events into a file; within the block perf counts.
+    """Count the events of a paused program into a file; perf counts within the block.
 
     Parameters
     ----------
@@ -57,90 +57,92 @@ def counting(
         The file to write.
     events : sequence of str
     interval : float
-        [s]
+        Sampling interval [s].
     cores : sequence of int
-        Where perf runs: others than the program's, if there are others.
+        Cores for perf, other than the program's if possible.
     tag : str
-        Of the sweep.
+        The sweep's tag.
 
     Raises
     ------
     PerfError
         perf refused, or does not answer.
     """
-    words = output.with_suffix(".perf")
-    heard, told = os.pipe(), os.pipe()  # (ours, perf's) and (perf's, ours), by their ends
-    ours, process = {*heard, *told}, None
+    stderr_file = output.with_suffix(".perf")
+    answers, commands = os.pipe(), os.pipe()  # (read end, write end)
+    open_ends, process = {*answers, *commands}, None
 
     def close(handle: int) -> None:
-        ours.remove(handle)  # first: a signal in between must not have it closed twice
+        open_ends.remove(handle)  # first, so that a signal in between cannot close it twice
         os.close(handle)
 
     try:
-        with words.open("wb") as stderr:
+        with stderr_file.open("wb") as stderr:
             process = subprocess.Popen(
-                [*perf_command(events, interval, output, pid), f"fd:{told[0]},{heard[1]}"],
+                [*perf_command(events, interval, output, pid), f"fd:{commands[0]},{answers[1]}"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
-                pass_fds=(told[0], heard[1]),
+                pass_fds=(commands[0], answers[1]),
                 env={**os.environ, "LC_ALL": "C", TAG: tag},
                 start_new_session=True,
                 preexec_fn=die_with_parent(),
             )
-        _prefer(process.pid, cores)
-        close(heard[1])
-        close(told[0])
+        _pin_with_priority(process.pid, cores)
+        close(answers[1])
+        close(commands[0])
         with suppress(BrokenPipeError):
-            os.write(told[1], b"enable\n")
-        _await_acknowledgement(process, heard[0], words)
+            os.write(commands[1], b"enable\n")
+        _await_acknowledgement(process, answers[0], stderr_file)
         yield
-        _await_end(process, words)
+        _await_end(process, stderr_file)
     finally:
-        for handle in sorted(ours):
+        for handle in sorted(open_ends):
             close(handle)
         if process is not None and process.poll() is None:
             process.kill()
             process.wait()
-        words.unlink(missing_ok=True)
+        stderr_file.unlink(missing_ok=True)
 
 
-def _prefer(pid: int, cores: Sequence[int]) -> None:
-    """Another core than the program's, and before everything else there, where that is allowed."""
+def _pin_with_priority(pid: int, cores: Sequence[int]) -> None:
+    """Pin perf to these cores, with real-time priority, if that is permitted."""
     with suppress(OSError):
         os.sched_setaffinity(pid, cores)
     with suppress(OSError):
         os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(_PRIORITY))
 
 
-def _await_acknowledgement(process: subprocess.Popen[bytes], heard: int, words: Path) -> None:
-    until = time.monotonic() + _ATTACHED
-    said = b""
-    while b"ack\n" not in said:
+def _await_acknowledgement(
+    process: subprocess.Popen[bytes], answers: int, stderr_file: Path
+) -> None:
+    until = time.monotonic() + _ATTACH_TIMEOUT
+    received = b""
+    while b"ack\n" not in received:
         left = until - time.monotonic()
         if left <= 0:
-            raise PerfError(f"perf did not count within {_ATTACHED:g} s")
-        if select.select([heard], [], [], left)[0]:
-            part = os.read(heard, 64)
+            raise PerfError(f"perf did not count within {_ATTACH_TIMEOUT:g} s")
+        if select.select([answers], [], [], left)[0]:
+            part = os.read(answers, 64)
             if not part:
                 process.wait()
-                raise PerfError(error_text(words) or f"perf exited with {process.returncode}")
-            said += part
+                raise PerfError(error_text(stderr_file) or f"perf exited with {process.returncode}")
+            received += part
 
 
-def _await_end(process: subprocess.Popen[bytes], words: Path) -> None:
+def _await_end(process: subprocess.Popen[bytes], stderr_file: Path) -> None:
     try:
-        process.wait(_ENDED)
+        process.wait(_END_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
-        process.wait(_ENDED)
+        process.wait(_END_TIMEOUT)
     if process.returncode != 0:
-        raise PerfError(error_text(words) or f"perf exited with {process.returncode}")
+        raise PerfError(error_text(stderr_file) or f"perf exited with {process.returncode}")
 
 
 def error_text(path: Path) -> str:
-    """What a program said, in a line: without what perf says of itself."""
+    """A program's stderr as one line of at most 300 characters, without perf's headings."""
     lines = path.read_bytes().decode(errors="replace").splitlines()
-    own = ("Events enabled", "Events disabled", "Error:", "Warning:")
-    said = [line.strip() for line in lines if line.strip() and not line.startswith(own)]
-    return " ".join(said)[:300].rstrip(". ")
+    headings = ("Events enabled", "Events disabled", "Error:", "Warning:")
+    kept = [line.strip() for line in lines if line.strip() and not line.startswith(headings)]
+    return " ".join(kept)[:300].rstrip(". ")

@@ -1,9 +1,8 @@
-"""The program that is measured: held at a pipe until everything is in place, then let go.
+"""The measured program's process: started paused, released, and killed in every case.
 
-It waits in a shell that reads a line and then becomes the program, so that what is counted from
-the release on is the program, and a few hundred microseconds of its loading.  Whatever happens to
-us, it dies: by the kernel's hand when this process dies (``PR_SET_PDEATHSIG``), with those that it
-started by the hand of a guard that waits for the end of a pipe, and otherwise by our own.
+A shell reads a line and then becomes the program (exec).  So the counts from the release on are
+those of the program and a few hundred microseconds of its loading.  The program also dies when this
+process dies: the kernel kills it (``PR_SET_PDEATHSIG``), and a watchdog kills its children.
 """
 
 from __future__ import annotations
@@ -19,15 +18,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-# The variable by which processes of a sweep are found, whatever became of their groups.
+# Environment variable that marks the processes of a sweep, wherever they have moved.
 TAG = "MSBGEN_SWEEP"
 
-_HOLD = 'read -r _ && exec "$@" < "$0"'
-_GUARD = 'group=; while read -r line; do group=$line; done; [ -z "$group" ] || kill -9 "-$group"'
+_PAUSE_THEN_EXEC = 'read -r _ && exec "$@" < "$0"'
+_KILL_GROUP_AT_END = (
+    'group=; while read -r line; do group=$line; done; [ -z "$group" ] || kill -9 "-$group"'
+)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-# Killed processes are gone within this time [s], or are stuck in the kernel.
-_PATIENCE = 2.0
-_PAUSE = 0.002
+# Killed processes end within this time [s], or hang in the kernel.
+_KILL_TIMEOUT = 2.0
+_RETRY_PAUSE = 0.002
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class ProcessResult:
     Attributes
     ----------
     status : int
-        Exit status; minus the signal's number, if a signal ended it.
+        Exit status; the negative signal number if a signal ended the program.
     wall : float
-        From its release to its end [s].
+        Time from the release to the end [s].
     cpu : float
-        Of the program and of the children that it waited for [s].
+        CPU time of the program and of the children that it waited for [s].
     in_time : bool
-        Whether it ended by itself.
+        Whether it ended before the timeout.
     """
 
     status: int
@@ -58,7 +59,7 @@ class PausedProcess:
     Attributes
     ----------
     pid : int
-        Also the number of its session and group.
+        Also the number of its session and process group.
     """
 
     def __init__(self, process: subprocess.Popen[bytes]):
@@ -66,14 +67,14 @@ class PausedProcess:
         self.pid = process.pid
 
     def run(self, timeout: float, watch: Callable[[], None] | None = None) -> ProcessResult:
-        """Release it and wait for its end.
+        """Release the program and wait for its end.
 
         Parameters
         ----------
         timeout : float
-            After this time it is killed [s].
+            Time after which the program is killed [s].
         watch : callable, optional
-            Called ten times a second meanwhile.
+            Called ten times a second while the program runs.
         """
         gate = self._process.stdin
         assert gate is not None
@@ -81,7 +82,7 @@ class PausedProcess:
         try:
             end = select.poll()
             end.register(handle, select.POLLIN)
-            spent = _on_cpu(self.pid)  # by the shell that became the program
+            cpu_of_shell = _cpu_seconds(self.pid)
             start = time.monotonic()
             os.write(gate.fileno(), b"\n")
             gate.close()
@@ -98,11 +99,12 @@ class PausedProcess:
         _, status, usage = os.wait4(self.pid, 0)
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
-        return ProcessResult(code, wall, max(usage.ru_utime + usage.ru_stime - spent, 0.0), ended)
+        cpu = max(usage.ru_utime + usage.ru_stime - cpu_of_shell, 0.0)
+        return ProcessResult(code, wall, cpu, ended)
 
 
-def _on_cpu(pid: int) -> float:
-    """CPU time of a process so far [s]; 0 where the kernel does not say."""
+def _cpu_seconds(pid: int) -> float:
+    """CPU time of a process so far [s]; 0 if the kernel does not tell."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -119,25 +121,25 @@ def paused_process(
     environment: Mapping[str, str],
     tag: str,
 ) -> Iterator[PausedProcess]:
-    """A program that is held; at the end of the block it and all that it started are dead.
+    """A paused program; at the end of the block it and its process group are killed.
 
     Parameters
     ----------
     command : sequence of str
     folder : path
-        Where it runs.
+        Working directory.
     stdin : path
-        What it reads; what it prints is thrown away.
+        File for standard input; standard output is discarded.
     stderr : path
-        File for its messages.
+        File for standard error.
     environment : mapping of str to str
-        Variables beside ours.
+        Variables that are added to ours.
     tag : str
-        Of the sweep.
+        The sweep's tag.
     """
     with open(stderr, "wb") as messages:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", _HOLD, os.fspath(stdin), *command],
+            ["/bin/sh", "-c", _PAUSE_THEN_EXEC, os.fspath(stdin), *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=messages,
@@ -159,109 +161,104 @@ def paused_process(
 
 
 def die_with_parent() -> Callable[[], None]:
-    """What a new process is to call so that the kernel ends it with us."""
-    prctl = ctypes.CDLL(None).prctl  # not looked up between fork and exec
+    """A function for a new process to call; the kernel then kills it when its parent dies."""
+    prctl = ctypes.CDLL(None).prctl  # looked up before the fork
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill_process_group(group: int) -> None:
-    """Kill a group of processes, if it is still there."""
+    """Kill a process group, if it exists."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
 
 
 def kill_leftovers(group: int, tag: str, spared: frozenset[int] | None = None) -> int:
-    """Kill what a program left behind, wherever it went.
+    """Kill the processes that a program left behind; return how many there were.
 
     Parameters
     ----------
     group : int
-        The program's; 0 for none.
+        The program's process group; 0 for none.
     tag : str
-        Of the sweep: processes that have it in their environment.
+        The sweep's tag: processes with it in their environment are killed.
     spared : frozenset of int, optional
-        Children of ours (:func:`children`) that are not the program's; where it is given, the
-        others are: orphans that a process with :func:`become_subreaper` gets.
-
-    Returns
-    -------
-    int
-        How many processes there were.
+        Children of ours (:func:`child_processes`) to keep.  If given, all others are killed: they
+        are orphans that this process has adopted (:func:`become_subreaper`).
     """
-    until = time.monotonic() + _PATIENCE
-    found = 0
+    until = time.monotonic() + _KILL_TIMEOUT
+    most = 0
     while True:
-        there, adopted = set(tagged_processes(tag)), frozenset[int]()
+        leftovers, adopted = set(tagged_processes(tag)), frozenset[int]()
         if group:
-            there |= {pid for pid, where in _processes().items() if where.group == group}
+            leftovers |= {pid for pid, entry in _processes().items() if entry.group == group}
         if spared is not None:
             adopted = child_processes() - spared
-            there |= adopted
-        for pid in there:
+            leftovers |= adopted
+        for pid in leftovers:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for pid in adopted:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
-        found = max(found, len(there))
-        if not there or time.monotonic() > until:
-            return found
-        time.sleep(_PAUSE)
+        most = max(most, len(leftovers))
+        if not leftovers or time.monotonic() > until:
+            return most
+        time.sleep(_RETRY_PAUSE)
 
 
 @dataclass(frozen=True)
-class _Where:
-    """Where a process belongs: numbers of its parent, its group, its session."""
+class _ProcessEntry:
+    """Numbers of a process's parent, group and session."""
 
     parent: int
     group: int
     session: int
 
 
-def _processes() -> dict[int, _Where]:
-    """Processes that live: neither gone nor waiting for somebody to notice."""
-    found = {}
+def _processes() -> dict[int, _ProcessEntry]:
+    """All running processes, without zombies."""
+    entries = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
             stat = Path(f"/proc/{name}/stat").read_text(errors="replace").rpartition(")")[2].split()
             if stat[0] not in "ZX":
-                found[int(name)] = _Where(*map(int, stat[1:4]))
-    return found
+                entries[int(name)] = _ProcessEntry(*map(int, stat[1:4]))
+    return entries
 
 
 def child_processes() -> frozenset[int]:
-    """Children of ours in other sessions than our own: held programs, and what they orphaned."""
-    own, session = os.getpid(), os.getsid(0)
+    """Children of this process in other sessions: paused programs and adopted orphans."""
+    parent, session = os.getpid(), os.getsid(0)
     return frozenset(
         pid
-        for pid, where in _processes().items()
-        if where.parent == own and where.session != session
+        for pid, entry in _processes().items()
+        if entry.parent == parent and entry.session != session
     )
 
 
-def become_subreaper(adopt: bool) -> None:
-    """Whether processes whose parents end become children of ours, rather than of the system."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+def become_subreaper(enabled: bool) -> None:
+    """Make this process, instead of init, the parent of orphaned descendants; or stop it."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
 
 
 def tagged_processes(tag: str) -> list[int]:
-    """Processes that live and were started by the sweep of this tag."""
-    wanted = f"{TAG}={tag}".encode()
-    found = []
+    """Running processes that the sweep with this tag started."""
+    entry = f"{TAG}={tag}".encode()
+    pids = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) != os.getpid():
-            with suppress(OSError):  # gone meanwhile, or another user's
-                if wanted in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                    found.append(int(name))
-    return found
+            with suppress(OSError):  # it has ended, or belongs to another user
+                if entry in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                    pids.append(int(name))
+    return pids
 
 
 class Watchdog:
-    """A shell that outlives us by a moment: it kills the program's group when we are gone."""
+    """A shell that kills the program's process group when this process ends."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            ["/bin/sh", "-c", _GUARD],
+            ["/bin/sh", "-c", _KILL_GROUP_AT_END],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -270,14 +267,14 @@ class Watchdog:
         )
 
     def watch_group(self, group: int) -> None:
-        """From now on this group dies with us; 0 for none."""
+        """Set the group to kill; 0 for none."""
         pipe = self._process.stdin
         assert pipe is not None
-        with suppress(BrokenPipeError):  # somebody killed the guard: --restore does its work
+        with suppress(BrokenPipeError):  # the watchdog was killed: --restore does its work
             os.write(pipe.fileno(), f"{group or ''}\n".encode())
 
     def stop(self) -> None:
-        """End it, with nothing to kill."""
+        """End the watchdog without killing anything."""
         self.watch_group(0)
         pipe = self._process.stdin
         assert pipe is not None

@@ -1,4 +1,4 @@
-"""The profile file of a sweep, from its journal's runs and their recordings."""
+"""The profile dataset of a sweep, from the journal's runs and their recordings."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from msbgen.measure.sweep.executor import describe_failure
 from msbgen.measure.sweep.journal import DONE, Record, is_kept
 from msbgen.measure.sweep.spec import Spec
 
-# Shares of the CPU that runs had may be so many points from what was asked for.
-_POINTS = 2.0
+# Larger differences between achieved and set CPU shares give a warning [percentage points].
+_SHARE_TOLERANCE = 2.0
 
 
 class IncompleteError(RuntimeError):
-    """Some runs are missing: they failed as often as the spec allows.
+    """Runs are missing: they failed as often as the spec allows.
 
     Attributes
     ----------
     problems : tuple of str
-        A sentence each.
+        One sentence per missing run.
     """
 
     def __init__(self, *problems: str):
@@ -40,23 +40,23 @@ def profiles_of_sweep(
     records: Sequence[Record],
     recordings: Path,
     resources: Mapping[str, Mapping[str, Any]],
-    about: Mapping[str, str],
+    head: Mapping[str, str],
     *,
     progress: OnProgress | None = None,
 ) -> tuple[xr.Dataset, list[str]]:
-    """Profiles of the runs that were kept.
+    """Profile dataset of the runs that were kept, and warnings about it.
 
     Parameters
     ----------
     spec : Spec
     records : sequence of dict
-        Every run of the journal.
+        Records of all runs in the journal.
     recordings : Path
-        Where their recordings are.
+        Folder of their recordings.
     resources : mapping of str to attributes
-        As :func:`resource_labels` gives them.
-    about : mapping
-        ``machine`` and ``perf``, as the journal has them.
+        Result of :func:`resource_labels`.
+    head : mapping
+        First record of the journal, with ``machine`` and ``perf``.
     progress : callback
 
     Returns
@@ -64,14 +64,13 @@ def profiles_of_sweep(
     dataset : xarray.Dataset
         Not validated.
     warnings : list of str
-        What is to be known of it.
 
     Raises
     ------
     IncompleteError
-        Not one run was kept.
+        No run was kept.
     ProfileError
-        Recordings that do not go together.
+        The recordings do not fit together.
     """
     kept = sorted(kept_runs(records), key=lambda record: (record["context"], record["run"]))
     if not kept:
@@ -85,7 +84,7 @@ def profiles_of_sweep(
             recording=read_perf(recordings / record["recording"]),
             duration=record["wall"],
             achieved=record["achieved"],
-            notes=_notes(record),
+            metadata=_metadata(record),
             complete=record["outcome"] == DONE,
         )
         for record in kept
@@ -97,22 +96,22 @@ def profiles_of_sweep(
         clock=spec.progress,
         attrs={
             "task": spec.task,
-            "platform": about["machine"],
-            "source": f"msbgen measure, perf {about['perf']} stat -I {1000 * spec.interval:g}",
+            "platform": head["machine"],
+            "source": f"msbgen measure, perf {head['perf']} stat -I {1000 * spec.interval:g}",
         },
         progress=progress,
     )
-    return dataset, [*warnings, *_shares_missed(spec, kept)]
+    return dataset, [*warnings, *_missed_shares(spec, kept)]
 
 
-def _notes(record: Record) -> dict[str, float]:
-    """What is known of a run beside its counts; older journals do not say when it began."""
-    notes = {"cpu_time": record["cpu"], "load": record["load"], "steal": record["steal"]}
-    return {**notes, STARTED: record["began"]} if "began" in record else notes
+def _metadata(record: Record) -> dict[str, float]:
+    """CPU time, interference and start of a run; old journals do not have the start."""
+    metadata = {"cpu_time": record["cpu"], "load": record["load"], "steal": record["steal"]}
+    return {**metadata, STARTED: record["began"]} if "began" in record else metadata
 
 
 def kept_runs(records: Sequence[Record]) -> list[Record]:
-    """The last run of each slot, where it is one to keep."""
+    """The last record of each slot, if that run was kept."""
     last = {record["slot"]: record for record in records}
     return [record for record in last.values() if is_kept(record)]
 
@@ -128,7 +127,7 @@ def describe_missing_runs(spec: Spec, records: Sequence[Record]) -> list[str]:
 
 
 def resource_labels(spec: Spec, actuators: Sequence[Actuator]) -> dict[str, dict[str, Any]]:
-    """Attributes of each resource, with the mechanism that sets it."""
+    """Attributes of each resource, including the mechanism that sets it."""
     return {
         resource.name: {
             "units": actuator.units,
@@ -140,19 +139,20 @@ def resource_labels(spec: Spec, actuators: Sequence[Actuator]) -> dict[str, dict
     }
 
 
-def _shares_missed(spec: Spec, kept: Sequence[Record]) -> list[str]:
-    """Contexts whose runs had other shares of the CPU than were asked for."""
-    said = []
-    for at, resource in enumerate(spec.resources):
+def _missed_shares(spec: Spec, kept: Sequence[Record]) -> list[str]:
+    """A warning for each CPU share that runs did not achieve."""
+    warnings = []
+    for column, resource in enumerate(spec.resources):
         if resource.by != "quota":
             continue
-        for level in sorted({record["context"][at] for record in kept}):
-            had = [r["achieved"][resource.name] for r in kept if r["context"][at] == level]
-            missed = [share for share in had if abs(share - level) > _POINTS]
+        for level in sorted({record["context"][column] for record in kept}):
+            runs = [record for record in kept if record["context"][column] == level]
+            shares = [record["achieved"][resource.name] for record in runs]
+            missed = [share for share in shares if abs(share - level) > _SHARE_TOLERANCE]
             if missed:
-                said.append(
-                    f"{resource.name} = {level:g} percent: {len(missed)} of {len(had)} runs had "
-                    f"{min(missed):.3g} to {max(missed):.3g}: the program itself waits, others are "
-                    f"on its core, or its runs are short beside the quota's period."
+                warnings.append(
+                    f"{resource.name} = {level:g} percent: {len(missed)} of {len(shares)} runs had "
+                    f"{min(missed):.3g} to {max(missed):.3g}: the program waits, other tasks use "
+                    f"its core, or its runs are short compared with the quota's period."
                 )
-    return said
+    return warnings

@@ -1,4 +1,4 @@
-"""What takes the recording of a run: perf, from outside, or the program itself."""
+"""Recorders: perf, which counts events from outside, or the program itself."""
 
 from __future__ import annotations
 
@@ -22,45 +22,47 @@ from msbgen.measure.sweep.spec import Spec
 
 
 class Recorder(Protocol):
-    """Takes recordings, one file a run.
+    """Writes one recording per run.
 
     Attributes
     ----------
     name : str
-        What records, as a journal's first line names it, with its version.
+        Key of its version in the first line of the journal.
     """
 
     name: str
 
     def version(self) -> str | None:
-        """Of what records; None where there is none."""
+        """Version of the tool; None if it is not installed."""
         ...
 
     def problems(self, folder: Path, runs: int) -> Iterator[str]:
-        """What the machine lacks for so many recordings in a folder, with a remedy each."""
+        """What the machine lacks for this number of recordings in a folder, with remedies."""
         ...
 
     def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
-        """Variables that the program gets for a recording in a context."""
+        """Environment variables of the program for a recording in a context."""
         ...
 
     def recording(
         self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
-        """Within the block these events of a held program are recorded, from these cores."""
+        """Record the events of a paused program within the block, from these cores."""
         ...
 
     def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
-        """Why the recording of a run that ended well is not kept; None where it is."""
+        """Why the recording of a successful run is rejected; None if it is kept."""
         ...
 
-    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
-        """What a dry run says of it, in lines."""
+    def describe(
+        self, cores: Sequence[int], shares_cores: bool, events: Sequence[str]
+    ) -> Iterator[str]:
+        """Lines for a dry run; `cores` may be shared with the program."""
         ...
 
 
 class PerfRecorder:
-    """Events, counted by ``perf stat``."""
+    """Events counted by ``perf stat``."""
 
     name = "perf"
 
@@ -68,27 +70,27 @@ class PerfRecorder:
         self._spec = spec
 
     def version(self) -> str | None:
-        """Of perf."""
+        """Version of perf."""
         return perf_version()
 
     def problems(self, folder: Path, runs: int) -> Iterator[str]:
-        """Perf, events, room."""
+        """Problems of perf and the disk; if there are none, those of the events."""
         problems = [*perf_problems(), *disk_problems(self._spec, folder, runs)]
         yield from problems or event_problems(self._spec)
 
     def environment(self, path: Path, context: Sequence[float]) -> Mapping[str, str]:
-        """Nothing: the program knows nothing of it."""
+        """No variables."""
         return {}
 
     def recording(
         self, pid: int, path: Path, cores: Sequence[int], tag: str, events: Sequence[str]
     ) -> AbstractContextManager[None]:
-        """Perf counts."""
+        """Count with perf within the block."""
         interval = self._spec.interval
         return counting(pid, path, events=events, interval=interval, cores=cores, tag=tag)
 
     def rejection_reason(self, path: Path, ended: ProcessResult) -> str | None:
-        """Nothing counted, or cut off."""
+        """The recording is unreadable, has no counts or ends too early."""
         try:
             recording = read_perf(path)
         except ProfileError as error:
@@ -99,11 +101,14 @@ class PerfRecorder:
         if end < ended.wall - self._spec.interval:
             return (
                 f"{recording.source} ends at {end:.3g} s, its run at {ended.wall:.3g} s: it was "
-                f"cut off, as by a full disk"
+                f"cut off, for example by a full disk"
             )
         return None
 
-    def plan(self, cores: Sequence[int], beside: str, events: Sequence[str]) -> Iterator[str]:
+    def describe(
+        self, cores: Sequence[int], shares_cores: bool, events: Sequence[str]
+    ) -> Iterator[str]:
         """The command that counts."""
-        counted = perf_command(events, self._spec.interval, "RECORDING.csv", "PID")
-        yield f"perf, on cores {list(cores)} ({beside}): {shlex.join(counted)} fd:IN,OUT"
+        command = perf_command(events, self._spec.interval, "RECORDING.csv", "PID")
+        where = "shared with the program" if shares_cores else "apart from the program"
+        yield f"perf, on cores {list(cores)} ({where}): {shlex.join(command)} fd:IN,OUT"

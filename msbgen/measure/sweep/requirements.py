@@ -1,4 +1,4 @@
-"""What a sweep needs of the machine, asked before it is changed: each lack with its remedy."""
+"""Requirements of a sweep, checked before any setting is changed, each with a remedy."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from msbgen.measure.sweep.actuators import program_cores
 from msbgen.measure.sweep.perf_stat import error_text
 from msbgen.measure.sweep.spec import Spec
 
-# perf is told by a pipe when to count since this version.
-_SINCE = (5, 10)
-# Bytes of a line of a recording, and what a recording may take where nobody says how long runs are.
-_LINE, _UNKNOWN = 70, 60.0
-_RESERVE = 20_000_000  # bytes that stay free
-_PROBED = 20.0  # seconds that perf may take to count nothing
-_NEVER = ("user_time", "system_time")
+# The first version of perf that is controlled through a pipe.
+_OLDEST_PERF = (5, 10)
+# Length of a recording's line [B], and the assumed duration of a run without 'seconds' [s].
+_LINE_BYTES, _ASSUMED_SECONDS = 70, 60.0
+_RESERVE = 20_000_000  # space that stays free [B]
+_PERF_TIMEOUT = 20.0  # for counting an event of `true` [s]
+# Tool events that perf never counts in intervals.
+_NEVER_COUNTED = ("user_time", "system_time")
 
 
 class RequirementError(RuntimeError):
-    """The machine lacks what a sweep needs.
+    """The machine does not meet the requirements of a sweep.
 
     Attributes
     ----------
     problems : tuple of str
-        Every lack, a sentence with its remedy each.
+        One sentence with a remedy per requirement.
     """
 
     def __init__(self, *problems: str):
@@ -43,38 +44,38 @@ class RequirementError(RuntimeError):
 
 
 def check_machine(
-    spec: Spec, contexts: NDArray, actuators: Sequence[Actuator], lacks_of_recorder: Iterable[str]
+    spec: Spec, contexts: NDArray, actuators: Sequence[Actuator], recorder_problems: Iterable[str]
 ) -> None:
-    """Raise :class:`RequirementError` with all that is lacking; changes nothing.
+    """Raise :class:`RequirementError` with all unmet requirements; change nothing.
 
     Parameters
     ----------
     spec : Spec
     contexts : ndarray, (n_contexts, n_resources)
     actuators : sequence of Actuator
-        One a resource.
-    lacks_of_recorder : iterable of str
-        What is lacking for recordings; asked last.
+        One per resource.
+    recorder_problems : iterable of str
+        Result of :meth:`Recorder.problems`; evaluated last.
     """
-    problems = [*_of_system(), *_of_program(spec)]
+    problems = [*_system_problems(), *_program_problems(spec)]
     for column, actuator in zip(contexts.T, actuators):
         levels = sorted(set(column.tolist()))
         problems += actuator.capability().level_problems(actuator.name, levels, actuator.units)
-    problems += lacks_of_recorder
+    problems += recorder_problems
     if problems:
         raise RequirementError(*problems)
 
 
 def perf_version() -> str | None:
-    """What perf says of its version; None where there is no perf."""
+    """Version of perf, as perf prints it; None if there is no perf."""
     if shutil.which("perf") is None:
         return None
-    said = subprocess.run(["perf", "--version"], capture_output=True, text=True, check=False)
-    return said.stdout.strip().removeprefix("perf version ").strip()
+    printed = subprocess.run(["perf", "--version"], capture_output=True, text=True, check=False)
+    return printed.stdout.strip().removeprefix("perf version ").strip()
 
 
 def describe_machine() -> str:
-    """The machine in a line: processor, cores, kernel."""
+    """Processor, number of cores and kernel, in one line."""
     model = platform.machine()
     try:
         named = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
@@ -84,13 +85,13 @@ def describe_machine() -> str:
     return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}"
 
 
-def _of_system() -> Iterator[str]:
+def _system_problems() -> Iterator[str]:
     if not sys.platform.startswith("linux"):
         yield f"measuring needs Linux, this is {sys.platform}; recordings can be imported anywhere."
 
 
 def perf_problems() -> Iterator[str]:
-    """Why perf cannot count."""
+    """Why perf cannot be used."""
     version = perf_version()
     if version is None:
         yield (
@@ -100,83 +101,86 @@ def perf_problems() -> Iterator[str]:
         return
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if not numbers:
-        yield f"perf does not start ('perf --version' says '{version}'); install one that does."
-    elif numbers < _SINCE:
-        yield f"perf is of version {version}; 5.10 or newer is wanted."
+        yield f"perf does not start ('perf --version' prints '{version}'); install it again."
+    elif numbers < _OLDEST_PERF:
+        yield f"perf has version {version}; 5.10 or newer is wanted."
 
 
-def _of_program(spec: Spec) -> Iterator[str]:
-    lack = missing_program(spec)
-    if lack:
-        yield lack
+def _program_problems(spec: Spec) -> Iterator[str]:
+    if problem := missing_program(spec):
+        yield problem
     unknown = sorted(set(program_cores(spec)) - os.sched_getaffinity(0))
     if unknown:
         ours = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
-        yield f"cores {unknown} are not ours to use; some of {ours} are wanted."
+        yield f"cores {unknown} are not available; cores among {ours} are wanted."
 
 
 def missing_program(spec: Spec) -> str | None:
-    """Why the program cannot be started; None if it can."""
+    """Why the program cannot be started; None if it can be."""
     program = spec.command[0]
     if "/" in program:
         path = Path(spec.folder, program)
-        found = path.is_file() and os.access(path, os.X_OK)
-        return None if found else f"'{path}' is no program that can be run; build or install it."
+        executable = path.is_file() and os.access(path, os.X_OK)
+        return None if executable else f"'{path}' is no executable file; build or install it."
     if shutil.which(program, path=spec.environment.get("PATH")) is None:
-        return f"'{program}': no such program; install it, or name it with its folder."
+        return f"'{program}': no such program; install it, or give its path."
     return None
 
 
 def disk_problems(spec: Spec, folder: Path, runs: int) -> Iterator[str]:
-    """Why so many recordings would not fit on the disk."""
-    seconds = min(spec.timeout, spec.seconds or _UNKNOWN)
-    wanted = runs * len(spec.events) * _LINE * (seconds / spec.interval + 1) + _RESERVE
+    """Why this number of recordings may not fit on the disk."""
+    seconds = min(spec.timeout, spec.seconds or _ASSUMED_SECONDS)
+    wanted = runs * len(spec.events) * _LINE_BYTES * (seconds / spec.interval + 1) + _RESERVE
     free = shutil.disk_usage(folder).free
     if wanted > free:
         yield (
             f"{folder}: {runs} recordings may take {wanted / 1e6:.3g} MB, {free / 1e6:.3g} MB are "
-            f"free; make room, or name an output elsewhere."
+            f"free; make room, or choose an output on another disk."
         )
 
 
 def event_problems(spec: Spec) -> Iterator[str]:
-    """Why events cannot be counted: every one is, once, of nothing."""
+    """Why events cannot be counted; each is tried once, on `true`."""
     with tempfile.TemporaryDirectory(prefix="msbgen-probe-") as scratch:
-        output, words = Path(scratch, "out"), Path(scratch, "words")
+        output, stderr_file = Path(scratch, "out"), Path(scratch, "err")
         for event in spec.events:
-            if event in _NEVER:
+            if event in _NEVER_COUNTED:
                 yield f"event '{event}' never counts in intervals; measure task-clock in its place."
                 continue
             command = ["perf", "stat", "-x", ";", "-e", event, "-o", str(output), "--", "true"]
             output.write_bytes(b"")
-            with words.open("wb") as stderr:
+            with stderr_file.open("wb") as stderr:
                 try:
                     code = subprocess.run(
                         command, stderr=stderr, stdout=subprocess.DEVNULL, check=False,
-                        stdin=subprocess.DEVNULL, timeout=_PROBED,
+                        stdin=subprocess.DEVNULL, timeout=_PERF_TIMEOUT,
                         env={**os.environ, "LC_ALL": "C"},
                     ).returncode  # fmt: skip
                 except subprocess.TimeoutExpired:
-                    yield f"event '{event}': perf is silent for {_PROBED:g} s; leave it out."
+                    yield (
+                        f"event '{event}': perf does not answer in {_PERF_TIMEOUT:g} s; leave it "
+                        f"out."
+                    )
                     continue
             if code or "<not supported>" in output.read_text(errors="replace"):
-                yield _about(event, error_text(words) if code else "not supported on this machine")
+                reason = error_text(stderr_file) if code else "not supported on this machine"
+                yield _event_problem(event, reason)
 
 
-def _about(event: str, said: str) -> str:
-    """Why an event cannot be counted, and what would help."""
-    if re.search("permission|paranoid|access", said, re.I):
+def _event_problem(event: str, reason: str) -> str:
+    """Sentence about an event that cannot be counted, with a remedy."""
+    if re.search("permission|paranoid|access", reason, re.I):
         remedy = (
             "run as root, or: sysctl kernel.perf_event_paranoid=1 (tracepoints: -1, and read "
             "access to /sys/kernel/tracing)"
         )
-    elif "not supported" in said:
-        remedy = "there is no counter for it here (virtual machines have none): leave it out"
+    elif "not supported" in reason:
+        remedy = "this machine has no counter for it (virtual machines have none): leave it out"
     elif ":" in event:
         remedy = (
             "tracepoints and probes must exist: mount -t tracefs none /sys/kernel/tracing; 'perf "
             "list', 'perf probe -l'"
         )
     else:
-        remedy = "'perf list' shows those that there are"
-    return f"event '{event}' cannot be counted ({said[:200]}); {remedy}."
+        remedy = "'perf list' shows the available events"
+    return f"event '{event}' cannot be counted ({reason[:200]}); {remedy}."

@@ -1,8 +1,7 @@
-"""A sweep: every run of every context, in random order, resumable; then the profile file.
+"""A sweep: every run of every context, in random order, resumable.
 
-The journal is ahead of the machine and behind the runs: a setting is noted before it is changed, a
-run after its recording is on the disk.  So whatever happens, what was changed is known, and at most
-the run that was going on is lost.
+The journal records a setting before it is changed, and a run after its recording is on the disk.
+So after any failure all changed settings are known, and at most the current run is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _log = logging.getLogger("msbgen")
 
 @dataclass(frozen=True)
 class SweepPaths:
-    """Files of a sweep beside its output.
+    """Paths of a sweep's files.
 
     Attributes
     ----------
@@ -43,7 +42,7 @@ class SweepPaths:
         The profile file.
     journal : Path
     recordings : Path
-        Folder of perf's recordings.
+        Folder of the recordings.
     """
 
     out: Path
@@ -52,16 +51,16 @@ class SweepPaths:
 
     @classmethod
     def beside(cls, out: Path) -> SweepPaths:
-        """The files of this output.
+        """Paths for an output.
 
         Raises
         ------
         ArgumentError
-            The output is one of the others itself.
+            The output has the suffix of the journal or the recordings.
         """
         if out.suffix in (".journal", ".recordings"):
             raise ArgumentError(
-                f"{out}: is named as the journal or the recordings beside it; OUT.nc is wanted."
+                f"{out}: has the suffix of the journal or the recordings; OUT.nc is wanted."
             )
         return cls(out, out.with_suffix(".journal"), out.with_suffix(".recordings"))
 
@@ -77,118 +76,117 @@ def sweep(
     within: float = math.inf,
     progress: OnProgress | None = None,
 ) -> list[Record]:
-    """Make the runs of a spec; the machine is as it was when this returns or raises.
+    """Make the runs of a spec; all settings are restored when this returns or raises.
 
     Parameters
     ----------
     spec : Spec
     out : Path
-        The profile file to be: journal and recordings are made beside it.
+        The profile file; journal and recordings are created beside it.
     resume : bool
-        Go on with what was begun; otherwise nothing may be there.
+        Continue an interrupted sweep; otherwise there must be none.
     overwrite : bool
-        What was begun is restored and removed first, unless it is resumed.
+        Restore and remove an interrupted sweep first, unless it is resumed.
     files : KernelFiles, optional
-        Of the kernel that runs, where none are given.
+        Default: the files of the running kernel.
     recorder : Recorder, optional
-        perf, where none is given.
+        Default: perf.
     within : float
-        After this time no further run is begun [s].
+        Time after which no further run is started [s].
     progress : callback
 
     Returns
     -------
     list of dict
-        The journal: its head, settings, and every run, the failed ones too.
+        Records of the journal: head, settings and all runs, including failed ones.
 
     Raises
     ------
     ProfileError
-        Contexts that cannot be read; to be resumed with another spec, or by two processes.
+        The contexts cannot be read, the resumed sweep has another spec, or another process uses
+        the journal.
     RequirementError
-        What the machine problems.
+        The machine does not meet the requirements.
     SettingError
-        A setting that the kernel refused.
+        The kernel refused a setting.
     OSError
-        Something cannot be written.
+        A file cannot be written.
     """
     files = files or SystemFiles()
     recorder = recorder or PerfRecorder(spec)
     until = time.monotonic() + within
     order = run_order(spec)
-    places = SweepPaths.beside(out)
+    paths = SweepPaths.beside(out)
     tag = secrets.token_hex(8)
     if overwrite and not resume:
-        _remove(places, files)
-    journal = _open(places, order, resume=resume)
+        _remove(paths, files)
+    journal = _open(paths, order, resume=resume)
     try:
         if journal.records:
             tag = journal.records[0]["tag"]
-            _mend(journal, files)
+            _restore(journal, files)
         settings = KernelSettings(files, journal.append)
         actuators = make_actuators(spec, settings, f"msbgen-{tag}")
-        waiting = _waiting(journal.records, order, spec, places)
-        if waiting:
-            problems = recorder.problems(places.journal.resolve().parent, len(waiting))
+        missing = _missing_runs(journal.records, order, spec, paths)
+        if missing:
+            problems = recorder.problems(paths.journal.resolve().parent, len(missing))
             check_machine(spec, order.contexts, actuators, problems)
             _begin(journal, order, tag, spec, recorder)
-            places.recordings.mkdir(exist_ok=True)
-            with RunExecutor(
-                spec, places.recordings, tag, settings, actuators, recorder
-            ) as machine:
+            paths.recordings.mkdir(exist_ok=True)
+            with RunExecutor(spec, paths.recordings, tag, settings, actuators, recorder) as machine:
                 machine.warm_up(order.contexts)
-                _make_runs(machine, journal, order, waiting, until, progress)
+                _make_runs(machine, journal, order, missing, until, progress)
         return journal.records
     except BaseException:
         if not resume:
-            _forget_nothing(journal, places)
+            _remove_if_empty(journal, paths)
         kept = sum(r["event"] == "run" and is_kept(r) for r in journal.records)
         if kept:
-            _log.warning("%s: %d runs are kept; go on with --resume", places.journal, kept)
+            _log.warning("%s: %d runs are kept; continue with --resume", paths.journal, kept)
         raise
     finally:
         journal.close()
 
 
-def _open(places: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
+def _open(paths: SweepPaths, order: RunOrder, *, resume: bool) -> SweepJournal:
     if resume:
-        journal = SweepJournal(places.journal, new=False)
+        journal = SweepJournal(paths.journal, new=False)
         if journal.records and journal.records[0]["digest"] != order.digest:
             journal.close()
             raise ProfileError(
-                f"{places.journal}: was begun with another spec, or other contexts; put them back, "
-                f"or measure into another output."
+                f"{paths.journal}: was started with another spec or other contexts; use those, "
+                f"or another output."
             )
         return journal
-    if places.recordings.exists():
+    if paths.recordings.exists():
         raise FileExistsError(
-            f"{places.recordings}: exists already; go on with --resume, or remove it."
+            f"{paths.recordings}: exists already; continue with --resume, or remove it."
         )
     try:
-        return SweepJournal(places.journal, new=True)
+        return SweepJournal(paths.journal, new=True)
     except FileExistsError:
         raise FileExistsError(
-            f"{places.journal}: exists already; go on with --resume, or remove it after "
-            f"'msbgen measure --restore {places.journal}'."
+            f"{paths.journal}: exists already; continue with --resume, or remove it after "
+            f"'msbgen measure --restore {paths.journal}'."
         ) from None
 
 
-def _remove(places: SweepPaths, files: KernelFiles) -> None:
-    """Remove what an earlier sweep left here, with the machine as it was before it."""
-    if places.journal.exists():
-        journal = SweepJournal(places.journal, new=False)
+def _remove(paths: SweepPaths, files: KernelFiles) -> None:
+    """Restore the machine after an earlier sweep, and remove its files."""
+    if paths.journal.exists():
+        journal = SweepJournal(paths.journal, new=False)
         try:
-            _mend(journal, files)
-            places.journal.unlink()
+            _restore(journal, files)
+            paths.journal.unlink()
         finally:
             journal.close()
-    shutil.rmtree(places.recordings, ignore_errors=True)
+    shutil.rmtree(paths.recordings, ignore_errors=True)
 
 
 def _begin(
     journal: SweepJournal, order: RunOrder, tag: str, spec: Spec, recorder: Recorder
 ) -> None:
-    """Say in the first line what the journal is of, and where."""
+    """Write the first record, or one for a resumed sweep, with boot, recorder and machine."""
     now = {"boot": boot_id(), recorder.name: recorder.version(), "machine": describe_machine()}
     if not journal.records:
         head = {"version": VERSION, "tag": tag, "digest": order.digest, "task": spec.task}
@@ -198,32 +196,32 @@ def _begin(
     for key in (recorder.name, "machine"):
         if first[key] != now[key]:
             _log.warning(
-                "%s was '%s' when the sweep began and is '%s' now", key, first[key], now[key]
+                "%s was '%s' when the sweep started and is '%s' now", key, first[key], now[key]
             )
     journal.append({"event": "resumed", **now})
 
 
-def _mend(journal: SweepJournal, files: KernelFiles) -> None:
-    """Restore what the sweep left when it was killed."""
-    outcome = restore_journal(journal, files)
-    for sentence in outcome.changed_by_others:
+def _restore(journal: SweepJournal, files: KernelFiles) -> None:
+    """Restore the machine after the sweep was killed."""
+    report = restore_journal(journal, files)
+    for sentence in report.changed_by_others:
         _log.warning("%s", sentence)
-    if outcome.failed:
-        raise SettingError(*outcome.failed)
+    if report.failed:
+        raise SettingError(*report.failed)
 
 
-def _forget_nothing(journal: SweepJournal, places: SweepPaths) -> None:
-    """A journal without runs is none: what failed before the first one can be begun again."""
+def _remove_if_empty(journal: SweepJournal, paths: SweepPaths) -> None:
+    """Remove a journal without runs, so that a sweep that failed at once can be started again."""
     records = journal.records
     if not pending_changes(records) and not any(record["event"] == "run" for record in records):
-        places.journal.unlink(missing_ok=True)
-        shutil.rmtree(places.recordings, ignore_errors=True)
+        paths.journal.unlink(missing_ok=True)
+        shutil.rmtree(paths.recordings, ignore_errors=True)
 
 
-def _waiting(
-    records: Sequence[Record], order: RunOrder, spec: Spec, places: SweepPaths
+def _missing_runs(
+    records: Sequence[Record], order: RunOrder, spec: Spec, paths: SweepPaths
 ) -> list[tuple[Slot, int]]:
-    """Slots without a run that can be kept, each with its next attempt."""
+    """Slots without a kept run, each with the number of attempts so far."""
     slots = {slot.number: slot for slot in order.slots}
     done: dict[int, bool] = {}
     tried: dict[int, int] = {}
@@ -233,13 +231,13 @@ def _waiting(
             slot = slots.get(number)
             if slot is None or (list(slot.context), slot.run) != (record["context"], record["run"]):
                 raise ProfileError(
-                    f"{places.journal}: run {record['run']} of context {record['context']} is not "
-                    f"number {number} of this sweep; restore a copy."
+                    f"{paths.journal}: run {record['run']} of context {record['context']} is not "
+                    f"number {number} of this sweep; restore a copy of the journal."
                 )
             tried[number] = tried.get(number, 0) + 1
-            done[number] = is_kept(record) and _intact(record, places)
+            done[number] = is_kept(record) and _intact(record, paths)
             if is_kept(record) and not done[number]:
-                _log.warning("%s was lost or changed; its run is made again", record["recording"])
+                _log.warning("%s was lost or changed; its run is repeated", record["recording"])
                 tried[number] = 0
     return [
         (slot, tried.get(slot.number, 0))
@@ -248,8 +246,8 @@ def _waiting(
     ]
 
 
-def _intact(record: Record, places: SweepPaths) -> bool:
-    path = places.recordings / record["recording"]
+def _intact(record: Record, paths: SweepPaths) -> bool:
+    path = paths.recordings / record["recording"]
     return path.is_file() and digest_of(path) == record["digest"]
 
 
@@ -257,14 +255,16 @@ def _make_runs(
     machine: RunExecutor,
     journal: SweepJournal,
     order: RunOrder,
-    waiting: Sequence[tuple[Slot, int]],
+    missing: Sequence[tuple[Slot, int]],
     until: float,
     progress: OnProgress | None,
 ) -> None:
-    made = len(order.slots) - len(waiting)
-    for slot, attempts in waiting:
+    made = len(order.slots) - len(missing)
+    for slot, attempts in missing:
         if time.monotonic() >= until:
-            _log.warning("time is up: %d of %d runs are made", made, len(order.slots))
+            _log.warning(
+                "the time limit is reached: %d of %d runs are made", made, len(order.slots)
+            )
             return
         for attempt in range(attempts, machine.spec.retries + 1):
             record = machine.run(slot, attempt)

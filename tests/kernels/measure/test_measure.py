@@ -84,7 +84,7 @@ def test_killed_and_resumed_it_loses_the_session_that_was_going_on(campaign, sta
     assert [r["slot"] for r in runs(out)] == [0, 1]
     assert not out.exists()
     other = replace(campaign, repetitions=4)
-    with pytest.raises(ProfileError, match="was begun with another spec"):
+    with pytest.raises(ProfileError, match="was started with another spec"):
         measure_kernels(other, out, resume=True)
 
     seen = []
@@ -123,7 +123,7 @@ def test_a_session_that_fails_says_its_last_words_and_nothing_is_written(
     stand_in("echo spoilt >&2; exit 7")
     with pytest.raises(IncompleteError) as caught:
         measure_kernels(campaign, tmp_path / "k.nc")
-    assert "exited with 7; it said: spoilt" in str(caught.value)
+    assert "exited with 7; its message: spoilt" in str(caught.value)
     assert "no session succeeded" in str(caught.value)
     assert not (tmp_path / "k.nc").exists()
 

@@ -47,7 +47,7 @@ def test_with_torch_nothing_is_lacking(records, tmp_path):
 
 
 def test_a_dry_run_says_what_a_session_times(records):
-    assert list(records.plan([0], "apart", ())) == [
+    assert list(records.describe([0], False, ())) == [
         "each run is a session: 0 kernels of networks, 0 drawn at random, 1 networks with their "
         "images"
     ]

@@ -40,7 +40,7 @@ def test_events_and_places_may_be_chosen():
 
 
 def test_what_cannot_be_told_is_asked_for():
-    with pytest.raises(ProfileError, match=r"one inside the other; the places to take are wanted"):
+    with pytest.raises(ProfileError, match=r"which contain each other; choose some of them"):
         RecordingReader("pcm").read(TABLES / "pcm.csv")
-    with pytest.raises(ProfileError, match="no column map tells the columns"):
+    with pytest.raises(ProfileError, match="a table needs a column map"):
         RecordingReader("table").read(TABLES / "own.csv")

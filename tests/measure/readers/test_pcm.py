@@ -38,7 +38,7 @@ def test_the_system_and_sockets_are_places_of_their_own():
         (lambda t: t.partition("\n")[2], "has no two rows of headers"),
         (lambda t: t.replace(",0.2,0.5", ""), "line 4 has 14 cells, the header 16"),
         (lambda t: t.replace(",1.7,", ",much,", 1), "line 4: 'L3MISS' is 'much'"),
-        (lambda t: t.replace("12:00:00.200", "12:00:00.100"), "several rows carry one time"),
+        (lambda t: t.replace("12:00:00.200", "12:00:00.100"), "several rows have one time"),
         (
             lambda t: t.replace("L3MISS", "x").replace("L2MISS", "x").replace("INST", "x")
             .replace("EXEC", "x").replace("READ", "x").replace("ACYC", "x"),

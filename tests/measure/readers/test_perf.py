@@ -65,7 +65,7 @@ GOOD = {
     "sweep-quota/q100_r0.csv": (4, 65, ""),
 }
 BAD = {
-    "perf-6.1.187/A2.csv": "nothing but perf's header: perf refused",
+    "perf-6.1.187/A2.csv": "only perf's header: perf refused",
     "perf-6.1.187/interval-comma.csv": "line 8: event 'instructions', 'cycles' is not supported",
     "perf-6.1.187/interval-semicolon.csv": "'instructions', 'cycles' is not supported",
     "perf-6.1.187/interval.jsonl": "'instructions', 'cycles' is not supported",
@@ -73,12 +73,12 @@ BAD = {
     "perf-6.1.187/r.csv": "without a time; record with",
     "perf-6.1.187/text.txt": "record with 'LC_ALL=C perf stat -I 10 -x\\;'",
     "perf-6.1.187/tools.csv": "event 'user_time' is never counted in intervals",
-    "perf-6.1.192/asked-twice.csv": "'instructions:u' stands 2 times in every bin with equal",
+    "perf-6.1.192/asked-twice.csv": "'instructions:u' has 2 rows with equal counts in every bin",
     "perf-6.1.192/metric-only.csv": "record without --metric-only",
     "perf-6.1.192/metric-only.jsonl": "record without --metric-only",
-    "perf-6.1.192/no-such.csv": "nothing was counted at all",
+    "perf-6.1.192/no-such.csv": "nothing was counted; check",
     "perf-6.1.192/not-supported.csv": "event 'LLC-loads' is not supported",
-    "constructed/ambiguous.csv": "is no line of perf's",
+    "constructed/ambiguous.csv": "is no line of perf;",
     "constructed/wrapped.csv": "line 4: event 'r0151' is 1.84467e+19: a counter that wrapped",
     "refused/likwid-no-hardware.txt": "without a time",
     "refused/pcm-no-hardware.txt": "without a time",
@@ -150,10 +150,10 @@ def test_a_file_that_is_none_or_no_text(tmp_path):
     with pytest.raises(ProfileError, match="no such file"):
         read_perf(tmp_path / "none.csv")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ProfileError, match=r"bytes: is no text; a recording"):
+    with pytest.raises(ProfileError, match=r"bytes: is no text file; a recording"):
         read_perf(tmp_path / "bytes")
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(ProfileError, match="nothing but perf's header"):
+    with pytest.raises(ProfileError, match="only perf's header"):
         read_perf(tmp_path / "empty")
 
 

@@ -31,7 +31,7 @@ def test_a_process_and_stamps_a_second_apart():
 def test_several_rows_of_one_second_need_the_step():
     with pytest.raises(ProfileError, match=r"the polling interval is wanted \(--step 100ms\)"):
         read_pqos(CORES)
-    with pytest.raises(ProfileError, match="steps of 5 s would make it 10 s"):
+    with pytest.raises(ProfileError, match="with steps of 5 s they would span 10 s"):
         read_pqos(CORES, 5.0)
 
 

@@ -24,9 +24,11 @@ def test_whole_seconds_over_midnight():
 def test_one_stamp_on_several_rows_needs_the_step():
     stamps = [f"12:00:0{i // 10}" for i in range(25)]
     np.testing.assert_allclose(times(stamps, 0.1), 0.1 * np.arange(1, 26))
-    with pytest.raises(ProfileError, match="several rows carry one time; the polling interval"):
+    with pytest.raises(ProfileError, match="several rows have one time; the polling interval"):
         times(stamps)
-    with pytest.raises(ProfileError, match="25 rows lie 2 s apart, steps of 1 s would make it 24"):
+    with pytest.raises(
+        ProfileError, match="25 rows span 2 s; with steps of 1 s they would span 24"
+    ):
         times(stamps, 1.0)
 
 

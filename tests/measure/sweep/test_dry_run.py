@@ -1,4 +1,4 @@
-"""A rehearsal shows everything and changes nothing."""
+"""A dry run shows everything and changes nothing."""
 
 from types import SimpleNamespace
 
@@ -27,7 +27,7 @@ def test_plan_commands_time_changes_and_their_undoing(tmp_path):
     # at the timeout of 20 s each, if less cache makes a minute longer
     assert "time: about 2 min 00 s or less" in text
     group = "/sys/fs/resctrl/msbgen-SWEEP"
-    do, _, undo = text.partition("and what takes them back:")
+    do, _, undo = text.partition("commands that restore them:")
     assert f"mkdir {group}" in do
     assert "echo 'L3:0=" in do
     assert f"rmdir {group}" in undo
@@ -45,9 +45,9 @@ def test_groups_of_events_are_listed(tmp_path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"seconds": 2.0}, "about 0 min 28 s or less, where no run fails"),  # 2·(2 + 4 + 8)
+        ({"seconds": 2.0}, "about 0 min 28 s or less, if no run fails"),  # 2·(2 + 4 + 8)
         ({"seconds": 2.0, "warmups": 2, "cooldown": 1.0}, "about 0 min 40 s or less"),
-        ({"retries": 0}, "2 min 00 s, and what starting takes, at the very most"),
+        ({"retries": 0}, "at most 2 min 00 s, and start-up times"),
         ({"retries": 2, "warmups": 1, "cooldown": 1.0}, "6 min 39 s, and"),  # 19 of 21 s
     ],
 )
@@ -62,9 +62,9 @@ def test_settings_that_outlive_a_group_are_put_back_by_value(tmp_path):
     kernel = machine(tmp_path).with_cpufreq(cores=64)
     clock = ResourceSpec("frequency", "clock", (1200.0, 3000.0))
     said = list(describe_dry_run(spec(resources=(clock,)), kernel))
-    undo = said[said.index("and what takes them back:") + 1 :]
+    undo = said[said.index("commands that restore them:") + 1 :]
     assert any("echo '800000' > " in line and "scaling_min_freq" in line for line in undo)
-    assert "time: not known without 'seconds'" in "\n".join(said)
+    assert "time: unknown without 'seconds'" in "\n".join(said)
 
 
 def test_what_is_lacking_is_said_as_the_sweep_would(tmp_path):
@@ -84,6 +84,6 @@ def test_room_is_wanted_where_the_output_would_be(tmp_path, monkeypatch):
         return SimpleNamespace(free=0)
 
     monkeypatch.setattr(requirements.shutil, "disk_usage", usage)
-    with pytest.raises(RequirementError, match="make room, or name an output elsewhere"):
+    with pytest.raises(RequirementError, match="make room, or choose an output on another disk"):
         list(describe_dry_run(spec(), machine(tmp_path), folder=tmp_path))
     assert asked == [tmp_path]

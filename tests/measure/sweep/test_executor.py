@@ -82,7 +82,7 @@ def test_the_program_ran_where_and_with_what_it_should(made, tmp_path, kernel):
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo 'bad input: x' >&2; exit 7", "exited with 7; it said: bad input: x"),
+        ("echo 'bad input: x' >&2; exit 7", "exited with 7; its message: bad input: x"),
         ("kill -SEGV $$", "was ended by SIGSEGV"),
         ("exit 127", "exited with 127"),
     ],
@@ -142,7 +142,7 @@ def test_a_program_that_vanished_is_named(made, tmp_path):
     program.unlink()
     record = made(str(program))
     assert record["outcome"] == FAILED
-    assert "is no program that can be run; build or install it" in record["why"]
+    assert "is no executable file; build or install it" in record["why"]
 
 
 def test_a_run_without_counts_is_silent(made, tmp_path, monkeypatch):

@@ -73,8 +73,8 @@ def test_perf_that_does_not_answer_is_given_up(tmp_path, monkeypatch):
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "perf"
     monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
-    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._ATTACHED", 0.2)
-    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._ENDED", 0.2)
+    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._ATTACH_TIMEOUT", 0.2)
+    monkeypatch.setattr("msbgen.measure.sweep.perf_stat._END_TIMEOUT", 0.2)
     fake.write_text("#!/bin/sh\nexec sleep 64.5\n")
     fake.chmod(0o755)
 

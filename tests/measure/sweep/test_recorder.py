@@ -51,7 +51,7 @@ class Own:
     def rejection_reason(self, path, ended):
         return None if path.is_file() and path.read_text() else "nothing was written"
 
-    def plan(self, cores, beside, events):
+    def describe(self, cores, shares_cores, events):
         yield "own"
 
 

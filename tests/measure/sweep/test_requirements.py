@@ -62,16 +62,18 @@ def test_events_are_tried_one_by_one(problems):
     ],
 )
 def test_refusals_of_events_have_remedies(words, remedy):
-    assert remedy in requirements._about("cycles", words)
-    assert "mount -t tracefs" in requirements._about("raw_syscalls:sys_enter", "unknown tracepoint")
+    assert remedy in requirements._event_problem("cycles", words)
+    assert "mount -t tracefs" in requirements._event_problem(
+        "raw_syscalls:sys_enter", "unknown tracepoint"
+    )
 
 
 def test_every_other_lack_is_named_at_once(problems):
     odd = ResourceSpec("share", "quota", (50.0,))
     one = spec("/nowhere/program", cores=(4097,), resources=(odd,))
     said = "\n".join(problems(one))
-    assert "'/nowhere/program' is no program that can be run; build or install it." in said
-    assert "cores [4097] are not ours to use" in said
+    assert "'/nowhere/program' is no executable file; build or install it." in said
+    assert "cores [4097] are not available" in said
     assert "mount -t cgroup2" in said
 
 
@@ -82,7 +84,7 @@ def test_levels_that_cannot_be_set_are_each_a_lack(problems):
 
 def test_programs_are_looked_for_where_the_run_will(problems, tmp_path):
     (said,) = [s for s in problems(spec("no-such-program")) if "program" in s]
-    assert said == "'no-such-program': no such program; install it, or name it with its folder."
+    assert said == "'no-such-program': no such program; install it, or give its path."
     script = tmp_path / "here"
     script.write_text("#!/bin/sh\n")
     assert (

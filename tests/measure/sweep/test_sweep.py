@@ -224,7 +224,7 @@ def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
 
     with pytest.raises(KeyboardInterrupt):
         measure(spec(), out, files=kernel, progress=stop)
-    assert f"{out.with_suffix('.journal')}: 2 runs are kept; go on with --resume" in caplog.text
+    assert f"{out.with_suffix('.journal')}: 2 runs are kept; continue with --resume" in caplog.text
 
 
 # --------------------------------------------------------------------------- refused
@@ -233,7 +233,7 @@ def test_what_is_interrupted_says_how_to_go_on(kernel, out, caplog):
 def test_what_was_begun_is_not_begun_again(kernel, out):
     measure(spec(), out, files=kernel)
     out.unlink()
-    with pytest.raises(FileExistsError, match="go on with --resume"):
+    with pytest.raises(FileExistsError, match="continue with --resume"):
         measure(spec(), out, files=kernel)
     out.with_suffix(".recordings").rename(out.with_suffix(".moved"))
     with pytest.raises(FileExistsError, match=r"out\.journal: exists already"):
@@ -245,7 +245,7 @@ def test_what_was_begun_is_not_begun_again(kernel, out):
 def test_a_changed_spec_is_refused(kernel, out):
     measure(spec(), out, files=kernel)
     for changed in (spec(seed=1), spec(runs=3), spec("true"), spec(contexts="grid:2")):
-        with pytest.raises(ProfileError, match="begun with another spec, or other contexts"):
+        with pytest.raises(ProfileError, match="started with another spec or other contexts"):
             measure(changed, out, files=kernel, resume=True, overwrite=True)
     measure(spec(), out, files=kernel, resume=True, overwrite=True)  # nothing is left to do
     with pytest.raises(ProfileError, match="no such file"):
@@ -278,7 +278,7 @@ def test_failed_runs_are_tried_again_and_the_rest_is_written(kernel, out, tmp_pa
     assert len(measured.missing) == 2
     assert all("cache_ways=4: exited with 7" in s for s in measured.missing)
     with pytest.raises(IncompleteError):
-        measured.complete()
+        measured.raise_if_incomplete()
     assert read_profiles(out)["cache_ways"].values.tolist() == [2, 8]
     made = runs(out)
     first = run_order(one).slots[0].context == (4.0,)  # whose attempts fail anyhow
@@ -334,7 +334,7 @@ def test_a_program_deleted_meanwhile_is_done_in_part(kernel, out, tmp_path):
     program.chmod(0o755)
     measured = measure(spec(str(program), retries=0), out, files=kernel)
     assert len(measured.missing) == 4
-    assert "is no program that can be run" in measured.missing[0]
+    assert "is no executable file" in measured.missing[0]
     assert int(read_profiles(out)["duration"].notnull().sum()) == 2
 
 
