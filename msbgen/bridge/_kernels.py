@@ -1,6 +1,6 @@
-"""Kernels of the bridge: a pair of snapshots, a context's share of a coupling, paths.
+"""Kernels of the bridge: a pair of snapshots, conditioning on a context, paths.
 
-They are serial and release the GIL: callers run them from threads over independent work.
+They are serial and release the GIL: callers run them in threads over independent work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _compiled(function: Callable[..., Any], freedoms: set[str]) -> Any:
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
-    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    # contraction (fused multiply-add) is the part of fast mathematics that keeps inf and NaN
     return _compiled(function, {"contract"})
 
 
@@ -36,9 +36,9 @@ def _reduction(function: Callable[..., Any]) -> Any:
 
 # ------------------------------------------------------------------ a pair of snapshots
 
-# `ground` is the triple (x, yt, cost): squared Euclidean costs of the points x (n, d) and
-# yt (d, m) where `cost` is empty, else the cost matrix (n, m) itself. Potentials f (n,), g (m,)
-# stand for the plan exp((f_i + g_j - C_ij) / epsilon).
+# `ground` is the triple (x, yt, cost). Where `cost` is empty the costs are the squared distances of
+# the points x (n, d) and yt (d, m). Otherwise `cost` (n, m) is the cost matrix itself.
+# Potentials f (n,) and g (m,) give the plan exp((f_i + g_j - C_ij) / epsilon).
 
 # exp(r) on |r| <= log(2)/2: Chebyshev interpolation of degree 11, relative error 1.7e-16
 _P2 = 0.5000000000000019
@@ -58,12 +58,12 @@ _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the rounded integer
 _EXP_LOW = -708.0  # below: exactly zero, never a denormal
 _EXP_HIGH = 709.0
 
-_PANEL = 32  # rows that a blocked factorisation takes at a time
-_LANES = 32  # width of the buffer of partial maxima, so that they become vector code
-_PAYS = 0.6  # a Sinkhorn update that leaves less than this of the error is worth its pass
-_LEAST = 4  # updates before that is judged
-_MEMORY = 5  # updates that the next one is mixed from
-_INDEPENDENT = 1e-10  # relative ridge on the products of what they changed
+_PANEL = 32  # rows of a block of a factorisation
+_LANES = 32  # number of partial maxima, for vector code
+_PAYS = 0.6  # ratio of successive errors up to which a Sinkhorn update is worth its pass
+_LEAST = 4  # number of updates whose mean ratio is taken
+_MEMORY = 5  # number of updates that are mixed into the next one
+_INDEPENDENT = 1e-10  # relative ridge on the products of their changes
 _REACH = 8.0  # longest mixed update, as a change of a log dual variable
 
 
@@ -109,7 +109,7 @@ def _vector_exp(x):
 
 
 def _plain_exp(x):
-    """The same where nothing is compiled, for debuggers: plain Python cannot look at bits."""
+    """exp(x) without compilation, for debuggers: plain Python has no access to the bits."""
     return math.exp(min(x, _EXP_HIGH)) if x >= _EXP_LOW else 0.0
 
 
@@ -126,7 +126,7 @@ def _add_squares(x, yt, i, dimension, row):
         for j in range(row.size):
             t = xk - yk[j]
             row[j] += t * t
-    for k in range(odd, dimension, 3):  # by threes, to spare loads and stores of the row
+    for k in range(odd, dimension, 3):  # by threes, for fewer loads and stores of the row
         x0 = x[i, k]
         x1 = x[i, k + 1]
         x2 = x[i, k + 2]
@@ -164,7 +164,7 @@ def _plan_row(x, yt, cost, i, fi, g, scale, scratch, row):
         for j in range(row.size):
             row[j] = _exp(((fi - scratch[j]) + g[j]) * scale)
         return
-    # six coordinates go with the exponential: a row out of the caches is touched once
+    # six coordinates are summed with the exponential: a row outside the caches is read once
     if rest:
         scratch[:] = 0.0
         _add_squares(x, yt, i, rest, scratch)
@@ -286,8 +286,8 @@ def _dot(row, v):
 def sinkhorn_pass(kernel, v, a, divide, u, t):
     """t = K^T u with u = a / (K v), a Sinkhorn update and its check, or u = a * (K v).
 
-    A single pass over memory: four rows at a time are read for their products with v and are
-    still in the first cache when they are added to t.
+    It takes a single pass over memory: four rows at a time are multiplied by v, and are still in
+    the first cache when they are added to t.
     """
     n = kernel.shape[0]
     m = kernel.shape[1]
@@ -340,8 +340,8 @@ def _inner(weight, x, y):
 def _mix(weight, changes, steps, step, corrected, gram, share):
     """Anderson's correction of a fixed-point step in place: step -= (changes + steps)^T share.
 
-    `share` (q,) minimises the weighted norm of step - changes^T share.  False, and the step as it
-    was, where the changes (q, m) are dependent or lead farther than they can tell.
+    `share` (q,) minimises the weighted norm of step - changes^T share.  False, with an unchanged
+    step, where the changes (q, m) are dependent or the corrected step is too long.
     """
     for i in range(share.size):
         share[i] = _inner(weight, changes[i], step)
@@ -369,25 +369,25 @@ def _mix(weight, changes, steps, step, corrected, gram, share):
 def sinkhorn(kernel, a, b, v, tol, limit, u, t):
     """Sinkhorn updates of v in place, while they pay: number of passes, L1 error of the columns.
 
-    u and t are left as `sinkhorn_pass` gives them at v.  The updates of log v are mixed after
-    Anderson (1965; Walker and Ni, 2011, algorithm AA): it takes about as many passes as conjugate
-    gradients would, the root of what plain updates take.  A mixed update that raises the error is
-    taken back for a plain one.  Once updates leave more than _PAYS of the error on the mean of the
-    last _LEAST, a Newton step does better for the price of a few passes.
+    u and t are the results of `sinkhorn_pass` at v.  The updates of log v are mixed after Anderson
+    (1965; Walker and Ni, 2011, algorithm AA).  That needs about as many passes as conjugate
+    gradients, the square root of the number of plain updates.  A mixed update that raises the error
+    is replaced by a plain one.  The updates end where the geometric mean ratio of the last _LEAST
+    errors exceeds _PAYS: a Newton step is then faster.
     """
     m = b.size
     before = np.empty(m)  # v before the last update
     step = np.empty(m)  # the last update of log v
-    residual = np.empty(m)  # what a plain update would have been there
+    residual = np.empty(m)  # the plain update at the same place
     steps = np.empty((_MEMORY, m))
     changes = np.empty((_MEMORY, m))
     corrected = np.empty(m)
     share = np.empty(_MEMORY)
     errors = np.full(_LEAST, np.inf)
     passes = 0
-    kept = 0  # updates that were not taken back
-    held = 0  # of them, those in memory
-    place = 0  # of the next one there
+    kept = 0  # number of updates that were not replaced
+    held = 0  # number of them in memory
+    place = 0  # of the next one in memory
     mixed = False
     while True:
         sinkhorn_pass(kernel, v, a, np.bool_(True), u, t)
@@ -418,7 +418,7 @@ def sinkhorn(kernel, a, b, v, tol, limit, u, t):
             held = min(held + 1, _MEMORY)
             place = (place + 1) % _MEMORY
         kept += 1
-        # the last one allowed cannot be taken back
+        # the last allowed update cannot be replaced
         mixed = (
             held > 0
             and passes + 1 < limit
@@ -432,7 +432,7 @@ def sinkhorn(kernel, a, b, v, tol, limit, u, t):
 def _conjugate(out, r, p, hp, diagonal, rz):
     """A step of preconditioned conjugate gradients in place, hp = H p; returns the next rz.
 
-    Zero, which ends the iteration, where rounding has eaten the curvature: what is left is noise.
+    Zero, which ends the iteration, where the curvature is lost to rounding.
     """
     m = out.size
     curvature = 0.0
@@ -456,9 +456,9 @@ def _conjugate(out, r, p, hp, diagonal, rz):
 def newton_direction(kernel, w, v, c, damping, residual, reduction, max_iter, out):
     """Conjugate gradients on the semi-dual Hessian; returns the passes over the kernel.
 
-    Solves ((1 + damping) diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual, w = u^2 / a,
-    until the preconditioned residual has shrunk by `reduction`. The null space (constants) is never
-    entered: residual sums to zero. A truncated solve is still a direction of ascent.
+    Solves ((1 + damping) diag(c) - diag(v) K^T diag(w) K diag(v)) out = residual, w = u^2 / a. It
+    ends where the preconditioned residual has shrunk by `reduction`. The residual sums to zero, so
+    that the null space (constants) is never entered. A truncated solution still ascends.
     """
     m = c.size
     out[:] = 0.0
@@ -493,11 +493,11 @@ def _scaled_row(kernel, i, left, right, row):
 
 @_kernel
 def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares):
-    """Number of the entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, held by rows.
+    """Number of the entries of S = diag(a)^-1/2 P diag(c)^-1/2 above the threshold, by rows.
 
-    P = diag(u) K diag(v) is the plan, so S has singular values in [0, 1]. Row i holds the entries
-    starts[i] to starts[i + 1]; squares (m,) receives the column sums of S^2. Returns -1 when the
-    entries do not fit into `values`, judged by some rows first.
+    P = diag(u) K diag(v) is the plan, so S has singular values in [0, 1]. Row i has the entries
+    starts[i] to starts[i + 1]; squares (m,) receives the column sums of S^2. Returns -1 where the
+    entries do not fit into `values`, estimated from some rows first.
     """
     n, m = kernel.shape
     right = v / np.sqrt(c)
@@ -522,8 +522,8 @@ def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares)
         if count > room:
             return -1
         _scaled_row(kernel, i, u[i] / np.sqrt(a[i]), right, row)
-        # of eight entries at equal distances most often none counts; where one does, no branch
-        # to mispredict: write always, go on where the entry counts
+        # mostly none of eight entries at equal distances is large; where one is, a branch would
+        # be mispredicted: every entry is written, and the count advances at large ones
         for k in range(eighth):
             largest[k] = max(
                 max(max(row[k], row[k + eighth]), max(row[k + 2 * eighth], row[k + 3 * eighth])),
@@ -552,7 +552,7 @@ def sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares)
 def sparse_direction(values, columns, starts, diagonal, damping, residual, reduction, limit, out):
     """Conjugate gradients for ((1 + damping) I - S^T S) out = residual; returns the passes.
 
-    As `newton_direction`, in coordinates scaled by sqrt(c) and preconditioned by `diagonal`.
+    It equals `newton_direction` in coordinates scaled by sqrt(c), preconditioned by `diagonal`.
     """
     m = residual.size
     out[:] = 0.0
@@ -593,8 +593,8 @@ def newton_factor(kernel, u, a, v, c, out):
 def subtract_gram(panel, first, out):
     """out[r, r:] -= sum_k panel[k, r] * panel[k, r:] for r >= first: the upper triangle only.
 
-    _PANEL rows of the panel pass over a row of `out` while it is in the cache, eight at a time
-    to spare loads and stores.
+    A row of `out` stays in the cache for _PANEL rows of the panel, taken eight at a time for fewer
+    loads and stores.
     """
     m = out.shape[1]
     for start in range(0, panel.shape[0], _PANEL):
@@ -634,8 +634,8 @@ def subtract_gram(panel, first, out):
 def cholesky_solve(matrix, x):
     """Solve matrix @ x = x in place by Cholesky; False where the matrix is not positive.
 
-    Reads and overwrites the upper triangle, serially: a threaded library would fight the threads
-    over pairs, and slows down a hundredfold on a busy machine.
+    Reads and overwrites the upper triangle. The kernel is serial, because a threaded library would
+    compete with the threads over pairs and is a hundred times slower on a busy machine.
     """
     m = x.size
     # invariant: rows below `start` hold the factor U, the others the Schur complement
@@ -671,7 +671,7 @@ def cholesky_solve(matrix, x):
 
 @_kernel
 def plan_marginals(ground, f, g, epsilon, rows, columns):
-    """Row and column sums of the plan, never storing it."""
+    """Row and column sums of the plan, which is not stored."""
     x, yt, cost = ground
     row = np.empty(g.size)
     scratch = np.empty(g.size)
@@ -688,7 +688,7 @@ def plan_marginals(ground, f, g, epsilon, rows, columns):
 def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
     """For each rows[q] draw a column from that row of the plan by inverse distribution.
 
-    Equal rows next to each other share the work: sort them.
+    Equal rows in succession share the work, so that rows should be sorted.
     """
     x, yt, cost = ground
     m = g.size
@@ -723,12 +723,14 @@ def draw_successors(ground, f, g, epsilon, rows, uniforms, out):
 def aggregate_coupling(
     x, y, f, g, epsilon, x_label, y_label, x_value, y_value, mass, moments, peak
 ):
-    """Sum a coupling exp((f + g − |x − y|²)/ε) over the blocks of equal labels, on the fly.
+    """Sum a coupling Γ = exp((f + g − |x − y|²)/ε) over the blocks of equal labels.
 
-    Fills, for every pair (a, b) of labels, over r with x_label a and s with y_label b:
-    mass[a, b] = Σ Γ[r, s]; moments[0, :, a, b] = Σ Γ x_value[r], moments[1, :, a, b] =
-    Σ Γ y_value[s]; peak[0, a, b] = max log Γ and peak[1], peak[2] the r and s where it is
-    reached, the first in row order (−1 where the block holds no mass).
+    Sums are over r with x_label a and s with y_label b, for every pair (a, b) of labels.
+
+    - mass[a, b] = Σ Γ[r, s]
+    - moments[0, :, a, b] = Σ Γ x_value[r]
+    - moments[1, :, a, b] = Σ Γ y_value[s]
+    - peak[0, a, b] = max log Γ; peak[1] and peak[2] are its first r and s, −1 without mass
     """
     n, d = x.shape
     m = y.shape[0]
@@ -743,7 +745,7 @@ def aggregate_coupling(
     for r in range(n):
         if f[r] == -np.inf:
             continue
-        # invariant: row_* hold row r's share by label of the column, without the factor x_value
+        # invariant: row_* hold the sums of row r by label of the column, without the factor x_value
         row_mass[:] = 0.0
         row_moment[:] = 0.0
         a = x_label[r]
@@ -775,9 +777,9 @@ def aggregate_coupling(
 def conditional_modes(peak, lam, known, query, mode):
     """Heaviest displacement atom at each query: argmax over (r, s) of log Γ + log κ.
 
-    mode[q] = (r, s).  Rows of the table of contexts are visited by their upper bound, which
-    leaves out the non-positive term −(1 − λ)|q − b|²/2, and the search stops when no row that
-    is left can win.  Ties go to the row and column met first by that order.
+    mode[q] = (r, s).  Rows of the table of contexts are visited by their upper bound, which omits
+    the non-positive term −(1 − λ)|q − b|²/2.  The search stops when no remaining row can have the
+    maximum.  Of equal atoms the first in that order is taken.
     """
     n_known, m = known.shape
     tilted = np.empty((n_known, n_known))
@@ -821,9 +823,10 @@ def conditional_modes(peak, lam, known, query, mode):
 def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, draw):
     """Draw displacement atoms (r, s) of each query's conditional cloud by inverse transform.
 
-    coupling = (x, y, f, g, ε); blocks = (first points of each context at the start and at the
-    end of the segment).  Pair (a, b) of contexts has weight left[q, a]·weighted[a, b]·right[q, b]
-    at query q and holds mass[a, b] of the coupling; uniform (n_query, n_draws, 3) is in [0, 1).
+    coupling = (x, y, f, g, ε).  blocks are the first points of each context, at the start and at
+    the end of the segment.  Pair (a, b) of contexts has mass[a, b] of the coupling.  At query q
+    its weight is left[q, a]·weighted[a, b]·right[q, b].  uniform (n_query, n_draws, 3) is
+    in [0, 1).
     """
     x, y, f, g, epsilon = coupling
     x_first, y_first = blocks
@@ -840,7 +843,7 @@ def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, 
         for i in range(uniform.shape[1]):
             left_over = uniform[q, i, 0] * total
             a = 0
-            # invariant: left_over is what remains of the drawn mass after rows before a
+            # invariant: left_over is the drawn mass less that of the rows before a
             while a < n_known - 1 and left_over >= row[a]:
                 left_over -= row[a]
                 a += 1
@@ -874,7 +877,7 @@ def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, 
                         break
                 if drawn:
                     break
-            # rounding can leave a sliver of mass: the last atom that has any takes it
+            # rounding may leave a small mass: the last atom with mass is drawn then
             draw[q, i, 0] = last_r
             draw[q, i, 1] = last_s
 
@@ -884,7 +887,7 @@ def conditional_samples(coupling, blocks, weighted, mass, left, right, uniform, 
 
 @_kernel
 def _gather(points, runs, held):
-    """The points (snapshots, n, d) of some runs (k,), run by run last: held (snapshots, d, k)."""
+    """Copy the points (snapshots, n, d) of some runs (k,) to `held` (snapshots, d, k)."""
     for j in range(held.shape[0]):
         for a in range(runs.size):
             x = points[j, runs[a]]
@@ -896,9 +899,9 @@ def _gather(points, runs, held):
 def draw_paths(points, f, g, epsilon, active, log_weight, uniform, path):
     """Draw whole paths of the chain at each context by ancestral sampling.
 
-    points (bins, n, d); f, g (bins − 1, n); at query q only the points active[q] (k,) with log
-    weights log_weight[q] take part.  From r the chain goes to s with probability proportional to
-    Γ[r, s]·weight[s].  uniform and path are (n_query, n_draws, bins).
+    points (bins, n, d); f, g (bins − 1, n); uniform and path (n_query, n_draws, bins).  At query q
+    only the points active[q] (k,) take part, with log weights log_weight[q].  From r the chain
+    moves to s with probability proportional to Γ[r, s]·weight[s].
     """
     bins = points.shape[0]
     d = points.shape[2]
@@ -942,9 +945,9 @@ def most_likely_paths(points, f, g, epsilon, active, log_weight, bandwidth, dims
     """Most likely path of the chain at each context, by dynamic programming over the bins.
 
     A path through points r_1 … r_σ has the density Π ρ_j(r_j) · Π Γ_j[r_j, r_{j+1}]/(μ μ) with
-    respect to volume: ρ_j is the kernel estimate, with this bandwidth and the given log weights,
-    of the density of the active points in their first `dims` coordinates (the residuals), and
-    Γ/(μ μ) the density of the bridge relative to independent snapshots.
+    respect to volume.  ρ_j is the kernel estimate of the density of the active points in their
+    first `dims` coordinates (the residuals), with this bandwidth and these log weights.  Γ/(μ μ) is
+    the density of the bridge relative to independent snapshots.
     """
     bins = points.shape[0]
     d = points.shape[2]

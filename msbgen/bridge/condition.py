@@ -1,12 +1,12 @@
-"""What a bridge says at one context: its displacement atoms, weighted by a kernel in β.
+"""The bridge at one context: a cloud of atoms between two snapshots, weighted by a kernel in β.
 
-Between two snapshots with coupling Γ the bridge is a cloud of atoms
-λ·(ξ_r, β_r) + (1−λ)·(ξ_s, β_s) of mass Γ[r, s].  Given a context β, atom (r, s) counts with
-weight Γ[r, s]·κ(β − λβ_r − (1−λ)β_s), κ a Gaussian (the paper's KDE alignment, Section III-C).
-Points that share a context share κ, so everything but the atoms themselves is computed on the
-coupling summed over the pairs of distinct contexts: no n² atoms are stored.
+Between two snapshots with coupling Γ the bridge is a cloud of atoms λ·(ξ_r, β_r) + (1−λ)·(ξ_s, β_s)
+of mass Γ[r, s].  Given a context β, atom (r, s) has the weight Γ[r, s]·κ(β − λβ_r − (1−λ)β_s), with
+a Gaussian κ (the paper's KDE alignment, Section III-C).
 
-Contexts enter divided by the kernel's bandwidth, so that κ(β) = exp(−|β|²/2).
+Points of one context share κ.  So everything but the atoms is computed on the coupling summed over
+pairs of distinct contexts, and no n² atoms are stored.  Contexts are divided by the kernel's
+bandwidth, so that κ(β) = exp(−|β|²/2).
 """
 
 from __future__ import annotations
@@ -24,44 +24,23 @@ from msbgen.core.errors import ArgumentError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# The factors of a kernel weight reach exp of this and are multiplied: twice it must not overflow.
+# Largest logarithm of a factor of a kernel weight: the product of two must not overflow.
 LARGEST_EXPONENT = 300.0
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """The bridge between two neighbouring snapshots, summed over pairs of distinct contexts.
+    """The bridge between two neighbouring snapshots, summed over pairs of distinct contexts."""
 
-    Attributes
-    ----------
-    points : pair of ndarray, (n, d) and (m, d)
-        Scaled points whose squared Euclidean distance is the cost.
-    potentials : pair of ndarray, (n,) and (m,)
-        f and g of the coupling exp((f + g − |x − y|²)/ε), in units of the cost.
-    epsilon : float
-    values : pair of ndarray, (n, k) and (m, k)
-        What the points carry: states in the coordinates in which they are to be mixed.
-    known : ndarray, (n_known, n_resources)
-        Distinct contexts, divided by the bandwidth.
-    first : pair of ndarray of int, (n_known + 1,)
-        Points of context c are first[c]:first[c + 1].
-    mass : ndarray, (n_known, n_known)
-        Coupling summed over the points of the two contexts.
-    moments : ndarray, (2, k, n_known, n_known)
-        The same sum weighted by the values at the start and at the end.
-    peak : ndarray, (3, n_known, n_known)
-        Largest log Γ of the block, and the points r, s that have it.
-    """
-
-    points: tuple[Floats, Floats]
-    potentials: tuple[Floats, Floats]
+    points: tuple[Floats, Floats]  # (n, d) and (m, d): scaled; the cost is the squared distance
+    potentials: tuple[Floats, Floats]  # (n,) and (m,): f and g of exp((f + g − |x − y|²)/ε)
     epsilon: float
-    values: tuple[Floats, Floats]
-    known: Floats
-    first: tuple[Indices, Indices]
-    mass: Floats
-    moments: Floats
-    peak: Floats
+    values: tuple[Floats, Floats]  # (n, k) and (m, k): states in the coordinates to mix them in
+    known: Floats  # (n_known, n_resources): distinct contexts, divided by the bandwidth
+    first: tuple[Indices, Indices]  # (n_known + 1,): context c has points first[c]:first[c + 1]
+    mass: Floats  # (n_known, n_known): coupling summed over the points of two contexts
+    moments: Floats  # (2, k, n_known, n_known): that sum weighted by the values at start and end
+    peak: Floats  # (3, n_known, n_known): largest log Γ of a block, and its points r and s
 
 
 def make_segment(
@@ -72,14 +51,14 @@ def make_segment(
     labels: tuple[Indices, Indices],
     known: Floats,
 ) -> Segment:
-    """Sum the coupling of two snapshots over the pairs of distinct contexts.
+    """The coupling of two snapshots, summed over the pairs of distinct contexts.
 
     Parameters
     ----------
     points, potentials, epsilon, values, known
-        As the attributes of :class:`Segment`.
+        As in :class:`Segment`.
     labels : pair of ndarray of int, (n,) and (m,)
-        Row of `known` that each point was measured in; not decreasing.
+        Row of `known` of each point; not decreasing.
 
     Returns
     -------
@@ -89,11 +68,11 @@ def make_segment(
     Raises
     ------
     ArgumentError
-        Labels that decrease.
+        Decreasing labels.
     """
-    for name, several in zip(("start", "end"), labels):
-        if np.any(np.diff(several) < 0):
-            raise ArgumentError(f"labels decrease at the {name}; points by context are wanted.")
+    for name, column in zip(("start", "end"), labels):
+        if np.any(np.diff(column) < 0):
+            raise ArgumentError(f"labels decrease at the {name}; sorted ones are wanted.")
     n_known, k = len(known), values[0].shape[1]
     mass = np.empty((n_known, n_known))
     moments = np.empty((2, k, n_known, n_known))
@@ -140,8 +119,8 @@ def conditional_mean(segment: Segment, lam: float, query: Floats) -> tuple[Float
 def conditional_mode(segment: Segment, lam: float, query: Floats) -> Floats:
     """Atom of the highest conditional density at each context, (n_query, k).
 
-    The paper's maximum-likelihood state; arguments as :func:`conditional_mean`.  Exact: the
-    search over pairs of contexts is pruned by bounds only.
+    The paper's maximum-likelihood state; arguments as of :func:`conditional_mean`.  The result is
+    exact: the search over pairs of contexts is pruned by bounds only.
     """
     mode = np.empty((len(query), 2), dtype=np.int64)
     query = np.ascontiguousarray(query, dtype=float)
@@ -155,7 +134,7 @@ def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Flo
     Parameters
     ----------
     segment, lam, query
-        As :func:`conditional_mean`.
+        As of :func:`conditional_mean`.
     uniform : ndarray, (n_query, n_draws, 3)
         Random numbers in [0, 1).
     """
@@ -180,11 +159,12 @@ def conditional_sample(segment: Segment, lam: float, query: Floats, uniform: Flo
 def _kernel_factors(
     segment: Segment, lam: float, query: Floats
 ) -> Iterator[tuple[Indices, Floats, Floats, Floats, Floats]]:
-    """Yield queries, by their rows, with factors of the weight κ(q − λa − (1−λ)b) of pairs (a, b).
+    """Rows of queries, and the factors of their weights κ(q − λa − (1−λ)b) of pairs (a, b).
 
-    The weight is left[q, a]·middle[a, b]·right[q, b]·exp(log_scale[q]).  Queries share one
-    block by |q − λa − (1−λ)b|² = λ|q − a|² + (1−λ)|q − b|² − λ(1−λ)|a − b|², but for those so
-    far away, in bandwidths, that a factor would overflow: each of them gets its own weights.
+    The weight is left[q, a]·middle[a, b]·right[q, b]·exp(log_scale[q]), because
+    |q − λa − (1−λ)b|² = λ|q − a|² + (1−λ)|q − b|² − λ(1−λ)|a − b|².
+    Most queries share one block.  A query so far away that a factor would overflow has a block of
+    its own.
     """
     known = segment.known
     to_known = 0.5 * squared_distances(query, known)

@@ -4,10 +4,10 @@ Find the plan with the marginals a (n,) and b (m,) that minimises
 
 .. math:: \langle C, \Gamma\rangle + \varepsilon \langle\Gamma, \log\Gamma\rangle.
 
-It is exp((f + g - C) / epsilon) with potentials f and g, found by Sinkhorn passes on an absorbed
-kernel down a ladder of decreasing epsilon, then by Newton steps on the semi-dual: by conjugate
-gradients on the plan (compressed once most of its entries are negligible), by a sparse or dense
-factor where those crawl.
+It is exp((f + g - C) / epsilon) with potentials f and g. Sinkhorn passes on an absorbed kernel
+solve it for a sequence of decreasing epsilon. Newton steps on the semi-dual follow. They use
+conjugate gradients on the plan, compressed once most of its entries are negligible, and a sparse or
+dense factor where these converge slowly.
 """
 
 from collections.abc import Sequence
@@ -18,38 +18,35 @@ import numpy as np
 from msbgen.bridge import _kernels
 
 Array = np.ndarray
-Ground = tuple[Array, Array, Array]  # see _kernels: points, transposed points, given costs
+Ground = tuple[Array, Array, Array]  # ground cost, see _kernels: points, transposed points, costs
 
 NO_COST = np.zeros((0, 0))
 ROUNDING = 16 * np.finfo(np.float64).eps  # relative error of a potential after some sums
-_MILD = 80.0  # up to this ratio of the largest cost to epsilon nothing underflows, single or double
-_SINGLE = 2.0**-23  # L1 error of both marginals at most where the kernel is of single precision
-_SINGLE_TOL = 1e-6  # the strictest tolerance for which that is little
-_LADDER = 4.0  # epsilon shrinks so from rung to rung of the ladder, as in `quarter_epsilon`
-_LADDER_TOP = 0.3  # the first rung, relative to the mean reduced cost
-_RUNG_TOL = 1e-2  # L1 error at which a rung hands over to the next
-_UPDATES = 40  # Sinkhorn updates at most before Newton
-_REACH = 8.0  # longest Newton step to begin with, as a change of a log dual variable
-_REACH_MAX = 160.0  # two clusters that barely exchange mass may have far to go
+_MILD = 80.0  # largest cost over epsilon up to which neither precision underflows
+_SINGLE = 2.0**-23  # bound of the L1 error of both marginals by a kernel of single precision
+_SINGLE_TOL = 1e-6  # the strictest tolerance for which that error is negligible
+_STEP = 4.0  # ratio of successive epsilons, as in `quarter_epsilon`
+_FIRST_EPSILON = 0.3  # the first epsilon, relative to the mean reduced cost
+_STEP_TOL = 1e-2  # L1 error at which the next epsilon follows
+_UPDATES = 40  # the most Sinkhorn updates before Newton steps
+_REACH = 8.0  # first limit of a Newton step, as a change of a log dual variable
+_REACH_MAX = 160.0  # last limit: two clusters that barely exchange mass need long steps
 _ABSORB = 100.0  # absorb dual variables into the kernel beyond this logarithm
-_DENSE = 64  # up to this size a factorisation costs less than conjugate gradients
+_DENSE = 64  # size up to which a factorisation is faster than conjugate gradients
 _DAMPING = 1e-3  # first Levenberg damping, relative to the column sums
-_SPARSE = 0.25  # share of entries up to which a plan is worth compressing
+_SPARSE = 0.25  # share of entries up to which a plan is compressed
 _SPARSE_GAIN = 0.15  # time per entry, full rows against compressed ones
 _SPARSE_DIRECT = 0.02  # share of entries up to which a sparse factor has little fill-in
-_PATIENCE = 60  # Newton steps without progress until rounding is held responsible
-
-
-# ------------------------------------------------------------------------------- costs and plans
+_PATIENCE = 60  # Newton steps without progress, after which rounding is the limit
 
 
 def ground_of(x: Array, y: Array, cost: Array) -> Ground:
-    """From points x (n, d) to y (m, d), at the given costs or the squared distances."""
+    """The ground cost from points x (n, d) to y (m, d): `cost`, or squared distances if empty."""
     return x, np.ascontiguousarray(y.T), cost
 
 
 def transposed(ground: Ground) -> Ground:
-    """The way back."""
+    """The ground cost in the other direction."""
     x, yt, cost = ground
     return np.ascontiguousarray(yt.T), np.ascontiguousarray(x.T), np.ascontiguousarray(cost.T)
 
@@ -65,50 +62,47 @@ def _largest_cost(ground: Ground) -> float:
 
 
 def restricted(ground: Ground, rows: Array, columns: Array) -> Ground:
-    """From some points to some others only."""
+    """The ground cost between some of the points."""
     x, yt, cost = ground
-    held = np.ascontiguousarray(cost[np.ix_(rows, columns)]) if cost.size else cost
-    return x[rows], np.ascontiguousarray(yt[:, columns]), held
+    part = np.ascontiguousarray(cost[np.ix_(rows, columns)]) if cost.size else cost
+    return x[rows], np.ascontiguousarray(yt[:, columns]), part
 
 
-def spread_out(values: Array, held: Array) -> Array:
-    """Potential on all points from that on the points with mass."""
-    full = np.full(held.size, -np.inf)
-    full[held] = values
+def on_all_points(values: Array, has_mass: Array) -> Array:
+    """The potential on all points, from that on the points with mass."""
+    full = np.full(has_mass.size, -np.inf)
+    full[has_mass] = values
     return full
 
 
 def marginals(ground: Ground, f: Array, g: Array, epsilon: float) -> tuple[Array, Array]:
-    """Row and column sums of the plan that the potentials stand for."""
+    """Row and column sums of the plan of the potentials."""
     rows, columns = np.empty(f.size), np.empty(g.size)
     _kernels.plan_marginals(ground, f, g, epsilon, rows, columns)
     return rows, columns
 
 
 def marginal_error(
-    ground: Ground, f: Array, g: Array, wanted: Sequence[Array], epsilon: float
+    ground: Ground, f: Array, g: Array, weights: Sequence[Array], epsilon: float
 ) -> float:
-    """L1 error of both marginals against those wanted."""
+    """L1 error of both marginals against the weights."""
     rows, columns = marginals(ground, f, g, epsilon)
-    return float(np.abs(rows - wanted[0]).sum() + np.abs(columns - wanted[1]).sum())
-
-
-# --------------------------------------------------------------------------------------- solver
+    return float(np.abs(rows - weights[0]).sum() + np.abs(columns - weights[1]).sum())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One pair, solved as far as it went."""
+    """The solution of one pair, or the best approximation reached."""
 
     f: Array
     g: Array
-    error: float
-    iterations: int
-    exhausted: bool
+    error: float  # L1, of both marginals
+    iterations: int  # passes over the kernel
+    exhausted: bool  # whether the limit on passes was reached
 
 
 class Workspace:
-    """Large arrays that a thread uses for one pair after another: fresh ones cost page faults."""
+    """Large arrays that a thread reuses for successive pairs, since new ones cost page faults."""
 
     def __init__(self):
         self._kernel = np.empty(0)
@@ -116,21 +110,21 @@ class Workspace:
 
     @property
     def nbytes(self) -> int:
-        """Memory that it holds."""
+        """Size of the arrays in bytes."""
         return self._kernel.nbytes + self._values.nbytes + self._columns.nbytes
 
     def kernel(self, n: int, m: int) -> Array:
-        """Room for a kernel; the last one given is overwritten."""
+        """An array (n, m) for a kernel; it overwrites the last one."""
         if self._kernel.size < n * m:
             self._kernel = np.empty(n * m)
         return self._kernel[: n * m].reshape(n, m)
 
     def single_kernel(self, n: int, m: int) -> Array:
-        """The same of single precision, in the same place."""
+        """An array of single precision in the same memory."""
         return self.kernel(n, m).reshape(-1).view(np.float32)[: n * m].reshape(n, m)
 
     def entries(self, size: int) -> tuple[Array, Array]:
-        """Room for the values and columns of a compressed plan, as above."""
+        """Arrays for the values and columns of a compressed plan."""
         if self._values.size < size:
             self._values, self._columns = np.empty(size), np.empty(size, np.int32)
         return self._values[:size], self._columns[:size]
@@ -145,23 +139,23 @@ def solve_pair(
     max_iter: int,
     workspace: Workspace,
 ) -> Outcome:
-    """Two-marginal problem: points without mass aside, the smaller side as columns."""
+    """Solve a two-marginal problem, without points of no mass and with fewer columns than rows."""
     rows, columns = a > 0.0, b > 0.0
-    held = ground
+    positive = ground
     if not (rows.all() and columns.all()):
-        held = restricted(ground, rows, columns)
+        positive = restricted(ground, rows, columns)
     flip = columns.sum() > rows.sum()
     if flip:
         solver = _PairSolver(
-            transposed(held), b[columns], a[rows], epsilon, tol, max_iter, workspace
+            transposed(positive), b[columns], a[rows], epsilon, tol, max_iter, workspace
         )
         g, f, error = solver.run()
     else:
-        solver = _PairSolver(held, a[rows], b[columns], epsilon, tol, max_iter, workspace)
+        solver = _PairSolver(positive, a[rows], b[columns], epsilon, tol, max_iter, workspace)
         f, g, error = solver.run()
-    # the error is that of the kernel: evaluate the potentials afresh where rounding may matter
+    # the error is that of the kernel: evaluate the potentials again where rounding may matter
     rounding = ROUNDING * (np.abs(f).max() + np.abs(g).max()) / epsilon
-    f, g = spread_out(f, rows), spread_out(g, columns)
+    f, g = on_all_points(f, rows), on_all_points(g, columns)
     if not rounding < 0.01 * tol:
         error = marginal_error(ground, f, g, (a, b), epsilon)
     return Outcome(f, g, error, solver.passes, solver.exhausted())
@@ -169,7 +163,7 @@ def solve_pair(
 
 @dataclass(frozen=True, eq=False)
 class _SparsePlan:
-    """Entries (by rows) of the plan scaled by its marginals, and its squares' column sums."""
+    """A plan scaled by its marginals, in compressed rows, and the column sums of its squares."""
 
     values: Array
     columns: Array
@@ -180,12 +174,13 @@ class _SparsePlan:
 class _PairSolver:
     r"""Maximises the semi-dual of one pair with positive weights.
 
-    The plan is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon) and
-    u = a / (K v), so that its rows are always exact and only the column sums c = v * (K^T u) are
-    off. In y = log v the semi-dual D = a . log(u/a) + b . log(v/b) + const is concave with
-    gradient b - c; a Sinkhorn update is the step log(b/c), a Newton step solves
-    (diag(c) - P^T diag(1/a) P) d = b - c. At small epsilon both start far away, so a ladder of
-    decreasing epsilon leads there, each rung solved loosely.
+    The plan is diag(u) K diag(v) with the absorbed kernel K = exp((f0 + g0 - C)/epsilon). As
+    u = a / (K v), its rows are always exact. The error is in the column sums c = v * (K^T u).
+
+    In y = log v the semi-dual D = a . log(u/a) + b . log(v/b) + const is concave, with gradient
+    b - c. A Sinkhorn update is the step log(b/c). A Newton step d solves
+    (diag(c) - P^T diag(1/a) P) d = b - c. At small epsilon both start far from the solution. So a
+    sequence of decreasing epsilon leads there, each solved to a loose tolerance.
     """
 
     def __init__(
@@ -210,46 +205,46 @@ class _PairSolver:
         self.built = False  # the kernel is that of f0, g0 and epsilon
         # conjugate gradients cost passes over K, a Cholesky factor about as much as 0.4 m of them
         self.patience = max(20, int(0.4 * b.size))
-        self.stubborn = False  # conjugate gradients have hit their limit on this rung: factorise
-        self.tol = tol  # of the rung
+        self.slow = False  # conjugate gradients reached their limit at this epsilon: factorise
+        self.tol = tol  # at this epsilon
         self.damping = 0.0
         self.reach = _REACH
 
     def run(self) -> tuple[Array, Array, float]:
         """Potentials f and g, and the L1 error of the marginals."""
-        # what leaves the range at an epsilon beyond float64 ends in a status, not in warnings
+        # at an epsilon beyond float64 an overflow becomes a status, not a warning
         with np.errstate(all="ignore"):
             return self._run()
 
     def _run(self) -> tuple[Array, Array, float]:
         largest = _largest_cost(self.ground)
         if largest > _MILD * self.target:
-            self.epsilon = self._top()
+            self.epsilon = self._first_epsilon()
         elif self.wanted >= _SINGLE_TOL and self.b.size > _DENSE:
-            error = self._open()
+            error = self._solve_in_single_precision()
             if error <= self.wanted:
                 return *self._potentials(), error
             self._absorb()
         if largest > _MILD * self.epsilon:
-            # hard c-transforms on both sides: every row and column of K then holds a one,
-            # however small epsilon is
+            # hard c-transforms on both sides: every row and column of K then has an entry 1, at
+            # every epsilon
             _kernels.nearest(self.ground, np.zeros(self.b.size), self.f0)
             _kernels.nearest(transposed(self.ground), self.f0, self.g0)
         while True:
             last = self.epsilon <= self.target * (1.0 + 1e-9)
             if last:
                 self.epsilon = self.target
-            self._solve(self.wanted if last else _RUNG_TOL)
+            self._solve(self.wanted if last else _STEP_TOL)
             if last:
                 break
             self._descend()
         return *self._potentials(), float(np.abs(self.v * self.t - self.b).sum())
 
-    def _open(self) -> float:
-        """Sinkhorn updates while they pay, on a kernel of half the bytes; the L1 error at most.
+    def _solve_in_single_precision(self) -> float:
+        """Bound of the L1 error after Sinkhorn updates on a kernel of half the bytes.
 
-        Its entries are rounded to single precision, sums are not.  What is left to do, in double
-        precision, starts from the potentials that this ends with.
+        The entries are rounded to single precision, the sums are not. Updates continue while they
+        converge fast. The solver in double precision starts from the result.
         """
         kernel = self.workspace.single_kernel(self.a.size, self.b.size)
         _kernels.gibbs(self.ground, self.f0, self.g0, self.epsilon, kernel)
@@ -264,18 +259,18 @@ class _PairSolver:
         f = self.f0 + self.epsilon * np.log(self.u)
         return f, self.g0 + self.epsilon * np.log(self.v)
 
-    def _top(self) -> float:
-        """First rung: target * _LADDER**k, up to about the mean reduced cost of some points."""
+    def _first_epsilon(self) -> float:
+        """The first epsilon, target * _STEP**k, up to about the mean reduced cost."""
         rows = np.linspace(0, self.a.size - 1, min(self.a.size, 64)).astype(np.intp)
         columns = np.linspace(0, self.b.size - 1, min(self.b.size, 64)).astype(np.intp)
         x, yt, cost = restricted(self.ground, rows, columns)
         reduced = cost if cost.size else ((x[:, :, None] - yt[None]) ** 2).sum(axis=1)
         reduced = reduced - reduced.min(axis=1, keepdims=True)
         reduced = reduced - reduced.min(axis=0, keepdims=True)
-        top = _LADDER_TOP * float(reduced.mean())
+        top = _FIRST_EPSILON * float(reduced.mean())
         epsilon = self.target
-        while epsilon * _LADDER <= top:
-            epsilon *= _LADDER
+        while epsilon * _STEP <= top:
+            epsilon *= _STEP
         return epsilon
 
     def exhausted(self) -> bool:
@@ -283,16 +278,16 @@ class _PairSolver:
         return self.passes >= self.max_iter
 
     def _descend(self) -> None:
-        """To the next rung: by powers of the kernel at hand, for a tenth of the time to build it.
+        """Go to the next epsilon by powers of the kernel, at a tenth of the cost of a new one.
 
-        Rounding grows as the exponents do; where the tolerance may feel it, build afresh.
+        Rounding grows with the exponents. Where it may reach the tolerance the kernel is rebuilt.
         """
         left, right = self.u / self.a, self.v / self.b
         self._absorb()
-        if self.exhausted():  # the potentials of this rung are the best there is
+        if self.exhausted():  # these potentials are the best approximation
             self.epsilon, self.built = self.target, False
             return
-        self.epsilon /= _LADDER
+        self.epsilon /= _STEP
         largest = np.abs(self.f0).max() + np.abs(self.g0).max()
         self.built = ROUNDING * largest / self.epsilon < 0.01 * self.wanted
         if self.built:
@@ -316,17 +311,17 @@ class _PairSolver:
         _kernels.sinkhorn_pass(self.kernel, v, self.a, True, self.u, self.t)
         self.passes += 1
         self.v = v
-        with np.errstate(all="ignore"):  # a trial step may leave the range; its error then says so
+        with np.errstate(all="ignore"):  # a trial step may overflow, and has no finite error then
             columns = v * self.t
             return columns, float(np.abs(columns - self.b).sum())
 
     def _dual(self) -> float:
-        """The semi-dual at the point last evaluated, but for a constant of the kernel."""
+        """The semi-dual at the point last evaluated, up to a constant of the kernel."""
         with np.errstate(all="ignore"):
             return float(self.a @ np.log(self.u / self.a) + self.b @ np.log(self.v / self.b))
 
     def _start(self) -> tuple[Array, float]:
-        """Kernel at this rung; through the log domain when the warm start is out of range."""
+        """Kernel at this epsilon; by the log domain where the warm start overflows."""
         if not self.built:
             self._rebuild()
         columns, error = self._evaluate(self.b)
@@ -342,9 +337,9 @@ class _PairSolver:
         return columns, error
 
     def _solve(self, tol: float) -> None:
-        """Sinkhorn while it is fast, then Newton, until tol, the limit, or no more progress."""
+        """Sinkhorn updates while they are fast, then Newton steps, until tol or the limit."""
         self.tol = tol
-        self.stubborn, self.damping, self.reach = False, 0.0, _REACH
+        self.slow, self.damping, self.reach = False, 0.0, _REACH
         columns, error = self._start()
         if error > tol:
             self.v = self.b / self.t
@@ -356,7 +351,7 @@ class _PairSolver:
         best, best_v, waited = error, self.v, 0
         while error > tol and waited < _PATIENCE and not self.exhausted():
             columns, error = self._newton_step(columns, error)
-            if error > tol:  # the Sinkhorn update comes free with t and smooths what Newton left
+            if error > tol:  # a Sinkhorn update costs nothing with t, and smooths the rest
                 columns, error = self._evaluate(self.b / self.t)
             waited = 0 if error < 0.9 * best else waited + 1
             if error < best:
@@ -372,9 +367,9 @@ class _PairSolver:
     def _newton_step(self, columns: Array, error: float) -> tuple[Array, float]:
         """A step along the Newton direction, shortened until the semi-dual has grown.
 
-        Clusters that barely exchange mass make the Hessian nearly singular: the direction then
-        moves them by more than the model holds for. Each coordinate is cut to the trusted reach
-        (or, where that spoils the ascent, all are shrunk alike).
+        Clusters that barely exchange mass make the Hessian nearly singular. The direction then
+        moves them beyond the region where the quadratic model is accurate. So each coordinate is
+        cut to the trusted reach. Where that ruins the ascent all coordinates are shrunk equally.
         """
         residual = self.b - columns
         direction = self._direction(columns, residual, error)
@@ -403,7 +398,7 @@ class _PairSolver:
         return self._evaluate(self.b / self.t)
 
     def _adapt(self, taken: float, cut: bool, faithful: bool) -> None:
-        """Adapt reach and damping to the share of the step taken; faithful: gain as predicted."""
+        """Adapt reach and damping to the share of the step taken, and to its gain."""
         if faithful and cut and self.reach < _REACH_MAX:
             self.reach *= 4.0
         elif faithful:
@@ -414,15 +409,15 @@ class _PairSolver:
             self.damping = min(max(10.0 * self.damping, _DAMPING), 1.0)
 
     def _direction(self, columns: Array, residual: Array, error: float) -> Array:
-        """Newton direction in log v, by the cheapest way that has not failed yet."""
+        """Newton direction in log v, by the cheapest method that has not failed yet."""
         if self.b.size <= _DENSE:
             return self._dense_direction(columns, residual)
-        # superlinear on the way, no further than tol at the end
+        # superlinear convergence first, and tol at the end
         reduction = max(min(0.1, np.sqrt(error)), min(0.5, 0.2 * self.tol / error))
         plan = self._sparse_plan(columns, error)
         if plan is not None:
             return self._sparse_direction(plan, columns, residual, reduction)
-        if self.stubborn:
+        if self.slow:
             return self._dense_direction(columns, residual)
         direction = np.empty(residual.size)
         done = _kernels.newton_direction(
@@ -437,13 +432,13 @@ class _PairSolver:
             direction,
         )
         self.passes += done
-        self.stubborn = done >= self.patience
+        self.slow = done >= self.patience
         return direction
 
     def _sparse_plan(self, columns: Array, error: float) -> _SparsePlan | None:
-        """The entries that matter for a step, or None where most of them do.
+        """The plan without negligible entries, or None where most entries are not negligible.
 
-        What is left out acts as a damping of its size. It shrinks with the error, so that the
+        The omitted entries act as a damping of their size. It shrinks with the error, so that the
         steps still converge superlinearly.
         """
         n, m = self.kernel.shape
@@ -472,7 +467,7 @@ class _PairSolver:
     ) -> Array:
         root = np.sqrt(columns)
         scaled = residual / root
-        if not self.stubborn:
+        if not self.slow:
             limit = int(self.patience * _SPARSE_GAIN * self.kernel.size / (plan.values.size + 1))
             limit = min(limit, 10 * self.b.size)
             direction = np.empty_like(scaled)
@@ -488,7 +483,7 @@ class _PairSolver:
                 direction,
             )
             self.passes += 1 + int(done * plan.values.size / self.kernel.size)
-            self.stubborn = done >= limit
+            self.slow = done >= limit
             return direction / root
         if plan.values.size > _SPARSE_DIRECT * self.kernel.size:
             return self._dense_direction(columns, residual)
@@ -497,8 +492,8 @@ class _PairSolver:
     def _sparse_factor(self, plan: _SparsePlan, scaled: Array) -> Array:
         """Newton direction from a sparse factor of the whole dual's Hessian [[I, S], [S^T, I]].
 
-        As epsilon goes to zero the support of the plan becomes a forest, which has no fill-in:
-        the worse the conditioning, the cheaper the factor.
+        As epsilon goes to zero the support of the plan becomes a forest, which has no fill-in. So
+        the factor is cheapest where the conditioning is worst.
         """
         import scipy.sparse as sp
         from scipy.sparse.linalg import splu
@@ -522,8 +517,8 @@ class _PairSolver:
         r"""Newton direction by Cholesky, in coordinates scaled by sqrt(c).
 
         The Hessian is then I - S^T S, whose null vector sqrt(c) is lifted by adding its square.
-        Clusters that exchange almost no mass leave it singular to rounding: the smallest shift
-        that lets the factorisation pass is added.
+        Clusters that exchange almost no mass leave it singular to rounding. So the smallest shift
+        with which the factorisation succeeds is added.
         """
         factor = np.empty_like(self.kernel)
         _kernels.newton_factor(self.kernel, self.u, self.a, self.v, columns, factor)

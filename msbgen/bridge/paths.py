@@ -1,8 +1,8 @@
-"""Paths of the bridge: a Markov chain over equally large snapshots, run by run.
+"""Paths of the bridge: a Markov chain over snapshots of the same runs.
 
-Where the same n runs make up every snapshot, the bridge is a chain over their numbers: from run r
-at snapshot j it goes to run s with the probability n·Γ_j[r, s].  Conditioned on a context, only
-some runs take part, each with a weight; then whole paths are drawn, or the most likely is found.
+Where the same n runs make up every snapshot, the bridge is a Markov chain over the runs.  From run
+r at snapshot j it moves to run s with probability n·Γ_j[r, s].  Conditioned on a context, some of
+the runs take part, with weights.  Then paths are drawn, or the most likely path is computed.
 """
 
 from __future__ import annotations
@@ -26,27 +26,13 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """The bridge between neighbouring snapshots of the same runs, by its potentials.
+    """The bridge between neighbouring snapshots of the same runs, stored as potentials."""
 
-    Attributes
-    ----------
-    points : ndarray, (snapshots, n, d)
-        The runs at each snapshot, in scaled coordinates.
-    potentials : ndarray, (2, snapshots − 1, n)
-        f and g of each pair's coupling exp((f + g − |x − y|²)/ε).
-    epsilon : float
-        Weight of the entropy, in squared units of the points.
-    status : str
-        How the solver ended.
-    marginal_error : float
-        Largest L1 error of a marginal.
-    """
-
-    points: Floats
-    potentials: Floats
-    epsilon: float
-    status: str
-    marginal_error: float
+    points: Floats  # (snapshots, n, d): the runs at each snapshot, in scaled coordinates
+    potentials: Floats  # (2, snapshots − 1, n): f and g of each pair's exp((f + g − |x − y|²)/ε)
+    epsilon: float  # weight of the entropy, in squared units of the points
+    status: str  # of the solver, a sentence
+    marginal_error: float  # largest L1 error of a marginal
 
     @classmethod
     def fit(
@@ -57,7 +43,7 @@ class Chain:
         tol: float,
         progress: OnProgress | None = None,
     ) -> Chain:
-        """Solve the bridge between all neighbouring snapshots.
+        """The solved bridge between all neighbouring snapshots.
 
         Parameters
         ----------
@@ -98,22 +84,18 @@ class Chain:
     def most_likely(
         self, active: Indices, log_weight: Floats, *, bandwidth: float, dims: int
     ) -> Indices:
-        """Run that the most likely path of each context visits at each snapshot.
+        """The most likely path of each context, as the run at each snapshot, (q, snapshots).
 
         Parameters
         ----------
         active : ndarray of int, (q, k)
             Runs that take part.
         log_weight : ndarray, (q, k)
-            Log of their weights.
+            Logarithms of their weights.
         bandwidth : float
-            Of the kernel estimate of the runs' density, which a path is likely by.
+            Of the kernel estimate of the runs' density.
         dims : int
-            Leading coordinates of the points that the density is over.
-
-        Returns
-        -------
-        ndarray of int, (q, snapshots)
+            Number of leading coordinates of the points in that density.
         """
         path = np.empty((len(active), len(self.points)), dtype=np.int64)
         _kernels.most_likely_paths(
@@ -122,18 +104,14 @@ class Chain:
         return path
 
     def draw(self, active: Indices, log_weight: Floats, uniform: Floats) -> Indices:
-        """Runs that drawn paths of each context visit.
+        """Drawn paths of each context, as the run at each snapshot, (q, n_draws, snapshots).
 
         Parameters
         ----------
         active, log_weight
-            As for :meth:`most_likely`.
+            As of :meth:`most_likely`.
         uniform : ndarray, (q, n_draws, snapshots)
             Random numbers in [0, 1).
-
-        Returns
-        -------
-        ndarray of int, (q, n_draws, snapshots)
         """
         path = np.empty(uniform.shape, dtype=np.int64)
         _kernels.draw_paths(
@@ -142,23 +120,23 @@ class Chain:
         return path
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], Any]]:
-        """What the solver found as named arrays with their dimensions."""
+        """The potentials as a named array with its dimensions."""
         return {"potentials": (("side", "pair", "used"), self.potentials)}
 
     def labels(self) -> dict[str, Any]:
-        """How the solver ended, as JSON knows it."""
+        """The status and the error of the solver, for JSON."""
         return {"status": self.status, "marginal_error": self.marginal_error}
 
     @classmethod
     def from_arrays(
         cls, stored: StoredArrays, labels: Mapping[str, Any], points: Floats, epsilon: float
     ) -> Chain:
-        """Undo :meth:`to_arrays` and :meth:`labels` for the points that were solved.
+        """The chain of :meth:`to_arrays`, :meth:`labels` and the solved points.
 
         Raises
         ------
         ProfileError
-            Arrays of another shape, or numbers that are not finite.
+            Arrays of another shape, or not finite.
         """
         wanted = (2, len(points) - 1, points.shape[1])
         potentials = stored.numbers("potentials", wanted)
@@ -166,12 +144,12 @@ class Chain:
 
 
 def outcome_of(stored: StoredArrays, labels: Mapping[str, Any]) -> tuple[str, float]:
-    """How a solver ended, its sentence and the largest marginal error, from what JSON held.
+    """Status and largest marginal error of a solver, from JSON.
 
     Raises
     ------
     ProfileError
-        Something else is there.
+        Values of other types, or out of range.
     """
     status, error = labels.get("status"), labels.get("marginal_error")
     stored.want(isinstance(status, str), "'status'", status, "a sentence")

@@ -6,12 +6,13 @@ adjacent ones, find the law :math:`M` of a path with these marginals that minimi
 .. math:: \langle C, M\rangle + \varepsilon \langle M, \log M\rangle,
           \qquad C = \sum_j C_j(x_j, x_{j+1}).
 
-As the cost sees adjacent snapshots only, :math:`M` is the Markov chain of the two-marginal
-entropic plans :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`: among the laws with
+The cost concerns adjacent snapshots only. So :math:`M` is the Markov chain of the two-marginal
+entropic plans :math:`\Gamma_j = \exp((f_j \oplus g_j - C_j)/\varepsilon)`. Among the laws with
 given adjacent bimarginals the Markov one has the largest entropy, and the entropies of the
-constrained snapshots are fixed. Hence ``method="pairwise"`` solves each pair by itself. Snapshots
-*without* data couple their neighbours; ``method="multimarginal"`` then passes messages along the
-whole path. Potentials are stored, plans never.
+constrained snapshots are fixed. Hence ``method="pairwise"`` solves each pair by itself.
+
+Snapshots *without* data couple their neighbours. ``method="multimarginal"`` then passes messages
+along the whole path. Potentials are stored, plans never.
 """
 
 import enum
@@ -32,9 +33,9 @@ from msbgen.bridge.pair import (
     Workspace,
     ground_of,
     marginal_error,
+    on_all_points,
     restricted,
     solve_pair,
-    spread_out,
     transposed,
 )
 from msbgen.core.errors import ArgumentError, check_whole
@@ -55,23 +56,23 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True)
 class SolverConfig:
-    """When to stop, and with how many threads.
+    """Stopping rules and the number of threads.
 
     Parameters
     ----------
     tol : float
-        Largest L1 distance between the marginals of a pair's plan and the given weights, both
-        ends summed, evaluated in float64 from the potentials that are returned. Newton steps make
-        the last digits cheap, hence the strict default. What float64 can hold is about
+        Largest L1 distance between the marginals of a pair's plan and the weights, both ends
+        summed. It is evaluated in float64 from the returned potentials. The default is strict
+        because Newton steps make the last digits cheap. The limit of float64 is about
         ``1e-15 * max(C) / epsilon``.
     max_iter : int
-        Limit per pair on passes over its kernel (``pairwise``), or on sweeps over the path
+        The most passes over the kernel of a pair (``pairwise``), or sweeps over the path
         (``multimarginal``).
     hilbert_tol : float
-        ``multimarginal`` stops when no dual variable moves by more than this in Hilbert's
-        projective metric during a sweep (the paper's rule). ``tol`` must hold besides.
+        Largest change of a dual variable in Hilbert's projective metric during the last sweep of
+        ``multimarginal`` (the paper's rule). ``tol`` must hold as well.
     threads : int
-        Pairs solved side by side; by default the cores this process may use.
+        Number of pairs solved in parallel; by default the cores this process may use.
     """
 
     tol: float = 1e-9
@@ -88,12 +89,15 @@ class SolverConfig:
 
 
 class NotConvergedError(RuntimeError):
-    """The marginals do not hold to the tolerance; ``bridge`` was reached, ``reached`` says it."""
+    """The marginals do not hold to the tolerance.
+
+    ``bridge`` is the partial result, ``reached`` a sentence with its error.
+    """
 
     def __init__(self, bridge: "Bridge", tol: float):
         worst = int(np.argmax(bridge.marginal_error))
-        more = bridge.status is Status.MAX_ITERATIONS
-        remedy = "raise max_iter" if more else "raise tol, or epsilon, to what float64 can hold"
+        limited = bridge.status is Status.MAX_ITERATIONS
+        remedy = "raise max_iter" if limited else "raise tol, or epsilon, to the limit of float64"
         self.reached = (
             f"{bridge.status} (pair {worst}: L1 marginal error "
             f"{bridge.marginal_error[worst]:.3g} > tol {tol:.3g}, epsilon {bridge.epsilon:.3g})"
@@ -107,8 +111,8 @@ class NotConvergedError(RuntimeError):
 class Cloud:
     """A weighted point cloud: points (n, d) and weights (n,).
 
-    ``variance`` is that of the Brownian bridge around each point, per coordinate: the exact
-    Schrödinger bridge is the mixture of Gaussians with it, the paper's cloud takes it as zero.
+    ``variance`` is that of the Brownian bridge around each point, per coordinate. The exact
+    Schrödinger bridge is a mixture of Gaussians with that variance; the paper's cloud has none.
     """
 
     points: Floats
@@ -118,7 +122,7 @@ class Cloud:
 
 @dataclass(frozen=True, eq=False)
 class Bridge:
-    r"""The solved bridge, held by its potentials.
+    r"""The solved bridge, stored as potentials.
 
     The bimarginal of snapshots j and j + 1 is ``exp((f[:, None] + g[None, :] - C) / epsilon)``
     with ``f, g = potentials[j]``. Positions between snapshots are fractional: ``t = 2.25`` is a
@@ -128,17 +132,16 @@ class Bridge:
     ----------
     points : tuple of (n_j, d) arrays
     weights : tuple of (n_j,) arrays
-        Of total mass 1; for an unconstrained snapshot the marginal that was found.
+        Of total mass 1. At an unconstrained snapshot: the marginal of the solution.
     costs : tuple of (n_j, n_{j+1}) arrays
-        The given costs, or empty when the cost is the squared Euclidean distance.
+        Empty where the cost is the squared Euclidean distance.
     epsilon : float
         [squared units of the points, or units of the costs]
     potentials : tuple of (f (n_j,), g (n_{j+1},))
         Minus infinity exactly where the weight is zero.
     status : Status
     marginal_error : (s - 1,) array
-        L1 error of both marginals of each pair, in float64, as the stored potentials have it
-        (to 1 % of the tolerance).
+        L1 error of both marginals of each pair, in float64, to 1 % of the tolerance.
     iterations : (s - 1,) array of int
         Passes over the kernel of each pair, or sweeps over the path.
     """
@@ -158,7 +161,7 @@ class Bridge:
         Raises
         ------
         ArgumentError
-            This bridge has no such pair.
+            A pair that does not exist.
         """
         if not 0 <= pair < len(self.potentials):
             raise ArgumentError(
@@ -174,8 +177,8 @@ class Bridge:
         r"""Displacement interpolation at position ``t``.
 
         Between snapshots the atoms are :math:`\lambda x_r + (1 - \lambda) y_s` with the mass of
-        the plan, :math:`\lambda = j + 1 - t`; atoms without mass are dropped. Up to
-        ``n_j * n_{j+1}`` atoms.
+        the plan and :math:`\lambda = j + 1 - t`. Atoms without mass are dropped, so that there
+        are up to ``n_j * n_{j+1}``.
 
         Raises
         ------
@@ -184,8 +187,8 @@ class Bridge:
         """
         pair, lam = self._locate(t)
         if lam == 1.0:
-            held = self.weights[pair] > 0.0
-            return Cloud(self.points[pair][held], self.weights[pair][held], 0.0)
+            positive = self.weights[pair] > 0.0
+            return Cloud(self.points[pair][positive], self.weights[pair][positive], 0.0)
         plan = self.coupling(pair)
         rows, columns = np.nonzero(plan)
         atoms = lam * self.points[pair][rows] + (1.0 - lam) * self.points[pair + 1][columns]
@@ -247,23 +250,23 @@ def solve_bridge(
     points : sequence of (n_j, d) arrays
         The snapshots, s >= 1 of them, each of its own size n_j >= 1.
     weights : sequence of (n_j,) arrays or None
-        Non-negative, of any positive total (normalised to 1); by default uniform. An entry None
-        leaves that snapshot unconstrained: its points are places where mass may pass.
+        Non-negative, of any positive total (normalised to 1); by default uniform. None leaves a
+        snapshot unconstrained: its points are places through which mass may pass.
     epsilon : float
         Weight of the entropy, positive [squared units of the points, or units of ``costs``].
     costs : sequence of (n_j, n_{j+1}) arrays
         One per pair; by default the squared Euclidean distances.
     method : {"pairwise", "multimarginal"}
         Independent two-marginal solves, or Sinkhorn iterations by message passing over the whole
-        path (log domain, dual variables started at random in (0, 1), cyclic updates, Hilbert
-        stopping), which also takes unconstrained snapshots. Where those crawl, which at small
-        epsilon is for ever, and every snapshot is constrained, the dual variables are taken from
-        the pairs; the sweep that follows confirms them.
+        path, which also takes unconstrained snapshots. Messages are in the log domain, dual
+        variables start at random in (0, 1), updates are cyclic, and the stopping rule is
+        Hilbert's. These iterations converge too slowly at small epsilon. Where every snapshot is
+        constrained the dual variables are then taken from the pairs, and a sweep confirms them.
     config : SolverConfig
     rng : numpy Generator or int
-        For the random start of ``multimarginal``, or its seed; the solution does not depend on it.
+        For the random start of ``multimarginal``. The solution does not depend on it.
     on_failure : {"raise", "return"}
-        What to do when the tolerance was not reached.
+        The action where the tolerance is not reached.
     progress : callable (done, total)
         Called after each pair, or each sweep (with total = max_iter).
 
@@ -274,19 +277,17 @@ def solve_bridge(
     Raises
     ------
     ArgumentError
-        For malformed input, or an unconstrained snapshot with ``method="pairwise"``.
+        Malformed input, or an unconstrained snapshot with ``method="pairwise"``.
     NotConvergedError
-        Unless ``on_failure="return"``.
+        The tolerance is not reached, unless ``on_failure="return"``.
 
     Notes
     -----
-    Memory: one kernel (n_j, n_{j+1}) per thread, and as much again at most for a Newton step; two
-    to three more where a dense factor is needed. Time: a few kernel builds and 10 to 100 passes
-    over it, ``multimarginal`` two log-domain messages per pair and sweep and nothing stored.
+    Memory: one kernel (n_j, n_{j+1}) per thread, up to one more for a Newton step, and two to three
+    more for a dense factor. ``multimarginal`` stores no kernel.
 
-    Pairwise, per pair: Sinkhorn passes on an absorbed kernel down a ladder of decreasing epsilon,
-    then Newton steps on the semi-dual, by conjugate gradients on the plan (compressed once most of
-    its entries are negligible), by a sparse or dense factor where those crawl.
+    Time: a few kernel builds and 10 to 100 passes over the kernel (:mod:`msbgen.bridge.pair`), or
+    two log-domain messages per pair and sweep.
 
     References
     ----------
@@ -303,7 +304,7 @@ def solve_bridge(
     config = SolverConfig() if config is None else config
     clouds = _checked_points(points)
     masses = _checked_weights(weights, clouds)
-    given = _checked_costs(costs, clouds)
+    matrices = _checked_costs(costs, clouds)
     if not (np.isfinite(epsilon) and epsilon > 0.0):
         raise ArgumentError(f"epsilon is {epsilon!r}; a positive number is wanted.")
     if method not in ("pairwise", "multimarginal"):
@@ -321,7 +322,7 @@ def solve_bridge(
 
     epsilon = float(epsilon)
     grounds = [
-        ground_of(clouds[j], clouds[j + 1], given[j] if given else NO_COST)
+        ground_of(clouds[j], clouds[j + 1], matrices[j] if matrices else NO_COST)
         for j in range(len(clouds) - 1)
     ]
     if method == "pairwise":
@@ -348,14 +349,11 @@ def solve_bridge(
     else:
         status = Status.MAX_ITERATIONS if exhausted else Status.STAGNATED
     bridge = Bridge(
-        clouds, tuple(constrained), given, epsilon, potentials, status, error, iterations
+        clouds, tuple(constrained), matrices, epsilon, potentials, status, error, iterations
     )
     if status is not Status.CONVERGED and on_failure == "raise":
         raise NotConvergedError(bridge, config.tol)
     return bridge
-
-
-# ------------------------------------------------------------------------------ validation
 
 
 def _checked_points(points: Sequence[Array]) -> tuple[Array, ...]:
@@ -381,11 +379,11 @@ def _checked_weights(
             f"weights has {len(weights)} entries; {len(clouds)}, one a snapshot, are wanted."
         )
     masses: list[Array | None] = []
-    for j, (given, cloud) in enumerate(zip(weights, clouds)):
-        if given is None:
+    for j, (values, cloud) in enumerate(zip(weights, clouds)):
+        if values is None:
             masses.append(None)
             continue
-        mass = np.asarray(given, dtype=np.float64)
+        mass = np.asarray(values, dtype=np.float64)
         if mass.shape != (len(cloud),):
             raise ArgumentError(f"weights[{j}] has shape {mass.shape}; ({len(cloud)},) is wanted.")
         if not (np.isfinite(mass).all() and (mass >= 0.0).all() and mass.any()):
@@ -405,25 +403,25 @@ def _checked_costs(costs: Sequence[Array] | None, clouds: tuple[Array, ...]) -> 
         raise ArgumentError(
             f"costs has {len(costs)} entries; {len(clouds) - 1}, one a pair, are wanted."
         )
-    given = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
-    for j, cost in enumerate(given):
+    matrices = tuple(np.ascontiguousarray(cost, dtype=np.float64) for cost in costs)
+    for j, cost in enumerate(matrices):
         wanted = (len(clouds[j]), len(clouds[j + 1]))
         if cost.shape != wanted:
             raise ArgumentError(f"costs[{j}] has shape {cost.shape}; {wanted} is wanted.")
         if not np.isfinite(cost).all():
             raise ArgumentError(f"costs[{j}] holds NaN or infinity; finite numbers are wanted.")
-    return given
+    return matrices
 
 
 def _draw(weights: Floats, size: int, rng: np.random.Generator) -> Indices:
     cumulated = np.cumsum(weights)
-    # side="right" never lands on a point without mass, also not at the end of the range
+    # side="right" never draws a point without mass, also not at the end of the range
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(cumulated, rng.random(size) * cumulated[-1], "right"), last)
 
 
-# Workspaces of earlier calls, one a core, while they are small: to clear the pages of a new one
-# takes as long as a third of a pair of a thousand points.
+# Small workspaces of earlier calls, up to one a core.  Clearing the pages of a new one takes a
+# third of the time of a pair of a thousand points.
 _SPARE: list[Workspace] = []
 _SPARE_BYTES = 2**25
 
@@ -435,7 +433,7 @@ def _solve_pairwise(
     config: SolverConfig,
     progress: OnProgress | None,
 ) -> list[Outcome]:
-    """Every pair by itself, side by side in threads: the kernels release the lock."""
+    """The solutions of all pairs, in threads: the kernels release the lock."""
     idle: list[Workspace] = []
 
     def solve(j: int) -> Outcome:
@@ -476,19 +474,17 @@ def _solve_pairwise(
 
 
 def _workspace(idle: list[Workspace]) -> Workspace:
-    """One of those that are idle, of this call or from earlier ones, or a new one."""
-    for some in (idle, _SPARE):
+    """An idle workspace of this call or of earlier ones, or a new one."""
+    for workspaces in (idle, _SPARE):
         try:
-            return some.pop()  # at once: another thread may ask too
+            return workspaces.pop()  # atomic: other threads pop, too
         except IndexError:
             continue
     return Workspace()
 
 
-# -------------------------------------------------------------------------- multi-marginal form
-
-
-_CRAWL = 20  # sweeps after which the message form lets the pair solver leap, where it can
+# Sweeps after which dual variables are taken from the pairs, if every snapshot is constrained.
+_SLOW_SWEEPS = 20
 
 
 def _pairwise_duals(
@@ -496,10 +492,11 @@ def _pairwise_duals(
 ) -> list[Array]:
     r"""Dual variables phi of a path with positive weights throughout, from its pairs.
 
-    At the solution B_j = epsilon log mu_j - f_j and A_j = epsilon log mu_j - g_j, so that
-    phi_j = f_j + g_j - epsilon log mu_j, f_j of the pair after snapshot j and g_j of that before.
+    At the solution phi_j = f_j + g_j - epsilon log mu_j. Here f_j belongs to the pair after
+    snapshot j and g_j to the pair before it. The reason is that B_j = epsilon log mu_j - f_j and
+    A_j = epsilon log mu_j - g_j.
     """
-    # sweeps after it crawl again unless it goes as far as float64 does
+    # the next sweeps are slow again unless this is accurate to the limit of float64
     tight = replace(config, tol=np.finfo(np.float64).eps)
     masses = [np.exp(log / epsilon) for log in log_mass]
     pairs = _solve_pairwise(grounds, masses, epsilon, tight, None)
@@ -525,23 +522,23 @@ def _solve_multimarginal(
     - backward B_s = 0, B_j = epsilon log K_j exp((phi_{j+1} + B_{j+1}) / epsilon),
 
     and snapshot j has the marginal exp((phi_j + A_j + B_j) / epsilon). A sweep visits the
-    snapshots in their order, each with messages that are up to date: two messages per pair.
-    Returns potentials, weights, sweeps and whether their number was the limit.
+    snapshots in order, each with current messages: two messages per pair. Returns potentials,
+    weights, the number of sweeps, and whether it is the limit.
     """
-    held = [
+    has_mass = [
         np.ones(n, dtype=bool) if mass is None else mass > 0.0 for n, mass in zip(sizes, masses)
     ]
-    grounds = [restricted(ground, held[j], held[j + 1]) for j, ground in enumerate(grounds)]
+    grounds = [restricted(ground, has_mass[j], has_mass[j + 1]) for j, ground in enumerate(grounds)]
     reverse = [transposed(ground) for ground in grounds]
     count = len(masses)
     constrained = all(mass is not None for mass in masses)
     phi = [
         np.zeros(keep.sum()) if mass is None else epsilon * np.log(1.0 - rng.random(keep.sum()))
-        for keep, mass in zip(held, masses)
+        for keep, mass in zip(has_mass, masses)
     ]
     log_mass = [
         np.zeros(0) if mass is None else epsilon * np.log(mass[keep])
-        for keep, mass in zip(held, masses)
+        for keep, mass in zip(has_mass, masses)
     ]
 
     def message(ground: Ground, source: Array, size: int) -> Array:
@@ -559,12 +556,12 @@ def _solve_multimarginal(
     while True:
         backward = backward_messages()
         forward = [np.zeros(phi[0].size)]
-        moved = largest = 0.0
+        largest_change = largest = 0.0
         for j in range(count):
             if masses[j] is not None:
                 new = log_mass[j] - forward[j] - backward[j]
                 change = new - phi[j]
-                moved = max(moved, float(change.max() - change.min()) / epsilon)
+                largest_change = max(largest_change, float(change.max() - change.min()) / epsilon)
                 phi[j] = new
                 largest = max(largest, float(np.abs(new).max()))
             if j + 1 < count:
@@ -572,20 +569,20 @@ def _solve_multimarginal(
         sweeps += 1
         if progress is not None:
             progress(sweeps, config.max_iter)
-        # rounding moves the dual variables by so much for ever: at small epsilon tol decides
+        # rounding always changes the dual variables by so much: at small epsilon tol decides
         rounding = ROUNDING * largest / epsilon
-        if moved <= max(config.hilbert_tol, rounding):
+        if largest_change <= max(config.hilbert_tol, rounding):
             break
         if sweeps >= config.max_iter:
             exhausted = True
             break
-        if sweeps == _CRAWL and constrained:
+        if sweeps == _SLOW_SWEEPS and constrained:
             phi = _pairwise_duals(grounds, log_mass, epsilon, config)
     backward = backward_messages()
     potentials = tuple(
         (
-            spread_out(phi[j] + forward[j], held[j]),
-            spread_out(phi[j + 1] + backward[j + 1], held[j + 1]),
+            on_all_points(phi[j] + forward[j], has_mass[j]),
+            on_all_points(phi[j + 1] + backward[j + 1], has_mass[j + 1]),
         )
         for j in range(count - 1)
     )
