@@ -141,8 +141,8 @@ def _read_kind(name: str, profiles: xr.Dataset) -> Kind:
         place = [float(v[i]) for v, i in zip(levels, np.unravel_index(missing, shape))]
         context = ", ".join(f"{r}={v:g}" for r, v in zip(RESOURCES, place))
         raise ProfileError(
-            f"{where}: context {context} is missing; every context of a grid is wanted: generate them "
-            f"(msbgen generate --contexts all)."
+            f"{where}: context {context} is missing; every context of a grid is wanted: generate "
+            f"them (msbgen generate --contexts all)."
         )
     seconds, misses = np.empty(shape), np.zeros(shape)
     durations = duration_array(profiles)
