@@ -26,11 +26,11 @@ from tables import store
 from msbgen.runtimes import embeddings, towers
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.dataset import features_of, run_table
-from msbgen.runtimes.evaluation import CALIBRATION
+from msbgen.runtimes.fitting import CALIBRATION
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.scaling import Scaling
-from msbgen.runtimes.splits import hold_back, set_aside, units_of
+from msbgen.runtimes.splits import hold_out, split_calibration, units_of
 from msbgen.runtimes.storage import load, save
 from msbgen.runtimes.towers import TowerSettings
 
@@ -121,7 +121,7 @@ ABLATIONS: dict[str, Ablation] = {
     "one member": Ablation({"members": 1}, {}),
     "no kriging": Ablation({"kriging": False}, {}),
     "no second opinion": Ablation(
-        {}, {(completion, "second_opinion"): _no_opinion, (completion, "calmed"): _not_calmed}
+        {}, {(completion, "krige_platforms"): _no_opinion, (completion, "shrunk_mean"): _not_calmed}
     ),
 }
 
@@ -157,14 +157,14 @@ class Fits:
     def part(self, case: Case) -> Part:
         unit = units_of(self.table, self.dataset["run"].values, case.split)
         at = int(100 * case.share), case.replicate
-        known = hold_back(unit, case.share, np.random.default_rng([KNOWN_SEED, *at]))
+        known = hold_out(unit, case.share, np.random.default_rng([KNOWN_SEED, *at]))
         rng = np.random.default_rng([CALIBRATION_SEED, *at])
-        return Part(known, *set_aside(self.table, unit, known, CALIBRATION, rng), unit)
+        return Part(known, *split_calibration(self.table, unit, known, CALIBRATION, rng), unit)
 
     def asked(self, case: Case) -> NDArray[np.int64]:
         """Held-out rows of workloads and platforms with known runs alone."""
         part, runs = self.part(case), self.data.runs
-        alone = part.kept & (runs.degree == 0)
+        alone = part.kept & (runs.n_neighbours == 0)
         fine = np.isin(runs.workload, runs.workload[alone])
         fine &= np.isin(runs.platform, runs.platform[alone])
         return np.flatnonzero(~part.known & fine)
@@ -223,7 +223,7 @@ class Fits:
     def _without(self, ablation: Ablation, part: Part, case: Case) -> NDArray[np.float64]:
         kept, table = part.kept, self.table.copy()
         if ablation.learns_alone:
-            kept = kept & (self.data.runs.degree == 0)
+            kept = kept & (self.data.runs.n_neighbours == 0)
         if not ablation.sees_beside:
             table[:, 2:] = -1
         shown = [

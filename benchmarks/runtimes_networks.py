@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from msbgen.runtimes.embeddings import onto
+from msbgen.runtimes.embeddings import sum_by_index
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.towers import draw_batch, standardised
 
@@ -81,7 +81,8 @@ class Layers:
         g2 = (gradient @ self._last.T) * self._slope2
         g1 = (g2 @ self._second.T) * self._slope1
         first = [
-            table.T @ onto(index, len(table), g1) for table, index in zip(self._tables, self._named)
+            table.T @ sum_by_index(index, len(table), g1)
+            for table, index in zip(self._tables, self._named)
         ]
         return [
             *first, g1.sum(axis=0), self._h1.T @ g2, g2.sum(axis=0),
@@ -102,9 +103,9 @@ class NeuralNetwork:
         total = self._base.forward([runs.workload, runs.platform])[:, 0]
         row, near = runs.neighbour
         if len(row):
-            mine = runs.felt[row]
+            mine = runs.interfered[row]
             each = self._beside.forward([runs.workload[mine], near, runs.platform[mine]])
-            total[runs.felt] += onto(row, len(runs.felt), each)[:, 0]
+            total[runs.interfered] += sum_by_index(row, len(runs.interfered), each)[:, 0]
         self._runs = runs
         return total
 
@@ -114,7 +115,7 @@ class NeuralNetwork:
         row = self._runs.neighbour[0]
         if not len(row):
             return [*base, *(np.zeros_like(p) for p in self._beside.parameters)]
-        return [*base, *self._beside.backward(slope[self._runs.felt[row], None])]
+        return [*base, *self._beside.backward(slope[self._runs.interfered[row], None])]
 
 
 class Attention:
@@ -142,12 +143,12 @@ class Attention:
         total = out[:, 0].copy()
         row, near = runs.neighbour
         if len(row):
-            felt = runs.felt
+            felt = runs.interfered
             both = self._near.forward([near, runs.platform[felt[row]]])
             self._key, self._value = both[:, :KEY], both[:, KEY:]
             self._query = out[felt[row], 1:]
             self._weight = (self._key * self._query).sum(axis=1, keepdims=True) / KEY**0.5
-            self._answer = onto(row, len(felt), self._weight * self._value)
+            self._answer = sum_by_index(row, len(felt), self._weight * self._value)
             self._hidden, self._slope = gelu(self._answer @ self._read + self._b1)
             total[felt] += (self._hidden @ self._last + self._b2)[:, 0]
         return total
@@ -160,11 +161,11 @@ class Attention:
         if not len(row):
             beside = self.parameters[len(self._base.parameters) :]
             return [*self._base.backward(out), *(np.zeros_like(p) for p in beside)]
-        felt = slope[runs.felt, None]
+        felt = slope[runs.interfered, None]
         hidden = (felt @ self._last.T) * self._slope
         answer = (hidden @ self._read.T)[row]
         weight = (answer * self._value).sum(axis=1, keepdims=True) / KEY**0.5
-        out[:, 1:] = onto(runs.felt[row], len(runs), weight * self._key)
+        out[:, 1:] = sum_by_index(runs.interfered[row], len(runs), weight * self._key)
         both = np.concatenate([weight * self._query, answer * self._weight], axis=1)
         return [
             *self._base.backward(out), *self._near.backward(both),
@@ -188,7 +189,7 @@ def train(
     mean = float(log_runtime.mean())
     target = (log_runtime - mean).astype(np.float32)
     network = kind(*(standardised(f) for f in features), rng)
-    sides = np.flatnonzero(runs.degree == 0), np.flatnonzero(runs.degree > 0)
+    sides = np.flatnonzero(runs.n_neighbours == 0), np.flatnonzero(runs.n_neighbours > 0)
     moments = [np.zeros_like(p) for p in network.parameters]
     sizes = [np.zeros_like(p) for p in network.parameters]
     best, kept = np.inf, [p.copy() for p in network.parameters]
@@ -206,7 +207,7 @@ def train(
             p -= np.float32(rate / (1 - 0.9**step)) * mean_ / (size + np.float32(1e-8))
         if step % CHECK_EVERY == 0 or step == steps:
             square = (_all(network, check) + mean - wanted) ** 2
-            beside = check.degree > 0
+            beside = check.n_neighbours > 0
             loss = sum(
                 w * square[side].mean()
                 for side, w in ((~beside, 1), (beside, BESIDE))

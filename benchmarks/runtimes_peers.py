@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from runtimes_networks import BATCH, CHECK_EVERY, Attention, NeuralNetwork, train
 
-from msbgen.runtimes.embeddings import onto
+from msbgen.runtimes.embeddings import sum_by_index
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.scaling import fit_scaling
 from msbgen.runtimes.towers import standardised
@@ -46,7 +46,7 @@ class Data:
 
 
 def linear_scaling(data: Data, kept: Mask, rng: np.random.Generator) -> Floats:
-    alone = kept & (data.runs.degree == 0)
+    alone = kept & (data.runs.n_neighbours == 0)
     fitted = fit_scaling(
         data.runs.workload[alone], data.runs.platform[alone], data.log_runtime[alone],
         data.runs.shape,
@@ -56,7 +56,7 @@ def linear_scaling(data: Data, kept: Mask, rng: np.random.Generator) -> Floats:
 
 def matrix_factorisation(data: Data, kept: Mask, rng: np.random.Generator) -> Floats:
     """Log runtime alone = w_i·p_j over their mean; blind to features and to neighbours."""
-    alone = np.flatnonzero(kept & (data.runs.degree == 0))
+    alone = np.flatnonzero(kept & (data.runs.n_neighbours == 0))
     checked = rng.random(len(alone)) < 0.1
     check, rows = alone[checked], alone[~checked]
     i, j, wanted = data.runs.workload, data.runs.platform, data.log_runtime
@@ -71,8 +71,8 @@ def matrix_factorisation(data: Data, kept: Mask, rng: np.random.Generator) -> Fl
         slope = ((w * p).sum(axis=1) - (wanted[some] - mean).astype(np.float32)) / (0.5 * BATCH)
         slope = slope.astype(np.float32)[:, None]
         gradients = (
-            onto(i[some], len(tables[0]), slope * p),
-            onto(j[some], len(tables[1]), slope * w),
+            sum_by_index(i[some], len(tables[0]), slope * p),
+            sum_by_index(j[some], len(tables[1]), slope * w),
         )
         for table, g, moment, size in zip(tables, gradients, moments, sizes):
             moment *= 0.9
@@ -118,7 +118,7 @@ def boosting(data: Data, kept: Mask, rng: np.random.Generator) -> Floats:
 def boosting_table(data: Data, kept: Mask) -> NDArray[np.float32]:
     """Features of a run for trees: features, length and speed, and those of its neighbours."""
     runs, (workloads, platforms) = data.runs, data.features
-    alone = kept & (runs.degree == 0)
+    alone = kept & (runs.n_neighbours == 0)
     scaling = fit_scaling(
         runs.workload[alone], runs.platform[alone], data.log_runtime[alone], runs.shape
     )
@@ -129,7 +129,7 @@ def boosting_table(data: Data, kept: Mask) -> NDArray[np.float32]:
     # without a neighbour the length is missing, which trees treat apart
     near = np.full((len(runs), mine.shape[1]), np.nan, np.float32)
     row, neighbour = runs.neighbour
-    near[runs.felt] = onto(row, len(runs.felt), mine[neighbour])
+    near[runs.interfered] = sum_by_index(row, len(runs.interfered), mine[neighbour])
     return np.hstack([mine[runs.workload], where[runs.platform], near])
 
 

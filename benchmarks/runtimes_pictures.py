@@ -83,7 +83,7 @@ def draw_interference(fits: Fits) -> None:
     """Draw predicted and observed slowdown by neighbours on each platform."""
     predictor, runs, log = fits.predictor("default", HALF), fits.data.runs, fits.data.log_runtime
     cells = runs.shape[0] * runs.shape[1]
-    first, alone = np.full(cells, np.nan), runs.degree == 0
+    first, alone = np.full(cells, np.nan), runs.n_neighbours == 0
     first[runs.cell[alone]] = log[alone]
     tested = np.flatnonzero(~fits.part(HALF).known & ~alone & np.isfinite(first[runs.cell]))
     bare = fits.table[tested].copy()

@@ -23,8 +23,8 @@ from tables import RESULTS, markdown, publish, store, stored
 
 import msbgen
 from msbgen.core.errors import MeasurementError
-from msbgen.runtimes.evaluation import RATES, score_answers
-from msbgen.runtimes.predictor import Pool
+from msbgen.runtimes.calibration import CalibrationPool
+from msbgen.runtimes.evaluation import RATES, score_predictions
 from msbgen.runtimes.readers import import_archives
 from msbgen.runtimes.spread import WIDTHS
 
@@ -88,7 +88,7 @@ def measure(fits: Fits) -> dict[str, Any]:
 
 def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
     """Errors and bounds on held-out runs, for each number of neighbours."""
-    tested, degree = fits.asked(case), fits.data.runs.degree
+    tested, degree = fits.asked(case), fits.data.runs.n_neighbours
     if name in MODELS:
         predictor, runs = fits.predictor(name, case), fits.table[tested]
         predicted = predictor.predict(runs)
@@ -100,7 +100,7 @@ def score(fits: Fits, name: str, case: Case) -> list[dict[str, Any]]:
         if name in PEERS:
             even = np.ones((1, len(log)))
             bounds = conformal(fits, case, log[None], even, tested)
-    return score_answers(fits.runtime[tested], degree[tested], predicted, bounds)
+    return score_predictions(fits.runtime[tested], degree[tested], predicted, bounds)
 
 
 def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
@@ -112,8 +112,8 @@ def score_heads(fits: Fits, case: Case) -> dict[str, list[dict[str, Any]]]:
     for name in WIDTHS:
         width = widths[WIDTHS.index(name)][None]
         bounds = conformal(fits, case, locations, width, tested)
-        found[name] = score_answers(
-            fits.runtime[tested], runs.degree[tested], np.exp(locations[0, tested]), bounds
+        found[name] = score_predictions(
+            fits.runtime[tested], runs.n_neighbours[tested], np.exp(locations[0, tested]), bounds
         )
     return found
 
@@ -125,7 +125,7 @@ def conformal(
 
     Locations and widths are those of all runs, (1, n_runs).
     """
-    part, degree = fits.part(case), fits.data.runs.degree
+    part, degree = fits.part(case), fits.data.runs.n_neighbours
     bounds: dict[float, Floats] = {}
     for rate in RATES:
         log = np.full(len(tested), -np.inf)
@@ -133,7 +133,7 @@ def conformal(
             for count in np.unique(degree):
                 calibration = part.held & (degree == count)
                 unit = np.unique(part.unit[calibration], return_inverse=True)[1]
-                pool = Pool(
+                pool = CalibrationPool(
                     fits.data.log_runtime[calibration],
                     location[:, calibration],
                     width[:, calibration],

@@ -110,11 +110,11 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.check_files([options.runs], [options.out], force=options.force)
 
     from msbgen.runtimes import dataset as runtimes
-    from msbgen.runtimes import evaluation, storage
+    from msbgen.runtimes import fitting, storage
 
     dataset = runtimes.read(options.runs)
     with Progress("fitting") as step, shared.errors_from(options.runs.name):
-        predictor = evaluation.fit_runtimes(
+        predictor = fitting.fit(
             dataset,
             preset=options.preset,
             split=options.split,
@@ -133,7 +133,7 @@ def run_fit(options: argparse.Namespace) -> None:
     shared.show(f"{options.out}: {len(workloads)} workloads on {len(platforms)} platforms")
     for degree, pool in sorted(predictor.pools_.items()):
         beside = f"beside {degree}" if degree else "alone"
-        shared.show(f"bounds {beside}: at a miscoverage of {pool.least:g} or more")
+        shared.show(f"bounds {beside}: at a miscoverage of {pool.least_rate:g} or more")
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -190,7 +190,7 @@ def run_evaluate(options: argparse.Namespace) -> None:
 
     dataset = runtimes.read(options.runs)
     with Progress("evaluating") as step, shared.errors_from(options.runs.name):
-        scores = evaluation.evaluate_runtimes(
+        scores = evaluation.evaluate(
             dataset,
             train=options.train,
             replicates=options.replicates,

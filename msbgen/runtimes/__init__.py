@@ -1,4 +1,4 @@
-"""Runtimes never measured: any workload on any platform, alone or beside others."""
+"""Predict runtimes that were not measured: any workload on any platform, alone or beside others."""
 
 from msbgen.core.lazy import public_names
 
@@ -6,7 +6,8 @@ __getattr__, __dir__, __all__ = public_names(
     __name__,
     {
         "dataset": ("make", "read", "run_table", "write"),
-        "evaluation": ("evaluate_runtimes", "fit_runtimes"),
+        "evaluation": ("evaluate",),
+        "fitting": ("fit",),
         "predictor": ("RuntimePredictor",),
         "storage": ("load", "save"),
         "towers": ("TowerSettings",),

@@ -1,20 +1,19 @@
-"""Kriging of what the towers leave: correlated errors of like workloads on like platforms.
+"""Kriging of the towers' residual: correlated errors of similar workloads on similar platforms.
 
-The residual e of a run of workload i on platform j beside the workloads K is taken for
+The residual e of a run of workload i on platform j beside the workloads K is modelled as
 
-    e = a_ij + [K not empty] b_ij + Σ_{k in K} c_kj + noise,
+    e = a_ij + [K not empty] b_ij + Σ_{k in K} c_kj + noise.
 
-three independent Gaussian processes over the cells of the table: what the runs of a cell share,
-what they share beside others, and what a neighbour does to others there.  The covariance of each
-is a sum of Kronecker products,
+The three are independent Gaussian processes over the cells of the table: a for all runs of a cell,
+b for its runs beside others, c for the effect of a neighbour there.  The covariance of each is a
+sum of Kronecker products,
 
     v·(s_1 I⊗I + s_2 F_w⊗I + s_3 I⊗F_p + s_4 F_w⊗F_p),
 
-I the identity (this very workload, platform) and F a Gaussian kernel over features (those like
-it).  The posterior mean solves one positive definite system over the runs, by conjugate gradients:
-a product with the covariance is a few products of small matrices, of single precision, which is
-more than the tolerance needs.  Everything is relative to a
-robust variance of the residuals, so that their scale does not matter.
+with the identity I and a Gaussian kernel F over features.  The posterior mean is the solution of
+one positive definite system over the runs, by conjugate gradients.  A product with the covariance
+is a few products of small matrices, in single precision, which suffices for the tolerance.
+Variances are relative to a robust variance of the residuals, so that their scale does not matter.
 """
 
 from __future__ import annotations
@@ -29,15 +28,15 @@ from msbgen.runtimes.runs import Observations
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
-# Shares of variance s_1 to s_4 of the processes a, b and c, in robust variances of the residual.
+# Variances s_1 to s_4 of the processes a, b and c, in robust variances of the residual.
 _SHARES = ((1.3, 0.65, 0.65, 0.3), (0.5, 0.5, 0.5, 0.3), (0.5, 0.5, 0.5, 0.3))
 # Noise of a run alone, and of one beside others.
 _NOISE = (1.6, 3.3)
 # Length of the kernels over standardised features, in root mean squares over the features.
 _LENGTH = 0.7
-# Residuals beyond so many robust deviations are outliers: no farther do they pull.
+# Residuals are clipped to so many robust standard deviations.
 _OUTLIER = 12.0
-_TOL, _MOST_STEPS = 1e-4, 80
+_TOL, _MAX_ITER = 1e-4, 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +60,11 @@ class Fields:
     def at(self, runs: Observations) -> Floats:
         """Correction of the log residual of each run, (n,)."""
         total = self.cell.ravel()[runs.cell].astype(float)
-        if len(runs.felt):
+        if len(runs.interfered):
             near = np.bincount(
-                runs.neighbour[0], self.neighbour.ravel()[runs.neighbour_cell], len(runs.felt)
+                runs.neighbour[0], self.neighbour.ravel()[runs.neighbour_cell], len(runs.interfered)
             )
-            total[runs.felt] += self.beside.ravel()[runs.cell[runs.felt]] + near
+            total[runs.interfered] += self.beside.ravel()[runs.cell[runs.interfered]] + near
         return total
 
 
@@ -89,7 +88,7 @@ def fit_fields(
     -----
     At most 80 steps of O(n + n_workloads·n_platforms·(n_workloads + n_platforms)).
     """
-    covariance = _Covariance(runs, tuple(likeness(f) for f in features), noise)
+    covariance = _Covariance(runs, tuple(feature_kernel(f) for f in features), noise)
     deviation = 1.4826 * float(np.median(np.abs(residual)))
     if deviation == 0:
         return no_fields(runs.shape)
@@ -98,7 +97,7 @@ def fit_fields(
 
 
 def no_fields(shape: tuple[int, int]) -> Fields:
-    """Those that correct nothing."""
+    """Fields of zeros."""
     return Fields(*np.zeros((3, *shape), dtype=np.float32))
 
 
@@ -106,12 +105,12 @@ class _Covariance:
     """The covariance matrix of the runs, as an operator."""
 
     def __init__(
-        self, runs: Observations, likeness: tuple[Singles, ...], noise: tuple[float, float]
+        self, runs: Observations, kernels: tuple[Singles, ...], noise: tuple[float, float]
     ) -> None:
-        self._runs, self._likeness = runs, likeness
-        self._noise = np.where(runs.degree > 0, noise[1], noise[0])
-        self.diagonal = self._noise + sum(_SHARES[0]) + (runs.degree > 0) * sum(_SHARES[1])
-        self.diagonal += runs.degree * sum(_SHARES[2])
+        self._runs, self._kernels = runs, kernels
+        self._noise = np.where(runs.n_neighbours > 0, noise[1], noise[0])
+        self.diagonal = self._noise + sum(_SHARES[0]) + (runs.n_neighbours > 0) * sum(_SHARES[1])
+        self.diagonal += runs.n_neighbours * sum(_SHARES[2])
 
     def times(self, x: Floats) -> Floats:
         """Covariance of the runs times x (n,)."""
@@ -120,18 +119,18 @@ class _Covariance:
     def fields(self, x: Floats) -> list[Singles]:
         """Covariance of the three processes with the runs, times x (n,)."""
         runs = self._runs
-        mine = x[runs.felt]
+        beside = x[runs.interfered]
         size = runs.shape[0] * runs.shape[1]
-        given = (
+        parts = (
             (runs.cell, x),
-            (runs.cell[runs.felt], mine),
-            (runs.neighbour_cell, mine[runs.neighbour[0]]),
+            (runs.cell[runs.interfered], beside),
+            (runs.neighbour_cell, beside[runs.neighbour[0]]),
         )
-        tables = (np.bincount(cell, y, size).astype(np.float32) for cell, y in given)
+        tables = (np.bincount(cell, y, size).astype(np.float32) for cell, y in parts)
         return [self._smooth(t.reshape(runs.shape), shares) for t, shares in zip(tables, _SHARES)]
 
     def _smooth(self, table: Singles, shares: tuple[float, ...]) -> Singles:
-        workloads, platforms = self._likeness
+        workloads, platforms = self._kernels
         same, like_workload, like_platform, like_both = np.array(shares, dtype=np.float32)
         across = workloads @ table
         return (
@@ -147,7 +146,7 @@ def _solve(covariance: _Covariance, right: Floats) -> Floats:
     z = r / covariance.diagonal
     p, rz = z.copy(), float(r @ z)
     goal = _TOL**2 * rz
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_ITER):
         if rz <= goal:
             break
         q = covariance.times(p)
@@ -160,7 +159,7 @@ def _solve(covariance: _Covariance, right: Floats) -> Floats:
     return x
 
 
-def likeness(features: Floats) -> Singles:
+def feature_kernel(features: Floats) -> Singles:
     """Gaussian kernel over standardised features, (n, n)."""
     deviation = features.std(axis=0)
     varies = deviation > 0
@@ -170,7 +169,7 @@ def likeness(features: Floats) -> Singles:
     length = _LENGTH * np.sqrt(scaled.shape[1])
     scaled = (scaled / length).astype(np.float32)
     square = (scaled**2).sum(axis=1)
-    likeness = scaled @ scaled.T
-    likeness -= 0.5 * square[:, None]
-    likeness -= 0.5 * square
-    return np.exp(np.minimum(likeness, 0.0, out=likeness), out=likeness)
+    kernel = scaled @ scaled.T
+    kernel -= 0.5 * square[:, None]
+    kernel -= 0.5 * square
+    return np.exp(np.minimum(kernel, 0.0, out=kernel), out=kernel)

@@ -1,4 +1,4 @@
-"""Runs by index: which workload, on which platform, beside which; checked where they enter."""
+"""Runs as indices of workload, platform and neighbours, with checks of a user's arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Runs, by index.
+    """Runs as indices.
 
     Attributes
     ----------
@@ -41,31 +41,31 @@ class Observations:
 
     @cached_property
     def cell(self) -> Indices:
-        """Place of each in a flattened (workload, platform) matrix."""
+        """Index of each run in a flattened (workload, platform) matrix."""
         return self.workload * self.shape[1] + self.platform
 
     @cached_property
-    def degree(self) -> Indices:
-        """Neighbours of each."""
+    def n_neighbours(self) -> Indices:
+        """Number of neighbours of each run."""
         return (self.beside >= 0).sum(axis=1)
 
     @cached_property
-    def felt(self) -> Indices:
-        """Those that have neighbours, (m,)."""
-        return np.flatnonzero(self.degree)
+    def interfered(self) -> Indices:
+        """Indices of the runs that have neighbours, (m,)."""
+        return np.flatnonzero(self.n_neighbours)
 
     @cached_property
     def neighbour(self) -> tuple[Indices, Indices]:
-        """Of every neighbour: whose it is, as a place in `felt`, and the workload it is."""
-        near = self.beside[self.felt]
+        """Of every neighbour: the index of its run in `interfered`, and its workload."""
+        near = self.beside[self.interfered]
         row, slot = np.nonzero(near >= 0)
         return row, near[row, slot]
 
     @cached_property
     def neighbour_cell(self) -> Indices:
-        """Place of every neighbour in a flattened (workload, platform) matrix."""
+        """Index of every neighbour in a flattened (workload, platform) matrix."""
         row, workload = self.neighbour
-        return workload * self.shape[1] + self.platform[self.felt[row]]
+        return workload * self.shape[1] + self.platform[self.interfered[row]]
 
 
 def run_indices(runs: ArrayLike) -> Indices:
@@ -88,17 +88,17 @@ def run_indices(runs: ArrayLike) -> Indices:
         raise ArgumentError(
             f"runs has shape {table.shape}; rows of workload, platform and neighbours are wanted."
         )
-    # what is larger is no index, and may be no integer of the machine
+    # larger numbers are no indices and may overflow
     if (
         table.dtype.kind == "f"
         and not ((table == np.floor(table)) & (np.abs(table) < 2.0**53)).all()
     ):
-        raise ArgumentError("runs holds what is no index; whole numbers are wanted.")
+        raise ArgumentError("runs holds a value that is no index; whole numbers are wanted.")
     return table.astype(np.int64, copy=False)
 
 
 def observations(table: Indices, shape: tuple[int, int]) -> Observations:
-    """Runs of so many workloads and platforms.
+    """Observations of so many workloads and platforms, from their table.
 
     Raises
     ------
@@ -119,19 +119,21 @@ def observations(table: Indices, shape: tuple[int, int]) -> Observations:
 
 
 def log_runtimes(runtime: ArrayLike, n: int) -> Floats:
-    """Logs of n runtimes [s], (n,).
+    """Logarithms of n runtimes [s], (n,).
 
     Raises
     ------
     ArgumentError
-        Another number of them.
+        Another number of runtimes.
     MeasurementError
-        One that is not positive.
+        A runtime that is not positive.
     """
     try:
         values = np.asarray(runtime, dtype=float)
     except (TypeError, ValueError):
-        raise ArgumentError("runtime holds what is no number; seconds are wanted.") from None
+        raise ArgumentError(
+            "runtime holds a value that is no number; seconds are wanted."
+        ) from None
     if values.shape != (n,):
         raise ArgumentError(f"runtime has shape {values.shape}; ({n},) is wanted.")
     bad = ~(np.isfinite(values) & (values > 0))

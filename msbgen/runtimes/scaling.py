@@ -1,4 +1,4 @@
-"""Linear scaling: every workload has a length, every platform a speed, and nothing else matters.
+"""Linear scaling: the runtime is the length of the workload times the slowness of the platform.
 
 Find w (n_workloads,) and p (n_platforms,) that minimise
 
@@ -54,12 +54,12 @@ def check_connected(
 ) -> None:
     """Refuse runs alone whose platforms share no workload, not even by way of others.
 
-    `platforms` are their names, for the message; None for their indices.
+    `platforms` are their names for the message; None for their indices.
 
     Raises
     ------
     MeasurementError
-        With two of them, neither of which tells how fast the other is.
+        Two platforms cannot be compared; the message names them.
     """
     pairs = (np.ones(len(workload)), (workload, shape[0] + platform))
     table = coo_array(pairs, shape=(sum(shape), sum(shape)))
@@ -78,7 +78,7 @@ def check_connected(
 def fit_scaling(
     workload: Indices, platform: Indices, log_runtime: Floats, shape: tuple[int, int]
 ) -> Scaling:
-    """Least squares over runs alone.
+    """Lengths and speeds by least squares over runs alone.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def fit_scaling(
     Raises
     ------
     MeasurementError
-        Platforms that share no workload, not even by way of others: how fast one is beside the
-        other is not determined.
+        Platforms that share no workload, not even by way of others, so that their relative speed
+        is not determined.
     """
     check_connected(workload, platform, shape)
     n, rows = len(log_runtime), np.arange(len(log_runtime))

@@ -1,7 +1,7 @@
-"""Ways to hold observations back: by rows, by runs, by cells.
+"""Splits of observations into training and test data: by rows, by runs, by cells.
 
-Rows, as in the paper, put the halves of a run on both sides; runs keep together what was measured
-together; cells hold everything of a workload on a platform back, which is what users face.
+Rows, as in the paper, may separate observations of one run.  Runs keep them together.  Cells hold
+out all observations of a workload on a platform, as for a pair that was never measured.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPLITS: tuple[str, ...] = get_args(Split)
 
 
 def units_of(runs: NDArray[np.int64], run: ArrayLike, split: str) -> NDArray[np.int64]:
-    """What is held back as a whole: a number for each observation, (n,).
+    """Number of the unit of each observation, (n,); units are held out as a whole.
 
     Parameters
     ----------
@@ -36,27 +36,27 @@ def units_of(runs: NDArray[np.int64], run: ArrayLike, split: str) -> NDArray[np.
     return np.unique(key, return_inverse=True)[1].astype(np.int64)
 
 
-def hold_back(
+def hold_out(
     unit: NDArray[np.int64], share: float, rng: np.random.Generator | int = 0
 ) -> NDArray[np.bool_]:
-    """Which observations are known when about a share of the units is, (n,)."""
+    """Whether each observation is for training, (n,), when a share of the units is."""
     if not 0 < share < 1:
         raise ArgumentError(f"share is {share}; a number between 0 and 1 is wanted.")
     rng = np.random.default_rng(rng)
     return (rng.random(int(unit.max()) + 1) < share)[unit]
 
 
-def set_aside(
+def split_calibration(
     runs: NDArray[np.int64],
     unit: NDArray[np.int64],
-    known: NDArray[np.bool_],
+    training: NDArray[np.bool_],
     share: float,
     rng: np.random.Generator | int = 0,
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Part what is known into what is learned from and what bounds are calibrated with, (n,) each.
+    """Split training data into observations to fit and observations to calibrate with, (n,) each.
 
-    Units stay whole, and every workload and platform that was observed alone stays among what is
-    learned from, if need be with more than its share.
+    Units stay whole.  Every workload and platform that was observed alone stays in the data to
+    fit, if necessary with more than its share.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ def set_aside(
         Workload, platform and neighbours, −1 for none.
     unit : ndarray of int, (n,)
         See :func:`units_of`.
-    known : ndarray of bool, (n,)
+    training : ndarray of bool, (n,)
     share : float
-        Of the units, for the calibration.
+        Share of the units to calibrate with.
     rng : numpy.random.Generator or int
     """
-    held = known & ~hold_back(unit, 1.0 - share, rng)
-    kept = known & ~held
+    calibration = training & ~hold_out(unit, 1.0 - share, rng)
+    fitted = training & ~calibration
     alone = (runs[:, 2:] >= 0).sum(axis=1) == 0
     for column in (0, 1):
-        missing = np.setdiff1d(runs[known & alone, column], runs[kept & alone, column])
-        back = known & np.isin(runs[:, column], missing)
-        kept |= known & np.isin(unit, unit[back])
-    return kept, held & ~kept
+        missing = np.setdiff1d(runs[training & alone, column], runs[fitted & alone, column])
+        back = training & np.isin(runs[:, column], missing)
+        fitted |= training & np.isin(unit, unit[back])
+    return fitted, calibration & ~fitted

@@ -12,9 +12,10 @@ import numpy as np
 from msbgen.core.arrays import POSITIVE, ModelArray, StoredArrays, record_arrays
 from msbgen.core.errors import ArgumentError
 from msbgen.data.models import label_errors, load_model, save_model, stored_count, stored_names
+from msbgen.runtimes.calibration import CalibrationPool
 from msbgen.runtimes.embeddings import Embeddings
 from msbgen.runtimes.kriging import Fields
-from msbgen.runtimes.predictor import Pool, RuntimePredictor
+from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.scaling import Scaling
 from msbgen.runtimes.spread import WIDTHS, Spread
 
@@ -68,9 +69,9 @@ def save(
     FileExistsError
         `path` exists and `overwrite` is False.
     """
-    if not hasattr(predictor, "seen_"):
+    if not hasattr(predictor, "run_counts_"):
         raise ArgumentError("the predictor is not fitted; call fit first.")
-    shape = tuple(map(len, predictor.seen_))
+    shape = tuple(map(len, predictor.run_counts_))
     if (len(workloads), len(platforms)) != shape:
         raise ArgumentError(
             f"{len(workloads)} workloads and {len(platforms)} platforms are named; {shape[0]} and "
@@ -79,15 +80,15 @@ def save(
     arrays: dict[str, Any] = {
         "length": predictor.scaling_.workload,
         "speed": predictor.scaling_.platform,
-        "workload_runs": predictor.seen_[0],
-        "platform_runs": predictor.seen_[1],
+        "workload_runs": predictor.run_counts_[0],
+        "platform_runs": predictor.run_counts_[1],
         "workload_embedding": predictor.members_.workload,
         "platform_embedding": predictor.members_.platform,
         "range": predictor.range_,
         "interference": predictor.interference_,
         **record_arrays(predictor.fields_, _FIELDS, "field_"),
         **record_arrays(predictor.spread_, _SPREAD, "spread_"),
-        **record_arrays(predictor.spread_.own, _FIELDS, "spread_field_"),
+        **record_arrays(predictor.spread_.residual, _FIELDS, "spread_field_"),
     }
     for degree, pool in predictor.pools_.items():
         arrays |= record_arrays(pool, _POOL, f"pool{degree}_")
@@ -100,7 +101,7 @@ def save(
         "parameters": parameters,
         "workloads": list(workloads),
         "platforms": list(platforms),
-        "degree": predictor.degree_,
+        "degree": predictor.most_neighbours_,
         "pools": list(predictor.pools_),
         "features": [name for name in _FEATURES if name in arrays],
     }
@@ -145,14 +146,14 @@ def load(
     low, high = taken["range"].tolist()
     stored.want(low <= high, stored.named("range"), f"[{low:g}, {high:g}]", "an ascending one")
     predictor.scaling_ = Scaling(taken["length"], taken["speed"])
-    predictor.seen_ = taken["workload_runs"], taken["platform_runs"]
-    predictor.range_, predictor.degree_ = (low, high), degree
+    predictor.run_counts_ = taken["workload_runs"], taken["platform_runs"]
+    predictor.range_, predictor.most_neighbours_ = (low, high), degree
     predictor.interference_ = float(taken["interference"])
     predictor.members_ = Embeddings(taken["workload_embedding"], place)
     predictor.fields_ = _stored_fields(stored, "field_", sizes)
     spread: dict[str, Any] = stored.part("spread_").take(_SPREAD, **sizes)
     spread |= {name: float(spread[name]) for name in ("level", "beside", "local")}
-    predictor.spread_ = Spread(own=_stored_fields(stored, "spread_field_", sizes), **spread)
+    predictor.spread_ = Spread(residual=_stored_fields(stored, "spread_field_", sizes), **spread)
     sizes |= {"head": heads, "width": 1 if predictor.preset == "paper" else len(WIDTHS)}
     predictor.pools_ = {d: _pool(stored.part(f"pool{d}_"), sizes) for d in degrees}
     for name in features:
@@ -162,8 +163,8 @@ def load(
     return predictor, list(workloads), list(platforms)
 
 
-def _pool(stored: StoredArrays, sizes: dict[str, int]) -> Pool:
-    pool = Pool(**stored.take(_POOL, **sizes))
+def _pool(stored: StoredArrays, sizes: dict[str, int]) -> CalibrationPool:
+    pool = CalibrationPool(**stored.take(_POOL, **sizes))
     unit = pool.unit
     counts = len(unit) > 0 and unit.max() + 1 == len(np.unique(unit))
     stored.want(counts, stored.named("unit"), unit, "an array that counts from 0")

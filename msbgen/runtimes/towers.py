@@ -1,9 +1,9 @@
 """Two towers: networks whose outputs are the embeddings of workloads and platforms.
 
-A network maps the features x of each workload, and a few features φ of its own that are learned
-with the weights, to its embedding; another does so for platforms
-(:mod:`~msbgen.runtimes.embeddings`).  All products of embeddings are small dense matrices,
-so that a step over all runs costs little more than one over a batch.
+One network maps the features x of each workload, and a few features φ that are learned with the
+weights, to its embedding.  Another does so for platforms (:mod:`~msbgen.runtimes.embeddings`).
+All products of embeddings are small dense matrices, so that a step over all runs costs little more
+than one over a batch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from msbgen.runtimes.embeddings import (
     LEAK,
     Embeddings,
     Observations,
-    onto,
-    scattered,
+    sum_by_cell,
+    sum_by_index,
 )
 
 Floats = NDArray[np.float64]
@@ -30,31 +30,36 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class TowerSettings:
-    """How the towers are built and trained.
+    """Size and training of the towers.
 
     Attributes
     ----------
-    rank, hidden, learned, types : int
-        Length of the embeddings, units of each of two hidden layers, features learned a workload
-        and a platform, and types of interference.
+    rank : int
+        Length of the embeddings.
+    hidden : int
+        Units of each of two hidden layers.
+    learned : int
+        Learned features of each workload and each platform.
+    types : int
+        Types of interference.
     steps : int
         Steps of the optimiser.
     rate : float
         Learning rate of the first steps; it falls as a cosine to zero where `batch` is None.
     width : float
-        Errors of the logarithm below it count squared, above it absolutely (√(e² + width²)); None
-        for squared errors throughout.
+        The loss of an error e of the logarithm is √(e² + width²): quadratic below the width, linear
+        above it.  None for a quadratic loss.
     decay : float
-        Observations that the pull of the weights towards zero is worth: per step and unit of the
-        learning rate it is decay / (decay + observations), as a prior does not grow with the data.
+        Weight decay per step and unit of the learning rate is decay / (decay + observations).  It
+        acts as a prior worth so many observations.
     quantiles : tuple of float
-        Further outputs that are trained to be exceeded with probability 1 − quantile.
+        Further outputs are trained to be exceeded with probability 1 − quantile.
     batch : int
         Observations a step, half of them alone; None for all.
     beside : float
-        Weight of the loss beside others in one of batches; that alone weighs 1.
+        Weight of the loss of runs beside others in batches, relative to runs alone.
     infinity_norm : bool
-        AdaMax in place of Adam.
+        Use AdaMax in place of Adam.
     """
 
     rank: int = 32
@@ -106,9 +111,9 @@ class _Tower:
         ]  # fmt: skip
 
     def forward(self) -> Singles:
-        """Outputs (n, outputs); what :meth:`backward` needs is kept."""
-        own, first, b1, second, b2, last, b3 = self.parameters
-        self._x = np.concatenate([self._features, own], axis=1)
+        """Outputs (n, outputs); stores the activations for :meth:`backward`."""
+        learned, first, b1, second, b2, last, b3 = self.parameters
+        self._x = np.concatenate([self._features, learned], axis=1)
         self._h1, self._slope1 = _gated(self._x @ first + b1)
         self._h2, self._slope2 = _gated(self._h1 @ second + b2)
         return self._h2 @ last + b3
@@ -118,9 +123,9 @@ class _Tower:
         _, first, _, second, _, last, _ = self.parameters
         g2 = (gradient @ last.T) * self._slope2
         g1 = (g2 @ second.T) * self._slope1
-        own = (g1 @ first.T)[:, self._x.shape[1] - self._learned :]
+        learned = (g1 @ first.T)[:, self._x.shape[1] - self._learned :]
         return [
-            own,
+            learned,
             self._x.T @ g1, g1.sum(axis=0),
             self._h1.T @ g2, g2.sum(axis=0),
             self._h2.T @ gradient, gradient.sum(axis=0),
@@ -138,7 +143,7 @@ def _gated(x: Singles) -> tuple[Singles, Singles]:
 class Model:
     """Two towers under training: parameters, embeddings, and the gradient of a loss in them.
 
-    Features are (n, d), standardised here; constant ones say nothing and are left out.
+    Features are (n, d).  They are standardised, and constant ones are left out.
     """
 
     workload_features: Floats
@@ -157,11 +162,11 @@ class Model:
 
     @property
     def parameters(self) -> list[Singles]:
-        """Of both towers; changed in place by training."""
+        """Parameters of both towers; training changes them in place."""
         return [*self._workloads.parameters, *self._platforms.parameters]
 
     def embeddings(self) -> Embeddings:
-        """At the current parameters."""
+        """Embeddings at the current parameters."""
         rank = self.settings.rank
         w = self._workloads.forward().reshape(len(self.workload_features), -1, rank)
         p = self._platforms.forward().reshape(len(self.platform_features), -1, rank)
@@ -175,19 +180,19 @@ class Model:
         """
         at, shape = self.embeddings(), runs.shape
         w, p, types, products = at.workload, at.platform, at.types, at.products()
-        felt, rectified = products.entries(runs)
-        slope = weight * self._slopes(products.summed(runs, felt, rectified) - residual)
-        alone = scattered(slope, runs.cell, shape)
+        interfered, rectified = products.entries(runs)
+        slope = weight * self._slopes(products.summed(runs, interfered, rectified) - residual)
+        alone = sum_by_cell(slope, runs.cell, shape)
         gw = alone @ p[0]
         gp = np.zeros_like(p)
         gp[0] = np.einsum("hij,hir->jr", alone, w, optimize=True)
-        if len(runs.felt) and types:
-            near = slope.take(runs.felt, axis=1)
-            mine = scattered(near[:, None] * rectified, runs.cell[runs.felt], shape)
+        if len(runs.interfered) and types:
+            near = slope.take(runs.interfered, axis=1)
+            mine = sum_by_cell(near[:, None] * rectified, runs.cell[runs.interfered], shape)
             leak = np.where(rectified > 0, np.float32(1.0), np.float32(LEAK))
-            through = np.einsum("hn,htn->tn", near, felt)
+            through = np.einsum("hn,htn->tn", near, interfered)
             back = (through * leak).take(runs.neighbour[0], axis=1)
-            theirs = scattered(back, runs.neighbour_cell, shape)
+            theirs = sum_by_cell(back, runs.neighbour_cell, shape)
             for t in range(types):
                 gw += mine[:, t] @ p[1 + t]
                 gp[1 + t] = np.einsum("hij,hir->jr", mine[:, t], w, optimize=True)
@@ -198,24 +203,28 @@ class Model:
     def batch_gradient(
         self, runs: Observations, residual: Singles, weight: Singles
     ) -> list[Singles]:
-        """What :meth:`gradient` returns, at a cost that grows with the runs."""
+        """The same as :meth:`gradient`, at a cost that grows with the runs."""
         at = self.embeddings()
-        got, types, w0 = at.gather(runs), at.types, at.workload[0]
-        felt, (row, near) = runs.felt, runs.neighbour
-        place = runs.platform[felt]
+        vectors, types, w0 = at.gather(runs), at.types, at.workload[0]
+        interfered, (row, near) = runs.interfered, runs.neighbour
+        place = runs.platform[interfered]
         n_workloads, n_platforms = runs.shape
-        slope = weight * self._slopes(got.residual() - residual)
-        each = (slope.T[:, :, None] * got.moved[:, None]).reshape(len(runs), -1)
-        gw = onto(runs.workload, n_workloads, each).reshape(n_workloads, *at.workload.shape[::2])
-        back = np.einsum("hn,hnr->nr", slope, got.mine)
+        slope = weight * self._slopes(vectors.residual() - residual)
+        each = (slope.T[:, :, None] * vectors.platform[:, None]).reshape(len(runs), -1)
+        gw = sum_by_index(runs.workload, n_workloads, each).reshape(
+            n_workloads, *at.workload.shape[::2]
+        )
+        back = np.einsum("hn,hnr->nr", slope, vectors.workload)
         gp = np.empty((n_platforms, *at.platform.shape[::2]), np.float32)
-        gp[:, 0] = onto(runs.platform, n_platforms, back)
-        through = np.einsum("mr,tmr->tm", back[felt], got.pushed) * got.slope
+        gp[:, 0] = sum_by_index(runs.platform, n_platforms, back)
+        through = np.einsum("mr,tmr->tm", back[interfered], vectors.susceptibility) * vectors.slope
         for t in range(types):
-            gp[:, 1 + t] = onto(place, n_platforms, got.rectified[t, :, None] * back[felt])
+            gp[:, 1 + t] = sum_by_index(
+                place, n_platforms, vectors.rectified[t, :, None] * back[interfered]
+            )
             pull = through[t, row, None]
-            gp[:, 1 + types + t] = onto(place[row], n_platforms, pull * w0[near])
-            gw[:, 0] += onto(near, n_workloads, pull * got.pulls[t])
+            gp[:, 1 + types + t] = sum_by_index(place[row], n_platforms, pull * w0[near])
+            gw[:, 0] += sum_by_index(near, n_workloads, pull * vectors.magnitude[t])
         return self._backward(gw, gp)
 
     def _backward(self, workloads: Singles, platforms: Singles) -> list[Singles]:
@@ -227,7 +236,7 @@ class Model:
         ]
 
     def _slopes(self, error: Singles) -> Singles:
-        """Derivative of the loss in the prediction, (heads, n): one loss a head."""
+        """Derivative of the loss of each head in the prediction, (heads, n)."""
         width = self.settings.width
         slopes = np.empty_like(error)
         slopes[0] = 2.0 * error[0] if width is None else error[0] / np.hypot(error[0], width)
@@ -256,10 +265,10 @@ def train_towers(
     features : pair of ndarray, (n_workloads, d) and (n_platforms, d')
     settings : TowerSettings
     rng : numpy.random.Generator or int
-        Where the first parameters, and batches, come from.
+        Draws the initial parameters and the batches.
     check : pair of Observations and ndarray
-        Other runs: every 200 steps the mean squared error of their residuals is taken, and the
-        parameters that had the least are kept (Appendix B.3 of the paper).
+        Validation runs and their residuals.  Every 200 steps their mean squared error is computed,
+        and the parameters with the least one are kept (Appendix B.3 of the paper).
     progress : callable
         Called with (done, total) steps.
 
@@ -276,7 +285,7 @@ def train_towers(
     target = residual.astype(np.float32)
     moments = [(np.zeros_like(p), np.zeros_like(p)) for p in model.parameters]
     rate, best, kept = settings.rate, np.inf, model.embeddings()
-    alone = runs.degree == 0
+    alone = runs.n_neighbours == 0
     sides = np.flatnonzero(alone), np.flatnonzero(~alone)
     even = np.full(len(runs), 1.0 / len(runs), dtype=np.float32)
     for step in range(settings.steps):
@@ -319,7 +328,8 @@ def draw_batch(
 ) -> tuple[Indices, Singles]:
     """As many runs alone as beside others, and their weights, which sum to one.
 
-    Either side may be empty; `beside` is what the loss of the second weighs, that of the first 1.
+    Either side may be empty.  The loss of runs beside others has the weight `beside`, that of runs
+    alone 1.
     """
     some = [(side, w) for side, w in zip(sides, (1.0, beside)) if len(side)]
     each = batch // len(some)

@@ -41,7 +41,7 @@ def test_a_residual_is_that_of_the_formula(seed):
 
 
 @given(st.integers(0, 10_000), st.integers(0, 2), st.integers(0, 3))
-def test_vectors_and_matrices_say_the_same(seed, types, slots):
+def test_vectors_and_matrices_agree(seed, types, slots):
     rng = np.random.default_rng(seed)
     runs, at = table(rng, slots=slots), embeddings(rng, types=types)
     np.testing.assert_allclose(
@@ -61,7 +61,7 @@ def test_the_order_of_neighbours_and_of_runs_does_not_matter(seed):
     )
 
 
-def test_several_pairs_of_towers_answer_at_once_what_each_answers():
+def test_several_pairs_of_towers_agree_with_each_alone():
     rng = np.random.default_rng(3)
     runs, all_of = table(rng, slots=3), [embeddings(rng) for _ in range(4)]
     at = Embeddings(np.stack([e.workload for e in all_of]), np.stack([e.platform for e in all_of]))

@@ -1,15 +1,15 @@
-"""Fitting to a dataset, and scores on what it was not shown."""
+"""Fits to a dataset, and scores on held-out observations."""
 
 import numpy as np
 import pytest
 
 from msbgen.core.errors import ArgumentError, MeasurementError, ProfileError
-from msbgen.runtimes import evaluation
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.dataset import make as make_runtimes
 from msbgen.runtimes.dataset import run_table
-from msbgen.runtimes.evaluation import evaluate_runtimes, fit_runtimes, score_answers
-from msbgen.runtimes.splits import hold_back, units_of
+from msbgen.runtimes.evaluation import evaluate, score_predictions
+from msbgen.runtimes.fitting import CALIBRATION, fit
+from msbgen.runtimes.splits import hold_out, units_of
 from msbgen.runtimes.towers import TowerSettings
 
 
@@ -31,7 +31,7 @@ def dataset(n=900, seed=0):
 
 
 def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
-    rows = evaluate_runtimes(dataset(), train=0.6, replicates=2, split="runs")
+    rows = evaluate(dataset(), train=0.6, replicates=2, split="runs")
     assert [(row["replicate"], row["neighbours"]) for row in rows] == [
         (0, 0),
         (0, 1),
@@ -42,135 +42,123 @@ def test_scores_have_a_row_for_each_replicate_and_number_of_neighbours(quick):
         assert 0 < row["error"] < 0.2
         assert row["tenfold"] == 0
         assert row["coverage_0.1"] > 0.7
-        assert "margin_0.01" not in row  # 99 runs of each number of neighbours are not there
+        assert "margin_0.01" not in row  # it needs 99 runs of each number of neighbours
 
 
 def test_scores_repeat_with_the_seed(quick):
-    again = [evaluate_runtimes(dataset(), replicates=1, rng=3) for _ in range(2)]
+    again = [evaluate(dataset(), replicates=1, rng=3) for _ in range(2)]
     assert again[0] == again[1]
 
 
-def test_calibration_runs_are_not_learned_from(quick, monkeypatch):
-    shown = {}
-    fit, calibrate = completion.RuntimePredictor.fit, completion.RuntimePredictor.calibrate
+@pytest.fixture
+def parts(monkeypatch):
+    """Runtimes that the last predictor was fitted to and calibrated with."""
+    runtimes = {}
+    for name in ("fit", "calibrate"):
+        method = getattr(completion.RuntimePredictor, name)
 
-    def fitting(self, runs, runtime, **given):
-        shown["fit"] = set(map(float, runtime))
-        return fit(self, runs, runtime, **given)
+        def called(self, runs, runtime, *, name=name, method=method, **more):
+            runtimes[name] = set(map(float, runtime))
+            return method(self, runs, runtime, **more)
 
-    def calibrating(self, runs, runtime, **given):
-        shown["calibrate"] = set(map(float, runtime))
-        return calibrate(self, runs, runtime, **given)
+        monkeypatch.setattr(completion.RuntimePredictor, name, called)
+    return runtimes
 
-    monkeypatch.setattr(completion.RuntimePredictor, "fit", fitting)
-    monkeypatch.setattr(completion.RuntimePredictor, "calibrate", calibrating)
+
+def test_calibration_runs_are_not_fitted(quick, parts):
     measured = dataset()
-    fit_runtimes(measured)
-    assert not shown["fit"] & shown["calibrate"]
-    assert len(shown["fit"]) + len(shown["calibrate"]) == measured.sizes["observation"]
-    assert len(shown["calibrate"]) == pytest.approx(
-        evaluation.CALIBRATION * measured.sizes["observation"], rel=0.3
-    )
+    n = measured.sizes["observation"]
+    fit(measured)
+    assert not parts["fit"] & parts["calibrate"]
+    assert len(parts["fit"]) + len(parts["calibrate"]) == n
+    assert len(parts["calibrate"]) == pytest.approx(CALIBRATION * n, rel=0.3)
 
 
-def test_too_few_observations_and_replicates_are_refused(quick):
-    few = dataset().isel(observation=slice(0, 1))
-    with pytest.raises(MeasurementError, match="too few to hold some back"):
-        fit_runtimes(few)
-    with pytest.raises(ArgumentError, match="replicates is 0"):
-        evaluate_runtimes(dataset(), replicates=0)
-
-
-def test_units_stay_whole_between_fit_and_calibration(quick, monkeypatch):
-    """Of runs in pairs no half is learned from while the other calibrates."""
-    parts = {}
-    fit, calibrate = completion.RuntimePredictor.fit, completion.RuntimePredictor.calibrate
-
-    def fitting(self, runs, runtime, **given):
-        parts["fit"] = set(map(float, runtime))
-        return fit(self, runs, runtime, **given)
-
-    def calibrating(self, runs, runtime, **given):
-        parts["calibrate"] = set(map(float, runtime))
-        return calibrate(self, runs, runtime, **given)
-
-    monkeypatch.setattr(completion.RuntimePredictor, "fit", fitting)
-    monkeypatch.setattr(completion.RuntimePredictor, "calibrate", calibrating)
-    few = dataset(n=120)  # so few that some workloads must be put back
-    fit_runtimes(few, split="runs")
+def test_units_stay_whole_between_fit_and_calibration(quick, parts):
+    """Runs are pairs of observations: none has one in the fit and one in the calibration."""
+    few = dataset(n=120)  # so few that some workloads must be put back into the fit
+    fit(few, split="runs")
     of = dict(zip(few["runtime"].values.tolist(), few["run"].values.tolist()))
     assert not {of[t] for t in parts["fit"]} & {of[t] for t in parts["calibrate"]}
 
 
-def test_known_drawn_from_a_seed_and_fitted_with_it_leave_some_to_calibrate_with(quick):
+def test_too_few_observations_and_replicates_are_refused(quick):
+    few = dataset().isel(observation=slice(0, 1))
+    with pytest.raises(MeasurementError, match="too few to calibrate bounds"):
+        fit(few)
+    with pytest.raises(ArgumentError, match="replicates is 0"):
+        evaluate(dataset(), replicates=0)
+
+
+def test_a_subset_drawn_with_the_same_seed_still_leaves_calibration_runs(quick):
     measured = dataset()
     unit = units_of(run_table(measured), measured["run"].values, "rows")
-    known = hold_back(unit, 0.5, 0)
-    predictor = fit_runtimes(measured, split="rows", known=known, rng=0)
-    assert sum(len(pool.unit) for pool in predictor.pools_.values()) > 0.05 * known.sum()
+    subset = hold_out(unit, 0.5, 0)
+    predictor = fit(measured, split="rows", subset=subset, rng=0)
+    assert sum(len(pool.unit) for pool in predictor.pools_.values()) > 0.05 * subset.sum()
 
 
 def test_rows_of_all_replicates_have_the_same_columns(quick):
     """Of few runs beside others, some replicates keep enough for a bound and others do not."""
-    rows = evaluate_runtimes(dataset(n=420), train=0.6, replicates=6, rng=1)
+    rows = evaluate(dataset(n=420), train=0.6, replicates=6, rng=1)
     assert len({tuple(row) for row in rows}) == 1
 
 
-def test_scores_do_without_what_was_known_beside_others_alone(quick):
-    """By chance some workload is only known beside others, or a kind of run is not calibrated."""
+def test_scores_leave_out_workloads_never_observed_alone(quick):
+    """By chance a workload is observed only beside others, or no such run calibrates."""
     few = dataset(n=300)
     beside = np.column_stack([few["beside"].values[:, 0], np.full(300, -1)])
     beside[np.flatnonzero(few["workload_index"].values == 9)[1:], 0] = 4
     beside[:9:3, 1] = 4
     few = few.drop_vars("beside").assign(beside=(("observation", "slot"), beside))
     for seed in range(4):
-        rows = evaluate_runtimes(few, train=0.7, replicates=1, split="rows", rng=seed)
+        rows = evaluate(few, train=0.7, replicates=1, split="rows", rng=seed)
         assert all(np.isfinite(row["error"]) for row in rows)
 
 
-def test_nothing_held_back_is_refused(quick):
-    with pytest.raises(MeasurementError, match="of 900 observations none that could be predicted"):
-        evaluate_runtimes(dataset(), train=1 - 1e-9, replicates=1)
+def test_an_empty_test_set_is_refused(quick):
+    with pytest.raises(MeasurementError, match="of 900 observations no held-out one can be"):
+        evaluate(dataset(), train=1 - 1e-9, replicates=1)
 
 
-def test_what_cannot_be_placed_is_named(quick):
+def test_workloads_and_platforms_that_cannot_be_fitted_are_named(quick):
     measured = dataset(n=200)
     one = measured["workload_index"].values == 3
     beside = np.where(one[:, None], 2, measured["beside"].values)
     crowded = measured.assign(beside=(("observation", "slot"), beside))
     with pytest.raises(MeasurementError, match="workload 'w3' was never observed alone"):
-        fit_runtimes(crowded)
+        fit(crowded)
     odd = (measured["workload_index"].values % 2) == (measured["platform_index"].values % 2)
     with pytest.raises(
         MeasurementError, match=r"platform 'p.' shares no workload with platform 'p"
     ):
-        fit_runtimes(measured.isel(observation=odd))
+        fit(measured.isel(observation=odd))
 
 
-def test_other_datasets_and_choices_of_what_is_known_are_refused(quick):
+def test_other_datasets_and_subsets_are_refused(quick):
     with pytest.raises(ProfileError, match="'schema' is None"):
-        fit_runtimes(dataset().assign_attrs(schema=1).drop_attrs())
-    for known in (np.ones(3, dtype=bool), np.arange(900)):
-        with pytest.raises(ArgumentError, match=r"known holds .*; \(900,\) of bool is wanted"):
-            fit_runtimes(dataset(), known=known)
+        fit(dataset().assign_attrs(schema=1).drop_attrs())
+    for subset in (np.ones(3, dtype=bool), np.arange(900)):
+        with pytest.raises(ArgumentError, match=r"subset holds .*; \(900,\) of bool is wanted"):
+            fit(dataset(), subset=subset)
 
 
-def test_scores_are_those_of_the_definitions():
+def test_scores_by_hand():
     runtime, near = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0, 0, 1, 1])
     predicted, bound = np.array([1.1, 1.0, 4.0, 800.0]), np.array([1.5, 1.9, 4.0, 16.0])
-    alone, beside = score_answers(runtime, near, predicted, {0.1: bound})
+    alone, beside = score_predictions(runtime, near, predicted, {0.1: bound})
     assert alone["error"] == pytest.approx((0.1 + 0.5) / 2)
     assert (alone["coverage_0.1"], alone["margin_0.1"]) == (0.5, 0.25)
     assert (beside["tenfold"], beside["coverage_0.1"], beside["margin_0.1"]) == (1, 1.0, 0.5)
 
 
-def test_other_names_change_nothing(quick):
+def test_names_do_not_change_predictions(quick):
     measured = dataset(n=300)
     renamed = measured.assign_coords(
         workload=[f"{name} of another suite" for name in measured["workload"].values],
         platform=list(reversed(measured["platform"].values)),
     )
-    asked = [(i, j, k) for i in range(10) for j in range(8) for k in (-1, 2)]
-    one, other = (fit_runtimes(data) for data in (measured, renamed))
-    np.testing.assert_array_equal(one.predict(asked), other.predict(asked))
-    np.testing.assert_array_equal(one.predict_bound(asked, 0.2), other.predict_bound(asked, 0.2))
+    runs = [(i, j, k) for i in range(10) for j in range(8) for k in (-1, 2)]
+    one, other = (fit(data) for data in (measured, renamed))
+    np.testing.assert_array_equal(one.predict(runs), other.predict(runs))
+    np.testing.assert_array_equal(one.predict_bound(runs, 0.2), other.predict_bound(runs, 0.2))

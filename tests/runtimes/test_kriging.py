@@ -50,7 +50,7 @@ def dense_posterior(runs, residual, features):
 
 
 @given(st.integers(0, 10_000))
-def test_it_is_the_posterior_mean_of_dense_matrices(seed):
+def test_kriging_agrees_with_dense_matrices(seed):
     rng = np.random.default_rng(seed)
     shape = (4, 3)
     runs = table(rng, 15, shape)
@@ -62,7 +62,7 @@ def test_it_is_the_posterior_mean_of_dense_matrices(seed):
     )
 
 
-def test_scale_does_not_matter_and_nothing_left_gives_nothing():
+def test_the_scale_does_not_matter_and_zero_residuals_give_zero():
     rng = np.random.default_rng(1)
     runs, features = table(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
     residual = rng.normal(size=40)
@@ -73,7 +73,7 @@ def test_scale_does_not_matter_and_nothing_left_gives_nothing():
     assert not fit_fields(runs, np.zeros(40), features).at(runs).any()
 
 
-def test_an_outlier_pulls_no_farther_than_its_share():
+def test_the_effect_of_an_outlier_is_bounded():
     rng = np.random.default_rng(2)
     runs, features = table(rng, 40, (6, 5)), (rng.normal(size=(6, 2)), rng.normal(size=(5, 2)))
     residual = rng.normal(size=40)
@@ -84,7 +84,7 @@ def test_an_outlier_pulls_no_farther_than_its_share():
     )
 
 
-def test_other_numbers_for_workloads_and_platforms_change_nothing_but_the_order():
+def test_the_numbering_of_workloads_and_platforms_does_not_matter():
     rng = np.random.default_rng(2)
     shape = (6, 5)
     runs, features = table(rng, 40, shape), [rng.normal(size=(n, 2)) for n in shape]

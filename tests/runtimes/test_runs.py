@@ -24,8 +24,11 @@ def test_cells_and_neighbours_are_those_of_each_row(seed, slots):
         if k >= 0
     ]
     row, near = runs.neighbour
-    assert list(zip(runs.felt[row].tolist(), near.tolist(), runs.neighbour_cell.tolist())) == pairs
-    np.testing.assert_array_equal(runs.degree, (table[:, 2:] >= 0).sum(axis=1))
+    assert (
+        list(zip(runs.interfered[row].tolist(), near.tolist(), runs.neighbour_cell.tolist()))
+        == pairs
+    )
+    np.testing.assert_array_equal(runs.n_neighbours, (table[:, 2:] >= 0).sum(axis=1))
     some = rng.random(12) < 0.5
     np.testing.assert_array_equal(runs.some(some).cell, (table[:, 0] * 4 + table[:, 1])[some])
 
@@ -42,7 +45,7 @@ def test_cells_and_neighbours_are_those_of_each_row(seed, slots):
         ([[0, 0, -1], [0, 0, -2]], "runs has -2 in row 1, column 2; an index from -1 to 4"),
     ],
 )
-def test_what_is_no_table_of_runs_is_refused(table, sentence):
+def test_arrays_that_are_no_runs_are_refused(table, sentence):
     with pytest.raises(ArgumentError, match=sentence):
         observations(run_indices(table), SHAPE)
 

@@ -17,7 +17,7 @@ def observed(rng, shape, share):
 
 
 @given(st.integers(0, 10_000))
-def test_it_is_the_least_squares_solution(seed):
+def test_scaling_is_the_least_squares_solution(seed):
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, 7, 2))
     workload, platform = observed(rng, shape, 0.5)
@@ -33,7 +33,7 @@ def test_it_is_the_least_squares_solution(seed):
     assert abs(fitted.platform.mean()) < 1e-9
 
 
-def test_a_longer_workload_and_a_slower_platform_are_found_to_be_so():
+def test_lengths_and_speeds_have_the_right_order():
     workload, platform = np.divmod(np.arange(12), 4)
     runtime = np.array([1.0, 2.0, 5.0])[workload] * np.array([1.0, 3.0, 10.0, 30.0])[platform]
     fitted = fit_scaling(workload, platform, np.log(runtime), (3, 4))
@@ -52,7 +52,7 @@ def test_platforms_that_share_no_workload_are_named():
         check_connected(np.array([0, 1]), np.array([0, 1]), (2, 2), ["pi", "m1"])
 
 
-def test_what_was_never_observed_has_no_length():
+def test_workloads_never_observed_have_no_length():
     fitted = fit_scaling(np.array([0, 2]), np.array([0, 0]), np.zeros(2), (3, 2))
     assert np.isnan(fitted.workload).tolist() == [False, True, False]
     assert np.isnan(fitted.platform).tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""The second opinion: conditional Gaussians as oracle, silence where members agree, order."""
+"""Shrinkage: against conditional Gaussians, no change where members agree, order."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msbgen.runtimes import predictor as completion
-from msbgen.runtimes import shrinkage as doubt
+from msbgen.runtimes import shrinkage
 from msbgen.runtimes.predictor import RuntimePredictor
 from msbgen.runtimes.runs import Observations
-from msbgen.runtimes.shrinkage import calmed, second_opinion
+from msbgen.runtimes.shrinkage import krige_platforms, shrunk_mean
 from msbgen.runtimes.towers import TowerSettings
 
 WIDE = (-50.0, 50.0)
@@ -20,7 +20,7 @@ def cells(pairs, shape):
     return Observations(table[:, 0], table[:, 1], np.empty((len(table), 0), np.int64), shape)
 
 
-def asked(rng, n_workloads=12, n_platforms=3):
+def example(rng, n_workloads=12, n_platforms=3):
     """Residuals that follow a feature, half the cells known; members that disagree by about 1."""
     feature = rng.normal(size=(n_workloads, 1))
     truth = feature * rng.normal(size=n_platforms)
@@ -31,12 +31,12 @@ def asked(rng, n_workloads=12, n_platforms=3):
     return runs, truth[known], members, feature
 
 
-def test_where_members_agree_nothing_is_moved():
-    runs, residual, members, feature = asked(np.random.default_rng(0))
+def test_nothing_changes_where_members_agree():
+    runs, residual, members, feature = example(np.random.default_rng(0))
     same = np.repeat(members[:1], 4, axis=0)
-    np.testing.assert_array_equal(second_opinion(runs, residual, same, WIDE, feature), 0.0)
+    np.testing.assert_array_equal(krige_platforms(runs, residual, same, WIDE, feature), 0.0)
     members[:, :, 1] = members[0, :, 1]
-    moved = second_opinion(runs, residual, members, WIDE, feature)
+    moved = krige_platforms(runs, residual, members, WIDE, feature)
     np.testing.assert_allclose(moved[:, 1], 0.0, atol=1e-6)
     assert np.abs(moved[:, [0, 2]]).max() > 0.1
 
@@ -47,7 +47,7 @@ def test_kriging_is_the_conditional_mean_and_variance_of_a_gaussian():
     covariance = root @ root.T
     covariance /= np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
     known, values = np.array([0, 3, 4, 6]), rng.normal(size=4)
-    mean, variance = doubt._kriged(covariance.astype(np.float32), known, values)
+    mean, variance = shrinkage._kriged(covariance.astype(np.float32), known, values)
     system = covariance[np.ix_(known, known)] + 0.03 * np.eye(4)
     centred = values - values.mean()
     factor = centred @ np.linalg.inv(system) @ centred / 4
@@ -65,46 +65,46 @@ def test_kriging_is_the_conditional_mean_and_variance_of_a_gaussian():
         assert variance[i] == pytest.approx(factor / precision[0, 0], rel=1e-4)
 
 
-def test_the_order_of_workloads_changes_nothing():
+def test_the_order_of_workloads_does_not_matter():
     rng = np.random.default_rng(2)
-    runs, residual, members, feature = asked(rng)
+    runs, residual, members, feature = example(rng)
     order = rng.permutation(12)
     place = np.argsort(order)
     other = Observations(place[runs.workload], runs.platform, runs.beside, runs.shape)
-    moved = second_opinion(runs, residual, members, WIDE, feature)
-    again = second_opinion(other, residual, members[:, order], WIDE, feature[order])
+    moved = krige_platforms(runs, residual, members, WIDE, feature)
+    again = krige_platforms(other, residual, members[:, order], WIDE, feature[order])
     np.testing.assert_allclose(again, moved[order], rtol=1e-4, atol=1e-5)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 4), st.booleans())
-def test_degenerate_tables_have_finite_answers(seed, n_workloads, n_platforms, constant):
+def test_degenerate_tables_have_finite_results(seed, n_workloads, n_platforms, constant):
     rng = np.random.default_rng(seed)
     runs = cells([(0, 0)] + [(i, 0) for i in range(n_workloads)], (n_workloads, n_platforms))
     residual = np.zeros(len(runs)) if constant else rng.normal(size=len(runs))
     members = rng.normal(size=(2, n_workloads, n_platforms)).astype(np.float32)
-    moved = second_opinion(runs, residual, members, WIDE, np.empty((n_workloads, 0)))
+    moved = krige_platforms(runs, residual, members, WIDE, np.empty((n_workloads, 0)))
     assert moved.dtype == np.float32
     assert np.isfinite(moved).all()
     np.testing.assert_array_equal(moved[:, 1:], 0.0)  # nothing was observed there
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.0, 10.0))
-def test_interference_is_drawn_towards_nothing_never_beyond(seed, usual):
+def test_interference_is_shrunk_towards_zero_and_not_beyond(seed, usual):
     members = np.random.default_rng(seed).normal(size=(4, 5))
-    found, mean = calmed(members, usual), members.mean(axis=0)
+    found, mean = shrunk_mean(members, usual), members.mean(axis=0)
     assert (np.abs(found) <= np.abs(mean) * (1 + 1e-12)).all()
     assert (found * mean >= 0).all()
     agreed = np.full((4, 5), 0.7)
-    np.testing.assert_allclose(calmed(agreed, max(usual, 0.01)), 0.7)
+    np.testing.assert_allclose(shrunk_mean(agreed, max(usual, 0.01)), 0.7)
 
 
-def test_interference_that_exploded_in_one_member_is_hardly_believed():
+def test_interference_of_one_outlying_member_is_shrunk_strongly():
     members = np.array([[2.1], [6.6], [0.0], [0.05]])  # a run on a board unlike all others
     assert members.mean() > 2.1
-    assert calmed(members, 0.15)[0] < 0.1
+    assert shrunk_mean(members, 0.15)[0] < 0.1
 
 
-def test_a_platform_that_members_are_wild_about_is_told_by_workloads_alike(monkeypatch):
+def test_similar_workloads_improve_a_platform_that_members_disagree_on(monkeypatch):
     rng = np.random.default_rng(5)
     feature = rng.normal(size=(20, 2))
     slope = rng.normal(size=(8, 2))
@@ -128,7 +128,7 @@ def test_a_platform_that_members_are_wild_about_is_told_by_workloads_alike(monke
 
     with_opinion = errors()
     monkeypatch.setattr(
-        completion, "second_opinion", lambda runs, *rest: np.zeros(runs.shape, np.float32)
+        completion, "krige_platforms", lambda runs, *rest: np.zeros(runs.shape, np.float32)
     )
     without = errors()
     assert with_opinion.mean() < 0.6 * without.mean()

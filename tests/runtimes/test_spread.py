@@ -26,7 +26,7 @@ def fitted(runs, residual):
     return fit_spread(runs, residual, *np.zeros((2, len(residual))), features)
 
 
-def test_planted_widths_are_found_up_to_a_factor():
+def test_planted_widths_are_recovered_up_to_a_factor():
     rng = np.random.default_rng(3)
     runs, residual, log = planted(rng)
     width = width_of(fitted(runs, residual), "additive", runs, *np.zeros((2, len(runs))))
@@ -37,14 +37,14 @@ def test_planted_widths_are_found_up_to_a_factor():
 def test_a_cell_that_scatters_more_than_its_row_and_column_is_wider():
     rng = np.random.default_rng(6)
     runs, residual, _ = planted(rng)
-    odd = (runs.workload == 3) & (runs.platform == 2) & (runs.degree == 0)
+    odd = (runs.workload == 3) & (runs.platform == 2) & (runs.n_neighbours == 0)
     residual = np.where(odd, 10.0 * residual, residual)
     spread = fitted(runs, residual)
     widths = {
         name: width_of(spread, name, runs, *np.zeros((2, len(runs))))
         for name in ("additive", "local")
     }
-    same = (runs.workload == 3) & (runs.platform == 1) & (runs.degree == 0)
+    same = (runs.workload == 3) & (runs.platform == 1) & (runs.n_neighbours == 0)
     apart = {name: np.log(w[odd][0] / w[same][0]) for name, w in widths.items()}
     assert apart["local"] > apart["additive"] / 2 + 0.4  # its additive share has the exponent 1/2
 

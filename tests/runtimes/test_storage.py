@@ -79,7 +79,7 @@ def parameters(**changes):
         (labelled(degree=-1), "'labels' is not that of a model .*whole number"),
         (labelled(workloads=["a", "b", "c"]), "shape of variable 'length'"),
         (labelled(platforms=["pi", "m1", "pi"]), "a name stands there twice"),
-        (labelled(features=["seen_"]), "'features' is"),
+        (labelled(features=["run_counts_"]), "'features' is"),
         (parameters(preset="quick"), "'preset' is quick"),
         (parameters(members="4"), "'members' of 'parameters' is '4'; a whole number"),
         (lambda ds, _: ds.drop_vars("length"), "'length' is missing"),

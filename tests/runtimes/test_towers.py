@@ -20,7 +20,7 @@ def table(rng, n=30, shape=(5, 4), slots=2):
 
 
 @pytest.mark.parametrize("width", [0.3, None])
-def test_gradients_are_those_of_differences(width):
+def test_gradients_agree_with_differences(width):
     rng = np.random.default_rng(4)
     runs = table(rng)
     settings = TowerSettings(rank=3, hidden=6, learned=2, width=width, quantiles=(0.8,))
@@ -57,8 +57,8 @@ def test_both_ways_to_the_gradient_agree(seed, types, slots):
     target = (0.5 * rng.normal(size=len(runs))).astype(np.float32)
     weight = rng.random(len(runs)).astype(np.float32)
     dense = model.gradient(runs, target, weight)
-    gathered = model.batch_gradient(runs, target, weight)
-    for one, other in zip(dense, gathered):
+    gather_cells = model.batch_gradient(runs, target, weight)
+    for one, other in zip(dense, gather_cells):
         np.testing.assert_allclose(one, other, atol=2e-4)
 
 
@@ -79,7 +79,7 @@ def test_training_lowers_the_error_and_equal_seeds_give_equal_bits(batch):
     assert error < 0.5 * np.abs(truth).mean()
 
 
-def test_batches_hold_as_many_alone_as_beside_others_at_their_weights():
+def test_batches_have_as_many_runs_alone_as_beside_others():
     rng = np.random.default_rng(2)
     alone, beside, none = np.arange(10), np.arange(10, 200), np.arange(0)
     rows, weight = draw_batch((alone, beside), 64, 0.5, rng)
@@ -90,7 +90,7 @@ def test_batches_hold_as_many_alone_as_beside_others_at_their_weights():
     assert weight.sum() == pytest.approx(1.0)
 
 
-def test_settings_that_make_no_network_are_refused():
+def test_invalid_settings_are_refused():
     for wrong in ({"rank": 0}, {"rate": 0.0}, {"quantiles": (1.0,)}, {"decay": -1.0}, {"batch": 1}):
         with pytest.raises(ArgumentError, match=f"^{next(iter(wrong))} is "):
             TowerSettings(**wrong)

@@ -1,0 +1,91 @@
+"""Calibration of bounds: conformal quantiles of the scores of runs that were kept from the fit.
+
+A bound is a predicted log runtime plus an offset times a width.  The offset is the conformal
+quantile of (log runtime − prediction) / width over the calibration runs
+(:mod:`msbgen.core.conformal`).  Prediction and width are chosen for the tightest bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.conformal import (
+    check_rate,
+    conformal_quantile,
+    group_weights,
+    least_rate,
+    rate_steps,
+)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+# Share by which another choice must be tighter than one before it.
+_GAIN = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationPool:
+    """Calibration runs with one number of neighbours.
+
+    Attributes
+    ----------
+    log_runtime : ndarray, (n,)
+    prediction : ndarray, (1 + quantiles, n)
+        Predicted log runtimes.
+    width : ndarray, (widths, n)
+        See :data:`msbgen.runtimes.spread.WIDTHS`; the preset of the paper has the first only.
+    unit : ndarray of int, (n,)
+        Exchangeable unit of each run, counted from 0.
+    """
+
+    log_runtime: Floats
+    prediction: Floats
+    width: Floats
+    unit: Indices
+
+    @property
+    def n_units(self) -> int:
+        """Number of exchangeable units."""
+        return int(self.unit.max()) + 1
+
+    @property
+    def least_rate(self) -> float:
+        """Smallest miscoverage that the units support, rounded up to four digits."""
+        return least_rate(self.n_units)
+
+    def offsets(self, miscoverage: float) -> list[tuple[float, int, int]]:
+        """Offset, number of the prediction and number of the width, for every step of a rate."""
+        if miscoverage not in self._cache:
+            check_rate(miscoverage, self.n_units, len(self.unit), "units")
+            steps = rate_steps(miscoverage, self.n_units)
+            self._cache[miscoverage] = [self._tightest(*rates) for rates in steps]
+        return self._cache[miscoverage]
+
+    @cached_property
+    def _cache(self) -> dict[float, list[tuple[float, int, int]]]:
+        return {}
+
+    @cached_property
+    def _weights(self) -> Floats:
+        return group_weights(self.unit)
+
+    def _tightest(self, rate: float, final_rate: float) -> tuple[float, int, int]:
+        """Offset at the final rate, with the choice that has the least mean margin at a rate."""
+        best, chosen = np.inf, (0, 0)
+        for location in range(len(self.prediction)):
+            for width in range(len(self.width)):
+                offset = self._offset(location, width, rate)
+                bound = self.prediction[location] + offset * self.width[width]
+                margin = float(np.maximum(np.expm1(bound - self.log_runtime), 0.0).mean())
+                if margin < (1.0 - _GAIN) * best:
+                    best, chosen = margin, (location, width)
+        return self._offset(*chosen, final_rate), *chosen
+
+    def _offset(self, location: int, width: int, rate: float) -> float:
+        score = (self.log_runtime - self.prediction[location]) / self.width[width]
+        return conformal_quantile(score, self._weights, self.n_units, rate)
