@@ -1,4 +1,4 @@
-"""The compiled kernels of the bridge beside what they compute, and where no cache can be kept."""
+"""The compiled kernels of the bridge against their definitions, and without a cache."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_a_pass_is_two_products(rng, shape):
 def test_sums_keep_infinity_and_nan(rng):
     kernel, u, t = rng.random((9, 40)), np.empty(9), np.empty(40)
     for value in (np.inf, np.nan):
-        for i in (3, 8):  # among eight rows, and in what is left over
+        for i in (3, 8):  # among eight rows, and in the remainder
             spoilt = kernel.copy()
             spoilt[i, 5] = value
             _kernels.sinkhorn_pass(spoilt, np.ones(40), np.ones(9), False, u, t)
@@ -50,7 +50,7 @@ def test_sums_keep_infinity_and_nan(rng):
             assert np.isfinite(np.delete(u, i)).all()
 
 
-def test_a_kernel_goes_to_that_of_a_quarter_of_epsilon(rng):
+def test_a_kernel_becomes_that_of_a_quarter_of_epsilon(rng):
     x, y, f, g = rng.random((9, 2)), rng.random((6, 2)), rng.random(9), rng.random(6)
     ground = (x, np.ascontiguousarray(y.T), NO_COST)
     left, right = 0.5 + rng.random(9), 0.5 + rng.random(6)
@@ -61,7 +61,7 @@ def test_a_kernel_goes_to_that_of_a_quarter_of_epsilon(rng):
     np.testing.assert_allclose(kernel, wanted, rtol=1e-12)
 
 
-def test_sinkhorn_updates_stop_at_the_tolerance_the_limit_or_when_it_crawls(rng):
+def test_sinkhorn_updates_stop_at_the_tolerance_the_limit_or_when_slow(rng):
     a, b = np.full(30, 1 / 30), np.full(20, 1 / 20)
     cost = ((rng.random((30, 1, 3)) - rng.random((20, 3))) ** 2).sum(-1)
 
@@ -99,9 +99,9 @@ def test_mixed_updates_take_less_than_half_of_the_passes_of_plain_ones(rng):
 
 
 @pytest.mark.parametrize("seed", [5, 16, 29, 85, 91, 162])
-def test_mixed_updates_that_do_harm_are_not_made(seed):
-    # without the check of the error 5, 16 and 91 end above their first error, without the limit on
-    # the step 29, 85 and 162 leave the range of floating point
+def test_mixed_updates_never_raise_the_error(seed):
+    # without the check of the error 5, 16 and 91 end above their first error; without the limit on
+    # the step 29, 85 and 162 overflow
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(2, 30)), int(rng.integers(2, 30))
     kernel = np.exp(-60 * rng.random((n, m)))
@@ -142,22 +142,22 @@ def test_newton_directions_agree(rng, threshold):
     values, columns = np.empty(n * m + m), np.empty(n * m + m, np.int32)
     starts, squares = np.empty(n + 1, np.int64), np.empty(m)
     count = _kernels.sparse_plan(kernel, u, a, v, c, threshold, values, columns, starts, squares)
-    held = np.where(scaled > threshold, scaled, 0.0)
-    assert count == np.count_nonzero(held)
+    kept = np.where(scaled > threshold, scaled, 0.0)
+    assert count == np.count_nonzero(kept)
     dense = np.zeros((n, m))
     for i in range(n):
         dense[i, columns[starts[i] : starts[i + 1]]] = values[starts[i] : starts[i + 1]]
-    np.testing.assert_allclose(dense, held)
-    np.testing.assert_allclose(squares, (held**2).sum(0))
+    np.testing.assert_allclose(dense, kept)
+    np.testing.assert_allclose(squares, (kept**2).sum(0))
     right = residual / np.sqrt(c)
     _kernels.sparse_direction(
         values[:count], columns, starts, np.full(m, 1.25), 0.25, right, 1e-14, 500, direction
     )
-    wanted = 1.25 * np.eye(m) - held.T @ held
+    wanted = 1.25 * np.eye(m) - kept.T @ kept
     np.testing.assert_allclose(wanted @ direction, right, atol=1e-14)
 
 
-def test_crowded_plans_are_not_compressed(rng):
+def test_dense_plans_are_not_compressed(rng):
     n = 40
     kernel, ones = rng.random((n, n)), np.ones(n)
     count = _kernels.sparse_plan(
@@ -175,7 +175,7 @@ def test_crowded_plans_are_not_compressed(rng):
     assert count == -1
 
 
-def test_kernels_compile_where_no_cache_can_be_kept(rng):
+def test_kernels_compile_without_a_place_for_the_cache(rng):
     # numba finds no place for the cache of code that has no file: as in a read-only installation
     scope = {"__name__": "nowhere"}
     exec(compile(Path(_kernels.__file__).read_text(), "<nowhere>", "exec"), scope)
@@ -196,6 +196,6 @@ print(bridge.status, *np.round(bridge.potentials[0][0], 9))
 
 def test_the_solver_runs_without_compilation(capsys):
     exec(UNCOMPILED, {})
-    (said,) = capsys.readouterr().out.splitlines()
-    assert [said] == anew(UNCOMPILED, compiled=False)
-    assert said
+    (printed,) = capsys.readouterr().out.splitlines()
+    assert [printed] == anew(UNCOMPILED, compiled=False)
+    assert printed

@@ -1,4 +1,4 @@
-"""The pair solver by itself: what it leaves behind, and what it says of its errors."""
+"""The solver of a pair: its workspace and its stated errors."""
 
 import numpy as np
 import pytest
@@ -13,18 +13,18 @@ def rng():
 
 
 def clusters(rng, size):
-    """Groups of points far apart by the measure of a small epsilon, of unequal masses."""
+    """Groups of points that are far apart at a small epsilon, of unequal masses."""
     centres = rng.random((12, 3))
     return centres[rng.integers(12, size=size)] + 0.003 * rng.standard_normal((size, 3))
 
 
-def test_a_used_workspace_leaves_no_trace(rng):
-    worked = Workspace()
+def test_a_used_workspace_does_not_change_the_result(rng):
+    used = Workspace()
     for n, m in ((90, 70), (30, 80), (90, 90)):
         x, y = clusters(rng, n), clusters(rng, m)
         a, b = np.full(n, 1 / n), np.full(m, 1 / m)
         ground = ground_of(x, y, NO_COST)
-        again = solve_pair(ground, a, b, 0.001, 1e-9, 20_000, worked)
+        again = solve_pair(ground, a, b, 0.001, 1e-9, 20_000, used)
         fresh = solve_pair(ground, a, b, 0.001, 1e-9, 20_000, Workspace())
         np.testing.assert_array_equal(again.f, fresh.f)
         np.testing.assert_array_equal(again.g, fresh.g)
@@ -33,7 +33,7 @@ def test_a_used_workspace_leaves_no_trace(rng):
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize("tol", [1e-4, 1e-9])
 def test_the_error_is_that_of_the_potentials(rng, epsilon, tol):
-    # a loose tolerance descends by powers of the kernel, a strict one builds it at every rung
+    # a loose tolerance takes powers of the kernel, a strict one rebuilds it at every epsilon
     x, y = clusters(rng, 80), clusters(rng, 100)
     a, b = np.full(80, 1 / 80), np.full(100, 1 / 100)
     solved = solve_pair(ground_of(x, y, NO_COST), a, b, epsilon, tol, 20_000, Workspace())
@@ -43,7 +43,7 @@ def test_the_error_is_that_of_the_potentials(rng, epsilon, tol):
     assert error == pytest.approx(solved.error, abs=0.02 * tol)
 
 
-def test_out_of_passes_keeps_what_was_reached(rng):
+def test_the_limit_on_passes_keeps_the_partial_result(rng):
     x, y = clusters(rng, 80), clusters(rng, 100)
     a, b = np.full(80, 1 / 80), np.full(100, 1 / 100)
     solved = solve_pair(ground_of(x, y, NO_COST), a, b, 1e-3, 1e-9, 6, Workspace())
@@ -54,8 +54,8 @@ def test_out_of_passes_keeps_what_was_reached(rng):
     assert error == pytest.approx(solved.error, rel=1e-6)
 
 
-def test_single_precision_stays_within_the_tolerance_and_leaves_no_trace(rng):
-    """A loose tolerance opens with a kernel of single precision: every error is still a bound."""
+def test_single_precision_stays_within_the_tolerance(rng):
+    """A loose tolerance starts with single precision; the stated error is still a bound."""
     workspace = Workspace()
     for epsilon in (0.05, 0.1, 1.0, 30.0):
         x, y = rng.random((150, 4)), rng.random((130, 4))
@@ -68,15 +68,15 @@ def test_single_precision_stays_within_the_tolerance_and_leaves_no_trace(rng):
         error = abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum()
         assert error <= loose.error <= 1e-6
         exact = np.exp((strict.f[:, None] + strict.g - squared_distances(x, y)) / epsilon)
-        assert abs(plan - exact).sum() <= 2e-6  # what the marginals' error allows, about
+        assert abs(plan - exact).sum() <= 2e-6  # about the error of the marginals
 
 
-def test_what_crawls_in_single_precision_is_finished_in_double(rng):
+def test_slow_problems_of_single_precision_are_finished_in_double(rng):
     # two groups that hardly exchange mass, of masses that do not match
     x = np.concatenate([rng.random((70, 2)), 1.0 + rng.random((70, 2))]) * 3.0
     y = np.concatenate([rng.random((60, 2)), 1.0 + rng.random((80, 2))]) * 3.0
     a = b = np.full(140, 1 / 140)
-    epsilon = 1.1  # the largest cost is 72: mild, so that the opening is tried
+    epsilon = 1.1  # the largest cost is 72: mild, so that single precision is tried
     solved = solve_pair(ground_of(x, y, NO_COST), a, b, epsilon, 1e-6, 20_000, Workspace())
     plan = np.exp((solved.f[:, None] + solved.g - squared_distances(x, y)) / epsilon)
     assert abs(plan.sum(1) - a).sum() + abs(plan.sum(0) - b).sum() <= 1e-6

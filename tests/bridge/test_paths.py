@@ -1,4 +1,4 @@
-"""Paths of the chain against all paths there are."""
+"""Paths of the chain against the enumeration of all paths."""
 
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ def chain():
 
 @pytest.fixture(scope="module")
 def plans(chain):
-    """Couplings of neighbouring snapshots from a dense solver, blind to the potentials."""
+    """Couplings of neighbouring snapshots from a dense solver."""
     uniform = np.full(6, 1 / 6)
     plans = [
         oracles.bridge_tensor([oracles.squared_distances(x, y)], [uniform] * 2, EPSILON, 1000)
@@ -77,7 +77,7 @@ def test_the_most_likely_path_is_the_best_of_all(chain, plans, seed):
     assert tuple(path[0]) == best
 
 
-def test_contexts_are_answered_one_by_one(chain):
+def test_contexts_are_independent_of_each_other(chain):
     rng = np.random.default_rng(1)
     active = np.stack([rng.permutation(6)[:4] for _ in range(5)])
     log_weight, uniform = np.log(rng.random((5, 4))), rng.random((5, 3, 4))
@@ -101,22 +101,22 @@ def test_runs_of_one_context_are_visited_equally_often_at_every_snapshot():
         assert np.abs(share - 0.2).max() < 5 * np.sqrt(0.2 * 0.8 / n)
 
 
-def test_one_snapshot_wants_no_bridge():
+def test_a_chain_of_one_snapshot_has_no_potentials():
     chain = Chain.fit(np.zeros((1, 3, 2)), epsilon=1.0, tol=1e-9)
     assert chain.potentials.shape == (2, 0, 3)
     assert set(draw(chain, np.arange(3), np.zeros(3), 50).ravel()) == {0, 1, 2}
 
 
-def test_what_is_stored_is_the_chain_and_other_arrays_are_refused(chain):
-    def again(labels=(), **change):
+def test_a_stored_chain_is_restored_and_other_arrays_are_refused(chain):
+    def restored(labels=(), **change):
         arrays = {name: array for name, (_, array) in chain.to_arrays().items()} | change
         stored = StoredArrays("a.nc", {n: a for n, a in arrays.items() if a is not None})
-        own = chain.labels() | dict(labels)
-        return Chain.from_arrays(stored, own, chain.points, EPSILON)
+        every = chain.labels() | dict(labels)
+        return Chain.from_arrays(stored, every, chain.points, EPSILON)
 
-    assert vars(again()).keys() == vars(chain).keys()
+    assert vars(restored()).keys() == vars(chain).keys()
     for name, value in vars(chain).items():
-        np.testing.assert_array_equal(getattr(again(), name), value)
+        np.testing.assert_array_equal(getattr(restored(), name), value)
     odd = chain.potentials.copy()
     odd[1, 2, 3] = np.nan
     for change, sentence in (
@@ -127,4 +127,4 @@ def test_what_is_stored_is_the_chain_and_other_arrays_are_refused(chain):
         ({"labels": {"marginal_error": -1.0}}, "'marginal_error' is -1.0"),
     ):
         with pytest.raises(ProfileError, match=sentence):
-            again(**change)
+            restored(**change)

@@ -1,6 +1,5 @@
-"""Theorems about the bridge, and its behaviour at the edges."""
+"""Theorems about the bridge, and its limits."""
 
-import dataclasses
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +15,7 @@ from strategies import epsilons, snapshots
 TIGHT = SolverConfig(tol=1e-12)
 few = settings(max_examples=25, deadline=None)
 both_forms = pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
-# from here on the sweeps of the message form always get there within its default limit
+# from here on the sweeps of the message form converge within the default limit
 SWEEPABLE = 0.05
 
 
@@ -29,7 +28,7 @@ def normalised(weights):
 
 
 def reachable(epsilon, method):
-    """An epsilon at which the form converges: sweeps alone need ages at small ones."""
+    """An epsilon at which the form converges: sweeps are slow at small ones."""
     return epsilon if method == "pairwise" else max(epsilon, SWEEPABLE)
 
 
@@ -77,8 +76,8 @@ def test_unconstrained_snapshots_equal_the_dense_tensor(rng, free):
     for j, plan in enumerate(couplings(bridge)):
         np.testing.assert_allclose(plan, bimarginal(tensor, j), rtol=0, atol=1e-10)
     for j in range(4):
-        held = tensor.sum(axis=tuple(k for k in range(4) if k != j))
-        np.testing.assert_allclose(bridge.weights[j], held, rtol=0, atol=1e-10)
+        marginal = tensor.sum(axis=tuple(k for k in range(4) if k != j))
+        np.testing.assert_allclose(bridge.weights[j], marginal, rtol=0, atol=1e-10)
 
 
 def test_path_law_is_the_markov_chain_of_the_tensor(rng):
@@ -110,7 +109,7 @@ def test_marginals_hold_and_forms_agree(case, epsilon):
         points, weights, epsilon=epsilon, method="multimarginal", on_failure="return"
     )
     assert (messages.status is Status.CONVERGED) or epsilon < SWEEPABLE
-    for j, plan in enumerate(couplings(messages)):  # what it says of its error is true either way
+    for j, plan in enumerate(couplings(messages)):  # the stated error is right in both cases
         error = abs(plan.sum(1) - messages.weights[j]).sum()
         error += abs(plan.sum(0) - messages.weights[j + 1]).sum()
         assert error == pytest.approx(messages.marginal_error[j], abs=1e-12)
@@ -134,7 +133,7 @@ def test_plan_is_the_gibbs_form_with_the_least_energy(case, epsilon):
 
 @pytest.mark.parametrize("epsilon", [1.0, 0.1, 0.05])
 def test_two_snapshots_equal_pot(rng, epsilon):
-    import ot  # here, as it takes seconds, of every worker
+    import ot  # here, since every worker would spend seconds on it
 
     x, y = clouds(rng, 30, 40)
     a, b = normalised([rng.random(30), rng.random(40)])
@@ -189,15 +188,6 @@ def test_scaling_space_by_c_and_epsilon_by_c_squared_leaves_the_plan(
     assert_same_plans(plain, scaled, atol=3e-8)
 
 
-@given(snapshots(), st.lists(st.floats(-100, 100), min_size=3, max_size=3))
-@few
-def test_moving_all_points_leaves_the_plan(case, shift):
-    points, weights = case
-    moved = [x + np.array(shift)[: x.shape[1]] for x in points]
-    plain = solve_bridge(points, weights, epsilon=0.1)
-    assert_same_plans(plain, solve_bridge(moved, weights, epsilon=0.1), atol=3e-8)
-
-
 @both_forms
 @given(case=snapshots())
 @few
@@ -209,7 +199,7 @@ def test_large_epsilon_gives_the_product(method, case):
         np.testing.assert_allclose(plan, product, rtol=1e-8, atol=1e-10)
 
 
-def test_given_costs_are_used(rng):
+def test_cost_matrices_are_used(rng):
     points = clouds(rng, 5, 6, 4)
     by_points = solve_bridge(points, epsilon=0.1)
     by_costs = solve_bridge(points, epsilon=0.1, costs=costs_of(points))
@@ -225,7 +215,7 @@ def test_given_costs_are_used(rng):
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-3, 1e-4, 2e-5])
-def test_underflow_everywhere_is_exact(rng, epsilon):
+def test_the_plan_is_exact_where_the_kernel_underflows(rng, epsilon):
     import ot
 
     # every exp(-C / epsilon) is zero: the plan tends to the optimal assignment
@@ -241,7 +231,7 @@ def test_underflow_everywhere_is_exact(rng, epsilon):
     assert best - 1e-6 <= reached <= best + epsilon * np.log(400) + 1e-6
 
 
-def test_identical_snapshots_at_tiny_epsilon_stay_put(rng):
+def test_points_of_identical_snapshots_stay_at_tiny_epsilon(rng):
     (x,) = clouds(rng, 50)
     bridge = solve_bridge([x, x, x], epsilon=1e-5)
     for plan in couplings(bridge):
@@ -257,7 +247,7 @@ def test_multimarginal_is_exact_where_the_kernel_underflows(rng):
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-4])
-def test_multimarginal_leaps_where_sweeps_crawl(rng, epsilon):
+def test_multimarginal_uses_the_pairs_where_sweeps_are_slow(rng, epsilon):
     points = clouds(rng, 40, 25, 40)
     weights = [rng.random(len(x)) for x in points]
     weights[1][3] = 0.0
@@ -266,29 +256,11 @@ def test_multimarginal_leaps_where_sweeps_crawl(rng, epsilon):
     assert_same_plans(solve_bridge(points, weights, epsilon=epsilon), messages, atol=3e-9)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
-def test_separated_clusters_with_unequal_masses(rng, epsilon):
-    # mass must cross wide gaps: the entropic plan's null directions all but disappear
-    centres = rng.random((8, 3))
-    x = centres[rng.integers(8, size=70)] + 0.003 * rng.standard_normal((70, 3))
-    y = centres[rng.integers(8, size=90)] + 0.003 * rng.standard_normal((90, 3))
-    bridge = solve_bridge([x, y], epsilon=epsilon)
-    assert bridge.marginal_error[0] <= 1e-9
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 1e-2, 1e-4])
-def test_weights_over_twelve_decades(rng, epsilon):
-    points = clouds(rng, 60, 80, 70)
-    weights = [10.0 ** (-12 * rng.random(len(x))) for x in points]
-    bridge = solve_bridge(points, weights, epsilon=epsilon)
-    assert bridge.marginal_error.max() <= 1e-9
-    assert all(np.isfinite(f).all() and np.isfinite(g).all() for f, g in bridge.potentials)
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("epsilon", [1.0, 0.1, 1e-2, 1e-3, 1e-4])
 @pytest.mark.parametrize("ragged", [False, True])
 def test_large_clusters_with_weights_over_twelve_decades(rng, epsilon, ragged):
-    # all at once, and large enough for conjugate gradients, compressed plans and factors
+    # separated clusters of unequal masses, large enough for conjugate gradients, compressed plans
+    # and factors
     centres = rng.random((20, 3))
     labels = np.arange(240) % 20, rng.integers(20, size=170 if ragged else 240)
     points = [
@@ -304,7 +276,7 @@ def test_large_clusters_with_weights_over_twelve_decades(rng, epsilon, ragged):
     assert abs(plan.sum(0) - bridge.weights[1]).sum() <= 1.1e-8
 
 
-def test_beyond_float64_says_so(rng):
+def test_an_epsilon_beyond_float64_does_not_converge(rng):
     points = clouds(rng, 40, 40)
     with pytest.raises(NotConvergedError, match=r"rounding stops.*epsilon") as caught:
         solve_bridge(points, epsilon=1e-14)
@@ -316,7 +288,7 @@ def test_beyond_float64_says_so(rng):
     assert error == pytest.approx(bridge.marginal_error[0])
 
 
-# ---------------------------------------------------------------------------------------- edges
+# --------------------------------------------------------------------------------------- limits
 
 
 @pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
@@ -347,7 +319,7 @@ def test_zero_weight_is_zero_mass(rng, method):
 
 @pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
 @pytest.mark.parametrize("epsilon", [1e-6, 1.0])
-def test_single_points_carry_everything(rng, method, epsilon):
+def test_single_points_have_all_mass(rng, method, epsilon):
     points = clouds(rng, 1, 5, 1, 1)
     weights = [np.array([3.0]), rng.random(5), np.ones(1), np.ones(1)]
     bridge = solve_bridge(points, weights, epsilon=epsilon, method=method)
@@ -356,7 +328,7 @@ def test_single_points_carry_everything(rng, method, epsilon):
 
 
 @pytest.mark.parametrize("method", ["pairwise", "multimarginal"])
-def test_one_snapshot_is_its_own_bridge(rng, method):
+def test_a_bridge_of_one_snapshot_is_the_snapshot(rng, method):
     (x,) = clouds(rng, 6)
     bridge = solve_bridge([x], epsilon=0.1, method=method)
     assert bridge.potentials == ()
@@ -406,13 +378,6 @@ def test_threads_do_not_change_the_result(rng):
         np.testing.assert_array_equal(g, q)
 
 
-def test_random_start_does_not_matter(rng):
-    points = clouds(rng, 5, 6, 4)
-    one = solve_bridge(points, epsilon=0.1, method="multimarginal", rng=np.random.default_rng(1))
-    two = solve_bridge(points, epsilon=0.1, method="multimarginal", rng=np.random.default_rng(2))
-    assert_same_plans(one, two, atol=1e-11)
-
-
 def test_dual_variables_start_at_random_in_the_unit_interval(rng):
     points = clouds(rng, 5, 6, 4)
     short = SolverConfig(max_iter=1)
@@ -426,10 +391,10 @@ def test_dual_variables_start_at_random_in_the_unit_interval(rng):
 
     first, again, other = (after_one_sweep(np.random.default_rng(seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
-    assert np.ptp(first - other) > 1e-3  # not by a constant, which plans forget
+    assert np.ptp(first - other) > 1e-3  # not by a constant, on which plans do not depend
 
     class Recorder(np.random.Generator):
-        """Gives the ends of [0, 1) in turn, and counts what is drawn."""
+        """Return the ends of [0, 1) in turn, and count the numbers."""
 
         drawn = 0
 
@@ -451,9 +416,7 @@ def test_dual_variables_start_at_random_in_the_unit_interval(rng):
 
 @given(snapshots(), epsilons, st.floats(0, 1))
 @few
-def test_means_between_snapshots_lie_on_the_line_and_the_atoms_hold_all_mass(
-    case, epsilon, position
-):
+def test_means_between_snapshots_lie_on_a_line_and_atoms_have_all_mass(case, epsilon, position):
     """The plan has the snapshots as marginals, so that means move linearly."""
     points, weights = case
     bridge = solve_bridge(points, weights, epsilon=epsilon)
@@ -514,7 +477,7 @@ def test_atoms_lie_on_the_segments_with_the_mass_of_the_plan(rng):
         ({"on_failure": "warn"}, "on_failure is 'warn'"),
     ],
 )
-def test_malformed_input_is_named(rng, change, message):
+def test_malformed_input_is_refused(rng, change, message):
     arguments = {"points": clouds(rng, 3, 4), "epsilon": 0.1} | change
     with pytest.raises(ArgumentError, match=message):
         solve_bridge(**arguments)
@@ -523,7 +486,7 @@ def test_malformed_input_is_named(rng, change, message):
 @pytest.mark.parametrize(
     "change", [{"tol": 0.0}, {"tol": 2.0}, {"max_iter": 0}, {"hilbert_tol": -1.0}, {"threads": 0}]
 )
-def test_malformed_configuration_is_named(change):
+def test_malformed_configuration_is_refused(change):
     with pytest.raises(ArgumentError, match=f"{next(iter(change))} is "):
         SolverConfig(**change)
 
@@ -537,12 +500,6 @@ def test_positions_outside_the_path_are_refused(rng):
         bridge.coupling(1)
 
 
-def test_the_result_is_frozen(rng):
-    bridge = solve_bridge(clouds(rng, 3, 4), epsilon=0.1)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        bridge.epsilon = 1.0
-
-
 def test_small_workspaces_are_kept_for_the_next_call_and_large_ones_are_not(rng, monkeypatch):
     kept = []
     monkeypatch.setattr("msbgen.bridge.solve._SPARE", kept)
@@ -554,7 +511,7 @@ def test_small_workspaces_are_kept_for_the_next_call_and_large_ones_are_not(rng,
     again = solve_bridge(snapshots, epsilon=0.1, config=SolverConfig(threads=1))
     for one, other in zip(first.potentials, again.potentials):
         np.testing.assert_array_equal(one, other)
-    assert before <= set(map(id, kept))  # taken up and laid down again, not made anew
+    assert before <= set(map(id, kept))  # reused, not replaced
     kept.clear()
     monkeypatch.setattr("msbgen.bridge.solve._SPARE_BYTES", 100)
     solve_bridge(snapshots, epsilon=0.1)

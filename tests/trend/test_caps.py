@@ -85,6 +85,21 @@ def test_a_throttled_time_exceeds_both_and_grows_with_both(free, least, width):
     assert throttled(one, other, width * 1.1)[0] >= time * (1 - 1e-12)
 
 
+@given(st.floats(1e-9, 1e3), st.floats(0, 3), st.floats(0.02, 1.0))
+def test_the_free_time_gives_the_time(free, demand, width):
+    free, least = np.array([free]), np.array([free * demand])
+    time, share = throttled(free, least, width)
+    found = unthrottled(time, least, width)
+    np.testing.assert_allclose(throttled(found, least, width)[0], time, rtol=1e-6)
+    if share[0] > 1e-3:  # below, many free times give the same time
+        np.testing.assert_allclose(found, free, rtol=1e-5)
+
+
+def test_a_time_below_the_least_has_the_lowest_free_time():
+    free = unthrottled(np.ones(2), np.array([1.5, 1e6]), 0.1)
+    np.testing.assert_allclose(free, np.exp(-6), rtol=1e-6)
+
+
 def test_without_a_cap_the_free_time_is_the_time():
     time = np.array([[1e-6, 2.0], [0.3, 1e4]])
     np.testing.assert_allclose(unthrottled(time, np.zeros(2), 0.1), time, rtol=1e-6)

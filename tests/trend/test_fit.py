@@ -251,13 +251,6 @@ def test_missing_values_are_ignored():
     np.testing.assert_allclose(with_holes.predict(queries), without.predict(queries), rtol=0.05)
 
 
-def test_a_counter_that_is_always_zero_stays_zero():
-    known = grid(BANDWIDTH, [1.0, 1.5])
-    states = roofline(known, cap=False)
-    states[..., 1] = 0.0
-    assert np.all(fit_trend(known, states).predict(known)[..., 1] == 0)
-
-
 def test_contexts_of_larger_weight_are_followed_more_closely():
     rng = np.random.default_rng(3)
     known = np.linspace(1, 2, 20)[:, None]

@@ -115,12 +115,3 @@ def test_a_quantity_that_is_always_zero_keeps_its_point():
     point = search.improve(start).points[1]
     assert (point.lengths, point.nugget) == (start.points[1].lengths, start.points[1].nugget)
     assert point.error == 0.0
-
-
-def test_missing_bins_are_ignored():
-    states = scattered(8, bins=6, scale=0.05)
-    holes = states.copy()
-    holes[5, 2:, 0] = np.nan
-    _, search = searching(holes)
-    choice = search.improve(default_choice(("log", "log"), "gaussian-process", 2))
-    assert np.isfinite(choice.error)
