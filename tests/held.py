@@ -7,7 +7,7 @@ from msbgen.generate.centre import Centre
 from msbgen.trend.fit import fit_trend
 
 
-def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state=None):
+def held_out(contexts, durations, *, groups=None, deviation=None, weight=None, state=None):
     """Contexts left out in groups (each alone by default) and predicted to last one second.
 
     `durations` lists those of each context's runs; `state` (pairs, segments, k) stands for their
@@ -42,7 +42,9 @@ def held_out(contexts, durations, *, groups=None, doubt=None, weight=None, state
         context=context,
         left_out=np.concatenate([[np.isin(np.arange(n), g)] * len(g) for g in groups]),
         weight=groups_of / len(groups) if weight is None else np.asarray(weight),
-        doubt=np.full(len(context), 0.1) if doubt is None else np.asarray(doubt, dtype=float),
+        deviation=np.full(len(context), 0.1)
+        if deviation is None
+        else np.asarray(deviation, dtype=float),
         predicted=np.ones((len(context), segments, k)) / segments,
         run_context=run_context,
         duration=duration,

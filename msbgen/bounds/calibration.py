@@ -1,8 +1,8 @@
 """Bounds on execution times and bands around profiles, from predictions of left-out contexts.
 
-U(β) such that a new run in a new context β ends by U(β) [s] with probability 1 − α, whatever the
-law of the noise and of the prediction's error: the score of a left-out run is how far it exceeds
-the prediction in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β), and
+A new run in a new context β ends by the bound U(β) [s] with probability 1 − α, for any law of the
+noise and of the prediction's error.  The score of a left-out run is its excess over the prediction
+in widths (:mod:`msbgen.bounds.widths`), s = (log T − m(β)) / w(β).  The bound is
 U(β) = exp(m(β) + q·w(β)) with q a conformal quantile (:mod:`msbgen.core.conformal`) of the scores.
 """
 
@@ -17,46 +17,46 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.bounds.heldout import HeldOut
-from msbgen.bounds.widths import NARROW, Widths
+from msbgen.bounds.widths import LEAST_WIDTH, Widths
 from msbgen.core.conformal import check_rate, conformal_quantile
 from msbgen.core.errors import ArgumentError
 
 Floats = NDArray[np.float64]
 
-# What a band holds at once: all segments of a run, or one at a time.
+# Parts that a band covers at once: all segments of a run, or one segment.
 Holds = Literal["run", "segment"]
 
-# Contexts bounded at a time: each is weighed against every known run.
+# Contexts bounded at a time: each has a weight of every known run.
 _BLOCK = 512
 
-# Where all runs nearby are equal the width is tiny, and others are very many widths away: what is
-# said of them is useless, but must not overflow.
+# Where all runs nearby are equal the width is tiny, and others are very many widths away: their
+# bounds are useless, but must not overflow.
 _MOST_LOG = 700.0
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """The bounds that follow from left-out predictions; answers at once from memory.
+    """Bounds and bands from left-out predictions; quantiles are computed once.
 
     Attributes
     ----------
-    held : HeldOut
+    held_out : HeldOut
     quantities : tuple of str
-        What bands are for: "duration" [s], then every counter but the clock [events].
+        Quantities of bands: "duration" [s], then every counter but the clock [events].
     """
 
-    held: HeldOut
+    held_out: HeldOut
     quantities: tuple[str, ...]
 
     def of_total(self, quantity: str) -> Calibration:
-        """Bounds on the total over a run of another quantity: `duration_bound` is in its unit.
+        """Calibration whose `duration_bound` bounds the total over a run of another quantity.
 
         Raises
         ------
         ArgumentError
             No such quantity.
         MeasurementError
-            Some run counted nothing of it.
+            The total of some run is zero.
         """
         if quantity not in self.quantities:
             raise ArgumentError(
@@ -65,7 +65,7 @@ class Calibration:
         return self._once(self._find_total, quantity)
 
     def _find_total(self, quantity: str) -> Calibration:
-        return Calibration(self.held.of_total(self.quantities.index(quantity)), self.quantities)
+        return Calibration(self.held_out.of_total(self.quantities.index(quantity)), self.quantities)
 
     def duration_bound(self, contexts: ArrayLike, miscoverage: float) -> Floats:
         """Execution time [s] that a new run exceeds with probability at most `miscoverage`.
@@ -83,36 +83,36 @@ class Calibration:
         Raises
         ------
         ArgumentError
-            Contexts of the wrong form; a rate that is none.
+            Contexts of the wrong form; a rate outside (0, 1).
         MeasurementError
-            A rate that the known contexts cannot support, with the number of runs that it needs.
+            More contexts are needed for this rate; the message says how many.
         """
         self.check(miscoverage)
         offset = self._once(self._find_duration_offset, miscoverage)
-        asked = np.asarray(contexts, dtype=np.float64)
-        blocks = [asked[i : i + _BLOCK] for i in range(0, max(len(asked), 1), _BLOCK)]
+        query = np.asarray(contexts, dtype=np.float64)
+        blocks = [query[i : i + _BLOCK] for i in range(0, max(len(query), 1), _BLOCK)]
         return np.concatenate([self._at(block, offset) for block in blocks])
 
     def _at(self, contexts: Floats, offset: float) -> Floats:
-        places = self.held.at(contexts)
-        width = self._duration_widths.at(places)[:, 0]
-        return np.exp(np.minimum(places.log_time + offset * width, _MOST_LOG))
+        query = self.held_out.query(contexts)
+        width = self._duration_widths.at(query)[:, 0]
+        return np.exp(np.minimum(query.log_time + offset * width, _MOST_LOG))
 
     def bands(
         self, contexts: ArrayLike, miscoverage: float, *, holds: Holds = "run"
     ) -> tuple[Floats, Floats]:
-        """Band around the amounts that a new run spends in each segment of progress.
+        """Band around the amounts of a new run in each segment of progress.
 
-        Each quantity has a band by itself.  The amounts of a run are those that `clock.sharpen`
-        finds with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
+        Each quantity has a separate band.  The amounts of a run are those that `clock.sharpen`
+        computes with the predicted ones, `Centre.amounts`, as its prior, summed over segments.
 
         Parameters
         ----------
         contexts, miscoverage
             As :meth:`duration_bound`, and its errors.
         holds : {"run", "segment"}
-            The band holds with probability 1 − α all segments of a run at once, or each segment
-            by itself.
+            With probability 1 − α the band covers all segments of a run at once, or each segment
+            separately.
 
         Returns
         -------
@@ -123,74 +123,76 @@ class Calibration:
             wanted = " or ".join(get_args(Holds))
             raise ArgumentError(f"holds is {holds!r}; {wanted} is wanted.")
         self.check(miscoverage)
-        places, floor = self.held.at(contexts), self.held.floor
-        centre = np.log(places.predicted + floor)
-        half = np.full_like(centre, NARROW)  # what is never seen must not fail by rounding
+        query, floor = self.held_out.query(contexts), self.held_out.floor
+        centre = np.log(query.predicted + floor)
+        half = np.full_like(centre, LEAST_WIDTH)  # counts of zero must not fail by rounding
         for k in range(len(self.quantities)):
             offsets = self._once(self._find_band_offsets, miscoverage, k, holds)
-            width = self._once(self._find_band_widths, k).at(places)
+            width = self._once(self._find_band_widths, k).at(query)
             half[..., k] = np.maximum(half[..., k], offsets * width)
         lower = np.maximum(np.exp(centre - half) - floor, 0.0)
         return lower, np.exp(np.minimum(centre + half, _MOST_LOG)) - floor
 
     def beyond(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Where bounds are guesses: no left-out prediction had to reach as far.
+        """Contexts whose bounds are guesses: no left-out prediction reached as far, (q,).
 
-        Contexts that are farther from the known ones than any that was left out, and those at
-        levels of a resource that are new where no such step was tried (`HeldOut.untried`).
+        These are contexts farther from the known ones than any that was left out, and contexts at
+        new levels of a resource where no such step was tested (`HeldOut.untested`).
         """
-        far = self.held.at(contexts).doubt > self.held.doubt.max()
-        return far | self.held.untried(contexts)
+        far = self.held_out.query(contexts).deviation > self.held_out.deviation.max()
+        return far | self.held_out.untested(contexts)
 
     def check(self, miscoverage: float) -> None:
-        """Refuse what is no rate, or one that the known contexts cannot support.
+        """Raise an error for a rate outside (0, 1), or one that needs more contexts.
 
         Raises
         ------
         ArgumentError, MeasurementError
             As :meth:`duration_bound`.
         """
-        check_rate(miscoverage, self.held.n_contexts, len(self.held.duration))
+        check_rate(miscoverage, self.held_out.n_contexts, len(self.held_out.duration))
 
-    # What does not depend on the contexts asked for is found once and kept.
+    # Values that do not depend on the query are computed once and kept.
 
     @cached_property
     def _memory(self) -> dict[tuple[object, ...], Any]:
         return {}
 
-    def _once(self, find: Callable[..., Any], *about: object) -> Any:
-        """What `find` says of these arguments, from memory where it was asked before."""
-        key = (find.__name__, *about)
+    def _once(self, compute: Callable[..., Any], *args: object) -> Any:
+        """Result of `compute` with these arguments, computed at the first call."""
+        key = (compute.__name__, *args)
         if key not in self._memory:
-            self._memory[key] = find(*about)
+            self._memory[key] = compute(*args)
         return self._memory[key]
 
     @cached_property
     def _duration_widths(self) -> Widths:
-        held = self.held
-        error = held.log_time - held.rows.log_time[held.row]
-        return Widths(held, error[:, None], np.ones(len(error), dtype=bool), placed=False)
+        held = self.held_out
+        error = held.log_time - held.left_out_rows.log_time[held.row]
+        return Widths(held, error[:, None], np.ones(len(error), dtype=bool), deconvolved=False)
 
     def _find_duration_offset(self, miscoverage: float) -> float:
-        return float(self._quantiles(self._duration_widths.scores, self.held.share, miscoverage)[0])
+        return float(
+            self._quantiles(self._duration_widths.scores, self.held_out.share, miscoverage)[0]
+        )
 
     def _find_band_widths(self, quantity: int) -> Widths:
-        held = self.held
+        held = self.held_out
         predicted = (held.predicted + held.floor)[held.row]
         error = np.log((held.state + held.floor) / predicted)[..., quantity]
-        # a hole in a counter says nothing
+        # a missing count has no error
         error = np.where(np.isfinite(error), error, 0.0)
-        return Widths(held, error, held.holding(quantity)[0], placed=True)
+        return Widths(held, error, held.measuring(quantity)[0], deconvolved=True)
 
     def _find_band_offsets(self, miscoverage: float, quantity: int, holds: Holds) -> Floats:
-        """How many widths the band is to either side, (segments,), or (1,) for all at once."""
+        """Half-width of the band in widths, (segments,), or (1,) for all segments at once."""
         score = np.abs(self._once(self._find_band_widths, quantity).scores)
         if holds == "run":
             score = score.max(axis=1, keepdims=True)
-        own, share = self.held.holding(quantity)
-        return self._quantiles(score[own], share, miscoverage)
+        rows, share = self.held_out.measuring(quantity)
+        return self._quantiles(score[rows], share, miscoverage)
 
     def _quantiles(self, scores: Floats, share: Floats, miscoverage: float) -> Floats:
-        """Of each column of scores (runs, parts) that count their share, (parts,)."""
-        n = self.held.n_contexts
+        """Conformal quantile of each column of scores (runs, parts) with weights, (parts,)."""
+        n = self.held_out.n_contexts
         return np.array([conformal_quantile(score, share, n, miscoverage) for score in scores.T])

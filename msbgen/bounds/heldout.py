@@ -1,11 +1,10 @@
-"""Predictions of known contexts from the others, beside what was measured there.
+"""Left-out predictions of known contexts, beside the runs measured there.
 
-What conformal bounds learn from: each row is one known context, predicted from the contexts
-outside the group that it was left out with, as the model would have been without them: trend and
-local mean of the departures.  How far it was from those is its *doubt*: the deviation of the
-trend's Gaussian process there, a distance in the learned metric that knows the geometry of the
-neighbours.  How far its level of a resource was from theirs, whatever the other resources, is its
-*gap*.
+Conformal bounds are learned from these.  Each row is one known context, predicted from the contexts
+outside the group that it was left out with: by the trend and the local mean of the departures, as
+in a model without the group.  The *deviation* of a row is the standard deviation of the trend's
+Gaussian process there: a distance to the other contexts in the learned metric.  Its *gap* is the
+distance of its level of one resource to theirs.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ Indices = NDArray[np.int64]
 
 # Radius of neighbourhoods, in median distances of a known context to its nearest.
 _RADIUS = 1.5
-# Weight of far contexts in a neighbourhood: where no context is near, all are alike.
+# Weight of far contexts in a neighbourhood: where no context is near, all have equal weights.
 _FAR = 1e-6
-# Added to the variance of levels: of several that are nearly one, none is told by the others.
+# Added to the variance of levels, which keeps the matrix of nearly equal levels invertible.
 _JITTER = 1e-6
 
 
@@ -53,8 +52,8 @@ class HeldOut:
     left_out : ndarray of bool, (rows, n_known)
         The contexts that were left out with it.
     weight : ndarray, (rows,)
-        Sums to 1, in equal parts for everything that was left out as a whole.
-    doubt : ndarray, (rows,)
+        Sums to 1, in equal parts for each group that was left out as a whole.
+    deviation : ndarray, (rows,)
         Deviation of the trend's Gaussian process at the left-out context, given the rest.
     predicted : ndarray, (rows, segments, k)
         Left-out prediction of the amounts per segment of progress.
@@ -63,17 +62,17 @@ class HeldOut:
         Measured execution times [s].
     state : ndarray, (pairs, segments, k)
         Measured amounts per segment of progress of every run of every left-out prediction,
-        placed within the sampling intervals by that prediction (`clock.sharpen`).
+        deconvolved within the sampling intervals with that prediction (`clock.sharpen`).
     bounded : int
-        The quantity whose total over a run is bounded: 0 for the execution time.  Of another one
-        (:meth:`of_total`) `duration` holds the totals.
+        Quantity whose total over a run is bounded: 0 for the execution time.  For another one
+        (:meth:`of_total`) `duration` holds its totals.
     """
 
     centre: Centre
     context: Indices
     left_out: NDArray[np.bool_]
     weight: Floats
-    doubt: Floats
+    deviation: Floats
     predicted: Floats
     run_context: Indices
     duration: Floats
@@ -81,36 +80,36 @@ class HeldOut:
     bounded: int = 0
 
     def of_total(self, quantity: int) -> HeldOut:
-        """The same for bounds on the total of another quantity: energy, say.
+        """The same predictions for bounds on the total of another quantity, such as energy.
 
         Of the runs that hold it.
 
         Raises
         ------
         MeasurementError
-            Some run, or some prediction, has nothing of it.
+            The total of some run, or of some prediction, is zero.
         """
         total = np.full(len(self.duration), np.nan)
         total[self._pairs[1]] = self.state[..., quantity].sum(axis=1)
-        mine = np.isfinite(total)
-        told = np.all(total[mine] > 0) and mine.any()
-        if not (told and np.all(self.predicted[..., quantity].sum(axis=1) > 0)):
+        held = np.isfinite(total)
+        positive = np.all(total[held] > 0) and held.any()
+        if not (positive and np.all(self.predicted[..., quantity].sum(axis=1) > 0)):
             raise MeasurementError(
                 "some run counted nothing of what is bounded; drop it, or measure it again."
             )
-        if mine.all():
+        if held.all():
             return replace(self, duration=total, bounded=quantity)
-        rows = np.isin(self.context, self.run_context[mine])
+        rows = np.isin(self.context, self.run_context[held])
         return replace(
             self,
             context=self.context[rows],
             left_out=self.left_out[rows],
             weight=self.weight[rows] / self.weight[rows].sum(),
-            doubt=self.doubt[rows],
+            deviation=self.deviation[rows],
             predicted=self.predicted[rows],
-            run_context=self.run_context[mine],
-            duration=total[mine],
-            state=self.state[mine[self._pairs[1]]],
+            run_context=self.run_context[held],
+            duration=total[held],
+            state=self.state[held[self._pairs[1]]],
             bounded=quantity,
         )
 
@@ -126,7 +125,7 @@ class HeldOut:
 
     @cached_property
     def n_contexts(self) -> int:
-        """Different contexts among the rows."""
+        """Number of different contexts among the rows."""
         return len(np.unique(self.context))
 
     # Pairs are left-out predictions × runs of their contexts.
@@ -143,21 +142,21 @@ class HeldOut:
 
     @cached_property
     def share(self) -> Floats:
-        """What each pair counts, (pairs,): a row's weight in equal parts for its runs."""
+        """Weight of each pair, (pairs,): that of its row in equal parts for the runs."""
         return (self.weight / self.n_runs[self.context])[self.row]
 
-    def holding(self, quantity: int) -> tuple[NDArray[np.bool_], Floats]:
-        """Pairs whose run holds a quantity, (pairs,), and what each of these counts."""
-        holds = np.asarray(np.isfinite(self.state[..., quantity]).any(axis=1))
-        if holds.all():
-            return holds, self.share
-        many = np.bincount(self.row[holds], minlength=len(self.context))
-        share = (self.weight / np.maximum(many, 1))[self.row[holds]]
-        return holds, share / share.sum()
+    def measuring(self, quantity: int) -> tuple[NDArray[np.bool_], Floats]:
+        """Pairs whose run holds a quantity, (pairs,), and the weights of these."""
+        measured = np.asarray(np.isfinite(self.state[..., quantity]).any(axis=1))
+        if measured.all():
+            return measured, self.share
+        n_runs = np.bincount(self.row[measured], minlength=len(self.context))
+        share = (self.weight / np.maximum(n_runs, 1))[self.row[measured]]
+        return measured, share / share.sum()
 
     @cached_property
     def n_runs(self) -> Indices:
-        """Runs of each known context, (n_known,)."""
+        """Number of runs of each known context, (n_known,)."""
         return np.bincount(self.run_context, minlength=len(self.trend.contexts))
 
     @cached_property
@@ -170,7 +169,7 @@ class HeldOut:
         """Amounts per segment (k,) below which the trend is additive."""
         return self.trend.offset * (self.trend.mean.shape[1] // self.segments)
 
-    # What was left out with what.
+    # Groups that were left out together.
 
     @cached_property
     def groups(self) -> list[Indices]:
@@ -180,11 +179,12 @@ class HeldOut:
 
     @cached_property
     def levels(self) -> list[tuple[int, Indices]]:
-        """Whole levels among them: the resource, and the rows that count."""
+        """Groups that are a whole level: the resource, and the rows with a weight."""
         found = []
         for rows in self.groups:
-            own = self.trend.contexts[self.context[rows]]
-            one = same_level(own, own[0]).all(axis=0) & self.rows.new[rows].all(axis=0)
+            contexts = self.trend.contexts[self.context[rows]]
+            one = same_level(contexts, contexts[0]).all(axis=0)
+            one &= self.left_out_rows.new[rows].all(axis=0)
             rows = rows[self.weight[rows] > 0]
             if len(np.unique(self.context[rows])) > 1:
                 found += [(int(r), rows) for r in np.flatnonzero(one)]
@@ -192,21 +192,21 @@ class HeldOut:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Rows that count and are of no level that was left out as a whole, (rows,)."""
+        """Rows with a weight that are of no level that was left out as a whole, (rows,)."""
         alone = self.weight > 0
         for _, rows in self.levels:
             alone[rows] = False
         return alone
 
-    # What is asked, and what was left out, in the same terms.
+    # Queried contexts and left-out contexts have the same features.
 
-    def at(self, contexts: ArrayLike) -> Asked:
-        """What there is to know of (q, n_resources) contexts."""
-        return Asked(self, np.asarray(contexts, dtype=np.float64))
+    def query(self, contexts: ArrayLike) -> Query:
+        """Features of contexts (q, n_resources)."""
+        return Query(self, np.asarray(contexts, dtype=np.float64))
 
     @cached_property
-    def rows(self) -> LeftOut:
-        """What there was to know of the left-out contexts."""
+    def left_out_rows(self) -> LeftOut:
+        """Features of the left-out contexts."""
         return LeftOut(self)
 
     @cached_property
@@ -216,7 +216,7 @@ class HeldOut:
 
     @cached_property
     def radii(self) -> Floats:
-        """Of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
+        """Radius of a neighbourhood along each resource, in these coordinates, (n_resources,)."""
         apart = self.trend.distance(self.trend.contexts)
         np.fill_diagonal(apart, np.inf)
         return self.trend.mean_lengths * _RADIUS * max(float(np.median(apart.min(axis=1))), 1e-12)
@@ -226,58 +226,58 @@ class HeldOut:
         """Inverse covariance of the known contexts, (n_known, n_known)."""
         return np.asarray(np.linalg.inv(_prior(self.trend)), dtype=np.float64)
 
-    # What was never tried: left-out predictions tell nothing of it.
+    # Steps that left-out predictions did not test.
 
-    def untried(self, contexts: ArrayLike) -> NDArray[np.bool_]:
-        """Where (q, n_resources) contexts want a step that no left-out prediction had to make.
+    def untested(self, contexts: ArrayLike) -> NDArray[np.bool_]:
+        """Contexts at a step that no left-out prediction tested, (q,).
 
-        A level of a resource is new to the known contexts, yet none that was left out had a level
-        of that resource that was new to the rest; or it lies farther outside their range than any
-        left-out one lay outside that of the rest.  (On a grid the neighbours of a context left out
-        alone share its levels.)  Not so at a known level, whatever its resource.
+        A level of a resource is new to the known contexts, but no left-out context had a level of
+        that resource that was new to the rest.  Or the level is farther outside the known range
+        than any left-out one was outside that of the rest.  (On a grid the neighbours of a context
+        left out alone share its levels.)  A known level is no such step.
 
-        Returns
-        -------
-        ndarray of bool, (q,)
+        Parameters
+        ----------
+        contexts : array_like, (q, n_resources)
         """
-        asked = self.at(contexts)
-        outside = np.maximum(np.abs(self.trend.scaled(asked.contexts)) - 0.5, 0.0)
-        tried, reach = self._tried
-        return np.asarray((asked.new & (~tried | (outside > reach * (1 + 1e-9)))).any(axis=1))
+        query = self.query(contexts)
+        outside = np.maximum(np.abs(self.trend.scaled(query.contexts)) - 0.5, 0.0)
+        tested, reach = self._tested
+        return np.asarray((query.new & (~tested | (outside > reach * (1 + 1e-9)))).any(axis=1))
 
     @cached_property
-    def _tried(self) -> tuple[NDArray[np.bool_], Floats]:
-        """Whether a left-out level was new to the rest, and how far out one lay, (n_resources,)."""
+    def _tested(self) -> tuple[NDArray[np.bool_], Floats]:
+        """Resources with a left-out new level, and its largest distance outside, (n_resources,)."""
         kept, reach = ~self.left_out, np.zeros(self.known.shape[1])
         for r, z in enumerate(self.known.T):
             lowest = np.where(kept, z, np.inf).min(axis=1)
             highest = np.where(kept, z, -np.inf).max(axis=1)
-            mine = z[self.context]
-            reach[r] = np.maximum(lowest - mine, mine - highest).max(initial=0.0)
-        return np.asarray(self.rows.new.any(axis=0)), reach
+            level = z[self.context]
+            reach[r] = np.maximum(lowest - level, level - highest).max(initial=0.0)
+        return np.asarray(self.left_out_rows.new.any(axis=0)), reach
 
-    # In a file, beside the law.
+    # Storage in a file, beside the law.
 
     def to_arrays(self) -> dict[str, tuple[tuple[str, ...], NDArray]]:
-        """What the law does not hold, as named arrays with their dimensions."""
+        """Everything but the law, as named arrays with their dimensions."""
         amounts = ("segment", "quantity")
         return {
             "context": (("row",), self.context),
             "left_out": (("row", "known"), self.left_out.astype(np.int8)),
             "weight": (("row",), self.weight),
-            "doubt": (("row",), self.doubt),
+            "doubt": (("row",), self.deviation),
             "predicted": (("row", *amounts), self.predicted),
             "state": (("pair", *amounts), self.state),
         }
 
     @classmethod
     def from_arrays(cls, law: Law, stored: StoredArrays) -> HeldOut:
-        """What :meth:`to_arrays` described, beside the law that was calibrated.
+        """Left-out predictions of the arrays of :meth:`to_arrays` and the calibrated law.
 
         Raises
         ------
         ProfileError
-            A name, shape, type or value that no left-out predictions of this law have.
+            An array has a name, shape, type or value that does not fit the law.
         """
         centre, n = law.centre, len(law.contexts)
         used = _ended(law)
@@ -305,7 +305,7 @@ class HeldOut:
             context=context,
             left_out=left_out,
             weight=weight,
-            doubt=stored.numbers("doubt", (rows,), within=_DOUBTS),
+            deviation=stored.numbers("doubt", (rows,), within=_DEVIATIONS),
             predicted=predicted,
             run_context=np.nonzero(used)[0],
             duration=law.duration[used],
@@ -313,125 +313,123 @@ class HeldOut:
         )
 
 
-# Ranges in a file: seconds and events in a part of a run, and lengths of the metric.
-_AMOUNTS, _DOUBTS = (0.0, 1e18), (0.0, 1e6)
+# Valid ranges in a file: seconds and events in a part of a run, and deviations.
+_AMOUNTS, _DEVIATIONS = (0.0, 1e18), (0.0, 1e6)
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """Contexts that bounds are asked for; each answer is worked out where it is wanted.
+class Query:
+    """Features of contexts to be bounded, each computed at its first use.
 
     Attributes
     ----------
-    held : HeldOut
+    held_out : HeldOut
     contexts : ndarray, (q, n_resources)
     """
 
-    held: HeldOut
+    held_out: HeldOut
     contexts: Floats
 
     @cached_property
     def _z(self) -> Floats:
-        return self.held.trend.scaled(self.contexts)
+        return self.held_out.trend.scaled(self.contexts)
 
     @cached_property
     def near(self) -> Floats:
         """Weights of the known contexts around each, (q, n_known)."""
-        radii = self.held.radii
-        steps = self._z[:, None] / radii - self.held.known / radii
+        radii = self.held_out.radii
+        steps = self._z[:, None] / radii - self.held_out.known / radii
         return np.exp(-0.5 * np.einsum("qnm,qnm->qn", steps, steps)) + _FAR
 
     @cached_property
-    def doubt(self) -> Floats:
-        """How far each is from the known contexts, (q,).
+    def deviation(self) -> Floats:
+        """Standard deviation of the trend's Gaussian process at each context, (q,).
 
-        The deviation of the trend's Gaussian process, relative to that of its smooth part: a
-        distance in the learned metric to all known contexts together.
+        Relative to that of its smooth part: a distance in the learned metric to all known contexts
+        together.
         """
-        held = self.held
+        held = self.held_out
         return _deviation(self._z, held.known, held.trend.lengths[0], held.precision)
 
     @cached_property
     def new(self) -> NDArray[np.bool_]:
-        """Where its level of a resource is none of the known contexts', (q, n_resources)."""
-        return _new_levels(self.contexts, self.held.trend.contexts)
+        """Whether the level of a resource is new to the known contexts, (q, n_resources)."""
+        return _new_levels(self.contexts, self.held_out.trend.contexts)
 
     @cached_property
     def gap(self) -> Floats:
-        """How far it is from the known levels of each resource alone, (q, n_resources).
+        """Deviation given the known levels of each resource alone, (q, n_resources).
 
-        As :attr:`doubt`, in one resource; 0 at a known level.
+        0 at a known level.
         """
-        return _gaps(self.new, self._z, self.held.known, self.held.trend.lengths[0])
+        return _gaps(self.new, self._z, self.held_out.known, self.held_out.trend.lengths[0])
 
     @cached_property
     def _state(self) -> Floats:
-        centre = self.held.centre
+        centre = self.held_out.centre
         return centre.amounts(self.contexts, centre.log_weights(self.contexts))
 
     @cached_property
     def log_time(self) -> Floats:
         """Log of the predicted execution time, or other total, (q,)."""
-        total = self._state[..., self.held.bounded].sum(axis=1)
+        total = self._state[..., self.held_out.bounded].sum(axis=1)
         return np.log(np.maximum(total, np.finfo(float).tiny))
 
     @cached_property
     def predicted(self) -> Floats:
         """Predicted amounts per segment of progress, (q, segments, k)."""
-        return _in_segments(self._state, self.held.segments)
+        return _in_segments(self._state, self.held_out.segments)
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """The contexts that were left out, as they looked from the rest.
+    """Features of the left-out contexts, given the contexts that were kept.
 
     Attributes
     ----------
-    held : HeldOut
+    held_out : HeldOut
     """
 
-    held: HeldOut
+    held_out: HeldOut
 
     @cached_property
     def near(self) -> Floats:
         """Weights of the known contexts around each, 0 for those left out with it, (rows, n)."""
-        near = self.held.at(self.held.trend.contexts).near[self.held.context]
-        return np.where(self.held.left_out, 0.0, near)
+        held = self.held_out
+        near = held.query(held.trend.contexts).near[held.context]
+        return np.where(held.left_out, 0.0, near)
 
     @property
-    def doubt(self) -> Floats:
-        """How far each is from the contexts that were left, (rows,)."""
-        return self.held.doubt
+    def deviation(self) -> Floats:
+        """Deviation of the Gaussian process given the kept contexts, (rows,)."""
+        return self.held_out.deviation
 
     @cached_property
     def new(self) -> NDArray[np.bool_]:
-        """Where its level of a resource is none of those that were left, (rows, n_resources)."""
-        held = self.held
-        contexts, new = (
-            held.trend.contexts,
-            np.zeros((len(held.context), held.known.shape[1]), bool),
-        )
+        """Whether the level of a resource is new to the kept contexts, (rows, n_resources)."""
+        held, contexts = self.held_out, self.held_out.trend.contexts
+        new = np.zeros((len(held.context), held.known.shape[1]), bool)
         for rows in held.groups:
             new[rows] = _new_levels(contexts[held.context[rows]], contexts[~held.left_out[rows[0]]])
         return new
 
     @cached_property
     def gap(self) -> Floats:
-        """How far it is from the levels that were left, (rows, n_resources)."""
-        held, gap = self.held, np.zeros(self.new.shape)
+        """Deviation given the kept levels of each resource alone, (rows, n_resources)."""
+        held, gap = self.held_out, np.zeros(self.new.shape)
         for rows in held.groups:
-            mine, kept = held.known[held.context[rows]], held.known[~held.left_out[rows[0]]]
-            gap[rows] = _gaps(self.new[rows], mine, kept, held.trend.lengths[0])
+            z, kept = held.known[held.context[rows]], held.known[~held.left_out[rows[0]]]
+            gap[rows] = _gaps(self.new[rows], z, kept, held.trend.lengths[0])
         return gap
 
     @cached_property
     def log_time(self) -> Floats:
         """Log of the predicted execution time, or other total, (rows,)."""
-        return np.log(self.held.predicted[..., self.held.bounded].sum(axis=1))
+        return np.log(self.held_out.predicted[..., self.held_out.bounded].sum(axis=1))
 
 
-# Contexts to be bounded, and what the heads ask of them.
-Places = Asked | LeftOut
+# Features that widths and bounds are computed from.
+Features = Query | LeftOut
 
 
 def leave_out(
@@ -442,20 +440,20 @@ def leave_out(
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> HeldOut:
-    """Predict the known contexts of a law from one another.
+    """Left-out predictions of the known contexts of a law.
 
     Parameters
     ----------
     law : Law
         With a trend over contexts, on a progress clock.
     counts : ndarray, (n_known, n_runs, n_times, n_counters)
-        Events per interval, that it was fitted to.
+        Events per interval that the law was fitted to.
     folds : int, optional
-        K ≥ 2: K random groups of contexts, with every choice of the trend made anew without them.
-        Otherwise each context alone in closed form, and each inner level of a resource, with the
-        parameters of the trend kept.
+        K ≥ 2: K random groups of contexts, with a new fit of the trend, and of its parameters,
+        without each.  By default each context alone in closed form, and each inner level of a
+        resource, with the parameters of the trend kept.
     rng : numpy.random.Generator or int
-        Forms the groups.
+        Generator of the random groups or its seed.
     progress : callable
         Called with (done, total) groups.
 
@@ -481,36 +479,36 @@ def leave_out(
     groups = _singles_and_levels(law.contexts)
     if folds is not None:
         groups = _random_groups(n, int(folds), np.random.default_rng(rng))
-    # a time that was scaled back by what the others say tells nothing of how far they err
+    # a time that was scaled to the prediction of the others has no independent error
     rows = np.concatenate(groups)
     weight = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
     weight = np.where(centre.time_imputed[rows], 0.0, weight)
     weight /= weight.sum()
     used, means = _ended(law), law.known_states()
-    # nor does a context of which every run was cut
+    # nor has a context of which every run was cut
     kept = np.asarray(used.any(axis=1))[rows]
     weight = np.where(kept, weight, 0.0) / weight[kept].sum()
-    predicted, state = [], []
+    predicted, state, n_bins = [], [], means.shape[1]
     for done, group in enumerate(groups):
         prior = _left_out_prediction(law, means, group, anew=folds is not None)
         predicted.append(_in_segments(prior, centre.segments))
-        place, run = np.nonzero(used[group])
+        member, run = np.nonzero(used[group])
         if progress:
             progress(done + 1, len(groups))
         if len(run) == 0:
             continue
-        mine = group[place], run
-        steps = law.interval / centre.slowdown[mine] if centre.is_corrected else law.interval
-        runs = (counts[mine], law.duration[mine], steps)
-        own = sharpen(*runs, prior[place], knots=uniform_knots(prior.shape[1]), clock=centre.clock)
-        state.append(_in_segments(own.state, centre.segments))
+        rows_of = group[member], run
+        interval = law.interval / centre.slowdown[rows_of] if centre.is_corrected else law.interval
+        runs, knots = (counts[rows_of], law.duration[rows_of], interval), uniform_knots(n_bins)
+        sharp = sharpen(*runs, prior[member], knots=knots, clock=centre.clock)
+        state.append(_in_segments(sharp.state, centre.segments))
     left_out = np.repeat([np.isin(np.arange(n), g) for g in groups], [*map(len, groups)], axis=0)
     return HeldOut(
         centre=centre,
         context=rows[kept],
         left_out=left_out[kept],
         weight=weight[kept],
-        doubt=_doubt(centre.trend, groups)[kept],
+        deviation=_left_out_deviation(centre.trend, groups)[kept],
         predicted=np.concatenate(predicted)[kept],
         run_context=np.nonzero(used)[0],
         duration=law.duration[used],
@@ -519,9 +517,9 @@ def leave_out(
 
 
 def _ended(law: Law) -> NDArray[np.bool_]:
-    """Runs that were learned from and went on to their end, (n_known, n_runs).
+    """Complete runs that the law was fitted to, (n_known, n_runs).
 
-    How long the others would have gone on is not known: they say nothing of bounds.
+    The duration of the others is not known.
     """
     return np.isfinite(law.centre.total) & np.isfinite(law.duration)
 
@@ -532,15 +530,15 @@ def _left_out_prediction(law: Law, means: Floats, group: Indices, *, anew: bool)
     if len(group) == 1 and not anew:
         return centre.held_out[group]
     kept = np.setdiff1d(np.arange(len(contexts)), group)
-    worth, trend = centre.trend.weights[kept], centre.trend
+    weights, trend = centre.trend.weights[kept], centre.trend
     if anew:
-        trend = fit_trend(contexts[kept], means[kept], weights=worth, segments=centre.segments)
+        trend = fit_trend(contexts[kept], means[kept], weights=weights, segments=centre.segments)
         if centre.trend.time_law:
             trend = trend.with_time_law(Windows.of_bins(means[kept][..., 0]))
     else:
-        whole = tuple(replace(sums, contexts=contexts[kept]) for sums in trend.sums)
-        trend = replace(trend, contexts=contexts[kept], sums=whole)
-        trend = trend.refit(means[kept], weights=worth)
+        sums = tuple(replace(one, contexts=contexts[kept]) for one in trend.sums)
+        trend = replace(trend, contexts=contexts[kept], sums=sums)
+        trend = trend.refit(means[kept], weights=weights)
     others = centre.of_others(kept, means[kept], trend)
     return others.amounts(contexts[group], others.log_weights(contexts[group]))
 
@@ -556,9 +554,9 @@ def _singles_and_levels(contexts: Floats) -> list[Indices]:
 
 
 def _new_levels(values: Floats, known: Floats) -> NDArray[np.bool_]:
-    """Where levels (q, n_resources) are none of the known ones' (n, n_resources)."""
+    """Whether levels (q, n_resources) differ from all known ones (n, n_resources)."""
     levels = [np.unique(column) for column in known.T]
-    new = [~same_level(own[:, None], levels[r]).any(axis=1) for r, own in enumerate(values.T)]
+    new = [~same_level(v[:, None], levels[r]).any(axis=1) for r, v in enumerate(values.T)]
     return np.stack(new, axis=1)
 
 
@@ -577,12 +575,12 @@ def _gaps(new: NDArray[np.bool_], z: Floats, known: Floats, lengths: Floats) -> 
 def _deviation(z: Floats, known: Floats, lengths: Floats, precision: Floats) -> Floats:
     """Deviation of the process at points (q, m), given known ones of a precision, (q,)."""
     across = prior_covariance(z, known, lengths)
-    told = np.einsum("qn,qn->q", across @ precision, across)
-    return np.sqrt(np.maximum(prior_variance(z) - told, 0.0))
+    explained = np.einsum("qn,qn->q", across @ precision, across)
+    return np.sqrt(np.maximum(prior_variance(z) - explained, 0.0))
 
 
-def _doubt(trend: Trend, groups: Sequence[Indices]) -> Floats:
-    """`Asked.doubt` of every context in every group, given the contexts outside it."""
+def _left_out_deviation(trend: Trend, groups: Sequence[Indices]) -> Floats:
+    """Deviation at every context of every group, given the contexts outside the group."""
     inverse, nugget = np.linalg.inv(_prior(trend)), trend.nugget[0]
     variance = [np.diag(np.linalg.inv(inverse[np.ix_(g, g)])) - nugget for g in groups]
     return np.sqrt(np.maximum(np.concatenate(variance), 0.0))

@@ -1,25 +1,26 @@
-"""Calibrate a fitted model: bounds that hold in contexts that were not measured.
+"""Calibration of a fitted model: bounds for contexts that were not measured.
 
-Known contexts are left out in turn and predicted from the others; how far their runs exceed these
-predictions says how far a new run in a new context will (:mod:`msbgen.bounds.calibration`).  What
-is promised, and on what it rests:
+Known contexts are left out in turn and predicted from the others.  The excess of their runs over
+these predictions bounds that of a new run in a new context (:mod:`msbgen.bounds.calibration`).  The
+guarantee and its assumptions:
 
-- Everything that is left out as a whole has one vote: each context alone, and each inner level of
-  a resource with all its contexts, since these err alike.  A new run of a new context that is drawn
-  like what was left out is covered with probability 1 − α or more, whatever the law of its noise;
-  the widths were learned from the same contexts, which is worth little beside hundreds of runs.
+- Each group that is left out has the same weight: each context alone, and each inner level of a
+  resource with all its contexts, since these have a common error.  A new run of a new context is
+  covered with probability 1 − α or more if the context is drawn like the left-out groups, for any
+  law of the noise.  The widths were learned from the same contexts; with hundreds of runs this
+  effect is small.
 - The prediction at a new context uses all n contexts, at a left-out one n − 1 (the jackknife):
-  bounds are a little wide.  Contexts left out alone are predicted in closed form,
-  `Centre.held_out`, which keeps the length scales chosen with the left-out context present: a few
-  parameters against hundreds of runs.  ``folds=K`` repeats every choice instead.  Residuals of the
-  bridge at the left-out context are never used.
-- Known contexts are mostly a grid, new ones lie between its levels: they are not drawn alike.
-  There the promise is as good as a model of how errors grow, learned from the levels left out:
-  those of the execution time with the gap to the measured levels, those of a band by as much at
-  any new level, as all runs of a level share where the sampling intervals end in the program.
-  With three levels of a resource this rests on a single one.
-- What happens only between two levels leaves no trace at the known contexts: a working set that
-  begins to fit the cache there is covered by no calibration.
+  bounds are slightly wide.  Contexts left out alone are predicted in closed form,
+  `Centre.held_out`, with length scales that were chosen with the left-out context present: a few
+  parameters against hundreds of runs.  ``folds=K`` chooses them anew.  Residuals of the bridge at
+  the left-out context are never used.
+- Known contexts are mostly a grid, and new ones lie between its levels: they are not drawn alike.
+  There the guarantee is as good as a model of the growth of errors, learned from the left-out
+  levels.  Errors of the execution time grow with the gap to the measured levels.  Errors of a band
+  are equal at any new level, as all runs of a level share where the sampling intervals end in the
+  program.  With three levels of a resource this rests on a single one.
+- Nothing at the known contexts shows what happens only between two levels: a working set that
+  begins to fit the cache there is not covered by the calibration.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ Floats = NDArray[np.float64]
 
 BOUNDS_SCHEMA = "msbgen-bounds/1"
 
-# Of the names of its arrays in a file.
+# Prefix of the names of its arrays in a file.
 _PREFIX = "calibration_"
-# What a calibrated model takes over from the fitted one.
-_OWN = ("law", "resources", "counters", "attrs", "findings")
+# Fields of the fitted model that a calibrated model shares.
+_SHARED = ("law", "resources", "counters", "attrs", "findings")
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What an allocator asks of one context, without labels.
+    """Mean profile, duration and bound of one context, without labels.
 
     Attributes
     ----------
@@ -67,7 +68,7 @@ class Answer:
     duration : float
         Mean execution time [s].
     bound : float
-        Execution time [s] that a new run seldom exceeds.
+        Execution time [s] that a new run exceeds with at most the given probability.
     """
 
     counts: NDArray[np.float32]
@@ -77,7 +78,7 @@ class Answer:
 
 @dataclass(frozen=True, eq=False)
 class CalibratedModel(ProfileModel):
-    """A fitted model that knows how far its predictions can be trusted.
+    """A fitted model with bounds on the error of its predictions.
 
     Attributes
     ----------
@@ -103,9 +104,9 @@ class CalibratedModel(ProfileModel):
         Raises
         ------
         ArgumentError
-            Contexts of the wrong form; a rate that is none.
+            Contexts of the wrong form; a rate outside (0, 1).
         MeasurementError
-            A rate that the known contexts cannot support, with the number of runs that it needs.
+            More contexts are needed for this rate; the message says how many.
         """
         return self.calibration.duration_bound(self.checked(contexts), miscoverage)
 
@@ -130,19 +131,19 @@ class CalibratedModel(ProfileModel):
         return self.calibration.of_total(joules[0]).duration_bound(query, miscoverage)
 
     def _joules(self) -> list[str]:
-        """Counters of energy: the one that is called so, where there is one."""
-        found = [
+        """Counters in joules, or "energy" alone where there is one of that name."""
+        names = [
             name
             for name, attrs in self.counters.items()
             if attrs.get("units") == ENERGY_UNITS and name in self.calibration.quantities
         ]
-        return ["energy"] if "energy" in found else found
+        return ["energy"] if "energy" in names else names
 
     def answer(self, context: ArrayLike, miscoverage: float = 0.05) -> Answer:
         """Mean profile and duration bound of one context, in milliseconds.
 
-        As `generate` (kind "mean") and `duration_bound`, for inner loops: nothing is labelled, and
-        what does not depend on the context is worked out once.
+        As `generate` (kind "mean") and `duration_bound`, for inner loops: without labels, and with
+        everything that does not depend on the context computed once.
 
         Parameters
         ----------
@@ -162,10 +163,10 @@ class CalibratedModel(ProfileModel):
         xarray.Dataset
             Over ``context``: ``duration_bound`` [s], and where energy was counted
             ``energy_bound`` [J]; ``extrapolated``, 1 outside the hull of the
-            known contexts; ``beyond``, 1 where its bound is a guess, as no left-out prediction had
-            to reach as far: the context is farther from the known ones than any that was left out,
-            or at a new level of a resource of which none was tried (one that was measured at two
-            levels, say, or at one).  An attribute names the miscoverage.
+            known contexts; ``beyond``, 1 where the bound is a guess.  It is a guess if the context
+            is farther from the known ones than any that was left out, or at a new level of a
+            resource without a left-out level (one measured at one or two levels).  The attribute
+            ``miscoverage`` holds the rate.
         """
         query = self.checked(contexts)
         bound = self.calibration.duration_bound(query, miscoverage)
@@ -177,8 +178,12 @@ class CalibratedModel(ProfileModel):
         energy: dict[str, Any] = {}
         if len(self._joules()) == 1:
             joules = self.energy_bound(query, miscoverage)
-            said = f"energy that a new run exceeds with probability {miscoverage:g}"
-            energy[ENERGY_BOUND] = "context", joules, {"units": ENERGY_UNITS, "long_name": said}
+            energy_text = f"energy that a new run exceeds with probability {miscoverage:g}"
+            energy[ENERGY_BOUND] = (
+                "context",
+                joules,
+                {"units": ENERGY_UNITS, "long_name": energy_text},
+            )
         return xr.Dataset(
             {
                 "duration_bound": ("context", bound, {"units": "s", "long_name": text}),
@@ -201,7 +206,7 @@ class CalibratedModel(ProfileModel):
     def _as_dataset(self) -> xr.Dataset:
         arrays = {
             f"{_PREFIX}{name}": ([f"{_PREFIX}{dim}" for dim in dims], array)
-            for name, (dims, array) in self.calibration.held.to_arrays().items()
+            for name, (dims, array) in self.calibration.held_out.to_arrays().items()
         }
         return super()._as_dataset().assign(arrays)
 
@@ -226,34 +231,33 @@ def calibrate_model(
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> CalibratedModel:
-    """Predict the known contexts of a fitted model from one another.
+    """Calibrated model, from left-out predictions of the known contexts of a fitted one.
 
     Parameters
     ----------
     model : ProfileModel
     dataset : xarray.Dataset
-        What it was fitted to.
+        The measurements that the model was fitted to.
     folds : int, optional
-        K ≥ 2: K random groups of contexts, with every choice of the trend made anew without them;
-        K fits of the trend.  For scattered contexts: on a grid random groups leave no level out,
-        and bounds come out too small between its levels.
-        Otherwise each context alone in closed form, and each inner level of a resource, with the
-        parameters of the trend kept.
+        K ≥ 2: K random groups of contexts, with a new fit of the trend without each.  For scattered
+        contexts: on a grid random groups leave no level out, and bounds are too small between its
+        levels.  By default each context alone in closed form, and each inner level of a resource,
+        with the parameters of the trend kept.
     rng : numpy.random.Generator or int
-        Forms the groups; equal ones form equal groups.
+        Generator of the random groups or its seed.
     progress : callable
         Called with (done, total) fits.
 
     Returns
     -------
     CalibratedModel
-        Generates as `model` does.
+        It generates the same profiles as `model`.
 
     Raises
     ------
     ArgumentError
-        A model without a trend or of other contexts; a number of folds that the contexts do not
-        make.
+        A model without a trend or of other contexts; folds that are not 2 to the number of
+        contexts.
     MeasurementError
         The clock is wall time; a single context.
     """
@@ -273,5 +277,5 @@ def calibrate_model(
 def _calibrated(model: ProfileModel, held: HeldOut) -> CalibratedModel:
     clock, counters = model.law.centre.clock, list(model.counters)
     quantities = ("duration", *counters[: clock - 1], *counters[clock:])
-    own = {name: getattr(model, name) for name in _OWN}
-    return CalibratedModel(**own, calibration=Calibration(held, quantities))
+    shared = {name: getattr(model, name) for name in _SHARED}
+    return CalibratedModel(**shared, calibration=Calibration(held, quantities))

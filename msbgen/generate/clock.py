@@ -12,9 +12,9 @@ A run is a curve through the quantities
 linear within each sampling interval.  Any of them is the clock: ``clock=1 + k`` is counter k,
 ``clock=0`` wall time.  The *state* of a bin of progress holds the amounts of the other quantities
 in it, in their order [s per bin, events per bin].  Divided by the width of the bin they are the
-rates dt/dp, d counter/dp.  Amounts are conserved: they add up to the run's duration and totals.  This
-holds also where the clock stands still while time passes (a plateau is part of one bin), and where
-a bin has no width.
+rates dt/dp, d counter/dp.  Amounts are conserved: they add up to the run's duration and totals.
+This holds also where the clock stands still while time passes (a plateau is part of one bin), and
+where a bin has no width.
 """
 
 from __future__ import annotations

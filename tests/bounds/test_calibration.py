@@ -17,11 +17,11 @@ from msbgen.data.schema import count_array, duration_array
 from msbgen.generate.clock import sharpen, uniform_knots
 
 
-def drawn(rng, *, n=40, runs=3, noise=0.02, error=0.0, doubt=None):
+def drawn(rng, *, n=40, runs=3, noise=0.02, error=0.0, deviation=None):
     """Contexts in a row, predicted to last a second; their runs scatter by `noise` each."""
     noise = np.broadcast_to(noise, n)
     log = error * rng.standard_normal((n, 1)) + noise[:, None] * rng.standard_normal((n, runs))
-    return held_out(np.linspace(1.0, 2.0, n)[:, None], np.exp(log), doubt=doubt)
+    return held_out(np.linspace(1.0, 2.0, n)[:, None], np.exp(log), deviation=deviation)
 
 
 def bounds_of(held):
@@ -76,9 +76,9 @@ def test_smaller_rates_never_give_smaller_bounds(calibration, between):
 def test_bounds_rise_as_the_rate_falls_whatever_the_runs(seed, one, other):
     rng = np.random.default_rng(seed)
     noise = rng.random(24) / 10
-    calibration = bounds_of(drawn(rng, n=24, noise=noise, doubt=rng.random(24)))
-    asked = rng.random((5, 1)) + 1.0
-    low, high = (calibration.duration_bound(asked, max(r, 0.04)) for r in sorted((one, other)))
+    calibration = bounds_of(drawn(rng, n=24, noise=noise, deviation=rng.random(24)))
+    query = rng.random((5, 1)) + 1.0
+    low, high = (calibration.duration_bound(query, max(r, 0.04)) for r in sorted((one, other)))
     assert np.all(low >= high)
 
 
@@ -92,7 +92,7 @@ def test_bounds_lie_above_medians_and_cover_the_truth(calibration, between):
 
 def test_bands_hold_the_runs_of_new_contexts(calibration, between):
     truth = synthetic_task(between, n_runs=4)
-    centre = calibration.held.centre
+    centre = calibration.held_out.centre
     own = sharpen(
         count_array(truth),
         duration_array(truth),
@@ -118,7 +118,7 @@ def test_margins_follow_the_noise():
     rng = np.random.default_rng(5)
     # noise that grows sixteenfold along the resource: one width for all would waste the quiet end
     uneven = bounds_of(drawn(rng, n=60, runs=10, noise=np.geomspace(0.005, 0.08, 60)))
-    quiet, loud = np.log(uneven.duration_bound(uneven.held.trend.contexts[[5, -5]], 0.05))
+    quiet, loud = np.log(uneven.duration_bound(uneven.held_out.trend.contexts[[5, -5]], 0.05))
     assert 0 < quiet < 0.5 * loud
 
 
@@ -138,9 +138,9 @@ def levels_off(rng, by):
 def test_margins_grow_with_the_gap_to_the_measured_levels():
     held = levels_off(np.random.default_rng(7), 0.1)
     ways = np.array([2.0, 2.05, 2.2, 2.5])
-    asked = np.column_stack([ways, np.full(4, 1.4)])
-    gap = held.at(asked).gap[:, 0]
-    margin = np.log(bounds_of(held).duration_bound(asked, 0.1))
+    query = np.column_stack([ways, np.full(4, 1.4)])
+    gap = held.query(query).gap[:, 0]
+    margin = np.log(bounds_of(held).duration_bound(query, 0.1))
     assert gap[0] == 0
     assert np.all(np.diff(gap) > 0)
     assert np.all(np.diff(margin) > 0)
@@ -148,7 +148,7 @@ def test_margins_grow_with_the_gap_to_the_measured_levels():
     other = np.log(bounds_of(held).duration_bound([[2.0, 1.3]], 0.1))
     assert abs(other - margin[0]) < 0.2 * (margin[-1] - margin[0])
     well = levels_off(np.random.default_rng(7), 0.0)
-    assert margin[-1] > np.log(bounds_of(well).duration_bound(asked[-1:], 0.1)) + 0.01
+    assert margin[-1] > np.log(bounds_of(well).duration_bound(query[-1:], 0.1)) + 0.01
 
 
 @settings(max_examples=20)
@@ -157,14 +157,14 @@ def test_the_order_of_contexts_and_of_runs_is_nothing(seed):
     rng = np.random.default_rng(seed)
     contexts = np.array([(w, f) for w in (1.0, 2.0, 4.0) for f in (1.0, 1.3, 2.0)])
     runs = np.exp(0.05 * rng.standard_normal((9, 1)) + 0.02 * rng.standard_normal((9, 3)))
-    asked = rng.uniform(1.0, 2.0, (4, 2))
+    query = rng.uniform(1.0, 2.0, (4, 2))
     order = rng.permutation(9)
     bounds, bands = [], []
     for places in (np.arange(9), order):
         own = rng.permuted(runs[places], axis=1)
         held = held_out(contexts[places], own, groups=grid_groups(contexts[places]))
-        bounds.append(bounds_of(held).duration_bound(asked, 0.2))
-        bands.append(bounds_of(held).bands(asked, 0.2))
+        bounds.append(bounds_of(held).duration_bound(query, 0.2))
+        bands.append(bounds_of(held).bands(query, 0.2))
     np.testing.assert_allclose(*bounds, rtol=1e-8)
     np.testing.assert_allclose(*bands, rtol=1e-8)
 
@@ -200,11 +200,11 @@ def test_a_segment_that_happens_to_agree_does_not_widen_the_band_of_all_others()
 
 def test_many_contexts_are_bounded_as_few_are(calibration):
     rng = np.random.default_rng(9)
-    asked = rng.uniform([2.0, 1.0], [8.0, 2.0], (1200, 2))
+    query = rng.uniform([2.0, 1.0], [8.0, 2.0], (1200, 2))
     some = rng.choice(1200, 7)
-    bounds = calibration.duration_bound(asked, 0.05)
+    bounds = calibration.duration_bound(query, 0.05)
     np.testing.assert_allclose(
-        calibration.duration_bound(asked[some], 0.05), bounds[some], rtol=1e-6
+        calibration.duration_bound(query[some], 0.05), bounds[some], rtol=1e-6
     )
 
 
@@ -217,31 +217,31 @@ def test_runs_that_are_equal_or_lie_worlds_apart_give_finite_bounds_without_a_wa
     runs = [np.exp(s * rng.standard_normal(rng.integers(1, 4))) for s in noise]
     state = rng.choice([0.0, 1.0, 1e-9, 1e12], (sum(map(len, runs)), 2, 2))
     state[..., 0] = np.maximum(state[..., 0], 1e-3)
-    held = held_out(contexts, runs, doubt=rng.choice([0.0, 0.1, 1.0], n), state=state)
+    held = held_out(contexts, runs, deviation=rng.choice([0.0, 0.1, 1.0], n), state=state)
     calibration = Calibration(held, ("duration", "misses"))
-    asked = np.vstack([contexts, rng.uniform(0.1, 9.0, (5, 2))])
+    query = np.vstack([contexts, rng.uniform(0.1, 9.0, (5, 2))])
     for rate in (0.5, 1.001 / (n + 1)):
-        bound = calibration.duration_bound(asked, rate)
+        bound = calibration.duration_bound(query, rate)
         assert np.all((bound >= 0) & np.isfinite(bound))
-        lower, upper = calibration.bands(asked, rate)
+        lower, upper = calibration.bands(query, rate)
         assert np.all((lower >= 0) & (lower <= upper) & np.isfinite(upper))
 
 
 def test_what_is_asked_twice_is_not_worked_out_twice(calibration, between, monkeypatch):
-    def asked():
+    def query():
         return [
             calibration.duration_bound(between[:1], 0.07),
             calibration.bands(between[:1], 0.07),
             calibration.bands(between[:1], 0.07, holds="segment"),
         ]
 
-    first = asked()
+    first = query()
 
     def refuse(*_, **__):
         raise AssertionError("a quantile was taken again")
 
     monkeypatch.setattr("msbgen.bounds.calibration.conformal_quantile", refuse)
-    for one, again in zip(first, asked()):
+    for one, again in zip(first, query()):
         np.testing.assert_array_equal(one, again)
 
 
@@ -252,7 +252,7 @@ WAYS = (1.0, 2.0, 4.0, 8.0)
 
 def test_a_resource_that_was_never_varied_makes_other_values_guesses():
     contexts = [(w, 2.3) for w in WAYS]
-    held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), doubt=np.ones(6))
+    held = held_out(contexts, np.ones((4, 2)), groups=grid_groups(contexts), deviation=np.ones(6))
     beyond = bounds_of(held).beyond([(3.0, 2.3), (3.0, 1.2), (3.0, 2.4)])
     assert beyond.tolist() == [False, True, True]
 
@@ -264,29 +264,29 @@ def test_known_contexts_are_no_guesses_and_the_order_of_resources_is_nothing(see
     contexts = np.unique(rng.integers(1, 5, (n, m)).astype(float), axis=0)
     if len(contexts) == 1:
         contexts = np.vstack([contexts, contexts + 1.0])
-    asked, order = rng.integers(0, 11, (20, m)) / 2 + 0.5, rng.permutation(m)
+    query, order = rng.integers(0, 11, (20, m)) / 2 + 0.5, rng.permutation(m)
     beyond = []
     for columns in (np.arange(m), order):
         held = held_out(contexts[:, columns], np.ones((len(contexts), 1)))
         trend, z = held.trend, held.trend.scaled(held.trend.contexts)
-        doubt = [
+        deviation = [
             oracles.kriging_deviation(
                 np.delete(z, i, axis=0), z[i], trend.lengths[0], trend.nugget[0]
             )
             for i in range(len(z))
         ]
-        calibration = bounds_of(dataclasses.replace(held, doubt=np.array(doubt)))
+        calibration = bounds_of(dataclasses.replace(held, deviation=np.array(deviation)))
         assert not calibration.beyond(contexts[:, columns]).any()
-        beyond.append(calibration.beyond(asked[:, columns]))
+        beyond.append(calibration.beyond(query[:, columns]))
     np.testing.assert_array_equal(*beyond)
 
 
 def test_what_is_farther_in_the_learned_metric_than_all_left_out_is_a_guess():
     contexts = np.array([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
     held = held_out(contexts, np.ones((5, 2)))
-    inner = held.at([[5.6]]).doubt[0]
-    for doubt, guess in ((2 * inner, False), (inner / 2, True)):
-        some = dataclasses.replace(held, doubt=np.full(5, doubt))
+    inner = held.query([[5.6]]).deviation[0]
+    for deviation, guess in ((2 * inner, False), (inner / 2, True)):
+        some = dataclasses.replace(held, deviation=np.full(5, deviation))
         assert bounds_of(some).beyond([[5.6]]).tolist() == [guess]
 
 

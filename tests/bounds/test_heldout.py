@@ -37,7 +37,7 @@ class Retold:
 
 
 def test_each_context_alone_and_each_inner_level_is_left_out(calibration, grid):
-    held = calibration.held
+    held = calibration.held_out
     alone, levels = held.left_out[:25], held.left_out[25:]
     np.testing.assert_array_equal(alone, np.eye(25, dtype=bool))
     assert len(levels) == 6 * 5  # three inner levels of either resource
@@ -172,29 +172,29 @@ def test_what_has_no_trend_over_contexts_is_refused(task, quick):
         leave_out(fit_profiles(one, quick).law, count_array(one))
 
 
-# ------------------------------------------------------------------ neighbours and doubt
+# ------------------------------------------------------------------ neighbours and deviations
 
 
-def test_doubt_is_that_of_the_trend_without_the_left_out_contexts(calibration):
-    held = calibration.held
+def test_deviation_is_that_of_the_trend_without_the_left_out_contexts(calibration):
+    held = calibration.held_out
     z, trend = held.trend.scaled(held.trend.contexts), held.trend
     for row in (0, 7, 30, len(held.context) - 1):
         kept, mine = ~held.left_out[row], z[held.context[row]]
         wanted = oracles.kriging_deviation(z[kept], mine, trend.lengths[0], trend.nugget[0])
-        assert held.doubt[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+        assert held.deviation[row] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
-def test_doubt_of_new_contexts_is_that_of_the_trend(calibration, between):
-    held = calibration.held
+def test_deviation_of_new_contexts_is_that_of_the_trend(calibration, between):
+    held = calibration.held_out
     z, trend = held.trend.scaled(held.trend.contexts), held.trend
     for context in between[:4]:
         (mine,) = trend.scaled(context[None])
         wanted = oracles.kriging_deviation(z, mine, trend.lengths[0], trend.nugget[0])
-        assert held.at(context[None]).doubt == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+        assert held.query(context[None]).deviation == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
 def test_neighbours_weigh_by_their_distance_and_not_when_left_out(calibration, between):
-    held, trend = calibration.held, calibration.held.trend
+    held, trend = calibration.held_out, calibration.held_out.trend
     known = trend.scaled(trend.contexts)
     metric = np.exp(np.mean([np.log(lengths) for lengths in trend.lengths], axis=0))
 
@@ -203,57 +203,57 @@ def test_neighbours_weigh_by_their_distance_and_not_when_left_out(calibration, b
 
     nearest = [min(distance(known[i], known[j]) for j in range(25) if j != i) for i in range(25)]
     radius = 1.5 * np.median(nearest)
-    near = held.at(between).near
+    near = held.query(between).near
     for row, z in zip(near, trend.scaled(between)):
         wanted = [np.exp(-0.5 * (distance(z, other) / radius) ** 2) + 1e-6 for other in known]
         np.testing.assert_allclose(row, wanted, rtol=1e-9)
-    of_rows = held.rows.near
+    of_rows = held.left_out_rows.near
     assert np.all(of_rows[held.left_out] == 0)
     assert np.all(of_rows[~held.left_out] > 0)
 
 
 def test_contexts_are_answered_alike_alone_and_together(calibration, between):
-    together = calibration.held.at(between)
+    together = calibration.held_out.query(between)
     for i, context in enumerate(between):
-        alone = calibration.held.at(context[None])
+        alone = calibration.held_out.query(context[None])
         for name in ("near", "log_time", "predicted"):
             np.testing.assert_allclose(
                 getattr(alone, name)[0], getattr(together, name)[i], rtol=1e-7, atol=1e-9
             )
         # a small difference of large variances: half of the digits are lost
-        assert alone.doubt[0] == pytest.approx(together.doubt[i], rel=1e-3)
+        assert alone.deviation[0] == pytest.approx(together.deviation[i], rel=1e-3)
 
 
 # ------------------------------------------------------------------ levels and gaps
 
 
 def test_what_was_left_out_with_its_level_is_told_from_what_was_alone(calibration, grid):
-    held = calibration.held
+    held = calibration.held_out
     np.testing.assert_array_equal(held.alone, np.arange(55) < 25)
     assert sorted(r for r, _ in held.levels) == [0, 0, 0, 1, 1, 1]
     for r, rows in held.levels:
         assert len(np.unique(grid[held.context[rows], r])) == 1
-        assert held.rows.new[rows, r].all()
-        assert not held.rows.new[rows, 1 - r].any()
-    assert not held.rows.new[:25].any()
+        assert held.left_out_rows.new[rows, r].all()
+        assert not held.left_out_rows.new[rows, 1 - r].any()
+    assert not held.left_out_rows.new[:25].any()
     groups = np.sort(np.concatenate(held.groups))
     np.testing.assert_array_equal(groups, np.arange(55))
 
 
 def test_the_gap_is_that_to_the_levels_of_one_resource(calibration, grid):
-    held, trend = calibration.held, calibration.held.trend
-    asked = np.array([(3.0, 1.5), (3.0, 1.35), (5.0, 1.35), (5.0, 1.0)])
-    gap = held.at(asked).gap
+    held, trend = calibration.held_out, calibration.held_out.trend
+    query = np.array([(3.0, 1.5), (3.0, 1.35), (5.0, 1.35), (5.0, 1.0)])
+    gap = held.query(query).gap
     np.testing.assert_array_equal(gap > 0, [(0, 0), (0, 1), (1, 1), (1, 0)])
     assert gap[2, 0] == gap[3, 0]
-    z, known = trend.scaled(asked), trend.scaled(trend.contexts)
+    z, known = trend.scaled(query), trend.scaled(trend.contexts)
     for r in (0, 1):
         levels = np.unique(known[:, r])[:, None]
         wanted = oracles.kriging_deviation(levels, z[2, [r]], trend.lengths[0, [r]], 1e-6)
         assert gap[2, r] == pytest.approx(wanted, rel=1e-3, abs=1e-4)
     level = next(rows for r, rows in held.levels if r == 1)
-    assert np.all(held.rows.gap[level, 1] > 0)
-    assert np.all(held.rows.gap[level, 0] == 0)
+    assert np.all(held.left_out_rows.gap[level, 1] > 0)
+    assert np.all(held.left_out_rows.gap[level, 0] == 0)
 
 
 # ------------------------------------------------------------------ what was never tried
@@ -268,34 +268,34 @@ def made(contexts, groups=None):
 
 def test_a_resource_of_one_level_was_never_tried():
     held = made([(w, 2.3) for w in WAYS])
-    asked = [(3.0, 2.3), (4.0, 1.2), (3.0, 2.31), (8.0, 2.3 + 1e-12)]
-    assert held.untried(asked).tolist() == [False, True, True, False]
+    query = [(3.0, 2.3), (4.0, 1.2), (3.0, 2.31), (8.0, 2.3 + 1e-12)]
+    assert held.untested(query).tolist() == [False, True, True, False]
 
 
 def test_between_two_levels_nothing_was_tried():
     held = made([(w, f) for w in WAYS for f in (1.0, 2.0)])
-    asked = [(3.0, 1.0), (3.0, 2.0), (4.0, 1.5), (3.0, 1.99)]
-    assert held.untried(asked).tolist() == [False, False, True, True]
+    query = [(3.0, 1.0), (3.0, 2.0), (4.0, 1.5), (3.0, 1.99)]
+    assert held.untested(query).tolist() == [False, False, True, True]
 
 
 def test_within_a_grid_inner_levels_tell_and_outside_nothing_does():
     held = made([(w, f) for w in WAYS for f in CLOCKS])
-    asked = [(3.0, 1.2), (1.0, 2.3), (8.5, 2.0), (3.0, 0.99), (0.9, 2.4)]
-    assert held.untried(asked).tolist() == [False, False, True, True, True]
+    query = [(3.0, 1.2), (1.0, 2.3), (8.5, 2.0), (3.0, 0.99), (0.9, 2.4)]
+    assert held.untested(query).tolist() == [False, False, True, True, True]
 
 
 def test_random_groups_on_a_grid_try_no_level():
     contexts = [(w, f) for w in WAYS for f in CLOCKS]
     held = made(contexts, groups=[[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]])
-    assert held.untried([(2.0, 1.5), (3.0, 1.5), (2.0, 1.7)]).tolist() == [False, True, True]
+    assert held.untested([(2.0, 1.5), (3.0, 1.5), (2.0, 1.7)]).tolist() == [False, True, True]
 
 
 def test_scattered_contexts_try_what_lies_as_far_outside_as_they_did():
     # left out alone, 1 lies 1 below the rest and 16 lies 8 above, in a coordinate of octaves 1/4
     held = made([(1.0,), (2.0,), (4.0,), (8.0,), (16.0,)])
     assert held.trend.coordinates == ("log",)
-    asked = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
-    assert held.untried(asked).tolist() == [False, False, True, False, True]
+    query = [(3.0,), (31.9,), (32.1,), (0.51,), (0.49,)]
+    assert held.untested(query).tolist() == [False, False, True, False, True]
 
 
 @settings(max_examples=30)
@@ -307,10 +307,10 @@ def test_known_contexts_are_tried_and_the_order_of_resources_is_nothing(seed, m,
     if rng.integers(2) and len(contexts) > 2:
         groups = np.array_split(rng.permutation(len(contexts)), 2)
     held = made(contexts, groups)
-    assert not held.untried(contexts).any()
-    asked = rng.integers(0, 9, (20, m)) / 2 + 0.5
+    assert not held.untested(contexts).any()
+    query = rng.integers(0, 9, (20, m)) / 2 + 0.5
     again = made(contexts[:, order], groups if groups is not None else grid_groups(contexts))
-    np.testing.assert_array_equal(held.untried(asked), again.untried(asked[:, order]))
+    np.testing.assert_array_equal(held.untested(query), again.untested(query[:, order]))
 
 
 # ------------------------------------------------------------------ in a file
@@ -325,9 +325,9 @@ def stored(arrays):
 
 
 def test_what_is_stored_comes_back(model, calibration):
-    held = calibration.held
+    held = calibration.held_out
     again = HeldOut.from_arrays(model.law, stored(plain(held)))
-    for name in ("context", "left_out", "weight", "doubt", "predicted", "duration", "state"):
+    for name in ("context", "left_out", "weight", "deviation", "predicted", "duration", "state"):
         np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
         assert getattr(again, name).dtype == getattr(held, name).dtype
     np.testing.assert_array_equal(again.run_context, held.run_context)
@@ -374,7 +374,7 @@ def change(name, how):
     ],
 )
 def test_what_no_calibration_holds_is_refused_in_one_sentence(model, calibration, mutate, message):
-    arrays = plain(calibration.held)
+    arrays = plain(calibration.held_out)
     mutate(arrays)
     with pytest.raises(ProfileError, match=message) as error:
         HeldOut.from_arrays(model.law, stored(arrays))
@@ -400,8 +400,8 @@ def test_runs_that_were_cut_say_nothing_of_bounds(task, quick, grid):
 def test_what_some_runs_hold_is_bounded_and_banded_by_these(task, quick, grid):
     grouped = partials.in_groups(task.copy(deep=True))
     calibrated = calibrate_model(fit_profiles(grouped, quick), grouped)
-    held = calibrated.calibration.held
-    holds, share = held.holding(2)
+    held = calibrated.calibration.held_out
+    holds, share = held.measuring(2)
     np.testing.assert_array_equal(holds, np.isfinite(held.state[:, 0, 2]))
     assert holds.mean() == pytest.approx(0.5)
     assert share.sum() == pytest.approx(1.0)

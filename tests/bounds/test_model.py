@@ -18,9 +18,9 @@ from msbgen.generate.model import ProfileModel, fit_profiles
 
 def test_folds_make_every_choice_anew(task, model, between):
     folded = calibrate_model(model, task, folds=3)
-    assert sorted(folded.calibration.held.context) == list(range(25))
+    assert sorted(folded.calibration.held_out.context) == list(range(25))
     bound = folded.duration_bound(between, 0.1)
-    assert np.all(bound > folded.calibration.held.trend.predict(between)[..., 0].sum(axis=1))
+    assert np.all(bound > folded.calibration.held_out.trend.predict(between)[..., 0].sum(axis=1))
     with pytest.raises(ArgumentError, match="folds is 1"):
         calibrate_model(model, task, folds=1)
 

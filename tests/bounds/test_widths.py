@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import oracles
 from held import grid_groups, held_out
-from msbgen.bounds.widths import NARROW, Widths
+from msbgen.bounds.widths import LEAST_WIDTH, Widths
 
 
 def drawn(seed, *, most_runs=4, parts=1):
@@ -26,7 +26,7 @@ def every(held):
 
 def slow_rows(held, error, placed):
     """The left-out predictions as the oracle wants them."""
-    steps = held.rows.new.astype(float) if placed else held.rows.gap**2
+    steps = held.left_out_rows.new.astype(float) if placed else held.left_out_rows.gap**2
     resource = dict.fromkeys(range(len(held.context)))
     for r, rows in held.levels:
         resource.update(dict.fromkeys(rows.tolist(), r))
@@ -34,7 +34,7 @@ def slow_rows(held, error, placed):
     for i, c in enumerate(held.context):
         level = None if resource[i] is None else contexts[c, resource[i]]
         errors = error[held.row == i].tolist()
-        rows.append((int(c), resource[i], level, held.rows.near[i], steps[i], errors))
+        rows.append((int(c), resource[i], level, held.left_out_rows.near[i], steps[i], errors))
     return rows
 
 
@@ -44,13 +44,13 @@ def test_widths_equal_those_of_slow_loops(seed, placed):
     held, error = drawn(seed)
     rows = slow_rows(held, error[:, 0], placed)
     rng = np.random.default_rng(seed)
-    asked = held.at(np.vstack([held.trend.contexts[:2], rng.uniform(1.0, 3.0, (3, 2))]))
-    for places in (asked, held.rows):
+    query = held.query(np.vstack([held.trend.contexts[:2], rng.uniform(1.0, 3.0, (3, 2))]))
+    for places in (query, held.left_out_rows):
         found = Widths(held, error, every(held), placed).at(places)
         steps = places.new.astype(float) if placed else places.gap**2
         for i, near in enumerate(places.near):
             wanted = oracles.width(near, steps[i], rows, placed)
-            assert found[i, 0] == pytest.approx(np.sqrt(1.3 * wanted) + NARROW, rel=1e-6)
+            assert found[i, 0] == pytest.approx(np.sqrt(1.3 * wanted) + LEAST_WIDTH, rel=1e-6)
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -59,7 +59,7 @@ def test_runs_that_hold_nothing_of_it_say_nothing(seed, placed):
     holds = np.random.default_rng(seed).random(len(error)) < 0.7
     holds[np.unique(held.row, return_index=True)[1]] = True  # one run of each context
     other = np.where(holds[:, None], error, 9.0)
-    one, two = (Widths(held, e, holds, placed).at(held.rows) for e in (error, other))
+    one, two = (Widths(held, e, holds, placed).at(held.left_out_rows) for e in (error, other))
     np.testing.assert_array_equal(one, two)
     assert np.all(one < 2.0)
 
@@ -67,8 +67,8 @@ def test_runs_that_hold_nothing_of_it_say_nothing(seed, placed):
 def test_parts_that_agree_are_drawn_towards_the_others():
     held, error = drawn(1, parts=3)
     quiet = error * [1.0, 1.0, 0.0]
-    width = Widths(held, quiet, every(held), placed=True).at(held.rows)
-    square = (width - NARROW) ** 2
+    width = Widths(held, quiet, every(held), deconvolved=True).at(held.left_out_rows)
+    square = (width - LEAST_WIDTH) ** 2
     mean = square.sum(axis=1) / (3 + 3 * 0.3)
     np.testing.assert_allclose(square[:, 2], 0.3 * mean, rtol=1e-9)
 
@@ -77,13 +77,15 @@ def test_parts_that_agree_are_drawn_towards_the_others():
 def test_a_score_is_what_a_bound_has_to_reach(seed, placed):
     held, error = drawn(seed, parts=2)
     widths = Widths(held, error, every(held), placed)
-    reached = widths.scores * widths.at(held.rows)[held.row]
+    reached = widths.scores * widths.at(held.left_out_rows)[held.row]
     np.testing.assert_allclose(reached, error, atol=1e-12)
 
 
 def test_single_runs_tell_nothing_of_the_noise_and_all_of_the_error():
     held, _ = drawn(2, most_runs=1)
-    width = Widths(held, np.full((len(held.row), 1), 0.1), every(held), placed=False).at(held.rows)
+    width = Widths(held, np.full((len(held.row), 1), 0.1), every(held), deconvolved=False).at(
+        held.left_out_rows
+    )
     np.testing.assert_allclose(width, np.sqrt(1.3) * 0.1, rtol=1e-6)
 
 
@@ -95,9 +97,9 @@ def test_a_new_level_is_one_step_for_what_was_placed_and_a_gap_for_totals():
     rng = np.random.default_rng(3)
     error = 0.01 * rng.standard_normal((len(held.row), 1))
     error[np.isin(held.row, np.concatenate([rows for _, rows in held.levels]))] += 0.1
-    asked = held.at([(3.0, 1.0), (3.05, 1.0), (3.5, 1.0)])
-    known, near, far = Widths(held, error, every(held), placed=False).at(asked)[:, 0]
+    query = held.query([(3.0, 1.0), (3.05, 1.0), (3.5, 1.0)])
+    known, near, far = Widths(held, error, every(held), deconvolved=False).at(query)[:, 0]
     assert known < near < far - 3 * (near - known)
-    known, near, far = Widths(held, error, every(held), placed=True).at(asked)[:, 0]
+    known, near, far = Widths(held, error, every(held), deconvolved=True).at(query)[:, 0]
     assert known < 0.3 * near
     assert near == pytest.approx(far, rel=0.05)
