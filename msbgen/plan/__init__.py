@@ -1,1 +1,1 @@
-"""What to measure next."""
+"""Plans of the contexts to measure next."""

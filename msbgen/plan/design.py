@@ -1,33 +1,33 @@
-"""Which contexts to measure next, and how often: sequential design under a Gaussian process.
+"""Sequential design under a Gaussian process: the contexts to measure next, and their runs.
 
 The problem: a quantity f over the N contexts of a platform (a product of levels) has the prior of
 the trend (:mod:`msbgen.trend.covariance`): a smooth part of unit variance and a free line.  R runs
-of context x tell f(x) with variance δ + σ²/R: the misfit δ, which no repetition removes, and the
+of context x observe f(x) with variance δ + σ²/R: the misfit δ, which no repetition removes, and the
 run-to-run noise σ².  The expected squared error over all contexts, weighted by w, is Σ_t w_t v_t
 with v the posterior variance.  An observation of x with variance η lowers it by
 
     S(x) / (v(x) + η),    S(x) = Σ_t w_t c(x, t)²,
 
-c the posterior covariance (active learning after Cohn, 1996; integrated mean squared error, Sacks
-et al., 1989): known before anything is measured, as the covariance does not depend on what will
-be seen.  The design takes the step of the highest gain per second, again and again.
+with the posterior covariance c (active learning after Cohn, 1996; integrated mean squared error,
+Sacks et al., 1989).  It does not depend on the measured values, so the gain is known before
+measuring.  The design repeatedly takes the step of the highest gain per second.
 
-What it chooses from.  A design that trusts length scales learned from few contexts visits few
-levels, and never finds out where they are wrong; on real programs its profiles are worse than those
-of plain low-discrepancy points by a fifth.  So contexts are proposed by a low-discrepancy sequence
-over the ranks of the levels, thinned to a density that falls with the square root of the cost (the
-best allocation of a sum of independent errors), and each step takes the best of the next few.
-Where contexts are counted, whatever they take, none is dear and every other one is a corner.
+Candidates: a design from length scales of few contexts visits few levels, and never tests whether
+the scales are wrong.  On real programs its profiles are worse by a fifth than those of plain
+low-discrepancy points.  Contexts are therefore proposed by a low-discrepancy sequence over the
+ranks of the levels, thinned to a density that falls with the square root of the cost (the best
+allocation of a sum of independent errors).  Each step takes the best of the next few.  For a budget
+that is a number of contexts, all costs are equal and every other proposal is a corner.
 
 A further run of a context that has R of them is an observation of its own whose precision is the
 difference 1/(δ + σ²/(R+1)) − 1/(δ + σ²/R), so that every step is one rank-one update.
 
-c itself, N × N, is never stored: with L the rows ℓ of all updates, c = k − LᵀL, and S follows by
+The N × N matrix c is never stored.  With the rows ℓ of all updates in L, c = k − LᵀL and
 
     S ← S − 2 ℓ∘(c·(w∘ℓ)) + ℓ∘ℓ·(ℓᵀ(w∘ℓ)),
 
 where k times a vector is one product of small matrices per resource.  A step takes
-O(N·(n + Σ levels)) after n observations, exactly what the update of c would give in O(N²).
+O(N·(n + Σ levels)) after n observations, with the same result as the update of c in O(N²).
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from msbgen.trend.covariance import LINEAR, line, matern, prior_covariance, prio
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# Runs at once of a context whose preparation costs something.
+# Numbers of runs that are tried for a new context, where preparing it costs time.
 _REPEATS = (1, 2, 3, 5, 8, 13, 20)
-# Updates of S leave its rounding behind: it is computed anew once it has fallen to this share.
+# Rounding errors of S stay while S falls: it is computed anew once it has fallen to this share.
 _CANCELLED = 1e-5
 # Draws of the low-discrepancy sequence for each context of the platform.
 _DRAWS = 8
-# Contexts whose covariances to all others are held at once.
+# Contexts whose covariances to all others are in memory at a time.
 _BLOCK = 256
 
 
 class Posterior:
-    """Variance of one quantity over a product of levels, and what an observation would tell.
+    """Posterior variance of one quantity over a product of levels, and gains of observations.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class Posterior:
         last resource fastest.
     lengths : ndarray, (m,)
     weight : ndarray, (N,)
-        How much the variance at each context counts.
+        Weight of the variance at each context.
     points, noise : ndarray, (n, m) and (n,)
-        Scaled coordinates and variances of what was observed before; anywhere.
+        Scaled coordinates and variances of earlier observations, at any contexts.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Posterior:
 
     @classmethod
     def of(cls, quantity: Quantity) -> Posterior:
-        """The variance that what was measured of a quantity leaves."""
+        """Posterior given the earlier measurements of a quantity."""
         return cls(
             quantity.axes, quantity.lengths, quantity.weight, quantity.points,
             quantity.measured_noise,
@@ -123,7 +123,7 @@ class Posterior:
         return float(self._weight @ self.variance)
 
     @property
-    def _seen(self) -> Floats:
+    def _observed(self) -> Floats:
         return self._rows[: self._n]
 
     def covariance(self, index: Indices) -> Floats:
@@ -133,15 +133,15 @@ class Posterior:
         for factor, level in zip(self._factors, levels):
             smooth = (smooth[:, :, None] * factor[level][:, None, :]).reshape(len(index), -1)
         smooth += line(self._z[index] @ self._z.T)
-        smooth -= self._seen[:, index].T @ self._seen
+        smooth -= self._observed[:, index].T @ self._observed
         return smooth
 
     def observe(self, index: int, noise: float) -> None:
-        """Take in an observation of a context with the variance `noise`."""
+        """Update the posterior by an observation of a context with the variance `noise`."""
         row = self.covariance(np.array([index]))[0]
         row /= np.sqrt(max(row[index], 0.0) + noise)
         weighted = self._weight * row
-        spread = self._times(weighted) - (self._seen @ weighted) @ self._seen
+        spread = self._times(weighted) - (self._observed @ weighted) @ self._observed
         self.reach += row * (row * (row @ weighted) - 2.0 * spread)
         np.maximum(self.reach, 0.0, out=self.reach)
         self.variance = np.maximum(self.variance - row**2, 0.0)
@@ -153,7 +153,7 @@ class Posterior:
             self._measure()
 
     def gain(self, noise: Floats) -> Floats:
-        """What the error would lose by an observation of each context, (N,)."""
+        """Decrease of the error by an observation of each context, (N,)."""
         return self.reach / (self.variance + noise)
 
     def _times(self, vector: Floats) -> Floats:
@@ -188,7 +188,7 @@ class Design:
 
 
 def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.bool_]) -> Indices:
-    """The allowed contexts in a spread-out order, dear ones less often.
+    """Allowed contexts in a low-discrepancy order, expensive ones less often.
 
     A Sobol sequence in one dimension a resource, over the ranks of its levels, and one more: a
     context is passed over where that last coordinate exceeds √(least cost / cost).
@@ -221,10 +221,10 @@ def propose_contexts(sizes: Sequence[int], cost: Floats, allowed: NDArray[np.boo
 
 
 def with_corners(sizes: Sequence[int], proposals: Indices) -> Indices:
-    """Contexts with those moved forward whose resources all are at an end: every other one is.
+    """Proposals with corners, where all resources are at an end, moved to every other position.
 
-    A low-discrepancy sequence hardly visits the corners, and what lies beyond all known contexts
-    has to be extrapolated: of few contexts some have to be there.
+    A low-discrepancy sequence hardly visits the corners, and contexts beyond all known ones are
+    extrapolated: even a few contexts should include corners.
 
     Parameters
     ----------
@@ -246,8 +246,35 @@ def with_corners(sizes: Sequence[int], proposals: Indices) -> Indices:
     corners = corners[np.isin(corners, proposals)]
     others = proposals[~np.isin(proposals, corners)]
     both = min(len(corners), len(others))
-    turns = np.stack([corners[:both], others[:both]], axis=1).ravel()
-    return np.concatenate([turns, corners[both:], others[both:]])
+    alternating = np.stack([corners[:both], others[:both]], axis=1).ravel()
+    return np.concatenate([alternating, corners[both:], others[both:]])
+
+
+@dataclass(frozen=True)
+class DesignLimits:
+    """Limits and costs of a design.
+
+    Attributes
+    ----------
+    window : int or None
+        Number of proposals among which each step chooses; None for all.
+    seconds : float
+        Largest total cost [s].  The plan ends before the step that would exceed it: plans of
+        smaller budgets are the beginnings of those of larger ones.
+    contexts : float
+        Largest number of new contexts; the time that is left then goes to repetitions.
+    overhead : float
+        Cost of preparing a context, for any number of runs [s].
+    least_runs, most_runs : int
+        Runs of each context of the plan.
+    """
+
+    window: int | None = None
+    seconds: float = np.inf
+    contexts: float = np.inf
+    overhead: float = 0.0
+    least_runs: int = 1
+    most_runs: int = 20
 
 
 def greedy_design(
@@ -255,15 +282,9 @@ def greedy_design(
     run_seconds: Floats,
     before: Floats,
     proposals: Indices,
-    *,
-    window: int | None = None,
-    seconds: float = np.inf,
-    contexts: float = np.inf,
-    overhead: float = 0.0,
-    least_runs: int = 1,
-    most_runs: int = 20,
+    limits: DesignLimits,
 ) -> Design:
-    """The contexts whose measuring lowers the expected error most per second, one by one.
+    """Design whose every step lowers the expected error most per second.
 
     Parameters
     ----------
@@ -274,20 +295,8 @@ def greedy_design(
     before : ndarray, (N,)
         Runs that each context has.
     proposals : ndarray of int
-        The contexts that may be measured, in the order in which they come into view.
-    window : int, optional
-        How many of them are in view at a time; all without.
-    seconds : float
-        The most that may be spent [s]; any time where it is infinite.  It cuts the plan where the
-        next step would exceed it: plans of smaller budgets are the beginnings of those of larger
-        ones.
-    contexts : float
-        The most new contexts to measure, any number where it is infinite; once they are reached,
-        time that is left goes to repetitions.
-    overhead : float
-        Cost of preparing a context, whatever its runs [s].
-    least_runs, most_runs : int
-        Runs of each context of the plan.
+        The contexts that may be measured, in the order in which they become candidates.
+    limits : DesignLimits
 
     Returns
     -------
@@ -296,40 +305,41 @@ def greedy_design(
 
     Notes
     -----
-    Runs are repeated where the overhead makes it pay, as √(overhead · σ² / (seconds · (v + δ))),
-    and where no new context may be measured; otherwise a new one is worth more nearly always.
+    Runs are repeated where the overhead is large, as √(overhead · σ² / (seconds · (v + δ))), and
+    where no new context may be measured; otherwise a new one lowers the error more nearly always.
     """
+    overhead, least_runs, seconds = limits.overhead, limits.least_runs, limits.seconds
     posteriors = [Posterior.of(quantity) for quantity in quantities]
     planned = np.zeros(len(run_seconds), dtype=np.int64)
     waiting = proposals[before[proposals] == 0]
     order: list[int] = []
     left = seconds
-    sizes = [n for n in _REPEATS if least_runs < n <= most_runs] if overhead > 0 else []
+    repeats = [n for n in _REPEATS if least_runs < n <= limits.most_runs] if overhead > 0 else []
     none = np.empty(0, dtype=np.int64)
-    while len(order) < contexts or seconds < np.inf:
-        fresh, repeated = waiting[:window], none
+    while len(order) < limits.contexts or seconds < np.inf:
+        fresh, repeated = waiting[: limits.window], none
         if len(fresh) == 0 and seconds == np.inf:
             break
         new = np.count_nonzero((before == 0) & (planned > 0))
-        if new >= contexts or len(fresh) == 0:
+        if new >= limits.contexts or len(fresh) == 0:
             fresh, repeated = none, proposals[(planned + before)[proposals] > 0]
-            repeated = repeated[planned[repeated] < most_runs]
+            repeated = repeated[planned[repeated] < limits.most_runs]
         best, chosen = 0.0, (0, 0, 0.0)
-        for runs, among, setup in [
-            *((n, fresh, overhead) for n in (least_runs, *sizes)),
+        for runs, candidates, setup in [
+            *((n, fresh, overhead) for n in (least_runs, *repeats)),
             (1, repeated, np.where(planned[repeated] > 0, 0.0, overhead)),
         ]:
-            if len(among) == 0:
+            if len(candidates) == 0:
                 continue
-            cost = setup + runs * run_seconds[among]
-            gain = np.zeros(len(among))
+            cost = setup + runs * run_seconds[candidates]
+            gain = np.zeros(len(candidates))
             for quantity, posterior in zip(quantities, posteriors):
                 noise = quantity.step_noise(before + planned, runs)
-                gain += quantity.importance * posterior.gain(noise)[among]
+                gain += quantity.importance * posterior.gain(noise)[candidates]
             rate = gain / cost
             i = int(rate.argmax())
             if rate[i] > best * (1 + 1e-9):
-                best, chosen = float(rate[i]), (int(among[i]), runs, float(cost[i]))
+                best, chosen = float(rate[i]), (int(candidates[i]), runs, float(cost[i]))
         i, runs, cost = chosen
         if best <= 0.0 or cost > left:
             break
@@ -364,10 +374,10 @@ def _errors(
             ]
         )
         points = np.concatenate([quantity.points, z[index]])
-        told = _updates(points, noise, z, quantity.lengths) ** 2 @ quantity.weight
+        explained = _updates(points, noise, z, quantity.lengths) ** 2 @ quantity.weight
         prior = prior_variance(z) @ quantity.weight
-        left = prior - np.cumsum(np.append(0.0, told))[len(quantity.points) :]
-        # an unseen context has a misfit of its own
+        left = prior - np.cumsum(np.append(0.0, explained))[len(quantity.points) :]
+        # every context has an independent misfit
         square += quantity.importance * (np.maximum(left, 0.0) / len(z) + quantity.misfit)
     return np.sqrt(square)
 

@@ -1,9 +1,8 @@
-"""Which contexts to measure next, how many runs each, and what error to expect.
+"""Plans: the contexts to measure next, their runs, their cost and the expected errors.
 
-The labelled shell around :mod:`msbgen.plan.design`: what a fitted model knows of itself, or, before
-anything is measured, what the levels of a platform alone tell, becomes a prior
-(:mod:`msbgen.plan.prior`); the design comes back as rows of resources, runs, seconds and expected
-errors.
+A fitted model or, before anything is measured, the levels of the platform give the prior
+(:mod:`msbgen.plan.prior`).  The design (:mod:`msbgen.plan.design`) becomes one row a context:
+resources, runs, seconds, expected error.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ from msbgen.data.schema import AGAIN_COLUMN, GROUPS_COLUMN, PLAN_COLUMNS, same_l
 from msbgen.data.tables import Groups, plan_rows, write_table
 from msbgen.faults.findings import Fault, Findings, StretchedRun, WrongCount
 from msbgen.generate.model import ProfileModel
-from msbgen.plan.design import Design, greedy_design, propose_contexts, with_corners
+from msbgen.plan.design import DesignLimits, greedy_design, propose_contexts, with_corners
 from msbgen.plan.prior import (
-    Prior,
     all_points,
-    holds,
+    is_on_axes,
     nearest_index,
     prior_of_law,
     prior_of_levels,
@@ -36,23 +34,24 @@ from msbgen.plan.prior import (
 
 Floats = NDArray[np.float64]
 
-# The most contexts of a platform: each step of a plan looks at all, and their square once.
+# The most contexts of a platform: the time of each step grows with their number, and that of the
+# start with its square.
 _MOST_CONTEXTS = 20_000
-# Proposed contexts among which the expected gain decides.
+# Proposed contexts among which each step takes that of the highest expected gain.
 _WINDOW = 4
-# Measuring pays while one per cent more time lowers the deviation of a new run from its prediction
-# by this many per cent.
+# Measuring is worth its time while 1 % more time lowers the deviation of a new run from its
+# prediction by this many per cent.
 _PAYS = 0.05
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much may be measured: for so many seconds, or so many contexts.
+    """Limit of a plan: measuring time, or a number of contexts.
 
     Attributes
     ----------
     seconds, contexts : float
-        The most of each; infinite for the one that the budget does not name.
+        Largest value of each; infinite for the one that is not limited.
     """
 
     seconds: float = np.inf
@@ -60,13 +59,13 @@ class Budget:
 
     @property
     def is_time(self) -> bool:
-        """Whether it is a time, which repeated runs may use up."""
+        """Whether time is limited, which may be spent on repeated runs."""
         return self.seconds < np.inf
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What to measure, in this order; it may be stopped after any row.
+    """Contexts to measure, in order; any prefix is a valid plan.
 
     Attributes
     ----------
@@ -74,23 +73,22 @@ class Plan:
     contexts : ndarray, (rows, n_resources)
     runs : ndarray of int, (rows,)
     seconds : ndarray, (rows,)
-        Predicted cost of each row: its runs, and the preparation of the context [s].  From
-        nothing, and without the time of a run: in units of that at the highest levels.
+        Predicted cost of each row: its runs, and the preparation of the context [s].  Without
+        measurements and without `run_seconds`: in units of a run at the highest levels.
     error : ndarray, (1 + rows,)
-        Expected error before, and after each row, without dimension: how far the predicted counts
-        of an interval are off at equal progress, as a share of each counter's largest, root mean
-        square over all contexts of the platform.  From nothing: in units of what the task varies
-        beyond a power law, which is not known yet; only its ratios mean something.
+        Expected error before the first and after each row, dimensionless.  It is the error of the
+        predicted counts of an interval at equal progress over each counter's largest count, root
+        mean square over all contexts of the platform.  Without measurements its scale is not known:
+        only ratios are meaningful.
     noise : float
-        What one run differs from the mean of its context, in the same units.
+        Deviation of one run from the mean of its context, in the same units.
     calibrated : bool
-        Whether the errors are calibrated on held-out known contexts (`msbgen.plan.prior` says how
-        well).
+        Whether the errors are calibrated on held-out known contexts (see `msbgen.plan.prior`).
     again : int
-        So many rows, the first ones, measure again what looks wrong, and leaves nothing to trust.
+        Number of first rows that repeat contexts whose runs are all faulty.
     groups : tuple of tuple of str
         Counters that are measured together: run r of a context counts group r modulo their number.
-        None where every run counts everything.
+        Empty where every run counts all counters.
     """
 
     resources: tuple[str, ...]
@@ -105,16 +103,16 @@ class Plan:
 
     @property
     def pays(self) -> int:
-        """Rows after which measuring stops paying; all of them where it never does.
+        """Number of rows that are worth their time; all of them where every row is.
 
-        From there on one per cent more measuring lowers the deviation of a new run from its
-        prediction, √(error² + noise²), by less than 0.05 %.
+        After them 1 % more measuring time lowers the deviation of a new run from its prediction,
+        √(error² + noise²), by less than 0.05 %.
         """
         if len(self.runs) < 2:
             return len(self.runs)
         total = 0.5 * np.log(self.error[1:] ** 2 + self.noise**2)
         time = np.log(np.cumsum(self.seconds))
-        # over a doubling of the time at the end of which each row stands: single rows are uneven
+        # the slope over the doubling of the time that ends at each row: single rows are uneven
         start = np.maximum(np.searchsorted(time, time - np.log(2.0), side="right") - 1, 0)
         span = np.maximum(time - time[start], 1e-12)
         gain = (total[start] - total) / span
@@ -123,7 +121,7 @@ class Plan:
 
     @property
     def advice(self) -> str:
-        """After which rows measuring stops paying, and by which rule; "" where it never does."""
+        """Sentence that names the rows that are worth their time; "" where all of them are."""
         if self.pays == len(self.runs):
             return ""
         spent = float(self.seconds[: self.pays].sum())
@@ -135,7 +133,7 @@ class Plan:
         )
 
     def describe(self) -> str:
-        """The plan in a few lines for a person."""
+        """Summary of the plan in a few lines."""
         total = float(self.seconds.sum())
         lines = [
             f"{len(self.runs)} contexts, {int(self.runs.sum())} runs, about {total:.4g} s",
@@ -164,9 +162,9 @@ class Plan:
         """Write the plan as CSV, a row a context, in the order to measure them.
 
         Columns: the resources; ``runs``; ``seconds`` of the row and ``cumulative_seconds`` until
-        its end [s]; ``expected_error`` after it, without dimension (see `error`); ``again``, where
-        something is, 1 in rows whose runs are to take the place of the old ones; ``counters``
-        where they are measured in groups: semicolons between groups, spaces within them.
+        its end [s]; ``expected_error`` after it, dimensionless (see `error`).  Where contexts are
+        repeated, ``again`` is 1 in rows whose runs replace the old ones.  Where counters are
+        measured in groups, ``counters`` holds them: semicolons between groups, spaces within.
 
         Raises
         ------
@@ -196,34 +194,34 @@ def plan_contexts(
     most_contexts: int | None = None,
     groups: Sequence[Sequence[str]] = (),
 ) -> Plan:
-    """Which contexts to measure next, and how many runs each.
+    """Plan of the contexts to measure next, and the runs of each.
 
     Parameters
     ----------
     source : ProfileModel or mapping of name to levels
-        What was measured so far, fitted with the default preset; or nothing but the levels of
-        each resource of the platform.
+        A model of the measurements so far, of the default preset; or, without measurements, the
+        levels of each resource of the platform.
     budget : str or int
-        Measuring time as "120s", "5min" or "1h", of which dear contexts get less, or a number of
-        contexts, whatever each takes: the corners of the platform are among the first of these.
+        Measuring time such as "120s", "5min" or "1h", of which expensive contexts get less; or a
+        number of contexts of any cost, with the corners of the platform among the first.
     levels : mapping of name to levels, optional
-        The platform's levels, where they are not those that the model's file lists.
+        The platform's levels, if they differ from those in the model's file.
     candidates : array_like, (q, n_resources), optional
-        The contexts that may be measured; all without.
+        The contexts that may be measured; by default all.
     overhead : float
-        Time to prepare a context, whatever its runs [s].
+        Time to prepare a context, for any number of runs [s].
     run_seconds : float, optional
-        From nothing, and needed for a budget of time: how long a run takes at the highest levels,
-        about [s].  Without, costs are in units of that.
+        Without measurements: approximate time of a run at the highest levels [s], required for a
+        budget of time.  By default costs are in units of it.
     least_runs, most_runs : int
         Runs of each planned context.
     most_contexts : int, optional
-        New and known ones together: fitting takes their number to the third power.  Time that is
-        left then goes to repetitions.
+        Largest number of new and known contexts together, since the time of a fit grows with its
+        third power.  The time that is left then goes to repetitions.
     groups : sequence of sequence of str, optional
-        Counters that fit at a time (:func:`msbgen.data.groups.group_counters`).  Each context then
-        gets rounds of runs, one a group: of rounds are the least and the most runs and the
-        expected errors.
+        Groups of counters that are measured together
+        (:func:`msbgen.data.groups.group_counters`).  Each context then gets rounds of runs, one a
+        group; `least_runs`, `most_runs` and the expected errors refer to rounds.
 
     Returns
     -------
@@ -232,9 +230,9 @@ def plan_contexts(
     Raises
     ------
     ArgumentError
-        A budget that is no time and no number, or too small for a single context; levels that are
-        missing, empty or not numbers; candidates that are no contexts of the platform; a model of
-        the paper's preset, which has no uncertainty over contexts.
+        A budget that is no time and no number, or too small for one context; levels that are
+        missing, empty or no numbers; candidates that are no contexts of the platform; a model of
+        the paper's preset, which has no trend.
 
     Notes
     -----
@@ -270,8 +268,8 @@ def plan_contexts(
                 f"highest levels (run_seconds), or give a number of contexts."
             )
         prior = prior_of_levels(axes, run_seconds or 1.0)
-    turns = max(len(groups), 1)
-    prior = replace(prior, cost=turns * prior.cost)  # of a round
+    round_runs = max(len(groups), 1)
+    prior = replace(prior, cost=round_runs * prior.cost)
     room = np.inf if most_contexts is None else max(most_contexts - prior.n_known, 0)
     allowed = _allowed(axes, candidates, names)
     again = np.array(_again(source, axes, allowed), dtype=np.int64)
@@ -280,7 +278,7 @@ def plan_contexts(
     again, seconds = again[fits], seconds[fits]
     allowed[again] = False
     sizes = [len(axis) for axis in axes]
-    # a number of contexts is to be spent well, whatever each of them takes
+    # a number of contexts is planned as if all had equal costs
     cost = prior.cost if limit.is_time else np.full(len(prior.cost), prior.cost.mean())
     proposals = propose_contexts(sizes, cost, allowed)
     design = greedy_design(
@@ -288,12 +286,14 @@ def plan_contexts(
         cost,
         prior.before,
         proposals if limit.is_time else with_corners(sizes, proposals),
-        window=_WINDOW,
-        seconds=limit.seconds - seconds.sum(),
-        contexts=min(limit.contexts - len(again), room),
-        overhead=overhead,
-        least_runs=least_runs,
-        most_runs=most_runs,
+        DesignLimits(
+            window=_WINDOW,
+            seconds=limit.seconds - seconds.sum(),
+            contexts=min(limit.contexts - len(again), room),
+            overhead=overhead,
+            least_runs=least_runs,
+            most_runs=most_runs,
+        ),
     )
     if len(design.index) + len(again) == 0:
         if limit.is_time:
@@ -307,42 +307,50 @@ def plan_contexts(
         index=np.concatenate([again, design.index]),
         runs=np.concatenate([np.full(len(again), least_runs), design.runs]),
         seconds=np.concatenate([seconds, overhead + design.runs * prior.cost[design.index]]),
-        # what they lower is not known: the model does not trust what it has there
+        # their gain is not known: the model has no reliable runs there
         error=np.concatenate([np.repeat(design.error[:1], len(again)), design.error]),
     )
-    whole = replace(first, runs=turns * first.runs)
-    named = tuple(map(tuple, groups))
-    return _labelled(whole, names, all_points(axes), prior, len(again), named)
+    return Plan(
+        names,
+        all_points(axes)[first.index],
+        round_runs * first.runs,
+        first.seconds,
+        first.error,
+        prior.noise,
+        prior.calibrated,
+        len(again),
+        tuple(map(tuple, groups)),
+    )
 
 
 def _again(
     source: ProfileModel | Mapping[str, ArrayLike], axes: list[Floats], allowed: NDArray[np.bool_]
 ) -> list[int]:
-    """Contexts of the platform without a run that was measured well, the surest first."""
+    """Contexts of the platform without a run that is free of faults, the most certain first."""
     if not isinstance(source, ProfileModel):
         return []
-    wrong = tuple(fault for fault in source.findings if not _stands_beside(source, fault))
-    rows = [np.array(levels) for levels in Findings(wrong).to_remeasure]
-    places = [int(nearest_index(axes, row)) for row in rows if holds(axes, row)]
-    return [place for place in places if allowed[place]]
+    faults = tuple(fault for fault in source.findings if not _has_other_runs(source, fault))
+    rows = [np.array(levels) for levels in Findings(faults).to_remeasure]
+    indices = [int(nearest_index(axes, row)) for row in rows if is_on_axes(axes, row)]
+    return [index for index in indices if allowed[index]]
 
 
-def _stands_beside(model: ProfileModel, fault: Fault) -> bool:
+def _has_other_runs(model: ProfileModel, fault: Fault) -> bool:
     """Whether the fault is in one run, and the model was fitted to others of that context."""
     if not isinstance(fault, (StretchedRun, WrongCount)):
         return False
-    own = same_level(model.law.contexts, fault.levels[0]).all(axis=1)
-    there = np.isfinite(model.law.duration[own])
-    return bool(np.delete(there, fault.run, axis=1).any())
+    rows = same_level(model.law.contexts, fault.levels[0]).all(axis=1)
+    measured = np.isfinite(model.law.duration[rows])
+    return bool(np.delete(measured, fault.run, axis=1).any())
 
 
 def parse_budget(budget: str | int) -> Budget:
-    """What "120s", "5min", "1h" or 40 allows.
+    """Budget of a text such as "120s", "5min" or "1h", or of a number of contexts.
 
     Raises
     ------
     ArgumentError
-        Anything else, or nothing to spend.
+        Anything else, or a budget of zero.
 
     Examples
     --------
@@ -384,21 +392,21 @@ def parse_levels(text: str) -> dict[str, Floats]:
     """
     levels: dict[str, Floats] = {}
     for part in text.split(","):
-        name, _, given = (piece.strip() for piece in part.partition("="))
+        name, _, values_text = (piece.strip() for piece in part.partition("="))
         wrong = ArgumentError(
             f"levels are {part!r}; e.g. cache_ways=2:20, frequency=1.2:2.3:0.1 or mode=1/2/4 "
             f"is wanted."
         )
         try:
-            if ":" in given:
-                pieces = given.split(":")
+            if ":" in values_text:
+                pieces = values_text.split(":")
                 first, last, step = map(float, [*pieces, "1"] if len(pieces) == 2 else pieces)
                 if not 0 < step < np.inf or not 0 <= last - first < 1e6 * step:
                     raise wrong
                 count = int(np.floor((last - first) / step * (1 + 1e-9) + 1e-9)) + 1
                 values = np.array([round(first + step * i, 9) for i in range(count)])
             else:
-                values = np.array([float(level) for level in given.split("/")])
+                values = np.array([float(level) for level in values_text.split("/")])
         except ValueError:
             raise wrong from None
         if not name or name in levels:
@@ -407,19 +415,28 @@ def parse_levels(text: str) -> dict[str, Floats]:
     return levels
 
 
-def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats]:
-    if set(given) != set(names) or not names:
+def _levels(levels: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats]:
+    """Sorted levels of each resource.
+
+    Raises
+    ------
+    ArgumentError
+        Levels of other resources, none, no finite numbers, or too many.
+    """
+    if set(levels) != set(names) or not names:
         raise ArgumentError(
-            f"levels are given for {', '.join(given) or 'no resource'}; the resources are "
+            f"levels are given for {', '.join(levels) or 'no resource'}; the resources are "
             f"{', '.join(names) or 'to be named'}."
         )
-    taken = [name for name in names if name in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN)]
-    if taken:
-        raise ArgumentError(f"resource '{taken[0]}' is called as a column of plans is; rename it.")
+    reserved = [name for name in names if name in (*PLAN_COLUMNS, AGAIN_COLUMN, GROUPS_COLUMN)]
+    if reserved:
+        raise ArgumentError(
+            f"resource '{reserved[0]}' is called as a column of plans is; rename it."
+        )
     axes = []
     for name in names:
         try:
-            axis = np.unique(np.asarray(given[name], dtype=float))
+            axis = np.unique(np.asarray(levels[name], dtype=float))
         except (TypeError, ValueError):
             axis = np.array([np.nan])
         if axis.size == 0:
@@ -444,7 +461,7 @@ def _levels(given: Mapping[str, ArrayLike], names: Sequence[str]) -> list[Floats
 def _allowed(
     axes: Sequence[Floats], candidates: ArrayLike | None, names: Sequence[str]
 ) -> NDArray[np.bool_]:
-    """Which contexts of the platform may be measured, (N,)."""
+    """Whether each context of the platform may be measured, (N,)."""
     size = math.prod(map(len, axes))
     if candidates is None:
         return np.ones(size, dtype=bool)
@@ -456,31 +473,10 @@ def _allowed(
         )
     allowed = np.zeros(size, dtype=bool)
     for row in wanted:
-        if not holds(axes, row):
+        if not is_on_axes(axes, row):
             raise ArgumentError(
                 f"candidates hold {row.tolist()}, which the platform cannot set; contexts of its "
                 f"levels are wanted."
             )
         allowed[nearest_index(axes, row)] = True
     return allowed
-
-
-def _labelled(
-    design: Design,
-    names: tuple[str, ...],
-    platform: Floats,
-    prior: Prior,
-    again: int,
-    groups: Groups,
-) -> Plan:
-    return Plan(
-        names,
-        platform[design.index],
-        design.runs,
-        design.seconds,
-        design.error,
-        prior.noise,
-        prior.calibrated,
-        again,
-        groups,
-    )

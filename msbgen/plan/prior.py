@@ -1,19 +1,20 @@
-"""What is known of a task before a plan: priors, noise and costs, from a law or from nothing.
+"""Priors, noise and costs of a task for a plan, from a fitted law or without measurements.
 
 From a law.  Each quantity of its trend (time, and events, per bin of progress) is a Gaussian
-process with the length scales that the trend has learned.  Its amplitude is set so that the
-predicted errors of known contexts, each left out in turn, are in the mean square the observed ones:
-expected errors are calibrated on held-out known contexts.  They are those of a typical context: the
-median over random contexts was 1.0 and 0.4 times the expected on two programs (gcc, bc), the root
-mean square 1.6 to 6 times on three, as contexts at the end of a resource that no known one
-resembles (the lowest bandwidth with few ways) depart tenfold.  An error counts by how much it moves
-the profile, each counter divided by its largest value, as in the scaled normalised DTW.
-Run-to-run noise is that among the runs of a context; what the trend's nugget holds beyond it is
-misfit, which repetition does not remove.  Where the trend has found a cap, time has the uncertainty
-of the unthrottled time, as far as that reaches it, and a throttled context tells little of it.
+process with the trend's length scales.  The amplitude is calibrated on known contexts, each left
+out in turn: their predicted errors are equal to the observed ones in the mean square.  Expected
+errors are those of a typical context.  On two programs (gcc, bc) the median over random contexts
+was 1.0 and 0.4 times the expected error.  On three the root mean square was 1.6 to 6 times, since
+contexts at the end of a resource without a similar known one (the lowest bandwidth with few ways)
+depart tenfold.
 
-From nothing.  Logarithms of the levels, and lengths and noise as the trend has them before it has
-seen enough; more of a resource is taken to be faster, so that low levels cost more.
+The weight of an error is its effect on the profile, with each counter divided by its largest value,
+as in the scaled normalised DTW.  Run-to-run noise is the variance within contexts.  The rest of the
+trend's nugget is misfit, which repetition does not remove.  With a cap, time has the uncertainty of
+the unthrottled time times its share at each context, and a throttled context informs little on it.
+
+Without measurements.  The coordinates are logarithms of the levels; lengths and noise are the
+defaults of the trend.  A run is assumed to be slower at lower levels, which then cost more.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from msbgen.trend.fit import Trend, fit_trend
 
 Floats = NDArray[np.float64]
 
-# No run takes as long as a hundred years [s].
+# Longest plausible run: a hundred years [s].
 _LONGEST = 3e9
-# Before the trend can choose: its first length, its first nugget.
+# Length scale and nugget of the trend before it is fitted.
 _LENGTH, _NUGGET = 1.6, 1e-3
-# Time rises with this power of a level's distance from the highest one, shared by the resources.
+# Exponent of the time in the ratio of the highest level to a level, shared by the resources.
 _STEEPNESS = 1.0
-# An observation of a time that a cap hides is worth at least this share of one in the open.
-_LEAST_WORTH = 0.05
-# Runs of contexts with several that tell how runs of one context differ.
+# Least information of a time at a cap, as a share of that of an unthrottled time.
+_LEAST_INFORMATION = 0.05
+# Fewest runs, in contexts with several, to estimate the variance within contexts.
 _FEW_RUNS = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """What is known of one quantity before the plan.
+    """Prior of one quantity, and its earlier measurements.
 
     Attributes
     ----------
@@ -56,18 +57,18 @@ class Quantity:
     importance : float
         Squared error of a profile for unit variance of this quantity.
     weight : ndarray, (N,)
-        Share of the variance that reaches the profile at each context; not negative.
+        Share of the variance in the variance of the profile at each context; not negative.
     misfit, noise : float
-        Variance that repetition does not remove, and that of one run.
+        Variance that repetition does not remove, and variance of one run.
     points : ndarray, (n, m)
         Scaled coordinates of the measured contexts.
     runs : ndarray, (n,)
-        Runs of each of them.
-    sight : ndarray, (N,)
-        Variance of an observation of a context over the usual one, at least 1: where a cap binds,
-        the time tells little of the unthrottled time.
-    point_sight : ndarray, (n,)
-        The same of the measured contexts.
+        Number of runs of each of them.
+    noise_factor : ndarray, (N,)
+        Factor ≥ 1 on the variance of an observation of each context: where a cap binds, the time
+        informs little on the unthrottled time.
+    measured_noise_factor : ndarray, (n,)
+        The factor of the measured contexts.
     """
 
     axes: tuple[Floats, ...]
@@ -78,25 +79,25 @@ class Quantity:
     noise: float
     points: Floats
     runs: Floats
-    sight: Floats
-    point_sight: Floats
+    noise_factor: Floats
+    measured_noise_factor: Floats
 
     @property
     def measured_noise(self) -> Floats:
-        """Variance of what was measured before, (n,)."""
-        return self.point_sight * (self.misfit + self.noise / self.runs)
+        """Variance of the earlier measurements, (n,)."""
+        return self.measured_noise_factor * (self.misfit + self.noise / self.runs)
 
     def step_noise(self, before: Floats, runs: int) -> Floats:
-        """Variance of the observation that `runs` more of a context are, (N,)."""
+        """Variance of the observation by `runs` more runs of each context, (N,)."""
         after = 1.0 / (self.misfit + self.noise / (before + runs))
-        there = np.where(before > 0, before, 1.0)
-        known = np.where(before > 0, 1.0 / (self.misfit + self.noise / there), 0.0)
-        return self.sight / np.maximum(after - known, 1e-300)
+        earlier = np.where(before > 0, before, 1.0)
+        known = np.where(before > 0, 1.0 / (self.misfit + self.noise / earlier), 0.0)
+        return self.noise_factor / np.maximum(after - known, 1e-300)
 
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What a plan starts from.
+    """Priors, costs and earlier runs of all contexts of a platform.
 
     Attributes
     ----------
@@ -105,14 +106,14 @@ class Prior:
     cost : ndarray, (N,)
         Of one run of each context [s].
     before : ndarray, (N,)
-        Runs that each context has.
+        Number of runs that each context has.
     n_known : int
-        Contexts that are measured, whether or not the platform has them.
+        Number of measured contexts, also of those that are not on the platform.
     noise : float
-        Expected error of a profile that one run of its context makes.
+        Deviation of one run from the mean of its context, in the units of errors.
     calibrated : bool
-        Whether errors are those of profiles, calibrated on held-out known contexts; else they are
-        in units of what the task varies beyond a power law.
+        Whether errors are those of profiles, calibrated on held-out known contexts; else their
+        scale is not known.
     """
 
     quantities: list[Quantity]
@@ -124,14 +125,14 @@ class Prior:
 
 
 def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
-    """Of a task that was never measured, on a platform with the given levels.
+    """Prior of a task without measurements, on a platform with the given levels.
 
     Parameters
     ----------
     axes : sequence of ndarray
         Levels of each resource, rising.
     run_seconds : float
-        How long a run takes at the highest levels, about [s].
+        Approximate time of a run at the highest levels [s].
 
     Raises
     ------
@@ -140,17 +141,17 @@ def prior_of_levels(axes: Sequence[Floats], run_seconds: float = 1.0) -> Prior:
     """
     known = np.empty((0, len(axes)))
     with np.errstate(over="ignore"):
-        cost = run_seconds * _guessed_cost(axes)
+        cost = run_seconds * _power_law_cost(axes)
     if not cost.max() < _LONGEST:
         raise ArgumentError(
             f"a run at the lowest levels would take {cost.max():.3g} s; levels that are closer, or "
             f"another time of a run at the highest ones, are wanted."
         )
-    return _guess(axes, cost, known, np.empty(0))
+    return _default_prior(axes, cost, known, np.empty(0))
 
 
 def prior_of_law(law: Law, axes: Sequence[Floats]) -> Prior:
-    """Of a measured task, on a platform with the given levels.
+    """Prior of a measured task, on a platform with the given levels.
 
     Raises
     ------
@@ -159,13 +160,14 @@ def prior_of_law(law: Law, axes: Sequence[Floats]) -> Prior:
     """
     known, runs = law.contexts, np.isfinite(law.centre.total).sum(axis=1).astype(float)
     if len(known) < len(axes) + 3:
-        # too few to choose parameters from: the guess, brought to what the known ones took
-        cost = _guessed_cost(axes)
-        took = np.nanmean(law.duration, axis=1)
+        # too few to fit parameters: the default prior, with costs scaled to the measured times
+        cost = _power_law_cost(axes)
+        duration = np.nanmean(law.duration, axis=1)
         near = [nearest_index(axes, row) for row in known]
-        return _guess(axes, cost * np.exp(np.mean(np.log(took / cost[near]))), known, runs)
+        scale = np.exp(np.mean(np.log(duration / cost[near])))
+        return _default_prior(axes, cost * scale, known, runs)
     platform = all_points(axes)
-    quantities, noise = _learned(law, axes, platform, runs)
+    quantities, noise = _fitted_quantities(law, axes, platform, runs)
     return Prior(
         quantities, _durations(law, platform), _before(axes, known, runs), len(known), noise, True
     )
@@ -177,13 +179,13 @@ def all_points(axes: Sequence[Floats]) -> Floats:
 
 
 def nearest_index(axes: Sequence[Floats], context: Floats) -> int:
-    """Place in the product of the axes of the context that is nearest, axis by axis."""
-    place = [int(np.argmin(np.abs(axis - level))) for axis, level in zip(axes, context)]
-    return int(np.ravel_multi_index(place, [len(axis) for axis in axes]))
+    """Index in the product of the axes of the context that is nearest, axis by axis."""
+    index = [int(np.argmin(np.abs(axis - level))) for axis, level in zip(axes, context)]
+    return int(np.ravel_multi_index(index, [len(axis) for axis in axes]))
 
 
-def holds(axes: Sequence[Floats], context: Floats) -> bool:
-    """Whether a context is one of the product of the axes, but for rounding."""
+def is_on_axes(axes: Sequence[Floats], context: Floats) -> bool:
+    """Whether a context is one of the product of the axes, up to rounding."""
     for axis, level in zip(axes, context):
         near = axis[np.argmin(np.abs(axis - level))]
         if not same_level(near, level):
@@ -192,24 +194,24 @@ def holds(axes: Sequence[Floats], context: Floats) -> bool:
 
 
 def _before(axes: Sequence[Floats], known: Floats, runs: Floats) -> Floats:
-    """Runs that each context of the platform has, (N,)."""
+    """Number of runs that each context of the platform has, (N,)."""
     before = np.zeros(int(np.prod([len(axis) for axis in axes])))
     for row, n in zip(known, runs):
-        if holds(axes, row):
+        if is_on_axes(axes, row):
             before[nearest_index(axes, row)] = n
     return before
 
 
-# ------------------------------------------------------------------ from nothing
+# ------------------------------------------------------------------ without measurements
 
 
-def _guess(axes: Sequence[Floats], cost: Floats, known: Floats, runs: Floats) -> Prior:
-    quantities = [_unknown(axes, known, runs)]
+def _default_prior(axes: Sequence[Floats], cost: Floats, known: Floats, runs: Floats) -> Prior:
+    quantities = [_default_quantity(axes, known, runs)]
     return Prior(quantities, cost, _before(axes, known, runs), len(known), _NUGGET**0.5, False)
 
 
 def _log_axes(axes: Sequence[Floats]) -> list[Floats]:
-    """Levels in the logarithm where they have one, each resource spanning [−1/2, 1/2]."""
+    """Logarithms of positive levels, or the levels, scaled to [−1/2, 1/2] for each resource."""
     out = []
     for axis in axes:
         values = np.log(axis) if axis[0] > 0 else axis
@@ -218,8 +220,8 @@ def _log_axes(axes: Sequence[Floats]) -> list[Floats]:
     return out
 
 
-def _unknown(axes: Sequence[Floats], known: Floats, runs: Floats) -> Quantity:
-    """A task of which the trend could not choose anything yet."""
+def _default_quantity(axes: Sequence[Floats], known: Floats, runs: Floats) -> Quantity:
+    """One quantity with the default parameters of the trend."""
     z = _log_axes(axes)
     size = int(np.prod([len(axis) for axis in axes]))
     points = np.stack([np.interp(known[:, r], axis, z[r]) for r, axis in enumerate(axes)], axis=1)
@@ -232,13 +234,13 @@ def _unknown(axes: Sequence[Floats], known: Floats, runs: Floats) -> Quantity:
         noise=_NUGGET,
         points=points,
         runs=runs,
-        sight=np.ones(size),
-        point_sight=np.ones(len(known)),
+        noise_factor=np.ones(size),
+        measured_noise_factor=np.ones(len(known)),
     )
 
 
-def _guessed_cost(axes: Sequence[Floats]) -> Floats:
-    """Time over that at the highest levels, (N,): a power law, unless a level is not positive."""
+def _power_law_cost(axes: Sequence[Floats]) -> Floats:
+    """Time relative to that at the highest levels, (N,), by a power law of positive levels."""
     cost = np.ones(1)
     for axis in axes:
         slower = (
@@ -252,30 +254,30 @@ def _guessed_cost(axes: Sequence[Floats]) -> Floats:
 
 
 def _durations(law: Law, contexts: Floats) -> Floats:
-    """Execution time of each context as the trend has it [s]."""
+    """Execution time of each context by the trend [s]."""
     centre = law.centre
     if centre.clock == 0:
         return centre.total_trend.predict(contexts)[:, 0, 0]
     return centre.trend.predict(contexts)[..., 0].sum(axis=1)
 
 
-def _learned(
+def _fitted_quantities(
     law: Law, axes: Sequence[Floats], platform: Floats, runs: Floats
 ) -> tuple[list[Quantity], float]:
-    """Every quantity of the trend as a prior, and the error that one run makes."""
+    """Prior of every quantity of the trend, and the deviation of one run from its context."""
     fitted, states = law.centre.trend, law.known_states()
     trend = fitted
     if trend.form != "gaussian-process":
-        # the local-linear form has no posterior: a process with the same coordinates stands in
+        # the local-linear form has no posterior: a process with the same coordinates replaces it
         trend = fit_trend(
             law.contexts, states, weights=runs, form="gaussian-process",
             coordinates=trend.coordinates, find_caps=False,
         )  # fmt: skip
-    worth = runs / runs.mean()
+    weights = runs / runs.mean()
     importance = _importance(states, trend.offset, law.centre.clock)
     squared = (np.log(trend.held_out + trend.offset) - np.log(states + trend.offset)) ** 2
     spread = _spread(law, importance)
-    scaled_axes, points, unseen = _coordinates(trend, axes)
+    scaled_axes, points, constant = _coordinates(trend, axes)
     quantities, noise = [], 0.0
     for k in range(states.shape[2]):
         lengths, nugget = trend.lengths[k].copy(), float(trend.nugget[k])
@@ -283,20 +285,22 @@ def _learned(
         for cap in fitted.caps if k == 0 else ():
             lengths, nugget = cap.lengths.copy(), cap.nugget
             weight = importance[:, 0] / importance[:, 0].sum()
-            # of the unthrottled time's variance what reaches the time, in the mean over the bins
+            # share of the unthrottled time's variance in that of the time, mean over the bins
             share, point_share = (
                 fitted.free_share(contexts) ** 2 @ weight for contexts in (platform, law.contexts)
             )
-        lengths[unseen] = _LENGTH
-        sight, point_sight = (1.0 / np.maximum(s, _LEAST_WORTH) for s in (share, point_share))
-        among = prior_covariance(points, points, lengths)
-        among += np.diag(nugget * point_sight / worth)
-        # variance of a known context given all others, its own noise included
-        left_out = 1.0 / np.diag(np.linalg.inv(among))
-        predicted = point_share * (left_out - nugget * point_sight / worth) + nugget / worth
-        seen = (squared[..., k] @ importance[:, k]).mean()
-        amplitude = float(max(seen, 1e-12) / predicted.mean())
-        # where runs are not repeated all of the nugget may be their noise
+        lengths[constant] = _LENGTH
+        factor, point_factor = (
+            1.0 / np.maximum(s, _LEAST_INFORMATION) for s in (share, point_share)
+        )
+        covariance = prior_covariance(points, points, lengths)
+        covariance += np.diag(nugget * point_factor / weights)
+        # variance of a known context given all others, with its noise
+        left_out = 1.0 / np.diag(np.linalg.inv(covariance))
+        predicted = point_share * (left_out - nugget * point_factor / weights) + nugget / weights
+        observed = (squared[..., k] @ importance[:, k]).mean()
+        amplitude = float(max(observed, 1e-12) / predicted.mean())
+        # without repeated runs the whole nugget may be noise
         one_run = nugget * runs.mean() if spread is None else spread[k] / amplitude
         noise += amplitude * one_run
         quantities.append(
@@ -309,8 +313,8 @@ def _learned(
                 noise=max(one_run, 1e-9),
                 points=points,
                 runs=runs,
-                sight=sight,
-                point_sight=point_sight,
+                noise_factor=factor,
+                measured_noise_factor=point_factor,
             )
         )
     return quantities, float(np.sqrt(noise))
@@ -319,12 +323,12 @@ def _learned(
 def _coordinates(
     trend: Trend, axes: Sequence[Floats]
 ) -> tuple[list[Floats], Floats, NDArray[np.bool_]]:
-    """Levels and known contexts in the trend's coordinates; resources that it has not seen vary."""
+    """Levels and known contexts in the trend's coordinates, and resources of one known level."""
     points = trend.scaled(trend.contexts)
-    unseen = np.ptp(trend.contexts, axis=0) == 0
+    constant = np.ptp(trend.contexts, axis=0) == 0
     scaled = []
     for r, axis in enumerate(axes):
-        if unseen[r]:
+        if constant[r]:
             z = _log_axes([axis])[0]
             points[:, r] = np.interp(trend.contexts[:, r], axis, z)
         else:
@@ -332,25 +336,25 @@ def _coordinates(
             contexts[:, r] = axis
             z = trend.scaled(contexts)[:, r]
         scaled.append(z)
-    return scaled, points, unseen
+    return scaled, points, constant
 
 
 def _importance(states: Floats, offset: Floats, clock: int) -> Floats:
-    """Squared error of the scaled profile for that of each quantity's logarithm, (bins, k).
+    """Squared error of the scaled profile per squared error of each logarithm, (bins, k).
 
-    A counter's rate is its amount over the time: an error of time is one of every counter.  The
-    clock's own rate is 1 / time.
+    The rate of a counter is its amount over the time, so that an error of time is one of every
+    counter.  The rate of the clock is 1 / time.
     """
     time = np.maximum(states[..., 0], 1e-300)
     amounts = [(states[..., k] + offset[k], states[..., k]) for k in range(1, states.shape[2])]
     if clock != 0:
         amounts.append((np.ones_like(time), np.ones_like(time)))
     rates, size = [], np.zeros_like(time)
-    for counted, seen in amounts:
-        # the largest rate but for single bins, which a sampling interval is longer than
-        largest = max(float(np.quantile(seen / time, 0.995)), 1e-300)
-        rates.append((counted / time / largest) ** 2)
-        size += (seen / time / largest) ** 2
+    for floored, amount in amounts:
+        # a quantile: single bins, shorter than a sampling interval, are not the largest rate
+        largest = max(float(np.quantile(amount / time, 0.995)), 1e-300)
+        rates.append((floored / time / largest) ** 2)
+        size += (amount / time / largest) ** 2
     share = time / time.sum(axis=1, keepdims=True)
     norm = np.quantile(size, 0.995, axis=1)[:, None]
     per_rate = [(share * rate / norm).mean(axis=0) for rate in rates]
@@ -362,7 +366,7 @@ def _importance(states: Floats, offset: Floats, clock: int) -> Floats:
 
 
 def _spread(law: Law, importance: Floats) -> Floats | None:
-    """Squared error that one run has within its context, (k,); None where too few are repeated."""
+    """Squared error of one run within its context, (k,); None with too few repeated runs."""
     run_context, residual = law.residuals.run_context, law.residuals.residual
     repeated = np.bincount(run_context)[run_context] > 1
     if repeated.sum() < _FEW_RUNS:

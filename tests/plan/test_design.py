@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msbgen.plan.design import Posterior, greedy_design, propose_contexts, with_corners
+from msbgen.plan.design import (
+    DesignLimits,
+    Posterior,
+    greedy_design,
+    propose_contexts,
+    with_corners,
+)
 from msbgen.plan.prior import Quantity
 from msbgen.trend.covariance import prior_covariance
 
@@ -30,8 +36,8 @@ def quantity(seed, sizes=(3, 4, 2), n=3, misfit=0.01, noise=0.05):
         noise=noise,
         points=rng.uniform(-0.5, 0.5, (n, len(sizes))),
         runs=rng.integers(1, 4, n).astype(float),
-        sight=rng.uniform(1.0, 3.0, size),
-        point_sight=rng.uniform(1.0, 2.0, n),
+        noise_factor=rng.uniform(1.0, 3.0, size),
+        measured_noise_factor=rng.uniform(1.0, 2.0, n),
     )
 
 
@@ -105,7 +111,7 @@ def test_runs_in_two_steps_tell_what_they_tell_in_one(misfit, noise, first, then
 def test_every_step_is_the_best_by_brute_force(seed):
     quantities = [quantity(seed), quantity(seed + 100)]
     cost = np.random.default_rng(seed).uniform(0.5, 5.0, 24)
-    design = greedy_design(quantities, cost, np.zeros(24), np.arange(24), contexts=4)
+    design = greedy_design(quantities, cost, np.zeros(24), np.arange(24), DesignLimits(contexts=4))
     assert len(design.index) == 4
     noises = [q.step_noise(np.zeros(24), 1) for q in quantities]
     for step, chosen in enumerate(design.index):
@@ -125,14 +131,13 @@ def test_every_step_is_the_best_by_brute_force(seed):
 
 
 @given(st.integers(0, 10**6), st.floats(0.3, 40), st.floats(1, 3), st.floats(0, 2))
-def test_budgets_hold_and_larger_ones_go_on(seed, budget, factor, overhead):
+def test_budgets_are_kept_and_larger_ones_continue_smaller_ones(seed, budget, factor, overhead):
     q, rng = quantity(seed), np.random.default_rng(seed)
     cost, proposals = rng.uniform(0.2, 4.0, 24), rng.permutation(24)[:20]
 
     def design(seconds):
-        return greedy_design(
-            [q], cost, np.zeros(24), proposals, window=3, seconds=seconds, overhead=overhead
-        )
+        limits = DesignLimits(window=3, seconds=seconds, overhead=overhead)
+        return greedy_design([q], cost, np.zeros(24), proposals, limits)
 
     small, large = design(budget), design(budget * factor)
     assert small.seconds.sum() <= budget * (1 + 1e-9)
@@ -146,31 +151,29 @@ def test_budgets_hold_and_larger_ones_go_on(seed, budget, factor, overhead):
     np.testing.assert_array_equal(small.error, again.error)
 
 
-def test_dear_contexts_are_chosen_less():
+def test_expensive_contexts_are_chosen_less():
     q = quantity(5, sizes=(6, 6, 3), n=0)
     half = product(q.axes)[:, 1] > np.median(q.axes[1])
     shares = []
     for factor in (1.0, 8.0):
         cost = np.where(half, factor, 1.0)
-        design = greedy_design([q], cost, np.zeros(108), np.arange(108), contexts=15)
+        design = greedy_design([q], cost, np.zeros(108), np.arange(108), DesignLimits(contexts=15))
         shares.append(half[design.index].sum())
     assert shares[1] < shares[0]
 
 
-def test_a_dear_preparation_asks_for_more_runs_of_fewer_contexts():
+def test_an_expensive_preparation_leads_to_more_runs_of_fewer_contexts():
     q = quantity(2, misfit=1e-4, noise=2.0)
     for overhead, seconds, least, most in ((0.0, 20.0, 1, 1), (20.0, 200.0, 3, 20)):
-        design = greedy_design(
-            [q], np.ones(24), np.zeros(24), np.arange(24), seconds=seconds, overhead=overhead
-        )
+        limits = DesignLimits(seconds=seconds, overhead=overhead)
+        design = greedy_design([q], np.ones(24), np.zeros(24), np.arange(24), limits)
         assert least <= design.runs[:5].mean() <= most
 
 
 def test_where_no_new_context_may_be_measured_runs_are_repeated():
     q = quantity(2)
-    design = greedy_design(
-        [q], np.ones(24), np.zeros(24), np.arange(24), seconds=12.0, contexts=3, most_runs=6
-    )
+    limits = DesignLimits(seconds=12.0, contexts=3, most_runs=6)
+    design = greedy_design([q], np.ones(24), np.zeros(24), np.arange(24), limits)
     assert len(design.index) == 3
     assert design.runs.sum() == 12
     assert design.runs.max() <= 6
@@ -180,7 +183,7 @@ def test_where_no_new_context_may_be_measured_runs_are_repeated():
 def test_measured_contexts_are_not_proposed_again_while_there_are_others():
     q, before = quantity(2), np.zeros(24)
     before[:10] = 2
-    design = greedy_design([q], np.ones(24), before, np.arange(24), contexts=8)
+    design = greedy_design([q], np.ones(24), before, np.arange(24), DesignLimits(contexts=8))
     assert np.all(design.index >= 10)
 
 
@@ -194,7 +197,7 @@ def test_proposals_are_all_allowed_contexts_once(sizes, seed):
     np.testing.assert_array_equal(np.sort(order), np.flatnonzero(allowed))
 
 
-def test_proposals_spread_over_every_resource_and_spare_dear_contexts():
+def test_proposals_spread_over_every_resource_and_less_over_expensive_contexts():
     sizes, every = (19, 20, 12), np.ones(4560, dtype=bool)
     levels = np.stack(np.unravel_index(np.arange(4560), sizes), axis=1)
     first = levels[propose_contexts(sizes, np.ones(4560), every)[:240]]
@@ -202,10 +205,10 @@ def test_proposals_spread_over_every_resource_and_spare_dear_contexts():
         counts = np.bincount(first[:, r], minlength=size)
         assert counts.min() >= 0.7 * 240 / size
         assert counts.max() <= 1.3 * 240 / size
-    dear = levels[:, 0] < 9
-    order = propose_contexts(sizes, np.where(dear, 4.0, 1.0), every)[:240]
+    expensive = levels[:, 0] < 9
+    order = propose_contexts(sizes, np.where(expensive, 4.0, 1.0), every)[:240]
     # the density falls with the root of the cost
-    assert dear[order].sum() / (~dear)[order].sum() == pytest.approx(9 / 10 / 2, rel=0.15)
+    assert expensive[order].sum() / (~expensive)[order].sum() == pytest.approx(9 / 10 / 2, rel=0.15)
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.integers(0, 100))
@@ -216,17 +219,16 @@ def test_every_other_context_is_a_corner_while_there_are_any(sizes, seed):
     np.testing.assert_array_equal(np.sort(order), np.sort(some))
     levels = np.stack(np.unravel_index(order, sizes), axis=1)
     corner = ((levels == 0) | (levels == np.array(sizes) - 1)).all(axis=1)
-    turns = min(corner.sum(), (~corner).sum())
-    assert corner[: 2 * turns : 2].all()
-    assert not corner[1 : 2 * turns : 2].any()
+    corners = min(corner.sum(), (~corner).sum())
+    assert corner[: 2 * corners : 2].all()
+    assert not corner[1 : 2 * corners : 2].any()
     np.testing.assert_array_equal(order[~corner], [i for i in some if i in order[~corner]])
 
 
 def test_a_further_run_of_a_known_context_costs_its_preparation():
     q = quantity(2)
     before = np.ones(24)
-    design = greedy_design(
-        [q], np.ones(24), before, np.arange(24), seconds=7.0, contexts=0, overhead=5.0
-    )
+    limits = DesignLimits(seconds=7.0, contexts=0, overhead=5.0)
+    design = greedy_design([q], np.ones(24), before, np.arange(24), limits)
     np.testing.assert_array_equal(design.seconds, 5.0 + design.runs)
     assert len(design.runs) == 1

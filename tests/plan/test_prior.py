@@ -13,7 +13,7 @@ from msbgen.plan.plan import plan_contexts
 from msbgen.plan.prior import (
     _importance,
     all_points,
-    holds,
+    is_on_axes,
     nearest_index,
     prior_of_law,
     prior_of_levels,
@@ -31,11 +31,11 @@ def test_points_are_all_combinations_the_last_axis_fastest():
 @given(st.integers(0, 11), st.floats(-1e-8, 1e-8))
 def test_contexts_are_found_but_for_rounding(index, rounding):
     context = all_points(AXES)[index] * (1 + rounding)
-    assert holds(AXES, context)
+    assert is_on_axes(AXES, context)
     assert nearest_index(AXES, context) == index
-    assert not holds(AXES, context * [1.0, 1.001])
+    assert not is_on_axes(AXES, context * [1.0, 1.001])
     assert nearest_index(AXES, context * [1.0, 1.001]) == index
-    assert not holds(AXES, np.array([np.nan, 1.0]))
+    assert not is_on_axes(AXES, np.array([np.nan, 1.0]))
 
 
 def test_from_nothing_low_levels_cost_more_and_nothing_is_known():
@@ -84,7 +84,7 @@ def test_a_law_knows_runs_costs_and_what_one_run_is_off(gzip):
     assert np.abs(np.log(cost / took)).mean() < 0.02
     for quantity in prior.quantities:
         assert np.all((quantity.weight >= 0) & (quantity.weight <= 1 + 1e-9))
-        assert np.all(quantity.sight >= 1)
+        assert np.all(quantity.noise_factor >= 1)
         assert quantity.noise > 0
 
 
