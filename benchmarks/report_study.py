@@ -126,8 +126,8 @@ def pages(only: list[str]) -> int:
                 if only and name not in only:
                     continue
                 begun = time.perf_counter()
-                material = collect_report_data(measured, source=f"{name}.nc", truth=truth)
-                page, _ = write_report(Path(folder, f"{name}.html"), material)
+                report_inputs = collect_report_data(measured, source=f"{name}.nc", truth=truth)
+                page, _ = write_report(Path(folder, f"{name}.html"), report_inputs)
                 row = {
                     "report": name,
                     "seconds": time.perf_counter() - begun,
@@ -226,10 +226,10 @@ def cost() -> int:
             fits.clear()
             model = timed(measured)
             begun = time.perf_counter()
-            material = collect_report_data(measured, source="zstd.nc", truth=by, model=model)
-            page, _ = write_report(Path(folder, "zstd.html"), material, overwrite=True)
+            report_inputs = collect_report_data(measured, source="zstd.nc", truth=by, model=model)
+            page, _ = write_report(Path(folder, "zstd.html"), report_inputs, overwrite=True)
             found[judged] = {
-                "contexts": material.everywhere.profiles.sizes["context"],
+                "contexts": report_inputs.everywhere.profiles.sizes["context"],
                 "fits": len(fits),
                 "fitting": spent(fits[:1]) + spent(fits[1:]),
                 "beyond": time.perf_counter() - begun - spent(fits[1:]),

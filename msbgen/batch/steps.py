@@ -88,7 +88,7 @@ def plan(job: Job) -> StepResult:
 def report(job: Job) -> StepResult:
     """The report of the task, ``report.html``, with its numbers beside it."""
     settings = job.task.settings
-    material = collect_report_data(
+    data = collect_report_data(
         job.measured(),
         source=job.task.measured.name,
         path=str(job.task.measured),
@@ -101,7 +101,7 @@ def report(job: Job) -> StepResult:
         seed=settings.seed,
     )
     return StepResult(
-        [path.name for path in write_report(job.folder / REPORT, material, overwrite=True)]
+        [path.name for path in write_report(job.folder / REPORT, data, overwrite=True)]
     )
 
 

@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
         shared.print_message("no picture: matplotlib is not installed; install msbgen[plot].")
     if find_spec("matplotlib") and find_spec("jinja2"):
         with Progress("writing the report") as step:
-            material = report_data.collect_report_data(
+            data = report_data.collect_report_data(
                 train,
                 source=measured.name,
                 path=str(measured),
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> None:
                 ),
                 progress=step,
             )
-            page.write_report(options.out / _NAMES[4], material, overwrite=options.force)
+            page.write_report(options.out / _NAMES[4], data, overwrite=options.force)
         written += _NAMES[4:]
     else:
         shared.print_message(

@@ -63,7 +63,7 @@ def add(verbs: Verbs) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Compute the material of a report and write it."""
+    """Compute the data of a report and write it."""
     if options.generated and not options.truth:
         raise UsageError("--generated needs --truth; name a file of measured profiles.")
     names = [path.name for path in options.generated]
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
     if options.contexts and options.contexts != "all":
         wanted = shared.contexts(options.contexts, shared.levels_of(measured))
     with Progress("computing the report") as step:
-        material = report_data.collect_report_data(
+        data = report_data.collect_report_data(
             measured,
             source=options.measured.name,
             path=str(options.measured),
@@ -107,8 +107,8 @@ def run(options: argparse.Namespace) -> None:
             command=_command(options),
             progress=step,
         )
-    written = page.write_report(options.out, material, overwrite=options.force)
-    for sentence in page.verdict(material):
+    written = page.write_report(options.out, data, overwrite=options.force)
+    for sentence in page.verdict(data):
         shared.show(sentence)
     shared.show("written: " + ", ".join(map(str, written)))
 

@@ -1,1 +1,1 @@
-"""What a person looks at: tables and pictures."""
+"""Reports: a page on the accuracy of generated profiles, tables and pictures."""

@@ -1,7 +1,7 @@
-"""What a report is made of: datasets and numbers, however they came to be.
+"""The data of a report, as records of datasets and arrays.
 
-The page knows no model: what is told of a task is fitted, generated, bounded and planned elsewhere
-(:mod:`msbgen.batch.report_data` does all of it), and handed over in these records.
+The page does not depend on models: :mod:`msbgen.batch.report_data` fits, generates, bounds and
+plans, and passes the results in these records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Unavailable:
-    """A part of the report that there is not, and why, in one sentence."""
+    """A part that the report lacks, with the reason in one sentence."""
 
     why: str
 
@@ -33,11 +33,11 @@ class Bounds:
     Attributes
     ----------
     miscoverage : float
-        Share of runs in a new context that may take longer.
+        Probability that a new run exceeds its bound.
     duration : ndarray, (n,)
         Bound of each context [s].
     beyond : ndarray of bool, (n,)
-        Where the bound is a guess: nothing that was left out lay as far from the rest.
+        Guesses: no context of the calibration was as far from the others.
     """
 
     miscoverage: float
@@ -47,18 +47,18 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class ShownContext:
-    """A held-out context whose profiles are drawn.
+    """A held-out context with a panel.
 
     Attributes
     ----------
     place : str
         "best", "median" or "worst" of the held-out contexts, by score.
     row : int
-        Which of the held-out contexts it is.
+        Index of the held-out context.
     mean : xarray.Dataset
-        Its generated mean profile, dims (time), or (context, time) with one context.
+        Generated mean profile, dims (time), or (context, time) with one context.
     samples : xarray.Dataset or Unavailable
-        Random profiles of it, dims (context, sample, time) with one context.
+        Random profiles, dims (context, sample, time) with one context.
     """
 
     place: str
@@ -69,28 +69,28 @@ class ShownContext:
 
 @dataclass(frozen=True, eq=False)
 class HeldOutScores:
-    """Generated profiles beside measured runs that the model has not seen.
+    """Scores of generated profiles against measured runs that the model was not fitted to.
 
     Attributes
     ----------
     how : str
-        Where the held-out contexts come from, in words.
+        Origin of the held-out contexts, in words.
     truth : xarray.Dataset
         Their measured runs, dims (context, run, time).
     method : str
-        The method that the report is about, one of those scored.
+        The reported method, one of those scored.
     scores : xarray.Dataset
-        ``score`` (method, context, metric), as :mod:`msbgen.evaluate.scores` makes them.
+        ``score`` (method, context, metric), see :mod:`msbgen.evaluate.scores`.
     summary : mapping
         Their means over the contexts where every method is defined.
     counters : xarray.Dataset
-        ``score`` (method, context, counter) of `method` and bracketing, each counter by itself.
+        ``score`` (method, context, counter) of `method` and bracketing.
     halves : mapping of metric to float
-        Mean distance between two halves of the measured runs of a context.  Methods are beside the
-        mean of all runs, which is less noisy than those of halves, and may be better than this.
+        Mean distance between two halves of the measured runs of a context.  Methods are compared
+        with the mean of all runs, which is less noisy, so that they may have smaller errors.
         Empty where contexts have a single run.
     extrapolated : ndarray of bool, (n_contexts,)
-        Outside the hull of what the model had seen.
+        Outside of the hull of the contexts of the fit.
     bounds : Bounds or Unavailable
     shown : tuple of ShownContext
     """
@@ -109,14 +109,14 @@ class HeldOutScores:
 
 @dataclass(frozen=True, eq=False)
 class SampleSpread:
-    """How far a few random runs of each context are apart in every sampling interval.
+    """Range of a few random runs of each context in every sampling interval.
 
     Attributes
     ----------
     runs : int
-        So many of each context.
+        Random runs of each context.
     lowest, highest : ndarray, (n, times, n_counters)
-        The least and the largest of their counts; 0 once a run has ended.
+        Smallest and largest counts; 0 after the end of a run.
     """
 
     runs: int
@@ -126,7 +126,7 @@ class SampleSpread:
 
 @dataclass(frozen=True, eq=False)
 class AllContexts:
-    """What is generated for the contexts of the platform.
+    """Generated profiles of the contexts of the platform.
 
     Attributes
     ----------
@@ -134,9 +134,9 @@ class AllContexts:
         Mean profiles, dims (context, time), with ``duration`` and ``extrapolated``.
     bounds : Bounds or Unavailable
     spread : SampleSpread or Unavailable
-        Of random profiles, with as many times as `profiles` has.
+        Range of random profiles, at the times of `profiles`.
     notes : tuple of str
-        Sentences: which contexts these are, and which of the platform's are left out.
+        Sentences on the selection of contexts.
     """
 
     profiles: xr.Dataset
@@ -147,14 +147,14 @@ class AllContexts:
 
 @dataclass(frozen=True, eq=False)
 class Convergence:
-    """How the solver of the bridge ended.
+    """Convergence of the solver of the bridge.
 
     Attributes
     ----------
     status : str
     epsilon, tol : float
-        Weight of the entropy, in squared units of the scaled coordinates; largest L1 error of a
-        pair's marginals that is asked.
+        Weight of the entropy [squared units of the scaled coordinates]; tolerance of the L1 error
+        of the marginals of a pair.
     errors : ndarray, (pairs,)
         L1 error of the marginals of each pair of snapshots.
     """
@@ -167,32 +167,32 @@ class Convergence:
 
 @dataclass(frozen=True, eq=False)
 class PlanSummary:
-    """What to measure next.
+    """A plan of measurements.
 
     Attributes
     ----------
     contexts : ndarray, (rows, n_resources)
     runs : ndarray of int, (rows,)
     seconds : ndarray, (rows,)
-        Predicted [s].
+        Predicted durations [s].
     error : ndarray, (1 + rows,)
-        Expected error before, and after each row, as a share of the largest counts.
+        Expected error before and after each row, relative to the largest counts.
     noise : float
-        What one run differs from the mean of its context, in the same units.
+        Difference of one run from the mean of its context, in the same units.
     calibrated : bool
-        Whether errors are calibrated on held-out contexts; else only their ratios mean something.
+        Whether errors are calibrated on held-out contexts; otherwise only ratios are meaningful.
     again : int
-        So many rows, the first ones, measure again what looks wrong.
+        Number of first rows that repeat faulty measurements.
     pays : int
-        Rows after which measuring stops paying; all of them where it never does.
+        Rows that are worth measuring.
     advice : str
-        That in words; "" where it never does.
+        The same in words; "" where all rows are.
     commands : tuple of str
-        What to type for it.
+        Commands that measure the plan.
     note : str
-        What in the commands stands for a file, or where it comes from.
+        Note on placeholders in the commands.
     groups : tuple of tuple of str
-        Counters that the runs of each row count, in turn; empty where every run counts all.
+        Groups of counters that take turns in the runs; empty where each run counts all.
     """
 
     contexts: Floats
@@ -211,7 +211,7 @@ class PlanSummary:
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything that a report tells of a task.
+    """The data of a report.
 
     Attributes
     ----------
@@ -219,16 +219,16 @@ class ReportData:
         Name of the measured file.
     measured : xarray.Dataset
     warnings : tuple of str
-        Sentences on what limits the trust in what is told.
+        Warnings on the accuracy, one sentence each.
     held_out : HeldOutScores or Unavailable
     everywhere : AllContexts
     convergence : Convergence or Unavailable
     next : PlanSummary or Unavailable
     seed : int
     command : str
-        What made the report.
+        Command line of the report.
     settings : mapping
-        Of the model, as JSON knows them.
+        Settings of the model as JSON values.
     versions : mapping of name to version
     """
 

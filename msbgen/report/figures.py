@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 # Width and height of a panel [px], and the size of its type.
 WIDTH, HEIGHT, _TYPE = 340, 220, 12
-# What stands for colours while a panel is drawn: variables of the style sheet take their places.
+# Placeholders for colours, replaced by variables of the style sheet.
 _COLOURS = {
     "fg": "#010101",
     "muted": "#020202",
@@ -53,11 +53,11 @@ _STYLE = {
     "path.simplify_threshold": 0.4,
     "figure.dpi": 72,
 }
-# Intervals of a profile that a panel has room for, and runs.
+# Most intervals of a profile in a panel, and most runs.
 _MOST_TIMES, _MOST_RUNS = 300, 60
 # Area of the largest error on a map [pt²].
 _LARGEST = 350
-# Contexts of which each is told apart.
+# Most contexts that are drawn one by one.
 _MOST_POINTS = 1_000
 
 
@@ -96,8 +96,8 @@ def profile_panel(
         axes.plot(
             np.tile(time, len(drawn)), broken, color=_COLOURS["measured"], linewidth=0.9, alpha=0.8
         )
-        own = _coarse(mean[None, :longest], step)[0]
-        axes.plot(_times(len(own), step * interval), own, color=_COLOURS["mean"], linewidth=1.6)
+        line = _coarse(mean[None, :longest], step)[0]
+        axes.plot(_times(len(line), step * interval), line, color=_COLOURS["mean"], linewidth=1.6)
         axes.set_xlim(0, interval * 1.02 * longest)
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top if top > 0 else 1)
@@ -107,7 +107,7 @@ def profile_panel(
 
 
 def band_of(samples: Floats) -> tuple[Floats, Floats]:
-    """The 5 % and the 95 % quantile of every interval, as long as one run in twenty goes on.
+    """5 % and 95 % quantiles in every interval, until fewer than one run in twenty continues.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def band_of(samples: Floats) -> tuple[Floats, Floats]:
 
 
 def span_panel(name: str, low: Floats, middle: Floats, high: Floats) -> str:
-    """Durations of contexts [s], each from its shortest to its longest run, in order.
+    """Durations of contexts [s] in order, each from its shortest to its longest run.
 
-    Left out are contexts of which none is known, NaN.
+    Contexts without a duration (NaN) are left out.
     """
 
     def draw(axes: Axes) -> None:
@@ -194,7 +194,7 @@ def error_panel(name: str, distance: Floats, error: Floats, outside: NDArray[np.
 def place_panel(
     name: str, places: Floats, measured: Floats, error: Floats, outside: NDArray[np.bool_]
 ) -> str:
-    """Where in the plane of two resources held-out contexts err: the larger, the farther off.
+    """Errors of held-out contexts over two resources; larger discs are larger errors.
 
     Parameters
     ----------
@@ -204,16 +204,16 @@ def place_panel(
     measured : ndarray, (n_known, 2)
         Those of the measured contexts, which are dots.
     error : ndarray, (n,)
-        The largest has an area of its own; others as their share of it.
+        Areas are proportional to errors.
     outside : ndarray of bool, (n,)
         Contexts outside of what was measured are triangles.
     """
 
     def draw(axes: Axes) -> None:
-        known = np.isfinite(error)
-        largest = float(error[known].max(initial=0.0)) or 1.0
+        finite = np.isfinite(error)
+        largest = float(error[finite].max(initial=0.0)) or 1.0
         for group, marker, colour in ((~outside, "o", "mean"), (outside, "^", "bad")):
-            rows = _spread(np.flatnonzero(group & known))
+            rows = _spread(np.flatnonzero(group & finite))
             axes.scatter(
                 *places[rows].T, s=np.maximum(_LARGEST * error[rows] / largest, 3), marker=marker,
                 facecolors="none", edgecolors=_COLOURS[colour], linewidths=1.2,
@@ -226,7 +226,7 @@ def place_panel(
 
 
 def residual_panel(name: str, errors: Floats, tol: float) -> str:
-    """Marginal error of every pair of snapshots below the tolerance."""
+    """Marginal error of every pair of snapshots, with the tolerance."""
 
     def draw(axes: Axes) -> None:
         axes.semilogy(
@@ -280,7 +280,7 @@ def _bars(axes: Axes, x: NDArray[Any], low: Floats, high: Floats, colour: str) -
 
 
 def _spread(rows: NDArray[Any]) -> NDArray[Any]:
-    """Some of many rows, evenly spread, with the first and the last."""
+    """Evenly spaced rows, with the first and the last."""
     if len(rows) <= _MOST_POINTS:
         return rows
     return rows[np.linspace(0, len(rows) - 1, _MOST_POINTS).round().astype(int)]
@@ -298,7 +298,7 @@ def _times(n: int, interval: float) -> Floats:
 
 
 def _coarse(profiles: NDArray[Any], step: int) -> NDArray[Any]:
-    """Means over `step` intervals (n, times); NaN where all are."""
+    """Means over `step` intervals (n, times); NaN where all are NaN."""
     if step == 1:
         return profiles
     n = profiles.shape[1] // step * step or profiles.shape[1]
@@ -308,7 +308,7 @@ def _coarse(profiles: NDArray[Any], step: int) -> NDArray[Any]:
 
 
 def _panel(name: str, draw: Callable[[Axes], None]) -> str:
-    """What is drawn on one pair of axes, as SVG that may stand in a page with others."""
+    """SVG of one pair of axes, to be embedded with others."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -329,7 +329,7 @@ def _panel(name: str, draw: Callable[[Axes], None]) -> str:
 
 
 def tidied(svg: str, name: str) -> str:
-    """An SVG file as an element of a page.
+    """SVG file as an element of a page.
 
     Without what only a file has, with identifiers that no other panel has, coordinates to a tenth
     of a pixel, and the style sheet's colours.
@@ -353,6 +353,6 @@ def tidied(svg: str, name: str) -> str:
 
 
 def _short(path: str) -> str:
-    """A path with its coordinates to a tenth of a pixel."""
+    """Path with coordinates to a tenth of a pixel."""
     numbers = re.sub(r"-?\d+\.\d+", lambda m: f"{float(m[0]):.1f}".removesuffix(".0"), path)
     return " ".join(numbers.split())

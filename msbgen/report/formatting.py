@@ -1,4 +1,4 @@
-"""Numbers of a report as a person reads them, each with its place among all numbers."""
+"""Formats of the numbers of a report, each with its place in the JSON file."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Characters of a name that a line of text shows; longer ones are cut.
+# Longest name in a line of text; longer ones are cut.
 _SHOWN = 80
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number on the page: what it reads, what it is, and where it stands in the JSON file."""
+    """A number on the page: its text, its value and its place in the JSON file."""
 
     text: str
     value: float
@@ -25,12 +25,12 @@ Sentence = tuple["str | Figure", ...]
 
 
 def plain(sentence: Sentence) -> str:
-    """A sentence as text."""
+    """Text of a sentence."""
     return "".join(part.text if isinstance(part, Figure) else part for part in sentence)
 
 
 def rounded(value: float, digits: int) -> str:
-    """A number with so many significant digits, and commas between thousands.
+    """Number with `digits` significant digits and commas between thousands.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def as_share(value: float) -> str:
 
 
 def as_fine_share(value: float) -> str:
-    """A share in per cent, to three digits, where neighbours are told apart."""
+    """A share in per cent, with three digits."""
     return f"{rounded(100 * value, 3)}\u00a0%"
 
 
@@ -92,13 +92,13 @@ FORMS: dict[str, Callable[[float], str]] = {
 
 
 class Numbers:
-    """The numbers of a report, looked up by their place: ``held_out.error``, ``next.runs.3``."""
+    """The numbers of a report by place: ``held_out.error``, ``next.runs.3``."""
 
     def __init__(self, tree: Mapping[str, Any]):
         self.tree = tree
 
     def __call__(self, at: str, form: str = "number") -> Figure:
-        """The number at a place, as a form of :data:`FORMS` writes it; "–" where there is none."""
+        """Number at a place in a format of :data:`FORMS`; "–" where it is missing."""
         value: Any = self.tree
         for key in at.split("."):
             value = value[int(key) if isinstance(value, (list, tuple)) else key]
@@ -108,7 +108,7 @@ class Numbers:
 
 
 def shortened(name: str, most: int = _SHOWN) -> str:
-    """A name that fits into a line: without what terminals obey, and cut where it is long.
+    """Name in one line: without control characters, cut to `most` characters.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def shortened(name: str, most: int = _SHOWN) -> str:
 
 
 def unit_of(units: str) -> str:
-    """A unit as it stands behind a number: nothing for counts.
+    """Unit behind a number; empty for counts.
 
     Examples
     --------
@@ -132,5 +132,5 @@ def unit_of(units: str) -> str:
 
 
 def labelled_unit(units: str) -> str:
-    """A unit as it stands behind a name."""
+    """Unit behind a name."""
     return "" if units in ("", "1") else f" [{unit_of(units)[1:]}]"

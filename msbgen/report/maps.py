@@ -1,4 +1,4 @@
-"""Maps of a quantity over two resources, and what a chosen context shows, as the page takes them.
+"""Maps of a quantity over two resources, and the data of selected contexts, for the page.
 
 The two resources whose levels change durations the most span the maps; of the others every
 combination of levels has a map of its own, which sliders choose where scripts run.
@@ -31,10 +31,9 @@ Indices = NDArray[np.int64]
 
 # Shades of a map, and points of a mean profile, at most.
 SHADES, _MOST_POINTS, _FEWEST_POINTS = 9, 100, 20
-# Contexts that a page shows, and counts that it holds, a byte each, of a mean profile and the edges
-# of the band around it.
+# Most contexts of a page, and most counts (one byte each) of mean profiles and their bands.
 _MOST_CONTEXTS, _MOST_COUNTS, _CURVES = 5_000, 1_800_000, 3
-# Contexts that fill less than this share of the product of their levels make no map.
+# Contexts are mapped if they fill at least this share of the product of their levels.
 _SPARSE = 0.25
 
 
@@ -72,12 +71,12 @@ class MapGrid:
 
     @property
     def others(self) -> list[int]:
-        """The resources that span no map."""
+        """The resources that are not axes of the maps."""
         return [i for i in range(len(self.levels)) if i not in self.axes]
 
 
 def _effect(place: Indices, value: Floats) -> float:
-    """How far the mean value differs between the levels of a resource."""
+    """Difference of mean values between the levels of a resource."""
     counts = np.bincount(place)
     return float(np.ptp(np.bincount(place, value) / counts))
 
@@ -111,7 +110,7 @@ class Map:
 
 
 def shades_of(values: Floats) -> tuple[Indices, Floats]:
-    """Shade of each value, and the edges of the shades, from the least value to the largest.
+    """Shade of each value, and the ascending edges of the shades.
 
     Between equal ratios, which leave most of a skewed quantity one shade, and equally many values
     a shade, which hide its extremes: half of each.
@@ -119,10 +118,10 @@ def shades_of(values: Floats) -> tuple[Indices, Floats]:
     low, high = float(values.min()), float(values.max())
     if high <= low * (1 + 1e-9):
         return np.zeros(len(values), dtype=np.int64), np.array([low, high])
-    known = np.sort(values)
-    rank = np.linspace(0, 1, len(known))
-    ratio = np.log(known / low) / np.log(high / low)
-    edges = np.interp(np.linspace(0, 1, SHADES + 1), 0.5 * (rank + ratio), known)
+    ascending = np.sort(values)
+    rank = np.linspace(0, 1, len(ascending))
+    ratio = np.log(ascending / low) / np.log(high / low)
+    edges = np.interp(np.linspace(0, 1, SHADES + 1), 0.5 * (rank + ratio), ascending)
     return np.clip(np.searchsorted(edges, values, side="right") - 1, 0, SHADES - 1), edges
 
 
@@ -158,12 +157,12 @@ def maps_of(grid: MapGrid, shade: Indices, hatched: Floats, dotted: Floats) -> l
 
 
 def _filled(cells: list[list[int | None]], shade: Indices) -> list[tuple[int, str]]:
-    """A path a shade: neighbours of one shade in a row are one rectangle."""
+    """One path for each shade; neighbours of one shade in a row are one rectangle."""
     paths: dict[int, list[str]] = {}
     for y, line in enumerate(cells):
-        known = [-1 if row is None else int(shade[row]) for row in line]
+        shades = [-1 if row is None else int(shade[row]) for row in line]
         x = 0
-        for value, run in itertools.groupby(known):
+        for value, run in itertools.groupby(shades):
             n = len(list(run))
             if value >= 0:
                 paths.setdefault(value, []).append(f"M{x} {y}h{n}v1h-{n}z")
@@ -178,7 +177,7 @@ def embedded(
     numbers: dict[str, Any],
     measured: list[int],
 ) -> dict[str, Any]:
-    """What the page's script shows of a chosen context.
+    """Data of selected contexts for the page's script.
 
     Counts are bytes, as shares of the largest of their context; numbers as in the JSON file.
     """
@@ -219,7 +218,7 @@ def embedded(
 
 
 def most_contexts(n_counters: int) -> int:
-    """The most contexts whose profiles a page has room for."""
+    """Largest number of contexts with profiles on a page."""
     return min(_MOST_CONTEXTS, _MOST_COUNTS // (_CURVES * _FEWEST_POINTS * n_counters))
 
 
@@ -240,7 +239,7 @@ def _in_order(grid: MapGrid) -> bool:
 
 
 def resampled(counts: NDArray[Any], duration: Floats, interval: float, points: int) -> Floats:
-    """Counts per sampling interval in equally many equal parts of each profile.
+    """Counts per sampling interval in equal parts of each profile.
 
     Parameters
     ----------
@@ -259,7 +258,7 @@ def resampled(counts: NDArray[Any], duration: Floats, interval: float, points: i
     n, times, k = counts.shape
     summed = np.concatenate([np.zeros((n, 1, k)), np.cumsum(np.nan_to_num(counts), axis=1)], axis=1)
     edges = np.minimum(np.linspace(0, 1, points + 1)[None] * duration[:, None] / interval, times)
-    # within the last interval, which the profile fills in part only, time runs to its end
+    # the last interval is only partly filled: its time ends with the profile
     left = np.minimum(edges.astype(np.int64), times - 1)
     last = np.ceil(duration / interval - 1e-9)[:, None] - 1
     part = (duration[:, None] / interval - last).clip(1e-9, 1.0)

@@ -1,4 +1,4 @@
-"""Every number of a report: what its JSON file holds, and all that its page may show."""
+"""The numbers of a report: the content of its JSON file and of its page."""
 
 from __future__ import annotations
 
@@ -33,51 +33,51 @@ SCHEMA_VERSION = 1
 # The metric that ranks contexts, and the one of execution times.
 ERROR, TIME, SPREAD = "ndtw_scaled", "duration_error", "energy_distance"
 _BASELINE = "bracketing"
-# Methods that know no task: what anyone could do without a model.
+# Methods without a model.
 _SIMPLE = (_BASELINE, "nearest_context", "multilinear", "kernel_mean")
-# Whose spread is compared where mean profiles, which have none, are judged.
+# Mean profiles have no spread: the method whose spread is compared instead.
 _SPREADS = {"default/mean": "default/sample"}
-# Standard errors to either side of a share, which chance leaves 95 times in 100 within them.
+# Standard errors of a 95 % interval on either side.
 _NORMAL = 1.96
-# Errors up to so many times the distance of halves of the runs are hardly more than noise.
+# Errors up to this multiple of the distance between halves of the runs count as noise.
 AS_GOOD = 1.5
-# Where runs exceed their bounds so many times as often as asked for, it is said.
+# Bounds exceeded this many times as often as the miscoverage are reported.
 _LOOSE = 1.5
-# Of the held-out contexts this share is not worse than what is called so.
+# Quantile of the errors over held-out contexts.
 _MOST = 0.95
-# Fewer contexts than these say nothing of a region of the platform.
+# Fewest contexts for the error of a region.
 _FEW = 3
 
 
-def numbers_of(material: ReportData) -> dict[str, Any]:
-    """Everything that a report says in numbers, as JSON knows it.
+def numbers_of(data: ReportData) -> dict[str, Any]:
+    """The numbers of a report as JSON values.
 
     Returns
     -------
     dict
         ``schema_version``; ``task``, ``source``, ``command``, ``seed``, ``settings``, ``versions``;
-        ``warnings``; ``measured``; ``held_out``; ``everywhere``; ``convergence``; ``next``.  A part
-        that there is not holds ``missing``, the reason.
+        ``warnings``; ``measured``; ``held_out``; ``everywhere``; ``convergence``; ``next``.  A
+        missing part holds ``missing``, the reason.
     """
-    measured = material.measured
-    held = material.held_out
+    measured = data.measured
+    held = data.held_out
     return {
         "schema_version": SCHEMA_VERSION,
         "task": str(measured.attrs.get("task", "")),
-        "source": material.source,
+        "source": data.source,
         "platform": str(measured.attrs.get("platform", "")),
         "origin": str(measured.attrs.get("source", "")),
         "simulated": is_simulated(measured),
-        "command": material.command,
-        "seed": material.seed,
-        "settings": dict(material.settings),
-        "versions": dict(material.versions),
-        "warnings": list(material.warnings),
+        "command": data.command,
+        "seed": data.seed,
+        "settings": dict(data.settings),
+        "versions": dict(data.versions),
+        "warnings": list(data.warnings),
         "measured": _measured(measured),
         "held_out": _missing(held) if isinstance(held, Unavailable) else _held_out(held, measured),
-        "everywhere": _everywhere(material),
-        "convergence": _convergence(material),
-        "next": _next(material, held),
+        "everywhere": _everywhere(data),
+        "convergence": _convergence(data),
+        "next": _next(data, held),
     }
 
 
@@ -86,9 +86,11 @@ def _missing(part: Unavailable) -> dict[str, str]:
 
 
 def is_simulated(measured: xr.Dataset) -> bool:
-    """Whether the file says that its platform is a simulated one, as replays call it virtual."""
-    told = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
-    return any(re.search(r"\b(simulated|virtual platform)\b", text, re.IGNORECASE) for text in told)
+    """Whether the attributes of a file name a simulated or virtual platform."""
+    texts = (str(measured.attrs.get(key, "")) for key in ("platform", "source"))
+    return any(
+        re.search(r"\b(simulated|virtual platform)\b", text, re.IGNORECASE) for text in texts
+    )
 
 
 def _measured(measured: xr.Dataset) -> dict[str, Any]:
@@ -142,20 +144,20 @@ def _measured(measured: xr.Dataset) -> dict[str, Any]:
 
 
 def _partial(measured: xr.Dataset) -> list[dict[str, str]]:
-    """What of the runs was not measured, in words: groups of counters, cut runs, gaps."""
+    """Missing parts of runs in words: groups of counters, cut runs, gaps."""
     lines = [line.partition("   ") for line in describe_partial(measured)]
-    said = [{"about": about, "text": text.strip()} for about, _, text in lines]
+    parts = [{"about": topic, "text": text.strip()} for topic, _, text in lines]
     coupled = partial_attrs(measured).get("coupled")
-    return [*said, {"about": "coupled", "text": coupled}] if coupled else said
+    return [*parts, {"about": "coupled", "text": coupled}] if coupled else parts
 
 
 def _levels(resource: xr.DataArray) -> dict[str, Any]:
-    """Levels of a resource that were measured, and those of the platform, where they are listed."""
-    known = np.unique(resource.values.astype(float))
+    """Measured levels of a resource, and those of the platform if listed."""
+    levels = np.unique(resource.values.astype(float))
     listed = np.unique(np.asarray(resource.attrs.get("levels", []), dtype=float))
     return {
-        "measured": known.tolist(),
-        "n_measured": len(known),
+        "measured": levels.tolist(),
+        "n_measured": len(levels),
         "levels": listed.tolist(),
         "n_levels": len(listed),
     }
@@ -165,8 +167,8 @@ def _levels(resource: xr.DataArray) -> dict[str, Any]:
 
 
 def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
-    own = held.scores["score"].sel({"method": held.method})
-    error, time = own.sel(metric=ERROR).values, own.sel(metric=TIME).values
+    scores = held.scores["score"].sel({"method": held.method})
+    error, time = scores.sel(metric=ERROR).values, scores.sel(metric=TIME).values
     methods = held.summary["methods"]
     compared = {
         name: {"error": methods[name].get(ERROR), "time": methods[name].get(TIME)}
@@ -227,52 +229,52 @@ def _held_out(held: HeldOutScores, measured: xr.Dataset) -> dict[str, Any]:
 
 
 def _tail(error: Floats) -> dict[str, float | None]:
-    """How far the worst contexts are off: all but one in twenty, and all."""
-    known = error[np.isfinite(error)]
-    if not len(known):
+    """95 % quantile and maximum of an error over contexts."""
+    finite = error[np.isfinite(error)]
+    if not len(finite):
         return {"p95": None, "largest": None}
-    return {"p95": float(np.quantile(known, _MOST)), "largest": float(known.max())}
+    return {"p95": float(np.quantile(finite, _MOST)), "largest": float(finite.max())}
 
 
 def _counters(held: HeldOutScores) -> list[dict[str, Any]]:
-    """How far each counter is off by itself, beside the baseline where both are known."""
-    own, baseline = (
+    """Error of each counter, beside the baseline where both are defined."""
+    errors, baseline = (
         held.counters["score"].sel({"method": name}).transpose("counter", "context").values
         for name in (held.method, _BASELINE)
     )
-    both = np.isfinite(own) & np.isfinite(baseline)
+    both = np.isfinite(errors) & np.isfinite(baseline)
     return [
         {
             "name": str(name),
             "contexts": int(both[k].sum()),
-            "error": float(own[k, both[k]].mean()) if both[k].any() else None,
+            "error": float(errors[k, both[k]].mean()) if both[k].any() else None,
             "baseline": float(baseline[k, both[k]].mean()) if both[k].any() else None,
-            **_tail(own[k]),
+            **_tail(errors[k]),
         }
         for k, name in enumerate(held.counters["counter"].values)
     ]
 
 
 def _best(methods: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
-    """The simple method with the least error; None where none was scored."""
-    known = {name: methods[name][metric] for name in _SIMPLE if metric in methods.get(name, {})}
-    if not known:
+    """The simple method with the smallest error; None where none was scored."""
+    simple = {name: methods[name][metric] for name in _SIMPLE if metric in methods.get(name, {})}
+    if not simple:
         return None
-    name = min(known, key=lambda name: known[name])
-    return {"method": name, "value": known[name]}
+    name = min(simple, key=lambda name: simple[name])
+    return {"method": name, "value": simple[name]}
 
 
 def _over_halves(held: HeldOutScores) -> dict[str, float]:
-    """Scores over those of halves of the runs, of what both are known of.
+    """Scores divided by those of halves of the runs, where both are defined.
 
     A mean profile has no spread: that of random profiles stands for it, where there are some.
     """
     methods = held.summary["methods"]
-    own = methods[held.method]
+    scores = methods[held.method]
     spread = methods.get(_SPREADS.get(held.method, held.method), {})
     scores = {
-        "profile": (own.get(ERROR), held.halves.get(ERROR)),
-        "duration": (own.get(TIME), held.halves.get(TIME)),
+        "profile": (scores.get(ERROR), held.halves.get(ERROR)),
+        "duration": (scores.get(TIME), held.halves.get(TIME)),
         "spread": (spread.get(SPREAD), held.halves.get(SPREAD)),
     }
     return {
@@ -283,13 +285,13 @@ def _over_halves(held: HeldOutScores) -> dict[str, float]:
 
 
 def _exceeded(bounds: Bounds, durations: Floats) -> Floats:
-    """Share of the runs of each context that took longer than its bound; NaN is no duration [s]."""
+    """Share of the runs of each context that exceeded its bound; NaN durations are ignored."""
     present = np.isfinite(durations)
     return ((durations > bounds.duration[:, None]) & present).sum(axis=1) / present.sum(axis=1)
 
 
 def _coverage(bounds: Bounds, durations: Floats, outside: NDArray[np.bool_]) -> dict[str, Any]:
-    """How many runs ended within their bounds; `durations` [s] (n, n_runs), NaN of those cut."""
+    """Coverage of the bounds; `durations` [s] (n, n_runs) are NaN for cut runs."""
     present = np.isfinite(durations)
     mean = np.nansum(durations, axis=1) / present.sum(axis=1)
     inside = (durations <= bounds.duration[:, None]) & present
@@ -312,7 +314,7 @@ def _coverage(bounds: Bounds, durations: Floats, outside: NDArray[np.bool_]) -> 
 def _over(
     where: str, inside: NDArray[np.bool_], present: NDArray[np.bool_]
 ) -> dict[str, float | int | None]:
-    """Share of the runs of some contexts (n, n_runs) over their bounds; None without runs."""
+    """Share of runs (n, n_runs) of some contexts that exceeded their bounds; None without runs."""
     runs, over = int(present.sum()), int(present.sum() - inside.sum())
     return {
         f"exceeded_{where}": over / runs if runs else None,
@@ -322,7 +324,7 @@ def _over(
 
 
 def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[float, float]:
-    """The 95 % interval of the share of runs that lie inside the bound of their context.
+    """95 % interval of the share of runs within their bounds.
 
     Contexts are drawn, each with all of its runs (cluster sampling with the ratio estimator:
     Cochran, Sampling Techniques, 1977, section 9A).  Anything where there is one context.
@@ -342,7 +344,7 @@ def interval_of(inside: NDArray[np.int64], runs: NDArray[np.int64]) -> tuple[flo
 
 
 def _distance(known: Floats, table: Floats) -> Floats:
-    """Distance to the nearest measured context but itself, each resource over its range."""
+    """Distance to the nearest other measured context, each resource relative to its range."""
     both = squared_distances(to_unit_range(known, table), to_unit_range(known, known))
     both[both < 1e-18] = np.inf
     nearest = np.sqrt(both.min(axis=1))
@@ -352,7 +354,7 @@ def _distance(known: Floats, table: Floats) -> Floats:
 def _regions(
     truth: xr.Dataset, error: Floats, time: Floats, bound: Floats | None
 ) -> list[dict[str, Any]]:
-    """Mean errors, and runs over their bound, by low, middle and high levels of each resource."""
+    """Mean errors and exceeded bounds by low, middle and high levels of each resource."""
     durations = ended_durations(truth)
     runs = np.isfinite(durations).sum(axis=1)
     over = None if bound is None else (durations > bound[:, None]).sum(axis=1)
@@ -382,24 +384,24 @@ def _regions(
 
 
 def thirds(levels: Floats) -> Sequence[Floats]:
-    """Levels in three groups; alone where there are three or fewer."""
+    """Levels in three groups; three or fewer levels are groups of their own."""
     return np.array_split(levels, min(3, len(levels)))
 
 
 def worst_region(held_out: dict[str, Any], of: str = "error") -> int | None:
-    """Where among the regions a figure is the largest; None where they say nothing."""
+    """Index of the region with the largest figure; None without regions."""
     regions = held_out.get("regions", [])
     names = [region["resource"] for region in regions]
-    told = [
+    candidates = [
         i
         for i, region in enumerate(regions)
         if region["contexts"] >= _FEW and names.count(region["resource"]) > 1 and region[of]
     ]
-    return max(told, key=lambda i: regions[i][of]) if told else None
+    return max(candidates, key=lambda i: regions[i][of]) if candidates else None
 
 
 def loose_region(held_out: dict[str, Any]) -> int | None:
-    """Where among the regions bounds fail most; None where nowhere much too often."""
+    """Index of the region where bounds are exceeded most; None where no rate is much too large."""
     loose = worst_region(held_out, "exceeded")
     if loose is None:
         return None
@@ -410,18 +412,18 @@ def loose_region(held_out: dict[str, Any]) -> int | None:
 # --------------------------------------------------------------------------- the rest
 
 
-def _everywhere(material: ReportData) -> dict[str, Any]:
-    everywhere = material.everywhere
+def _everywhere(data: ReportData) -> dict[str, Any]:
+    everywhere = data.everywhere
     profiles, bounds = everywhere.profiles, everywhere.bounds
     table = context_table(profiles)
-    known = {tuple(row) for row in context_table(material.measured).tolist()}
+    measured = {tuple(row) for row in context_table(data.measured).tolist()}
     outside = profiles["extrapolated"].values.astype(int)
     duration = mean_duration(profiles)
     missing = isinstance(bounds, Unavailable)
     return {
         "resources": resource_names(profiles),
         "contexts": len(table),
-        "measured": [int(tuple(row) in known) for row in table.tolist()],
+        "measured": [int(tuple(row) in measured) for row in table.tolist()],
         "shortest": float(duration.min()),
         "longest": float(duration.max()),
         "shades": shades_of(duration)[1].tolist(),
@@ -441,8 +443,8 @@ def _everywhere(material: ReportData) -> dict[str, Any]:
     }
 
 
-def _convergence(material: ReportData) -> dict[str, Any]:
-    part = material.convergence
+def _convergence(data: ReportData) -> dict[str, Any]:
+    part = data.convergence
     if isinstance(part, Unavailable):
         return _missing(part)
     return {
@@ -455,18 +457,22 @@ def _convergence(material: ReportData) -> dict[str, Any]:
     }
 
 
-def _next(material: ReportData, held: HeldOutScores | Unavailable) -> dict[str, Any]:
-    part = material.next
+def _next(data: ReportData, held: HeldOutScores | Unavailable) -> dict[str, Any]:
+    part = data.next
     if isinstance(part, Unavailable):
         return _missing(part)
-    own = None if isinstance(held, Unavailable) else held.summary["methods"][held.method].get(ERROR)
-    known = part.calibrated and own is not None and math.isfinite(own) and own * part.error[0] > 0
+    error = None
+    if not isinstance(held, Unavailable):
+        error = held.summary["methods"][held.method].get(ERROR)
+    comparable = (
+        part.calibrated and error is not None and math.isfinite(error) and error * part.error[0] > 0
+    )
     return {
         "contexts": len(part.contexts),
         "total_seconds": float(part.seconds.sum()),
         "before": float(part.error[0]),
         "after": float(part.error[-1]),
-        "observed_over_expected": own / float(part.error[0]) if own and known else None,
+        "observed_over_expected": error / float(part.error[0]) if error and comparable else None,
         "noise": part.noise,
         "calibrated": part.calibrated,
         "left": float(part.error[-1] / part.error[0]) if part.error[0] else 1.0,

@@ -1,4 +1,4 @@
-"""The report as one HTML file that asks for nothing else, and its numbers as JSON beside it."""
+"""The report as one self-contained HTML file, with its numbers as JSON beside it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _MOST_COUNTERS = 6
 _MOST_PRINTED = 4
 # Contexts that a table without maps lists.
 _MOST_LISTED = 500
-# Longer words may break anywhere; others stay whole.
+# Longer words may be broken.
 _LONGEST_WORD = 24
 # Metrics of the table of methods, with what their columns are called and how they are written.
 _METRICS = {
@@ -54,30 +54,30 @@ _METRICS = {
     "duration_error": ("duration", "share"),
     "energy_distance": ("spread", "number"),
 }
-# What the methods of that table do.
+# Descriptions of the methods.
 _METHODS = {
     "default/mean": "the model's mean profile",
     "default/max_likelihood": "the model's most likely profile",
     "default/sample": "one random profile of the model",
-    "bracketing": "the mean of the two measured contexts that enclose it most tightly",
+    "bracketing": "the mean of the two closest measured contexts around it",
     "nearest_context": "the profile of the nearest measured context",
     "multilinear": "linear interpolation between the measured contexts around it",
-    "kernel_mean": "the mean of all measured contexts, near ones weighing more",
+    "kernel_mean": "the mean of all measured contexts, weighted by closeness",
 }
 
 
 def write_report(
-    path: str | os.PathLike[str], material: ReportData, *, overwrite: bool = False
+    path: str | os.PathLike[str], data: ReportData, *, overwrite: bool = False
 ) -> tuple[Path, Path]:
     """Write a report, ``NAME.html``, and its numbers beside it, ``NAME.json``.
 
-    Equal material makes equal bytes.
+    Equal data give equal bytes.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Of the page; it ends in ``.html``.
-    material : ReportData
+        Path of the page, ending in ``.html``.
+    data : ReportData
     overwrite : bool
 
     Returns
@@ -88,8 +88,7 @@ def write_report(
     Raises
     ------
     ArgumentError
-        A path that does not end in ``.html``; jinja2 or matplotlib, of the extra ``report``, is not
-        installed.
+        The path does not end in ``.html``, or the extra ``report`` is not installed.
     FileExistsError
         One of the files exists and `overwrite` is False.
     OSError
@@ -99,10 +98,10 @@ def write_report(
     for file in (page, numbers):
         check_output(file, overwrite=overwrite)
     check_extra()
-    found = numbers_of(material)
+    found = numbers_of(data)
     sentences = verdict_of(Numbers(found))
     found["verdict"] = [plain(sentence) for sentence in sentences]
-    text = render(material, found, numbers.name)
+    text = render(data, found, numbers.name)
     with replace_file(page, overwrite=overwrite) as partial:
         partial.write_text(text, encoding="utf-8")
     write_json(found, numbers, overwrite=overwrite)
@@ -124,18 +123,18 @@ def report_files(path: str | os.PathLike[str]) -> tuple[Path, Path]:
 
 
 def check_extra() -> None:
-    """Raise ArgumentError, with the remedy, where what reports are made with is not installed."""
+    """Raise :class:`ArgumentError` where the extra ``report`` is not installed."""
     for name in ("jinja2", "matplotlib"):
         load_library(name, extra="report", purpose="reports")
 
 
-def verdict(material: ReportData) -> list[str]:
-    """The three sentences that a report begins with."""
-    return [plain(sentence) for sentence in verdict_of(Numbers(numbers_of(material)))]
+def verdict(data: ReportData) -> list[str]:
+    """The three sentences of the verdict."""
+    return [plain(sentence) for sentence in verdict_of(Numbers(numbers_of(data)))]
 
 
-def render(material: ReportData, numbers: dict[str, Any], beside: str) -> str:
-    """The page of a material whose numbers, verdict included, are known and in a file beside it."""
+def render(data: ReportData, numbers: dict[str, Any], beside: str) -> str:
+    """HTML of a report; `numbers` include the verdict and are in the file `beside` it."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -157,11 +156,13 @@ def render(material: ReportData, numbers: dict[str, Any], beside: str) -> str:
     )
     script = (_FOLDER / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    everywhere = material.everywhere
-    told = numbers["everywhere"]
-    grid = maps.MapGrid.of(np.array(told["context"], dtype=float), np.array(told["duration"]))
-    shade, _ = maps.shades_of(np.array(told["duration"]))
-    hatched, dotted = np.array(told["extrapolated"]), np.array(told["measured"])
+    everywhere = data.everywhere
+    contexts = numbers["everywhere"]
+    grid = maps.MapGrid.of(
+        np.array(contexts["context"], dtype=float), np.array(contexts["duration"])
+    )
+    shade, _ = maps.shades_of(np.array(contexts["duration"]))
+    hatched, dotted = np.array(contexts["extrapolated"]), np.array(contexts["measured"])
     return environment.get_template("page.html").render(
         numbers=numbers,
         verdict=verdict_of(look_up),
@@ -172,68 +173,70 @@ def render(material: ReportData, numbers: dict[str, Any], beside: str) -> str:
         style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
         script=script,
         digest=digest,
-        panels=_panels(material, numbers, grid),
-        shown=list(_shown(material)),
+        panels=_panels(data, numbers, grid),
+        shown=list(_shown(data)),
         all_drawn=len(numbers["measured"]["counters"]) <= _MOST_COUNTERS,
         worst_region=worst_region(numbers["held_out"]),
         grid=grid,
         maps=maps.maps_of(grid, shade, hatched, dotted),
         printed=_MOST_PRINTED,
-        listed=list(range(min(told["contexts"], _MOST_LISTED))),
+        listed=list(range(min(contexts["contexts"], _MOST_LISTED))),
         embedded={
-            **maps.embedded(everywhere.profiles, everywhere.spread, grid, told, told["measured"]),
+            **maps.embedded(
+                everywhere.profiles, everywhere.spread, grid, contexts, contexts["measured"]
+            ),
             "loose": _loose(numbers["held_out"]),
         },
     )
 
 
 def _loose(held: dict[str, Any]) -> dict[str, Any] | None:
-    """Where bounds fail most, as the script marks it on a chosen context."""
+    """Region where bounds are exceeded most, for the script of the page."""
     region = loose_region(held)
     return None if region is None else held["regions"][region]
 
 
-def _panels(material: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> dict[str, str]:
-    """The panels that stand alone, by name."""
+def _panels(data: ReportData, numbers: dict[str, Any], grid: maps.MapGrid) -> dict[str, str]:
+    """Single panels by name."""
     measured, held = numbers["measured"], numbers["held_out"]
-    found = {
+    panels = {
         "durations": figures.span_panel(
             "durations",
             *(np.array(measured[n]) for n in ("duration_least", "duration", "duration_most")),
         )
     }
-    if isinstance(material.held_out, HeldOutScores):
-        found["errors"] = figures.error_panel(
+    if isinstance(data.held_out, HeldOutScores):
+        panels["errors"] = figures.error_panel(
             "errors",
             np.array(held["distance"]),
             np.array(held["context_error"], dtype=float),
             np.array(held["extrapolated"], dtype=bool),
         )
         if len(grid.axes) > 1:
-            found["places"] = figures.place_panel(
+            panels["places"] = figures.place_panel(
                 "places",
                 np.array(held["context"], dtype=float)[:, grid.axes],
                 np.array(measured["context"], dtype=float)[:, grid.axes],
                 np.array(held["context_error"], dtype=float),
                 np.array(held["extrapolated"], dtype=bool),
             )
-        bounds = material.held_out.bounds
+        bounds = data.held_out.bounds
         if not isinstance(bounds, Unavailable):
-            durations = ended_durations(material.held_out.truth)
-            found["bounds"] = figures.bound_panel("bounds", durations, bounds.duration)
-    convergence = material.convergence
+            durations = ended_durations(data.held_out.truth)
+            panels["bounds"] = figures.bound_panel("bounds", durations, bounds.duration)
+    convergence = data.convergence
     if not isinstance(convergence, Unavailable) and len(convergence.errors):
-        found["residuals"] = figures.residual_panel(
+        panels["residuals"] = figures.residual_panel(
             "residuals", convergence.errors, convergence.tol
         )
-    if not isinstance(material.next, Unavailable):
-        found["plan"] = figures.plan_panel("plan", material.next.seconds, material.next.error)
-    return found
+    if not isinstance(data.next, Unavailable):
+        panels["plan"] = figures.plan_panel("plan", data.next.seconds, data.next.error)
+    return panels
 
 
-def _shown(material: ReportData) -> Iterator[dict[str, Any]]:
-    """The held-out contexts that are drawn, each with a panel a counter."""
-    held = material.held_out
+def _shown(data: ReportData) -> Iterator[dict[str, Any]]:
+    """Held-out contexts to draw, with a panel for each counter."""
+    held = data.held_out
     if isinstance(held, Unavailable):
         return
     truth, interval = held.truth, sampling_interval(held.truth)

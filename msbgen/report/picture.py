@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _DOTS_PER_INCH = 130
-_MOST_COLUMNS = 20  # more would not fit into a PNG of a size that programs open
+_MOST_COLUMNS = 20  # a wider PNG could not be opened
 
 
 def plot_profiles(
@@ -59,12 +59,12 @@ def plot_profiles(
 def profile_figure(
     generated: Mapping[str, xr.Dataset], truth: xr.Dataset, contexts: ArrayLike
 ) -> Figure:
-    """Generated over measured profiles, a column a context and a row a counter.
+    """Generated over measured profiles: a column for each context, a row for each counter.
 
     Parameters
     ----------
     generated : mapping of label to profile dataset
-        With the contexts of `truth`, in its order, and no replicates.
+        Profiles in the contexts of `truth`, in its order, without replicates.
     truth : xarray.Dataset
         Measured runs.
     contexts : array_like of int, (n,)
@@ -78,7 +78,7 @@ def profile_figure(
     Raises
     ------
     ArgumentError
-        Rows that `truth` does not have or too many to draw, or datasets that do not go with it.
+        Rows outside of `truth`, too many rows, or datasets that do not match it.
     ModuleNotFoundError
         matplotlib is not installed (extra ``plot``).
     """
@@ -108,12 +108,12 @@ def profile_figure(
                 label = str(truth[name].attrs.get("long_name", name))
                 axis.set_ylabel(f"{label}\nper interval", fontsize=9, parse_math=False)
         title = describe_context(truth, int(context))
-        # what files say is no TeX, even with a dollar in it
+        # names with a dollar are not TeX
         axes[0, column].set_title(title, fontsize=10, parse_math=False)
         axes[-1, column].set_xlabel("time [s]")
         axes[-1, column].set_xlim(0, 1.02 * last)
     for axis in axes[:, 0]:
-        axis.set_ylim(bottom=0)  # fixes the top too, so not before all columns are drawn
+        axis.set_ylim(bottom=0)  # also fixes the top, so after all columns
     axes[0, 0].plot([], [], color="0.75", label=f"measured {dim or 'profile'}s")
     for text in axes[0, 0].legend(frameon=False, fontsize=8).get_texts():
         text.set_parse_math(False)
@@ -123,7 +123,7 @@ def profile_figure(
 
 
 def _end(dataset: xr.Dataset, running: ArrayLike) -> float:
-    """Time at which the last sample that there is ends [s]; 0 where there is none."""
+    """Time at which the last sample ends [s]; 0 without samples."""
     return float(dataset["time"].values[np.asarray(running)].max(initial=0.0))
 
 
@@ -145,13 +145,13 @@ def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
         raise ArgumentError(
             f"'{label}' is a dataset of {replicate_dim(dataset)}s; one profile a context is wanted."
         )
-    for what, own, wanted in (
+    for what, names, wanted in (
         ("counters", counter_names(dataset), counter_names(truth)),
         ("resources", resource_names(dataset), resource_names(truth)),
     ):
-        if own != wanted:
+        if names != wanted:
             raise ArgumentError(
-                f"'{label}' is a dataset with {what} {', '.join(own)}; those of the truth, "
+                f"'{label}' is a dataset with {what} {', '.join(names)}; those of the truth, "
                 f"{', '.join(wanted)}, are wanted."
             )
     if not np.array_equal(context_table(dataset), context_table(truth)):
@@ -162,13 +162,13 @@ def _check_beside(label: str, dataset: xr.Dataset, truth: xr.Dataset) -> None:
 
 
 def two_far_contexts(train: xr.Dataset, truth: xr.Dataset) -> NDArray[np.int64]:
-    """Rows of `truth` to look at: the context farthest from all measured, then far from both.
+    """Two rows of `truth`: the context farthest from all measured ones, then one far from both.
 
     Distances with every resource divided by its measured range.
     """
-    known = to_unit_range(context_table(train), context_table(train))
+    measured = to_unit_range(context_table(train), context_table(train))
     unseen = to_unit_range(context_table(train), context_table(truth))
-    distance = squared_distances(unseen, known).min(axis=1) + 1e-30
+    distance = squared_distances(unseen, measured).min(axis=1) + 1e-30
     first = int(distance.argmax())
     apart = squared_distances(unseen, unseen[[first]])[:, 0]
     second = int(np.minimum(distance / distance.max(), apart / max(apart.max(), 1e-30)).argmax())

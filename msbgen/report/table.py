@@ -1,11 +1,11 @@
-"""The table of scores, as text for a person."""
+"""The table of scores as text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-# Metrics that a table shows, in its order, with the heads of its columns.
+# Metrics of the table, in order, with the heads of their columns.
 COLUMNS = {
     "ndtw": "nDTW raw",
     "ndtw_scaled": "nDTW scaled",

@@ -1,4 +1,4 @@
-"""The verdict of a report: three sentences that say how far to trust it, where not, and why."""
+"""The verdict of a report: three sentences on error, bounds and warnings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from msbgen.report.numbers import AS_GOOD, loose_region, worst_region
 
 
 def verdict_of(number: Numbers) -> list[Sentence]:
-    """Three sentences: how wrong, whether the bounds hold, and where to take care."""
+    """Three sentences: the error, the coverage of the bounds, and where to be careful."""
     held = number.tree["held_out"]
     if "missing" in held:
         return [
-            ("Nothing says how wrong these profiles are. ", held["missing"]),
-            ("Whether the bounds hold is not known either: no runs were held out.",),
+            ("The error of these profiles is unknown. ", held["missing"]),
+            ("The coverage of the bounds is unknown: no runs were held out.",),
             _care(number),
         ]
     return [_error(number), _bounds(number), _care(number)]
@@ -22,10 +22,10 @@ def verdict_of(number: Numbers) -> list[Sentence]:
 
 def _error(number: Numbers) -> Sentence:
     held = number.tree["held_out"]
-    own, baseline, halves = held["error"], held["baseline"]["error"], held["halves"]["error"]
+    error, baseline, halves = held["error"], held["baseline"]["error"], held["halves"]["error"]
     best = held["best"]
-    if own is None or not math.isfinite(own):
-        return ("No method could be compared: at no held-out context is every method defined.",)
+    if error is None or not math.isfinite(error):
+        return ("No comparison: in no held-out context are all methods defined.",)
     parts = [*_far(number), *_lead(number)]
     parts += [
         "at ", number("held_out.compared", "count"), " held-out contexts the mean profile is off "
@@ -60,25 +60,25 @@ def _error(number: Numbers) -> Sentence:
 
 
 def _far(number: Numbers) -> list[str | Figure]:
-    """That most of the held-out contexts lay outside of what the judged model had seen."""
+    """Sentence where most held-out contexts were extrapolated."""
     held = number.tree["held_out"]
     if 2 * held["outside"] <= held["contexts"]:
         return []
     return [
         number("held_out.outside", "count"), " of the ", number("held_out.contexts", "count"),
-        " held-out contexts were extrapolated, outside what was measured. ",
+        " held-out contexts were extrapolated. ",
     ]  # fmt: skip
 
 
 def _all(number: Numbers) -> list[str | Figure]:
-    """All held-out contexts, where means leave some out."""
+    """Number of held-out contexts, where means are over fewer."""
     if not number.tree["held_out"]["undefined"]:
         return ["the"]
     return ["all ", number("held_out.contexts", "count")]
 
 
 def _lead(number: Numbers) -> list[str | Figure]:
-    """What the errors come to: beside halves of the runs in all respects, then simple methods."""
+    """Summary of the errors, relative to halves of the runs, else to simple methods."""
     held = number.tree["held_out"]
     ratios, best = held["over_halves"], held["best"]["error"]
     good = [name for name, ratio in ratios.items() if ratio <= AS_GOOD]
@@ -99,7 +99,7 @@ def _lead(number: Numbers) -> list[str | Figure]:
     if best is None:
         return []
     better = "better" if held["error"] < best["value"] else "no better"
-    return [f"Generated profiles are {better} than what simple methods give: "]
+    return [f"Generated profiles are {better} than simple methods: "]
 
 
 def _listed(names: list[str]) -> str:
@@ -114,7 +114,7 @@ def _bounds(number: Numbers) -> Sentence:
     if bounds["coverage"] >= wanted:
         lead = "Bounds on the duration hold: "
     elif bounds["coverage_high"] >= wanted:
-        lead = "Bounds on the duration hold within what chance explains: "
+        lead = "Bounds on the duration hold within chance: "
     else:
         lead = "Bounds on the duration fail too often: "
     return (
@@ -123,13 +123,13 @@ def _bounds(number: Numbers) -> Sentence:
         number("held_out.bounds.coverage", "rate"),
         " of ",
         number("held_out.bounds.runs", "count"),
-        " held-out runs ended in time (95 % interval, the runs of a context going together: ",
+        " held-out runs ended in time (95 % interval, runs of a context as one draw: ",
         number("held_out.bounds.coverage_low", "rate"),
         " to ",
         number("held_out.bounds.coverage_high", "rate"),
         "), ",
         number("held_out.bounds.wanted", "rate"),
-        " were asked for, and half of the bounds lie within ",
+        " is the goal, and half of the bounds are within ",
         number("held_out.bounds.margin", "share"),
         " of the mean run",
         *_outside(number),
@@ -138,33 +138,33 @@ def _bounds(number: Numbers) -> Sentence:
 
 
 def _outside(number: Numbers) -> list[str | Figure]:
-    """How often bounds fail outside of what was measured, and among it, where both are known."""
+    """Rates of exceeded bounds outside and inside of the measured contexts, where both exist."""
     bounds = number.tree["held_out"]["bounds"]
     if bounds["exceeded_outside"] is None or bounds["exceeded_among"] is None:
         return []
     return [
-        "; outside what was measured ", number("held_out.bounds.exceeded_outside", "rate"),
+        "; outside of the measured contexts ", number("held_out.bounds.exceeded_outside", "rate"),
         " of the runs took longer", *_of(number, "held_out.bounds.over_outside",
-        "held_out.bounds.runs_outside"), ", among it ",
+        "held_out.bounds.runs_outside"), ", inside ",
         number("held_out.bounds.exceeded_among", "rate"),
         *_of(number, "held_out.bounds.over_among", "held_out.bounds.runs_among"),
     ]  # fmt: skip
 
 
 def _of(number: Numbers, part: str, whole: str) -> list[str | Figure]:
-    """What a share is of: a few say less than many."""
+    """The counts behind a share."""
     return [" (", number(part, "count"), " of ", number(whole, "count"), ")"]
 
 
 def _guesses(number: Numbers) -> list[str | Figure]:
-    """That most of the bounds shown are guesses, which what holds elsewhere says little about."""
+    """Sentence where most of the shown bounds are guesses."""
     everywhere = number.tree["everywhere"]
     if 2 * everywhere["bounds"].get("beyond", 0) <= everywhere["contexts"]:
         return []
     return [
         number("everywhere.bounds.beyond", "count"), " of the ",
         number("everywhere.contexts", "count"), " bounds shown are guesses, farther out than "
-        "anything tried: what follows says little about them. ",
+        "all contexts of the calibration. ",
     ]  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def _care(number: Numbers) -> Sentence:
     if worst is not None:
         at = f"held_out.regions.{worst}"
         parts += [
-            "Trust it least at ",
+            "The error is largest at ",
             *_region(number, worst),
             ", where profiles are off by ",
             number(f"{at}.error", "share"),
@@ -184,7 +184,7 @@ def _care(number: Numbers) -> Sentence:
     loose = loose_region(held)
     if loose is not None:
         parts += [
-            "bounds fail most at ",
+            "bounds are exceeded most at ",
             *_region(number, loose),
             ", for ",
             number(f"held_out.regions.{loose}.exceeded", "rate"),
@@ -193,9 +193,9 @@ def _care(number: Numbers) -> Sentence:
             "; ",
         ]
     if n == 0:
-        parts += ["nothing looks wrong in what was measured."]
+        parts += ["the measurements have no warnings."]
     else:
-        parts += [f"{n} warning{'s stand' if n > 1 else ' stands'} below."]
+        parts += [f"{n} warning{'s are' if n > 1 else ' is'} below."]
     if isinstance(parts[0], str):
         parts[0] = parts[0][:1].upper() + parts[0][1:]
     return tuple(parts)

@@ -58,8 +58,8 @@ def test_commands_name_the_trace_that_ships_or_say_what_stands_for_one(task):
     for name in ("", "own", "../gzip"):
         command, said = report_data._command_to_measure(replayed.assign_attrs(task=name), "")
         assert command == "platform replay TRACE.nc"
-        assert "recorded trace that these runs are replays of (msbgen platform record" in said
-    assert "SPEC.toml stands for the specification" in report_data._command_to_measure(task, "")[1]
+        assert "recorded trace of these replays (msbgen platform record" in said
+    assert "SPEC.toml is the specification" in report_data._command_to_measure(task, "")[1]
 
 
 def test_commands_find_the_file_and_fit_its_platform(model):

@@ -25,7 +25,7 @@ def model():
 
 
 @pytest.fixture(scope="session")
-def material():
+def report_inputs():
     """A whole report's, judged by twelve contexts between the levels of the task."""
     return batches.whole_material()
 

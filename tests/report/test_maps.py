@@ -76,10 +76,10 @@ def test_resampled_counts_add_up_to_the_profile():
     np.testing.assert_allclose(even, 1.0)
 
 
-def test_embedded_profiles_are_the_generated_ones_to_a_byte(material, task):
-    told, profiles = numbers_of(material)["everywhere"], material.everywhere.profiles
+def test_embedded_profiles_are_the_generated_ones_to_a_byte(report_inputs, task):
+    told, profiles = numbers_of(report_inputs)["everywhere"], report_inputs.everywhere.profiles
     grid = maps.MapGrid.of(np.array(told["context"]), np.array(told["duration"]))
-    spread = material.everywhere.spread
+    spread = report_inputs.everywhere.spread
     data = maps.embedded(profiles, spread, grid, told, told["measured"])
     assert data["place"] == []  # all products of the levels, in order
     np.testing.assert_array_equal(told["context"], all_contexts(task))

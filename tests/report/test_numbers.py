@@ -21,12 +21,12 @@ from msbgen.report.numbers import interval_of, is_simulated, numbers_of, worst_r
 
 
 @pytest.fixture(scope="module")
-def numbers(material):
-    return numbers_of(material)
+def numbers(report_inputs):
+    return numbers_of(report_inputs)
 
 
-def test_they_are_those_of_the_library(material, numbers):
-    held, told = material.held_out, numbers["held_out"]
+def test_they_are_those_of_the_library(report_inputs, numbers):
+    held, told = report_inputs.held_out, numbers["held_out"]
     own = held.scores["score"].sel({"method": "default/mean"})
     np.testing.assert_array_equal(told["context_error"], own.sel(metric="ndtw_scaled"))
     assert told["error"] == held.summary["methods"]["default/mean"]["ndtw_scaled"]
@@ -34,11 +34,11 @@ def test_they_are_those_of_the_library(material, numbers):
     assert told["halves"]["error"] == held.halves["ndtw_scaled"]
     durations, bound = duration_array(held.truth), held.bounds.duration
     assert told["bounds"]["coverage"] == (durations <= bound[:, None]).mean()
-    everywhere = material.everywhere
+    everywhere = report_inputs.everywhere
     assert numbers["everywhere"]["duration"] == everywhere.profiles["duration"].values.tolist()
     assert numbers["everywhere"]["bound"] == everywhere.bounds.duration.tolist()
-    assert numbers["next"]["error"] == material.next.error.tolist()
-    assert numbers["convergence"]["largest"] == material.convergence.errors.max()
+    assert numbers["next"]["error"] == report_inputs.next.error.tolist()
+    assert numbers["convergence"]["largest"] == report_inputs.convergence.errors.max()
 
 
 def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, model, numbers):
@@ -93,14 +93,14 @@ def test_they_are_what_the_library_says_when_it_is_asked_again(task, unseen, mod
     assert measured["counters"][0]["most"] == pytest.approx(float(totals.max()))
 
 
-def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(material, numbers):
+def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(report_inputs, numbers):
     assert numbers["held_out"]["bounds"]["exceeded_outside"] is None  # all lie among it
-    held, durations = material.held_out, duration_array(material.held_out.truth)
+    held, durations = report_inputs.held_out, duration_array(report_inputs.held_out.truth)
     outside = np.arange(len(durations)) % 3 == 0
     short = np.where(outside, 0.0, np.inf)
     bounds = replace(held.bounds, duration=short)
     told = numbers_of(
-        replace(material, held_out=replace(held, bounds=bounds, extrapolated=outside))
+        replace(report_inputs, held_out=replace(held, bounds=bounds, extrapolated=outside))
     )["held_out"]
     assert told["outside"] == 4
     assert (told["bounds"]["exceeded_among"], told["bounds"]["exceeded_outside"]) == (0.0, 1.0)
@@ -110,25 +110,25 @@ def test_runs_over_bounds_are_told_among_and_outside_what_was_measured(material,
     assert sum(region["runs"] for region in told["regions"][:3]) == 72
 
 
-def test_one_run_a_context_says_nothing_of_how_runs_differ(task, material):
+def test_one_run_a_context_says_nothing_of_how_runs_differ(task, report_inputs):
     duration = task["duration"].values
     alone = task.isel(run=[0])
-    told = numbers_of(replace(material, measured=alone))["measured"]
+    told = numbers_of(replace(report_inputs, measured=alone))["measured"]
     assert told["spread_median"] is told["spread_largest"] is None
     some = task.copy(deep=True)  # one run but in the first two contexts
     for name in some.data_vars:
         some[name].values[2:, 1:] = np.nan
-    told = numbers_of(replace(material, measured=some))["measured"]
+    told = numbers_of(replace(report_inputs, measured=some))["measured"]
     spread = np.ptp(duration[:2], axis=1) / duration[:2].mean(axis=1)
     assert told["spread_median"] == pytest.approx(np.median(spread))
 
 
-def test_errors_expected_are_beside_those_observed(material, numbers):
+def test_errors_expected_are_beside_those_observed(report_inputs, numbers):
     own = numbers["held_out"]["error"]
-    assert numbers["next"]["observed_over_expected"] == own / material.next.error[0]
-    for next_ in (replace(material.next, calibrated=False), material.next):
-        none = replace(material, next=next_, held_out=Unavailable("none."))
-        told = numbers_of(none if next_.calibrated else replace(material, next=next_))
+    assert numbers["next"]["observed_over_expected"] == own / report_inputs.next.error[0]
+    for next_ in (replace(report_inputs.next, calibrated=False), report_inputs.next):
+        none = replace(report_inputs, next=next_, held_out=Unavailable("none."))
+        told = numbers_of(none if next_.calibrated else replace(report_inputs, next=next_))
         assert told["next"]["observed_over_expected"] is None
 
 
@@ -148,18 +148,18 @@ def test_runs_that_were_cut_or_lack_a_counter_take_no_part():
     assert plain["partial"] == []
 
 
-def test_bounds_are_judged_by_runs_that_were_not_cut(material):
-    held = material.held_out
-    before, bounds = numbers_of(material)["held_out"], held.bounds
+def test_bounds_are_judged_by_runs_that_were_not_cut(report_inputs):
+    held = report_inputs.held_out
+    before, bounds = numbers_of(report_inputs)["held_out"], held.bounds
     truth = partials.cut(held.truth.copy(deep=True), [(c, 0) for c in range(12)], share=0.2)
-    told = numbers_of(replace(material, held_out=replace(held, truth=truth)))["held_out"]
+    told = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth)))["held_out"]
     assert told["bounds"]["runs"] == before["bounds"]["runs"] - 12
     over = held.truth["duration"].values[:, 1:] > bounds.duration[:, None]
     assert told["bounds"]["coverage"] == pytest.approx(1 - over.mean())
     assert told["context_exceeded"] == over.mean(axis=1).tolist()
     assert {region["runs"] for region in told["regions"]} < {5 * n for n in range(13)}
     none = replace(bounds, duration=np.zeros(12))
-    told = numbers_of(replace(material, held_out=replace(held, truth=truth, bounds=none)))
+    told = numbers_of(replace(report_inputs, held_out=replace(held, truth=truth, bounds=none)))
     assert told["held_out"]["bounds"]["coverage"] == 0
 
 
@@ -193,8 +193,8 @@ def test_counters_are_judged_alone_and_beside_the_baseline(task, unseen, model, 
     ]  # fmt: skip
 
 
-def test_methods_are_beside_the_best_simple_one_and_the_halves(material, numbers):
-    held, told = material.held_out, numbers["held_out"]
+def test_methods_are_beside_the_best_simple_one_and_the_halves(report_inputs, numbers):
+    held, told = report_inputs.held_out, numbers["held_out"]
     methods = held.summary["methods"]
     simple = {
         n: methods[n] for n in ("bracketing", "nearest_context", "multilinear", "kernel_mean")
@@ -223,9 +223,9 @@ def test_they_are_json(numbers, tmp_path):
     assert json.loads((tmp_path / "report.json").read_text())["schema_version"] == 1
 
 
-def test_regions_are_means_over_their_contexts(material, numbers):
+def test_regions_are_means_over_their_contexts(report_inputs, numbers):
     regions = numbers["held_out"]["regions"]
-    ways = material.held_out.truth["cache_ways"].values
+    ways = report_inputs.held_out.truth["cache_ways"].values
     error = np.array(numbers["held_out"]["context_error"])
     for region in regions[:3]:
         inside = (ways >= region["low"]) & (ways <= region["high"])
@@ -234,7 +234,7 @@ def test_regions_are_means_over_their_contexts(material, numbers):
     assert worst_region(numbers["held_out"]) == np.argmax([r["error"] for r in regions])
 
 
-def test_what_is_missing_says_why(task, material):
+def test_what_is_missing_says_why(task, report_inputs):
     none = Unavailable("not done.")
-    told = numbers_of(ReportData("a.nc", task, (), none, material.everywhere, none, none))
+    told = numbers_of(ReportData("a.nc", task, (), none, report_inputs.everywhere, none, none))
     assert told["held_out"] == told["next"] == told["convergence"] == {"missing": "not done."}

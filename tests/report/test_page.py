@@ -29,8 +29,8 @@ needs_browser = needs("chromium", browsing.lacking())
 
 
 @pytest.fixture(scope="module")
-def written(material, tmp_path_factory):
-    return write_report(tmp_path_factory.mktemp("report") / "report.html", material)
+def written(report_inputs, tmp_path_factory):
+    return write_report(tmp_path_factory.mktemp("report") / "report.html", report_inputs)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def hostile(tmp_path_factory):
         counters={script: {}, "constant": {"long_name": HOSTILE}},
         attrs={"task": HOSTILE, "platform": HOSTILE, "progress": script},
     )  # fmt: skip
-    material = collect_report_data(task, source="</script><script>.nc", command=HOSTILE)
-    return write_report(tmp_path_factory.mktemp("hostile") / "report.html", material)
+    report_inputs = collect_report_data(task, source="</script><script>.nc", command=HOSTILE)
+    return write_report(tmp_path_factory.mktemp("hostile") / "report.html", report_inputs)
 
 
 class Reader(HTMLParser):
@@ -106,12 +106,12 @@ def values(tree):
         yield tree
 
 
-def test_groups_cuts_and_what_follows_are_told(material, tmp_path, monkeypatch):
+def test_groups_cuts_and_what_follows_are_told(report_inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")
-    measured = material.measured.copy(deep=True)
+    measured = report_inputs.measured.copy(deep=True)
     measured = partials.cut(partials.in_groups(measured), [(3, r) for r in range(4)])
-    following = replace(material.next, groups=(("instructions", "x"), ("instructions", "y")))
-    partial = replace(material, measured=measured, next=following)
+    following = replace(report_inputs.next, groups=(("instructions", "x"), ("instructions", "y")))
+    partial = replace(report_inputs, measured=measured, next=following)
     page, _ = write_report(tmp_path / "report.html", partial)
     text = "".join(Reader(page.read_text(encoding="utf-8")).words)
     for told in (
@@ -190,8 +190,8 @@ def test_the_verdict_of_the_page_is_that_of_the_json(written):
         assert sentence in text
 
 
-def test_equal_material_makes_equal_bytes(written, material, tmp_path):
-    again = write_report(tmp_path / written[0].name, material)
+def test_equal_material_makes_equal_bytes(written, report_inputs, tmp_path):
+    again = write_report(tmp_path / written[0].name, report_inputs)
     assert [p.read_bytes() for p in again] == [p.read_bytes() for p in written]
 
 
@@ -201,44 +201,46 @@ def unpainted(monkeypatch):
     monkeypatch.setattr(figures, "_panel", lambda name, draw: "<svg></svg>")
 
 
-def test_the_page_links_its_numbers(material, unpainted, tmp_path):
-    page, numbers = write_report(tmp_path / "a b.html", material)
+def test_the_page_links_its_numbers(report_inputs, unpainted, tmp_path):
+    page, numbers = write_report(tmp_path / "a b.html", report_inputs)
     link = '<a href="a%20b.json"><bdi>a b.json</bdi></a>'
     assert numbers.name == "a b.json"
     assert link in page.read_text(encoding="utf-8")
 
 
-def test_a_simulated_platform_is_named_at_the_head(written, material, unpainted, tmp_path):
+def test_a_simulated_platform_is_named_at_the_head(written, report_inputs, unpainted, tmp_path):
     assert "simulated" not in _head(written[0])
-    simulated = material.measured.assign_attrs(platform="Simulated 20-way cache")
-    page, _ = write_report(tmp_path / "b.html", replace(material, measured=simulated))
+    simulated = report_inputs.measured.assign_attrs(platform="Simulated 20-way cache")
+    page, _ = write_report(tmp_path / "b.html", replace(report_inputs, measured=simulated))
     assert "contexts of a <b>simulated</b> platform." in _head(page)
 
 
 @pytest.mark.parametrize(("before", "said"), [(100.0, True), (10.0, True), (1.0, False)])
 def test_an_expected_error_far_from_the_observed_one_is_told(
-    material, unpainted, tmp_path, before, said
+    report_inputs, unpainted, tmp_path, before, said
 ):
-    observed = material.held_out.summary["methods"]["default/mean"]["ndtw_scaled"]
-    apart = replace(material.next, error=material.next.error / material.next.error[0])
+    observed = report_inputs.held_out.summary["methods"]["default/mean"]["ndtw_scaled"]
+    apart = replace(
+        report_inputs.next, error=report_inputs.next.error / report_inputs.next.error[0]
+    )
     apart = replace(apart, error=apart.error * observed / before)
-    page, _ = write_report(tmp_path / "b.html", replace(material, next=apart))
+    page, _ = write_report(tmp_path / "b.html", replace(report_inputs, next=apart))
     assert ("times the expected one before" in page.read_text(encoding="utf-8")) == said
 
 
-def test_one_run_each_is_said(material, unpainted, tmp_path):
-    alone = replace(material, measured=material.measured.isel(run=[0]))
+def test_one_run_each_is_said(report_inputs, unpainted, tmp_path):
+    alone = replace(report_inputs, measured=report_inputs.measured.isel(run=[0]))
     page, _ = write_report(tmp_path / "b.html", alone)
     assert "<dd>not known: one run each</dd>" in page.read_text(encoding="utf-8")
 
 
-def test_a_drawn_context_is_said_to_be_extrapolated(material, unpainted, tmp_path):
-    outside = np.arange(12) == material.held_out.shown[-1].row
-    held = replace(material.held_out, extrapolated=outside)
-    page, _ = write_report(tmp_path / "a.html", replace(material, held_out=held))
+def test_a_drawn_context_is_said_to_be_extrapolated(report_inputs, unpainted, tmp_path):
+    outside = np.arange(12) == report_inputs.held_out.shown[-1].row
+    held = replace(report_inputs.held_out, extrapolated=outside)
+    page, _ = write_report(tmp_path / "a.html", replace(report_inputs, held_out=held))
     places = page.read_text(encoding="utf-8").split("<h3>")
     said = [p.split(":")[0] for p in places if "Extrapolated: outside what the model had" in p]
-    assert said == [material.held_out.shown[-1].place.capitalize()]
+    assert said == [report_inputs.held_out.shown[-1].place.capitalize()]
 
 
 def _head(page):
@@ -254,17 +256,17 @@ def test_names_of_files_are_text(hostile):
     assert "i" not in tags
 
 
-def test_files_are_not_overwritten_and_paths_are_checked(written, material):
+def test_files_are_not_overwritten_and_paths_are_checked(written, report_inputs):
     with pytest.raises(FileExistsError):
-        write_report(written[0], material)
+        write_report(written[0], report_inputs)
     with pytest.raises(ArgumentError, match=r"path is 'a\.pdf'; a file that ends in \.html"):
-        write_report("a.pdf", material)
+        write_report("a.pdf", report_inputs)
 
 
-def test_a_missing_extra_is_named(material, monkeypatch, tmp_path):
+def test_a_missing_extra_is_named(report_inputs, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ArgumentError, match=r"'pip install msbgen\[report\]' is wanted"):
-        write_report(tmp_path / "a.html", material)
+        write_report(tmp_path / "a.html", report_inputs)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -343,14 +345,14 @@ def test_the_keyboard_alone_reaches_every_context(chromium, written):
 
 @needs_browser
 def test_it_begins_between_what_was_measured_and_marks_where_bounds_fail(
-    chromium, material, unpainted, tmp_path
+    chromium, report_inputs, unpainted, tmp_path
 ):
-    bounds = material.held_out.bounds
-    truth = material.held_out.truth.copy()
+    bounds = report_inputs.held_out.bounds
+    truth = report_inputs.held_out.truth.copy()
     truth["cache_ways"] = truth["cache_ways"] - 0.5  # the fewest are a level that is shown
     short = np.where(truth["cache_ways"] == 2.0, 1e-3, 1e3)
-    held = replace(material.held_out, truth=truth, bounds=replace(bounds, duration=short))
-    page_file, numbers = write_report(tmp_path / "a.html", replace(material, held_out=held))
+    held = replace(report_inputs.held_out, truth=truth, bounds=replace(bounds, duration=short))
+    page_file, numbers = write_report(tmp_path / "a.html", replace(report_inputs, held_out=held))
     told = json.loads(numbers.read_text(encoding="utf-8"))
     loose = told["held_out"]["regions"][loose_region(told["held_out"])]
     assert loose["resource"] == "cache_ways"
@@ -389,20 +391,20 @@ def test_without_scripts_everything_else_is_there(chromium, written):
         assert complaints == []
 
 
-def test_what_is_missing_stands_in_its_place(material, unpainted, tmp_path):
+def test_what_is_missing_stands_in_its_place(report_inputs, unpainted, tmp_path):
     from msbgen.report.data import Unavailable
 
     none = Unavailable("There is none of it.")
-    bare = replace(material, held_out=none, convergence=none, next=none)
-    bare = replace(bare, everywhere=replace(material.everywhere, bounds=none, spread=none))
+    bare = replace(report_inputs, held_out=none, convergence=none, next=none)
+    bare = replace(bare, everywhere=replace(report_inputs.everywhere, bounds=none, spread=none))
     page, _ = write_report(tmp_path / "report.html", bare)
     assert page.read_text(encoding="utf-8").count("There is none of it.") >= 5
 
 
 @needs_browser
-def test_of_many_maps_a_few_are_printed(chromium, material, unpainted, tmp_path, monkeypatch):
+def test_of_many_maps_a_few_are_printed(chromium, report_inputs, unpainted, tmp_path, monkeypatch):
     monkeypatch.setattr(page_module, "_MOST_PRINTED", 0)
-    path, _ = write_report(tmp_path / "report.html", material)
+    path, _ = write_report(tmp_path / "report.html", report_inputs)
     with browsing.opened(chromium, path) as (page, _):
         for media, shown in (("screen", False), ("print", True)):
             page.emulate_media(media=media)

@@ -10,8 +10,8 @@ from msbgen.report.verdict import verdict_of
 
 
 @pytest.fixture(scope="module")
-def numbers(material):
-    return numbers_of(material)
+def numbers(report_inputs):
+    return numbers_of(report_inputs)
 
 
 def verdict(numbers, **changes):
@@ -28,8 +28,8 @@ def verdict(numbers, **changes):
     [(0.03, "In profile generated profiles are about as good as measuring again "
             "(off by 1.50 times the distance between two halves of the runs), but in duration "
             "off by 1.80 times that, and in spread off by 2.50 times that: "),
-     (0.04, "Generated profiles are better than what simple methods give: "),
-     (0.09, "Generated profiles are no better than what simple methods give: ")],
+     (0.04, "Generated profiles are better than simple methods: "),
+     (0.09, "Generated profiles are no better than simple methods: ")],
 )  # fmt: skip
 def test_errors_are_beside_bracketing_and_the_halves_of_the_runs(numbers, error, lead):
     both = {"baseline": {"error": 0.08, "time": 0.5}, "halves": {"error": 0.02, "time": 0.25}}
@@ -65,14 +65,14 @@ def test_what_is_as_good_as_measuring_again_is_so_in_all_that_is_named(numbers):
 
 @pytest.mark.parametrize(
     ("coverage", "high", "lead"),
-    [(0.95, 0.97, "hold: "), (0.85, 0.96, "hold within what chance explains: "),
+    [(0.95, 0.97, "hold: "), (0.85, 0.96, "hold within chance: "),
      (0.7, 0.9, "fail too often: ")],
 )  # fmt: skip
 def test_bounds_are_beside_what_was_asked(numbers, coverage, high, lead):
     second = verdict(numbers, coverage=coverage, coverage_low=0.6, coverage_high=high)[1]
-    assert f"the runs of a context going together: 60 % to {100 * high:.0f} %), " in second
+    assert f"runs of a context as one draw: 60 % to {100 * high:.0f} %), " in second
     assert f"Bounds on the duration {lead}{100 * coverage:.0f} % of 72" in second
-    assert "95 % were asked for" in second
+    assert "95 % is the goal" in second
 
 
 @pytest.mark.parametrize(("guesses", "said"), [(8, False), (9, True)])
@@ -86,18 +86,19 @@ def test_most_bounds_are_not_said_to_hold_where_they_are_guesses(numbers, guesse
 
 
 def test_bounds_outside_what_was_measured_are_beside_those_among_it(numbers):
-    assert "outside what was measured" not in verdict(numbers)[1]
+    assert "outside of the measured contexts" not in verdict(numbers)[1]
     bounds = numbers["held_out"]["bounds"]
     bounds = bounds | {"exceeded_outside": 0.125, "over_outside": 1, "runs_outside": 8}
     bounds |= {"exceeded_among": 0.05, "over_among": 2, "runs_among": 40}
     assert verdict(numbers, bounds=bounds)[1].endswith(
-        " of the mean run; outside what was measured 12.5 % of the runs took longer (1 of 8), "
-        "among it 5 % (2 of 40)."
+        " of the mean run; outside of the measured contexts 12.5 % of the runs took "
+        "longer (1 of 8), "
+        "inside 5 % (2 of 40)."
     )
 
 
 def test_that_most_held_out_contexts_were_extrapolated_is_said_first(numbers):
-    said = "7 of the 12 held-out contexts were extrapolated, outside what was measured. "
+    said = "7 of the 12 held-out contexts were extrapolated. "
     assert verdict(numbers, outside=7)[0].startswith(said)
     assert "were extrapolated" not in verdict(numbers, outside=6)[0]
 
@@ -116,12 +117,12 @@ def test_contexts_that_means_leave_out_are_said_to_be_in_the_tail(numbers):
 def test_care_is_taken_where_it_is_worst(numbers):
     third = verdict(numbers)[2]
     worst = max(numbers["held_out"]["regions"], key=lambda r: r["error"])
-    assert third.startswith(f"Trust it least at {worst['resource']} {worst['low']:g}")
-    assert f"{len(numbers['warnings'])} warnings stand below." in third
+    assert third.startswith(f"The error is largest at {worst['resource']} {worst['low']:g}")
+    assert f"{len(numbers['warnings'])} warnings are below." in third
 
 
 def test_without_runs_held_out_nothing_is_claimed(numbers):
     none = numbers | {"held_out": {"missing": "Too few."}}
     first, second, _ = (plain(s) for s in verdict_of(Numbers(none)))
-    assert first == "Nothing says how wrong these profiles are. Too few."
-    assert "not known" in second
+    assert first == "The error of these profiles is unknown. Too few."
+    assert "is unknown" in second
