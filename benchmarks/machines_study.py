@@ -28,8 +28,8 @@ import msbgen
 from msbgen.machines.dataset import machines_of, runtimes_of, words_of
 from msbgen.machines.dataset import make as make_relative
 from msbgen.machines.evaluation import MEASURES, complete_runs, score_rows, scores
-from msbgen.machines.intervals import calibrate_answers
-from msbgen.machines.predictions import Answers, joined
+from msbgen.machines.intervals import calibrate_widths
+from msbgen.machines.predictions import PartPredictions, joined
 from msbgen.machines.predictor import PARTS as PARTS_OF_DEFAULT
 from msbgen.machines.predictor import RelativePredictor
 from msbgen.machines.readers import from_runtimes as relative_from_runtimes
@@ -115,19 +115,21 @@ def together(runs: xr.Dataset, by_part: list[tuple[NDArray, Floats]]) -> tuple[F
     return found, np.asarray(np.isfinite(found).all(axis=(1, 2)))
 
 
-def default_answers(**parameters: Any) -> Callable[[xr.Dataset, NDArray, xr.Dataset], Answers]:
-    def predict(known: xr.Dataset, rows: NDArray, new: xr.Dataset) -> Answers:
-        return RelativePredictor(**parameters).fit(known, rows=rows).answers(new)
+def default_answers(
+    **parameters: Any,
+) -> Callable[[xr.Dataset, NDArray, xr.Dataset], PartPredictions]:
+    def predict(known: xr.Dataset, rows: NDArray, new: xr.Dataset) -> PartPredictions:
+        return RelativePredictor(**parameters).fit(known, rows=rows).predict_parts(new)
 
     return predict
 
 
-def from_each(answers: Answers) -> Floats:
+def from_each(answers: PartPredictions) -> Floats:
     """Times from each source, (n, n_sources, n_machines)."""
     return np.stack([answers.times([s]) for s in range(answers.seconds.shape[1])], axis=1)
 
 
-def alone(answers: Answers, part: str) -> Floats:
+def alone(answers: PartPredictions, part: str) -> Floats:
     """Times by one part alone."""
     return from_each(replace(answers, parts=(part,)))
 
@@ -168,7 +170,9 @@ def score(runs: xr.Dataset, by_part: list[tuple[NDArray, Floats]]) -> list[dict[
     return score_rows(found[tested], runtimes_of(runs)[tested], machines_of(runs))
 
 
-def two_measured(runs: xr.Dataset, by_part: list[tuple[NDArray, Answers]]) -> list[dict[str, Any]]:
+def two_measured(
+    runs: xr.Dataset, by_part: list[tuple[NDArray, PartPredictions]]
+) -> list[dict[str, Any]]:
     """The mean over all pairs of measured machines, relative to the first of the pair."""
     n_machines = len(machines_of(runs))
     truth, rows = np.concatenate([answers.seconds for _, answers in by_part]), []
@@ -232,7 +236,7 @@ def crosswise(runs: xr.Dataset) -> dict[str, Any]:
     width = {rate: np.full((n, m, m), np.nan) for rate in RATES}
     for held_out, _ in by_part:
         out = held_out[:, 0]
-        known = calibrate_answers(answers.some(np.flatnonzero(~out)), program[~out], 0)
+        known = calibrate_widths(answers.some(np.flatnonzero(~out)), program[~out], 0)
         new = answers.some(np.flatnonzero(out))
         for rate in RATES:
             for s in range(m):

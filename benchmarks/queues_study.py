@@ -41,7 +41,9 @@ def play(vectors: Vectors, log: Log, widths: tuple[int, ...] = WIDTHS) -> list[l
     for seed in SEEDS:
         jobs = draw(vectors, log, seed, widths=widths)
         every.append(
-            queue.study(jobs, vectors.machines, arrivals=ARRIVALS, queues=queue.QUEUES, rng=seed)
+            queue.compare_variants(
+                jobs, vectors.machines, arrivals=ARRIVALS, queues=queue.QUEUES, rng=seed
+            )
         )
         print(f"seed {seed}: {len(every[-1])} simulations", flush=True)
     return every

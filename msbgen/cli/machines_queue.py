@@ -46,18 +46,20 @@ def run(options: argparse.Namespace) -> None:
     inputs = [options.file, *scenario.scenario_files(options.file)]
     shared.check_folder(inputs, options.out, _NAMES, force=options.force)
     setup = scenario.read_scenario(options.file)
-    wanted = compare.choices(setup.jobs, setup.arrivals, setup.placements, setup.queues)
+    wanted = compare.variants(setup.jobs, setup.arrivals, setup.placements, setup.queues)
     logs = [f"{choice.name}.swf" for choice in wanted] if options.swf else []
     shared.check_folder(inputs, options.out, [*_NAMES, *logs], force=options.force)
     rows = []
     with Progress("simulating") as step, shared.errors_from(options.file.name):
-        for played in compare.plays(setup.jobs, setup.machines, wanted, rng=options.seed):
-            rows.append(played.row)
+        for result in compare.simulate_variants(
+            setup.jobs, setup.machines, wanted, rng=options.seed
+        ):
+            rows.append(result.row)
             step(len(rows), len(wanted))
             if options.swf:
-                log = workload.workload_of(played.jobs, played.schedule, setup.machines)
+                log = workload.workload_of(result.jobs, result.schedule, setup.machines)
                 options.out.mkdir(parents=True, exist_ok=True)
-                path = options.out / f"{played.choice.name}.swf"
+                path = options.out / f"{result.variant.name}.swf"
                 workload.write_workload(log, path, overwrite=options.force)
     options.out.mkdir(parents=True, exist_ok=True)
     content = [list(rows[0]), *(list(row.values()) for row in rows)]

@@ -47,9 +47,9 @@ from msbgen.machines.dataset import (
     validate as validate_relative,
 )
 from msbgen.machines.features import Seen, learn_features
-from msbgen.machines.intervals import Calibration, calibrate_answers
+from msbgen.machines.intervals import MachineCalibration, calibrate_widths
 from msbgen.machines.kriging import Kriging, KrigingSettings, fit_kriging
-from msbgen.machines.predictions import Answers, joined
+from msbgen.machines.predictions import PartPredictions, joined
 from msbgen.machines.splits import folds_of, held_rows
 from msbgen.machines.widths import fit_widths
 
@@ -84,7 +84,7 @@ class RelativePredictor(Parameters):
     features_ : FeatureMap
     boosting_, kriging_, trees_, covariance_
         Parts of the fitted model.
-    calibration_ : list of Calibration
+    calibration_ : list of MachineCalibration
         One once calibrated, none before.
 
     Examples
@@ -169,7 +169,7 @@ class RelativePredictor(Parameters):
         steps(2, 3)
         self.trees_, self.covariance_ = self._fit_trees(runs, rows)
         steps(3, 3)
-        self.calibration_: list[Calibration] = []
+        self.calibration_: list[MachineCalibration] = []
         return self
 
     def _fit_boosting(self, runs: xr.Dataset, rows: NDArray[np.bool_]) -> list[Boosting]:
@@ -254,13 +254,13 @@ class RelativePredictor(Parameters):
         for k, held in enumerate(parts):
             _check_shared(runs, ~held)
             other = type(self)(**self.get_params()).fit(runs.isel(run=np.flatnonzero(~held)))
-            answers.append(other.answers(runs.isel(run=np.flatnonzero(held))))
+            answers.append(other.predict_parts(runs.isel(run=np.flatnonzero(held))))
             if progress:
                 progress(k + 1, len(parts))
         order = np.argsort(np.concatenate([np.flatnonzero(held) for held in parts]))
         program = np.unique(words_of(runs, "program"), return_inverse=True)[1].reshape(-1)
         told = joined(answers).some(order)
-        self.calibration_ = [calibrate_answers(told, program, self.random_state)]
+        self.calibration_ = [calibrate_widths(told, program, self.random_state)]
         return self
 
     # --------------------------------------------------------------- answers
@@ -324,7 +324,9 @@ class RelativePredictor(Parameters):
             raise ArgumentError(f"source is {','.join(names)}; each machine once is wanted.")
         return names
 
-    def answers(self, runs: xr.Dataset, source: Sequence[str] | None = None) -> Answers:
+    def predict_parts(
+        self, runs: xr.Dataset, source: Sequence[str] | None = None
+    ) -> PartPredictions:
         """What the parts say of runs from the times on each machine, or on some."""
         self._check_fitted()
         runs = self._aligned(runs)
@@ -351,7 +353,7 @@ class RelativePredictor(Parameters):
                 mean, deviation = self.trees_.predict(self._counts(part, name))
                 prior[own, s] = mean + self.features_.log_work(part, name)[:, None]
                 spread[own, s] = deviation
-        return Answers(
+        return PartPredictions(
             seconds=seconds,
             ratio=ratio,
             kriged=kriged,
@@ -366,10 +368,12 @@ class RelativePredictor(Parameters):
 
     # --------------------------------------------------------------- parts
 
-    def _asked(self, runs: xr.Dataset, source: str | Sequence[str]) -> tuple[list[int], Answers]:
+    def _asked(
+        self, runs: xr.Dataset, source: str | Sequence[str]
+    ) -> tuple[list[int], PartPredictions]:
         """Indices of the sources, and what the parts say from there."""
         names = self.check_source(source)
-        answers = self.answers(runs, names)
+        answers = self.predict_parts(runs, names)
         sources = [self.machines_.index(name) for name in names]
         missing = ~np.isfinite(answers.log[:, sources])
         if missing.any():
@@ -486,7 +490,7 @@ def cross_predict(
         kept, asked = np.flatnonzero(~held.all(axis=1)), np.flatnonzero(held.any(axis=1))
         other = type(predictor)(**predictor.get_params())
         other.fit(runs.isel(run=kept), rows=~held[kept])
-        answers = other.answers(runs.isel(run=asked))
+        answers = other.predict_parts(runs.isel(run=asked))
         for s in range(len(machines)):
             found[held[:, s], s] = answers.times([s])[held[asked, s]]
         said.append((asked, answers))

@@ -14,11 +14,11 @@ from msbgen.data.models import label_errors, load_model, save_model, stored_coun
 from msbgen.learn.boosting import stored_boosting
 from msbgen.learn.randomised import no_trees, stored_trees
 from msbgen.machines.features import FeatureMap, Seen
-from msbgen.machines.intervals import Calibration
+from msbgen.machines.intervals import MachineCalibration
 from msbgen.machines.kriging import PARAMETERS, Field, Kriging
-from msbgen.machines.predictions import Answers
+from msbgen.machines.predictions import PartPredictions
 from msbgen.machines.predictor import PARTS, RelativePredictor
-from msbgen.machines.widths import Widths, known_columns
+from msbgen.machines.widths import IntervalWidths, count_width_features
 
 RELATIVE_MODEL_SCHEMA = "msbgen-relative-model/2"
 
@@ -191,11 +191,11 @@ def _kriging(stored: StoredArrays, source: int, many: int, sizes: dict[str, int]
 def _calibration(
     stored: StoredArrays, predictor: RelativePredictor, parts: tuple[str, ...],
     sizes: dict[str, int],
-) -> Calibration:  # fmt: skip
+) -> MachineCalibration:  # fmt: skip
     part = stored.part("calibration.")
     taken = part.take(_ANSWERS, **sizes)
-    answers = Answers(**taken, parts=parts, source_time=predictor.source_time)
+    answers = PartPredictions(**taken, parts=parts, source_time=predictor.source_time)
     others = part.take(_CALIBRATION, **sizes, n=len(taken["seconds"]))
-    columns = known_columns(parts, sizes["machine"], sizes["configuration"])
-    widths = Widths(stored_trees(stored.part("widths."), 2, columns))
-    return Calibration(answers, widths=widths, **others)
+    columns = count_width_features(parts, sizes["machine"], sizes["configuration"])
+    widths = IntervalWidths(stored_trees(stored.part("widths."), 2, columns))
+    return MachineCalibration(answers, widths=widths, **others)

@@ -34,7 +34,7 @@ def test_table_json_and_picture(msbgen, scenario):
     assert told["machines"] == {"fast": 3, "slow": 4}
     assert told["jobs"] == 40
     read = queue.read_scenario(scenario / "sim.toml")
-    wanted = queue.study(read.jobs, read.machines, arrivals=read.arrivals,
+    wanted = queue.compare_variants(read.jobs, read.machines, arrivals=read.arrivals,
                          placements=read.placements)  # fmt: skip
     for row, own, known in zip(rows, told["rows"], wanted):
         assert float(row["makespan"]) == own["makespan"] == known["makespan"]

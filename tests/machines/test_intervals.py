@@ -5,16 +5,17 @@ import pytest
 
 from msbgen.core.errors import MeasurementError
 from msbgen.learn.randomised import Trees
-from msbgen.machines.intervals import Calibration
-from msbgen.machines.predictions import Answers
-from msbgen.machines.widths import Widths
+from msbgen.learn.trees import Nodes
+from msbgen.machines.intervals import MachineCalibration
+from msbgen.machines.predictions import PartPredictions
+from msbgen.machines.widths import IntervalWidths, count_width_features
 
 
 def calibration(n=99, each=1, seed=0, scale=1.0):
     rng = np.random.default_rng(seed)
     seconds = np.ones((n * each, 2))
     ratio = scale * rng.normal(size=(n * each, 2, 2))
-    answers = Answers(
+    answers = PartPredictions(
         seconds=seconds,
         ratio=ratio,
         kriged=np.zeros_like(ratio),
@@ -27,9 +28,13 @@ def calibration(n=99, each=1, seed=0, scale=1.0):
         source_time=True,
     )
     # trees of one leaf: all widths are one, of typical distances and of mean ones
-    leaf, told = np.zeros(1, dtype=np.int32), np.array([[0.0, 9.9]], dtype=np.float32)
-    trees = Trees(leaf, leaf.astype(np.float32), leaf, leaf, told, leaf)
-    return Calibration(answers, np.repeat(np.arange(n), each), Widths(trees), np.zeros_like(ratio))
+    leaf, none = np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.uint8)
+    columns = count_width_features(answers.parts, 2, 0)
+    nodes = Nodes(leaf, leaf.astype(np.float32), leaf, leaf, none, leaf, columns)
+    trees = Trees(nodes, np.array([[0.0, 9.9]], dtype=np.float32))
+    return MachineCalibration(
+        answers, np.repeat(np.arange(n), each), IntervalWidths(trees), np.zeros_like(ratio)
+    )
 
 
 def test_of_99_programs_the_largest_miss_is_exceeded_by_one_in_a_hundred():

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msbgen.machines.predictions import Answers, joined
+from msbgen.machines.predictions import PartPredictions, joined
 from msbgen.machines.predictor import PARTS
 
 
 def answers(*parts, source_time=True, n=3, seed=0):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(2, 3, 3))
-    return Answers(
+    return PartPredictions(
         seconds=np.exp(rng.normal(size=(n, 3))),
         ratio=rng.normal(size=(n, 3, 3)),
         kriged=rng.normal(size=(n, 3, 3)),

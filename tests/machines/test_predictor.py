@@ -107,7 +107,7 @@ def test_each_part_predicts_alone(ablated):
 def test_beyond_the_work_that_was_learned_from_kriging_says_what_boosting_says(fitted):
     far = NEW.copy(deep=True)
     far["counters"][{"counter": 0, "run": slice(4)}] *= 1e6
-    told = fitted.answers(far)
+    told = fitted.predict_parts(far)
     np.testing.assert_array_equal(told.kriged[:4], told.ratio[:4])
     assert not np.allclose(told.kriged[4:], told.ratio[4:])
     alone = RelativePredictor(**QUICK, parts="kriging").fit(made_runs(10))

@@ -1,8 +1,8 @@
-"""Widths that are learned before intervals are."""
+"""IntervalWidths that are learned before intervals are."""
 
 import numpy as np
 
-from msbgen.machines.predictions import Answers
+from msbgen.machines.predictions import PartPredictions
 from msbgen.machines.widths import fit_widths
 
 
@@ -12,7 +12,7 @@ def answers(programs=60, each=5, seed=0):
     n = programs * each
     context = np.eye(2)[rng.integers(2, size=n)]
     ratio = rng.normal(size=(n, 2, 2)) * (0.02 * context[:, 0] + 0.2 * context[:, 1])[:, None, None]
-    made = Answers(
+    made = PartPredictions(
         seconds=np.ones((n, 2)),
         ratio=ratio,
         kriged=np.zeros_like(ratio),

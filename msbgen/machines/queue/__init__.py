@@ -1,7 +1,13 @@
-"""Queues of jobs before several machines: who runs where and when, played before it is done."""
+"""Queues of jobs for several machines: placements simulated, compared and bounded."""
 
 from msbgen.machines.queue.bound import at_load, even_span, least_span, makespan_bound
-from msbgen.machines.queue.compare import Choice, Played, choices, plays, study
+from msbgen.machines.queue.compare import (
+    Variant,
+    VariantResult,
+    compare_variants,
+    simulate_variants,
+    variants,
+)
 from msbgen.machines.queue.jobs import Jobs, make_jobs
 from msbgen.machines.queue.measures import (
     bounded_slowdown,
@@ -24,28 +30,28 @@ __all__ = [
     "PAPERS",
     "PLACEMENTS",
     "QUEUES",
-    "Choice",
     "Jobs",
     "Placement",
-    "Played",
     "Queue",
     "Scenario",
     "Schedule",
+    "Variant",
+    "VariantResult",
     "at_load",
     "bounded_slowdown",
-    "choices",
+    "compare_variants",
     "even_span",
     "jobs_of",
     "least_span",
     "make_jobs",
     "makespan",
     "makespan_bound",
-    "plays",
     "read_scenario",
     "read_workload",
     "simulate_queue",
+    "simulate_variants",
     "slowdown_against_fastest",
-    "study",
+    "variants",
     "workload_of",
     "write_workload",
 ]

@@ -1,6 +1,7 @@
 """Kernels of queues: the event loop, running jobs in order of their ends, trees over the queue.
 
-They are serial and release the GIL: callers run them from threads over independent work.
+All jobs of a simulation are arrays, in order of submission. Kernels are serial and release the
+GIL: callers run them from threads over independent work.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba import njit
 
 def _kernel(function: Callable[..., Any]) -> Any:
     """Compile lazily, cache on disk where a place for the cache can be found."""
-    # no freedom at all: starts are equal, bit for bit, to those of plain Python
+    # no reordering: starts equal those of plain Python bit for bit
     options = {"nogil": True, "error_model": "numpy", "fastmath": False}
     try:
         return njit(cache=True, **options)(function)
@@ -22,7 +23,7 @@ def _kernel(function: Callable[..., Any]) -> Any:
         return njit(**options)(function)
 
 
-# More nodes than there are; a leaf that holds no job has infinitely many.
+# More nodes than any machine has; a leaf without a job has infinitely many.
 MOST = np.int64(2**62)
 
 GIVEN, ROUND_ROBIN, GREEDY, COMPLETION, AWARE = 0, 1, 2, 3, 4
@@ -40,7 +41,7 @@ FEWEST, SHORTEST, WORK = 0, 1, 2
 
 @_kernel
 def put(tree, job, nodes, estimate):
-    """Queue a job."""
+    """Add a job to a tree."""
     i = tree.shape[0] // 2 + job
     tree[i, FEWEST] = nodes
     tree[i, SHORTEST] = estimate
@@ -50,7 +51,7 @@ def put(tree, job, nodes, estimate):
 
 @_kernel
 def take(tree, job):
-    """Take a job from the queue."""
+    """Remove a job from a tree."""
     i = tree.shape[0] // 2 + job
     tree[i, FEWEST] = np.inf
     tree[i, SHORTEST] = np.inf
@@ -97,7 +98,7 @@ def next_job(tree, first, free, extra, now, until):
 
 
 class Running(NamedTuple):
-    """What machines do: free nodes, jobs that run, and those by estimated end, then by number.
+    """State of the machines: free nodes, and running jobs by estimated end, then by number.
 
     ``free`` and ``counts`` (machines,), ``ends`` and ``jobs`` (machines, most at a time).
     """
@@ -110,7 +111,7 @@ class Running(NamedTuple):
 
 @_kernel
 def _place_among(ends, jobs, count, end, job):
-    """Where a job is, or would be, among those that run on a machine."""
+    """Position of a job among those that run on a machine, whether it is there or not."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2
@@ -146,23 +147,23 @@ def _finish(running, machine, job, nodes, end):
 
 
 @_kernel
-def _promise(running, machine, wanted, nodes, now):
-    """When so many nodes are free by the estimates, and how many more are then.
+def _reservation(running, machine, needed, nodes, now):
+    """Earliest time at which enough nodes are free by the estimates, and how many more are then.
 
-    Estimates that ran out count as ending now.
+    A job that has outlived its estimate counts as ending now.
     """
-    there = running.free[machine]
+    available = running.free[machine]
     at = now
     for i in range(running.counts[machine]):
         end = max(running.ends[machine, i], now)
-        if there >= wanted and end > at:
+        if available >= needed and end > at:
             break
         at = end
-        there += nodes[running.jobs[machine, i]]
-    return at, there - wanted
+        available += nodes[running.jobs[machine, i]]
+    return at, available - needed
 
 
-# ------------------------------------------------------------------ what ends next
+# ------------------------------------------------------------------ true ends
 
 
 class Heap(NamedTuple):
@@ -192,7 +193,7 @@ def _push(heap, time, job):
 
 @_kernel
 def _pop(heap):
-    """Take the first end out of the heap; returns its job."""
+    """Job of the first end, which is taken out of the heap."""
     times, jobs = heap.times, heap.jobs
     heap.count[0] -= 1
     count = heap.count[0]
@@ -214,10 +215,10 @@ def _pop(heap):
     return first
 
 
-# ------------------------------------------------------------------ where a job goes
+# ------------------------------------------------------------------ placement
 
 
-class Jobs(NamedTuple):
+class JobArrays(NamedTuple):
     """Jobs in order of submission; the latter two (jobs, machines)."""
 
     submission: Any
@@ -226,38 +227,38 @@ class Jobs(NamedTuple):
     estimate: Any
 
 
-class Sets(NamedTuple):
-    """Where jobs may run: the set of each, where each set begins in the row of their machines."""
+class MachineSets(NamedTuple):
+    """Machines that jobs may use: the set of each job, and where each set begins in `machines`."""
 
     of: Any
     first: Any
     machines: Any
 
 
-class Columns(NamedTuple):
+class TreeColumns(NamedTuple):
     """Columns of trees: where those of each kind of jobs begin, and the machine of each.
 
-    The kinds are the machines, a column each; where machines are chosen `late`, when jobs start,
-    they are the sets.
+    The kinds are the machines, with one column each. Where machines are chosen when jobs start
+    (`late`), the kinds are the sets of machines.
     """
 
     first: Any
     machine: Any
 
 
-class Out(NamedTuple):
-    """What became of jobs: start, and end by the estimate, NaN before; machine, -1 before."""
+class JobResults(NamedTuple):
+    """Start and estimated end of each job, NaN before it starts; its machine, -1 before."""
 
     start: Any
     end: Any
     machine: Any
 
 
-class Play(NamedTuple):
-    """All of it: what is given, how to place, and what is the case now.
+class QueueState(NamedTuple):
+    """State of a simulation and its inputs.
 
-    ``sizes`` (machines,) are their nodes, ``queued`` (columns,) the nodes that are queued,
-    ``turns`` (sets,) how many were taken.
+    ``sizes`` (machines,): nodes of each; ``queued`` (columns,): nodes of queued jobs; ``turns``
+    (sets,): number of turns taken in round robin.
     """
 
     jobs: Any
@@ -275,115 +276,115 @@ class Play(NamedTuple):
 
 
 @_kernel
-def _turn(play, kind):
-    """Machine whose turn it is among those of a set."""
-    first, after = play.sets.first[kind], play.sets.first[kind + 1]
-    return play.sets.machines[first + play.turns[kind] % (after - first)]
+def _turn(state, kind):
+    """Next machine of a set in round robin."""
+    first, after = state.sets.first[kind], state.sets.first[kind + 1]
+    return state.sets.machines[first + state.turns[kind] % (after - first)]
 
 
 @_kernel
-def _take_turn(play, job):
-    kind = play.sets.of[job]
-    machine = _turn(play, kind)
-    play.turns[kind] += 1
+def _take_turn(state, job):
+    kind = state.sets.of[job]
+    machine = _turn(state, kind)
+    state.turns[kind] += 1
     return machine
 
 
 @_kernel
-def _fastest(play, job):
-    """Fastest machine with as many nodes free as the job needs, the fastest of all if none has."""
-    estimate, kind = play.jobs.estimate[job], play.sets.of[job]
-    best, roomy = -1, -1
-    for k in range(play.sets.first[kind], play.sets.first[kind + 1]):
-        m = play.sets.machines[k]
+def _fastest(state, job):
+    """Fastest machine with enough free nodes for the job, or the fastest of all if none has."""
+    estimate, kind = state.jobs.estimate[job], state.sets.of[job]
+    best, best_free = -1, -1
+    for k in range(state.sets.first[kind], state.sets.first[kind + 1]):
+        m = state.sets.machines[k]
         if best < 0 or estimate[m] < estimate[best]:
             best = m
-        has_room = play.running.free[m] >= play.jobs.nodes[job]
-        if has_room and (roomy < 0 or estimate[m] < estimate[roomy]):
-            roomy = m
-    return best if roomy < 0 else roomy
+        fits = state.running.free[m] >= state.jobs.nodes[job]
+        if fits and (best_free < 0 or estimate[m] < estimate[best_free]):
+            best_free = m
+    return best if best_free < 0 else best_free
 
 
 @_kernel
-def _soonest(play, job, now):
+def _soonest(state, job, now):
     """Machine of the earliest completion, or of the least (wait + time) √time."""
-    kind = play.sets.of[job]
+    kind = state.sets.of[job]
     best, least = -1, np.inf
-    for k in range(play.sets.first[kind], play.sets.first[kind + 1]):
-        m = play.sets.machines[k]
-        time = play.jobs.estimate[job, m]
-        worth = time + _wait(play, m, job, now)
-        if play.placement == AWARE:
-            worth *= np.sqrt(time)
-        if best < 0 or worth < least:
-            best, least = m, worth
+    for k in range(state.sets.first[kind], state.sets.first[kind + 1]):
+        m = state.sets.machines[k]
+        time = state.jobs.estimate[job, m]
+        score = time + _wait(state, m, job, now)
+        if state.placement == AWARE:
+            score *= np.sqrt(time)
+        if best < 0 or score < least:
+            best, least = m, score
     return best
 
 
 @_kernel
-def _wait(play, machine, job, now):
-    """How long a job would wait on a machine by the estimates, without backfilling.
+def _wait(state, machine, job, now):
+    """Estimated wait of a job on a machine, without backfilling.
 
-    Until as many nodes are free as are queued ahead plus its own, at most the mean over nodes of
-    the work that remains.
+    The wait ends when enough nodes are free for the jobs queued ahead and for the job. It is at
+    most the remaining work divided by the number of nodes.
     """
-    running, nodes = play.running, play.jobs.nodes
-    wanted = play.queued[machine] + nodes[job]
-    there = running.free[machine]
-    if there >= wanted:
+    running, nodes = state.running, state.jobs.nodes
+    needed = state.queued[machine] + nodes[job]
+    available = running.free[machine]
+    if available >= needed:
         return 0.0
     wait = np.inf
-    work = play.trees[machine, 1, WORK]
+    work = state.trees[machine, 1, WORK]
     for i in range(running.counts[machine]):
         left = max(running.ends[machine, i], now) - now
-        there += nodes[running.jobs[machine, i]]
-        if there >= wanted and left < wait:
+        available += nodes[running.jobs[machine, i]]
+        if available >= needed and left < wait:
             wait = left
         work += nodes[running.jobs[machine, i]] * left
-    return min(wait, work / play.sizes[machine])
+    return min(wait, work / state.sizes[machine])
 
 
 # ------------------------------------------------------------------ the event loop
 
 
 @_kernel
-def play_queues(jobs, sets, columns, sizes, how, out):
-    """Play all jobs; ``how`` is (placement, whether there is one queue, not one a machine)."""
+def simulate_queues(jobs, sets, columns, sizes, how, out):
+    """Simulate all jobs; ``how`` is (placement, whether all machines share one queue)."""
     placement, one = how
     n = len(jobs.submission)
-    play = _new_play(jobs, sets, columns, sizes, how, out)
+    state = _new_state(jobs, sets, columns, sizes, how, out)
     touched = np.zeros(len(sizes), dtype=np.bool_)
-    # no literals: what they are handed to would be compiled for them, and again for others
+    # typed numbers: a literal would have a function compiled once more for its own type
     arrived, head = np.int64(0), np.int64(0)
-    while arrived < n or play.heap.count[0]:
-        # invariant: what ends and what is submitted before `now` has been seen
+    while arrived < n or state.heap.count[0]:
+        # invariant: all ends and submissions before `now` have been processed
         touched[:] = False
-        ends = play.heap.times[0] if play.heap.count[0] else np.inf
+        ends = state.heap.times[0] if state.heap.count[0] else np.inf
         if arrived == n or ends <= jobs.submission[arrived]:
             now = ends
-            _end_all(play, now, touched)
+            _end_all(state, now, touched)
         else:
             now = jobs.submission[arrived]
-            if not play.late:
+            if not state.late:
                 if placement == ROUND_ROBIN:
-                    out.machine[arrived] = _take_turn(play, arrived)
+                    out.machine[arrived] = _take_turn(state, arrived)
                 elif placement == GREEDY:
-                    out.machine[arrived] = _fastest(play, arrived)
+                    out.machine[arrived] = _fastest(state, arrived)
                 elif placement != GIVEN:
-                    out.machine[arrived] = _soonest(play, arrived, now)
+                    out.machine[arrived] = _soonest(state, arrived, now)
                 touched[out.machine[arrived]] = True
-            _join(play, arrived)
+            _join(state, arrived)
             arrived += 1
         if one:
-            head = _serve_all(play, head, arrived, now)
+            head = _serve_all(state, head, arrived, now)
             continue
         for machine in range(len(sizes)):
             if touched[machine]:
-                _serve(play, machine, now)
+                _serve(state, machine, now)
 
 
 @_kernel
-def _new_play(jobs, sets, columns, sizes, how, out):
+def _new_state(jobs, sets, columns, sizes, how, out):
     n, m = jobs.estimate.shape
     most = min(np.max(sizes), n)
     running = Running(
@@ -402,58 +403,58 @@ def _new_play(jobs, sets, columns, sizes, how, out):
     turns = np.zeros(len(sets.first) - 1, dtype=np.int64)
     placement, one = how
     late = one and placement in (ROUND_ROBIN, GREEDY)
-    return Play(
+    return QueueState(
         jobs, sets, columns, sizes, placement, late, out, running, heap, trees, queued, turns
     )
 
 
 @_kernel
-def _kind(play, job):
-    """Whose columns a queued job is in."""
-    return play.sets.of[job] if play.late else play.out.machine[job]
+def _kind(state, job):
+    """Kind of a queued job, which says in which columns it is."""
+    return state.sets.of[job] if state.late else state.out.machine[job]
 
 
 @_kernel
-def _join(play, job):
-    """Queue a job in its columns."""
-    kind = _kind(play, job)
-    for k in range(play.columns.first[kind], play.columns.first[kind + 1]):
-        machine = play.columns.machine[k]
-        put(play.trees[k], job, play.jobs.nodes[job], play.jobs.estimate[job, machine])
-        play.queued[k] += play.jobs.nodes[job]
+def _join(state, job):
+    """Add a job to the trees of its columns."""
+    kind = _kind(state, job)
+    for k in range(state.columns.first[kind], state.columns.first[kind + 1]):
+        machine = state.columns.machine[k]
+        put(state.trees[k], job, state.jobs.nodes[job], state.jobs.estimate[job, machine])
+        state.queued[k] += state.jobs.nodes[job]
 
 
 @_kernel
-def _start(play, job, machine, now):
+def _start(state, job, machine, now):
     """Start a job that is queued."""
-    kind = _kind(play, job)
-    for k in range(play.columns.first[kind], play.columns.first[kind + 1]):
-        take(play.trees[k], job)
-        play.queued[k] -= play.jobs.nodes[job]
-    end = now + play.jobs.estimate[job, machine]
-    play.out.start[job], play.out.end[job], play.out.machine[job] = now, end, machine
-    _run(play.running, machine, job, play.jobs.nodes[job], end)
-    _push(play.heap, now + play.jobs.runtime[job, machine], job)
+    kind = _kind(state, job)
+    for k in range(state.columns.first[kind], state.columns.first[kind + 1]):
+        take(state.trees[k], job)
+        state.queued[k] -= state.jobs.nodes[job]
+    end = now + state.jobs.estimate[job, machine]
+    state.out.start[job], state.out.end[job], state.out.machine[job] = now, end, machine
+    _run(state.running, machine, job, state.jobs.nodes[job], end)
+    _push(state.heap, now + state.jobs.runtime[job, machine], job)
 
 
 @_kernel
-def _end_all(play, now, touched):
-    """Let all jobs go that end now; says on which machines."""
-    while play.heap.count[0] and play.heap.times[0] == now:
-        job = _pop(play.heap)
-        machine = play.out.machine[job]
-        _finish(play.running, machine, job, play.jobs.nodes[job], play.out.end[job])
+def _end_all(state, now, touched):
+    """Remove all jobs that end now, and mark their machines in `touched`."""
+    while state.heap.count[0] and state.heap.times[0] == now:
+        job = _pop(state.heap)
+        machine = state.out.machine[job]
+        _finish(state.running, machine, job, state.jobs.nodes[job], state.out.end[job])
         touched[machine] = True
 
 
 @_kernel
-def _serve(play, machine, now):
-    """Start what may start from the queue of a machine: first come first served, and backfilling.
+def _serve(state, machine, now):
+    """Start jobs from the queue of a machine: first come first served with backfilling.
 
-    The head that cannot start is promised the first moment at which it can by the estimates;
-    others start if they are over by then, or leave it enough nodes.
+    A head that cannot start gets a reservation: the earliest time at which it can, by the
+    estimates. Other jobs start if they end before it, or leave the head enough nodes.
     """
-    nodes, free, tree = play.jobs.nodes, play.running.free, play.trees[machine]
+    nodes, free, tree = state.jobs.nodes, state.running.free, state.trees[machine]
     leaves = tree.shape[0] // 2
     while True:
         head = next_job(tree, np.int64(0), MOST, MOST, now, np.inf)
@@ -461,68 +462,68 @@ def _serve(play, machine, now):
             return
         if nodes[head] > free[machine]:
             break
-        _start(play, head, machine, now)
-    until, extra = _promise(play.running, machine, nodes[head], nodes, now)
+        _start(state, head, machine, now)
+    until, extra = _reservation(state.running, machine, nodes[head], nodes, now)
     job = head
     while free[machine] > 0:
         job = next_job(tree, job + 1, free[machine], extra, now, until)
         if job == leaves:
             return
-        _start(play, job, machine, now)
-        if play.out.end[job] > until:
+        _start(state, job, machine, now)
+        if state.out.end[job] > until:
             extra -= nodes[job]
 
 
 @_kernel
-def _serve_all(play, head, arrived, now):
-    """Start what may start from the one queue; returns its head.
+def _serve_all(state, head, arrived, now):
+    """Head of the shared queue after all jobs that may start have been started.
 
-    A job takes its turn when it starts or is promised a machine, and keeps what it was promised.
+    A job takes its turn when it starts or gets a reservation, and keeps the reserved machine.
     """
-    nodes, free, out = play.jobs.nodes, play.running.free, play.out
+    nodes, free, out = state.jobs.nodes, state.running.free, state.out
     while True:
         while head < arrived and not np.isnan(out.start[head]):
             head += 1
         if head == arrived:
             return head
-        if play.placement == GREEDY:
-            out.machine[head] = _fastest(play, head)
+        if state.placement == GREEDY:
+            out.machine[head] = _fastest(state, head)
         elif out.machine[head] < 0:
-            out.machine[head] = _take_turn(play, head)
+            out.machine[head] = _take_turn(state, head)
         kept = out.machine[head]
         if nodes[head] > free[kept]:
             break
-        _start(play, head, kept, now)
-    until, extra = _promise(play.running, kept, nodes[head], nodes, now)
+        _start(state, head, kept, now)
+    until, extra = _reservation(state.running, kept, nodes[head], nodes, now)
     job = head
     while True:
-        job, machine = _next_of_all(play, job + 1, kept, extra, now, until)
+        job, machine = _next_of_all(state, job + 1, kept, extra, now, until)
         if machine < 0:
             return head
-        if play.placement == ROUND_ROBIN:
-            _take_turn(play, job)
-        _start(play, job, machine, now)
+        if state.placement == ROUND_ROBIN:
+            _take_turn(state, job)
+        _start(state, job, machine, now)
         if machine == kept and out.end[job] > until:
             extra -= nodes[job]
 
 
 @_kernel
-def _next_of_all(play, first, kept, extra, now, until):
+def _next_of_all(state, first, kept, extra, now, until):
     """First job that may start now without delaying the head, and its fastest such machine.
 
-    The head is promised machine `kept`.
+    The head has a reservation on machine `kept`.
     """
-    free, estimate = play.running.free, play.jobs.estimate
-    nearest, chosen = play.trees.shape[1] // 2, -1
-    for kind in range(len(play.columns.first) - 1):
-        for k in range(play.columns.first[kind], play.columns.first[kind + 1]):
-            m = play.columns.machine[k]
-            if free[m] == 0 or (play.placement == ROUND_ROBIN and m != _turn(play, kind)):
+    free, estimate = state.running.free, state.jobs.estimate
+    nearest, chosen = state.trees.shape[1] // 2, -1
+    for kind in range(len(state.columns.first) - 1):
+        for k in range(state.columns.first[kind], state.columns.first[kind + 1]):
+            m = state.columns.machine[k]
+            if free[m] == 0 or (state.placement == ROUND_ROBIN and m != _turn(state, kind)):
                 continue
             if m == kept:
-                job = next_job(play.trees[k], first, free[m], extra, now, until)
+                job = next_job(state.trees[k], first, free[m], extra, now, until)
             else:
-                job = next_job(play.trees[k], first, free[m], MOST, now, np.inf)
+                job = next_job(state.trees[k], first, free[m], MOST, now, np.inf)
             if job < nearest:
                 nearest, chosen = job, m
             elif job == nearest and chosen >= 0 and estimate[job, m] < estimate[job, chosen]:

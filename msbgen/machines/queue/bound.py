@@ -1,16 +1,17 @@
-"""What no schedule can beat: a lower bound of the makespan by a linear programme.
+"""Lower bound of the makespan of every schedule, by a linear programme.
 
-Jobs may be cut at will and every node works all the time:
+In the programme jobs may be divided between machines, and every node works all the time:
 
     minimise C  where  Σ_m x_jm = 1,  Σ_j n_j t_jm x_jm ≤ N_m C,  x ≥ 0.
 
-Its dual has a price λ_m a machine, Σ_m N_m λ_m = 1, and is the maximum of the concave function
+x_jm is the share of job j on machine m, n_j its nodes, t_jm its time within, N_m the nodes of the
+machine. The dual has a price λ_m for each machine, Σ_m N_m λ_m = 1, and maximises the concave
 
     f(λ) = Σ_j n_j min_m λ_m t_jm .
 
-Any prices give a lower bound, so what is returned is one however exactly the maximum is found.
-It is found by cutting planes: each λ that was tried gives the work of each machine, linear in λ
-and nowhere below f, and the next λ is where the lowest of these is highest.
+Any prices give a lower bound, so the result is one even where the maximum is not found exactly.
+It is found by cutting planes: each λ gives a plane, linear in λ and nowhere below f. The next λ is
+where the lowest plane is highest.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ from msbgen.machines.queue.jobs import (
     where_jobs_fit,
 )
 
-# The maximum is found to this share, or to what so many planes reach.
+# Relative tolerance of the maximum, and the most planes.
 _EXACT, _MOST_PLANES = 1e-6, 500
-# Slope of a plane, over the best so far, that the solver still takes.
+# Largest slope of a plane, relative to the best value so far, that the solver accepts.
 _STEEPEST = 1e12
-# Moments from which on the jobs that come later are bounded by themselves.
+# Number of moments; the jobs submitted after each are bounded separately.
 _MOMENTS = 16
-# The bound with jobs whole is found to this share.
+# Relative tolerance of the bound for undivided jobs.
 _RESOLUTION = 1e-3
-# By what factor it is raised until it is one that jobs could keep.
+# Factor by which the bound is raised until the jobs could meet it.
 _STEP = 1.25
 
 
 def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
-    """Optimum of the linear programme, were all jobs there at once [s]: what machines can do.
+    """Optimum of the linear programme with all jobs submitted at once [s].
 
     Raises
     ------
@@ -58,8 +59,8 @@ def least_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
 def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """Lower bound of the makespan of every schedule of these jobs [s].
 
-    The programme for all jobs and for those that come after several moments, no job on a machine
-    where it could not end within the bound.
+    The programme is solved for all jobs and for those submitted after several moments.  No job
+    may use a machine on which it could not end within the bound.
 
     Raises
     ------
@@ -71,23 +72,23 @@ def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
     About a second for 50,000 jobs on four machines.
     """
     sizes = check_machines(jobs, machines)
-    comes = jobs.submission - jobs.submission.min()
+    arrival = jobs.submission - jobs.submission.min()
     times = _times(jobs, machines)
 
     def span(moment: float, limit: float, low: float, high: float) -> float:
-        """End of the jobs that come from a moment on, each over by a limit; see `_optimum`."""
-        late = comes >= moment
-        there = np.where(comes[late, None] + times[late] <= limit, times[late], np.inf)
-        work = there * jobs.nodes[late, None]
+        """Bound of the end of jobs submitted from a moment on, each ending by `limit`."""
+        late = arrival >= moment
+        within = np.where(arrival[late, None] + times[late] <= limit, times[late], np.inf)
+        work = within * jobs.nodes[late, None]
         return moment + _optimum(work, sizes, low - moment, high - moment)
 
-    low, moment = float((comes + times.min(axis=1)).max()), 0.0
-    for start in np.unique(np.quantile(comes, np.linspace(0, 1, _MOMENTS), method="lower")):
+    low, moment = float((arrival + times.min(axis=1)).max()), 0.0
+    for start in np.unique(np.quantile(arrival, np.linspace(0, 1, _MOMENTS), method="lower")):
         end = span(start, np.inf, low, np.inf)
         low, moment = (end, start) if end > low else (low, moment)
     high = low
     while span(moment, high, high, high) > high:
-        # invariant: no schedule is over by `low`
+        # invariant: every schedule ends at `low` or later
         low, high = high, _STEP * high
     while high > low * (1 + _RESOLUTION):
         middle = 0.5 * (low + high)
@@ -99,15 +100,15 @@ def makespan_bound(jobs: Jobs, machines: Mapping[str, int]) -> float:
 
 
 def _times(jobs: Jobs, machines: Mapping[str, int]) -> Floats:
-    """True times, infinite where a job cannot go."""
+    """True times, infinite where a job cannot run."""
     return np.where(where_jobs_fit(jobs, machines), jobs.runtime, np.inf)
 
 
 def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> float:
-    """Maximum of f, `work` being n_j t_jm (jobs, machines), infinite where it may not go.
+    """Maximum of f for `work` n_j t_jm (jobs, machines), infinite where a job may not run.
 
-    What is returned is never above the maximum; it is below it by more than `_EXACT` only where
-    the maximum is at most `low`, or what is returned is above `high`.
+    The result is never above the maximum.  It is below it by more than the tolerance only where
+    the maximum is at most `low`, or the result is above `high`.
     """
     from scipy.optimize import linprog
 
@@ -122,13 +123,13 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
         best = max(best, float(costs[np.arange(n), chosen].sum()))
         if best > high:
             break
-        taken = work[np.arange(n), chosen]
-        planes.append(np.bincount(chosen, taken, minlength=m).astype(np.float64))
-        # a plane as steep as no solver takes is cut: the search ends early, and `best` still holds
+        chosen_work = work[np.arange(n), chosen]
+        planes.append(np.bincount(chosen, chosen_work, minlength=m).astype(np.float64))
+        # steeper planes are cut off: the search ends early, and `best` is still a bound
         with np.errstate(over="ignore"):
             slopes = np.minimum(np.array(planes) / sizes / best, _STEEPEST)
-        # variables: prices times nodes, then f over the best so far, which is to be large
-        found = linprog(
+        # variables: prices times nodes, then f relative to the best so far, which is maximised
+        solution = linprog(
             np.append(np.zeros(m), -1.0),
             A_ub=np.column_stack([-slopes, np.ones(len(planes))]),
             b_ub=np.zeros(len(planes)),
@@ -136,19 +137,19 @@ def _optimum(work: NDArray[Any], sizes: Indices, low: float, high: float) -> flo
             b_eq=[1.0],
             bounds=[(0, None)] * m + [(None, None)],
         )
-        if not found.success:
-            raise ArithmeticError(f"bound of the makespan: {found.message}")
-        if -found.fun * best <= max(best * (1 + _EXACT), low):
+        if not solution.success:
+            raise ArithmeticError(f"bound of the makespan: {solution.message}")
+        if -solution.fun * best <= max(best * (1 + _EXACT), low):
             break
-        prices = np.maximum(found.x[:m], 0.0) / sizes
+        prices = np.maximum(solution.x[:m], 0.0) / sizes
         prices /= prices @ sizes
     return best
 
 
 def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
-    """How long it takes when every machine gets the same mix of jobs and all nodes work [s].
+    """Makespan if every machine gets the same mix of jobs and all nodes work all the time [s].
 
-    The best that can be had without knowing which job suits which machine.
+    No placement that ignores which job suits which machine is better on average.
 
     Raises
     ------
@@ -157,22 +158,22 @@ def even_span(jobs: Jobs, machines: Mapping[str, int]) -> float:
     """
     fits = where_jobs_fit(jobs, machines)
     work = np.where(fits, jobs.runtime * jobs.nodes[:, None], 0.0)
-    some = fits.any(axis=0)
-    mean = work.sum(axis=0)[some] / fits.sum(axis=0)[some]
-    return float(len(jobs) / (check_machines(jobs, machines)[some] / mean).sum())
+    used = fits.any(axis=0)
+    mean = work.sum(axis=0)[used] / fits.sum(axis=0)[used]
+    return float(len(jobs) / (check_machines(jobs, machines)[used] / mean).sum())
 
 
 def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
-    """The same jobs, submissions drawn out or together until they fill a share of the machines.
+    """The same jobs with submissions scaled in time to a load.
 
-    The load is :func:`even_span` over the time from the first to the last submission: at 1, who
-    places jobs without looking at them can just keep up.
+    The load is :func:`even_span` over the time from the first to the last submission.  At 1, a
+    placement that ignores the jobs' times can just keep up.
 
     Raises
     ------
     ArgumentError
-        The load is no positive number, or so small that jobs come later than any does; all jobs
-        are submitted at once.
+        The load is no positive number, or so small that submissions exceed the longest time; all
+        jobs are submitted at once.
     """
     if not 0 < load < np.inf:
         raise ArgumentError(f"load is {load}; a positive number is wanted.")
@@ -183,7 +184,7 @@ def at_load(jobs: Jobs, machines: Mapping[str, int], load: float) -> Jobs:
     wanted = even_span(jobs, machines) / load
     if wanted > LONGEST:
         raise ArgumentError(
-            f"load is {load:g}, at which jobs come for {wanted:.3g} s; "
-            f"one at which they come for {LONGEST:g} s at most is wanted."
+            f"load is {load:g}, at which submissions last {wanted:.3g} s; "
+            f"one at which they last {LONGEST:g} s at most is wanted."
         )
     return jobs.submitted((jobs.submission - first) * (wanted / span))

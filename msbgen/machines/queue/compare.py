@@ -1,4 +1,4 @@
-"""Placements side by side: the same jobs at several loads, each also with true times."""
+"""Placements compared: the same jobs at several loads, with estimated and with true times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msbgen.machines.queue.jobs import Jobs
 from msbgen.machines.queue.measures import bounded_slowdown, makespan, slowdown_against_fastest
 from msbgen.machines.queue.simulate import PLACEMENTS, Placement, Queue, Schedule, simulate_queue
 
-# When jobs come: as they say, all at the first submission, or at a load.
+# When jobs are submitted: as in the table, all with the first, or spread to a load.
 Arrival = Literal["as submitted", "at once"] | float
 AS_SUBMITTED: Literal["as submitted"] = "as submitted"
 AT_ONCE: Literal["at once"] = "at once"
@@ -23,8 +23,8 @@ Times = Literal["estimated", "true"]
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One way to play: when jobs come, where they go, what is known of them beforehand."""
+class Variant:
+    """One simulation: when jobs are submitted, how they are placed, which times are estimated."""
 
     arrival: Arrival
     placement: Placement
@@ -33,63 +33,63 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """For files."""
+        """A name for files."""
         load = repr(self.arrival).removesuffix(".0")
         when = self.arrival if isinstance(self.arrival, str) else f"load-{load}"
         return f"{when}-{self.placement}-{self.queue}-{self.times}".replace(" ", "-")
 
 
 @dataclass(frozen=True, eq=False)
-class Played:
-    """What came of a choice.
+class VariantResult:
+    """Result of one simulation.
 
     Attributes
     ----------
-    choice : Choice
+    variant : Variant
     jobs : Jobs
-        As they came, with the times that were known.
+        As submitted in it, with the estimates that the scheduler had.
     schedule : Schedule
     row : dict
-        The choice, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
+        The variant, ``load`` (infinite at once), ``makespan`` and its ``bound`` [s],
         ``makespan_over_bound``, means of the bounded ``slowdown`` and
         ``slowdown_against_fastest``, mean ``wait`` [s].
     """
 
-    choice: Choice
+    variant: Variant
     jobs: Jobs
     schedule: Schedule
     row: dict[str, Any]
 
 
-def choices(
+def variants(
     jobs: Jobs,
     arrivals: Sequence[Arrival] = (AS_SUBMITTED,),
     placements: Sequence[Placement] = PLACEMENTS,
     queues: Sequence[Queue] = ("machine",),
-) -> list[Choice]:
-    """Everything to play, true times where estimates differ from them."""
+) -> list[Variant]:
+    """All combinations; those with true times are added where estimates differ from them."""
     right = np.array_equal(jobs.estimate, jobs.runtime, equal_nan=True)
     times: tuple[Times, ...] = ("true",) if right else ("estimated", "true")
-    return [Choice(*each) for each in product(arrivals, placements, queues, times)]
+    return [Variant(*each) for each in product(arrivals, placements, queues, times)]
 
 
-def plays(
+def simulate_variants(
     jobs: Jobs,
     machines: Mapping[str, int],
-    wanted: Sequence[Choice],
+    variants: Sequence[Variant],
     *,
     rng: np.random.Generator | int = 0,
-) -> Iterator[Played]:
-    """Play one choice after the other.
+) -> Iterator[VariantResult]:
+    """Results of the variants, one simulation after another.
 
     Parameters
     ----------
     jobs : Jobs
     machines : mapping of str to int
         Nodes of each machine.
-    wanted : sequence of Choice
+    variants : sequence of Variant
     rng : numpy.random.Generator or int
-        Draws random placements, the same for every choice.
+        Draws random placements, the same for every variant.
 
     Raises
     ------
@@ -98,37 +98,37 @@ def plays(
         :func:`~msbgen.machines.queue.bound.at_load`.
     """
     seed = int(np.random.default_rng(rng).integers(2**63))
-    came: dict[Arrival, tuple[Jobs, float, float]] = {}
-    for choice in wanted:
-        if choice.arrival not in came:
-            coming = _arriving(jobs, machines, choice.arrival)
-            span = float(np.ptp(coming.submission))
-            load = even_span(coming, machines) / span if span else float("inf")
-            came[choice.arrival] = coming, load, makespan_bound(coming, machines)
-        coming, load, bound = came[choice.arrival]
-        known = coming.with_true_times() if choice.times == "true" else coming
-        found = simulate_queue(
-            known, machines, placement=choice.placement, queue=choice.queue, rng=seed
+    arrivals: dict[Arrival, tuple[Jobs, float, float]] = {}
+    for variant in variants:
+        if variant.arrival not in arrivals:
+            arriving = _arriving(jobs, machines, variant.arrival)
+            span = float(np.ptp(arriving.submission))
+            load = even_span(arriving, machines) / span if span else float("inf")
+            arrivals[variant.arrival] = arriving, load, makespan_bound(arriving, machines)
+        arriving, load, bound = arrivals[variant.arrival]
+        submitted = arriving.with_true_times() if variant.times == "true" else arriving
+        schedule = simulate_queue(
+            submitted, machines, placement=variant.placement, queue=variant.queue, rng=seed
         )
-        took = makespan(known, found)
-        hard = slowdown_against_fastest(known, found, machines)
+        seconds = makespan(submitted, schedule)
+        against_fastest = slowdown_against_fastest(submitted, schedule, machines)
         row = {
-            "arrivals": choice.arrival,
+            "arrivals": variant.arrival,
             "load": load,
-            "placement": choice.placement,
-            "queue": choice.queue,
-            "times": choice.times,
-            "makespan": took,
+            "placement": variant.placement,
+            "queue": variant.queue,
+            "times": variant.times,
+            "makespan": seconds,
             "bound": bound,
-            "makespan_over_bound": took / bound,
-            "slowdown": float(bounded_slowdown(known, found).mean()),
-            "slowdown_against_fastest": float(hard.mean()),
-            "wait": float((found.start - known.submission).mean()),
+            "makespan_over_bound": seconds / bound,
+            "slowdown": float(bounded_slowdown(submitted, schedule).mean()),
+            "slowdown_against_fastest": float(against_fastest.mean()),
+            "wait": float((schedule.start - submitted.submission).mean()),
         }
-        yield Played(choice, known, found, row)
+        yield VariantResult(variant, submitted, schedule, row)
 
 
-def study(
+def compare_variants(
     jobs: Jobs,
     machines: Mapping[str, int],
     *,
@@ -138,12 +138,12 @@ def study(
     rng: np.random.Generator | int = 0,
     progress: OnProgress | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows of everything that is played.
+    """One row of measures for each variant of :func:`variants`.
 
     Parameters
     ----------
     jobs, machines, rng
-        As of :func:`plays`.
+        As of :func:`simulate_variants`.
     arrivals : sequence of str or float
         ``as submitted``, ``at once``, or loads (:func:`~msbgen.machines.queue.bound.at_load`).
     placements, queues
@@ -154,19 +154,19 @@ def study(
     Returns
     -------
     list of dict
-        As `row` of :class:`Played`.
+        As `row` of :class:`VariantResult`.
 
     Raises
     ------
     ArgumentError
-        As :func:`plays`.
+        As :func:`simulate_variants`.
     """
-    wanted = choices(jobs, arrivals, placements, queues)
+    chosen = variants(jobs, arrivals, placements, queues)
     rows = []
-    for played in plays(jobs, machines, wanted, rng=rng):
-        rows.append(played.row)
+    for result in simulate_variants(jobs, machines, chosen, rng=rng):
+        rows.append(result.row)
         if progress:
-            progress(len(rows), len(wanted))
+            progress(len(rows), len(chosen))
     return rows
 
 

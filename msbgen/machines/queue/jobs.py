@@ -1,4 +1,4 @@
-"""Jobs that wait for machines: when they come, how wide they are, how long they take where."""
+"""Jobs of a queue: submission, nodes, and true and estimated times on every machine."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from msbgen.core.errors import ArgumentError
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-# More nodes than any cluster has: a mistake; and in sums of all jobs they stay whole numbers.
+# More nodes than any cluster has. Sums over all jobs stay exact in double precision.
 MOST_NODES = 10_000_000
-# No queue lasts longer [s], 30,000 years: a mistake; up to here seconds stay what they are.
+# Longest time [s], about 30,000 years. Up to here times keep their precision.
 LONGEST = 1e12
 
 
 @dataclass(frozen=True, eq=False)
 class Jobs:
-    """Jobs, in any order; :func:`make_jobs` makes them of less.
+    """Jobs in any order; :func:`make_jobs` fills in defaults.
 
     Attributes
     ----------
     submission : ndarray, (jobs,)
         [s]
     nodes : ndarray of int, (jobs,)
-        How many nodes of one machine each takes, all at once.
+        Nodes of one machine that each job takes.
     runtime : ndarray, (jobs, machines)
-        Time that each takes there [s]; NaN where it does not run.
+        True time on each machine [s]; NaN where the job does not run.
     estimate : ndarray, (jobs, machines)
-        What is thought of it beforehand [s]; not NaN where `runtime` is not.
+        Estimated time [s]; a number wherever `runtime` is one.
     suits : ndarray of bool, (jobs, machines)
-        Machines among which its user would choose, for placement ``user``.
+        Machines that the user would choose, for placement ``user``.
     """
 
     submission: Floats
@@ -81,11 +81,11 @@ class Jobs:
         return len(self.submission)
 
     def with_true_times(self) -> Jobs:
-        """The same jobs with estimates that are right."""
+        """The same jobs with the true times as estimates."""
         return replace(self, estimate=self.runtime)
 
     def submitted(self, submission: ArrayLike) -> Jobs:
-        """The same jobs at other times [s]."""
+        """The same jobs with other submission times [s]."""
         return replace(self, submission=_numbers(submission, "submission", 1))
 
 
@@ -97,12 +97,12 @@ def make_jobs(
     estimate: ArrayLike | None = None,
     suits: ArrayLike | None = None,
 ) -> Jobs:
-    """Put arrays together.
+    """Jobs from arrays.
 
     Parameters
     ----------
     submission, nodes, runtime, estimate, suits
-        As of :class:`Jobs`.  Estimates are right, and all machines suit, where nothing is said.
+        As of :class:`Jobs`.  By default estimates equal true times, and all machines suit.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def check_machines(jobs: Jobs, machines: Mapping[str, int]) -> Indices:
     Raises
     ------
     ArgumentError
-        As many machines as the jobs know are not given, or one without nodes.
+        Another number of machines than the jobs have times for, or one without nodes.
     """
     if len(machines) != jobs.runtime.shape[1]:
         raise ArgumentError(
@@ -157,7 +157,7 @@ def check_nodes(machines: Mapping[str, int]) -> Indices:
 
 
 def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-    """Jobs that have room nowhere, and the nodes of the largest machine on which each runs.
+    """Jobs that fit on no machine, and the nodes of the largest machine on which each runs.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def too_large(jobs: Jobs, machines: Mapping[str, int]) -> Iterator[tuple[int, in
 
 
 def where_jobs_fit(jobs: Jobs, machines: Mapping[str, int]) -> NDArray[np.bool_]:
-    """Whether each job runs on each machine and has room there, (jobs, machines).
+    """Whether each job runs on each machine and fits there, (jobs, machines).
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _numbers(values: ArrayLike, name: str, dimensions: int) -> Floats:
 
 
 def _refuse(odd: Any, values: NDArray[Any] | None, name: str, wanted: str) -> None:
-    """Raise for the first job that is odd, and the first of its machines."""
+    """Raise for the first invalid job, and the first of its machines."""
     if not odd.any():
         return
     place = tuple(int(i) for i in np.argwhere(odd)[0])

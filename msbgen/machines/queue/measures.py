@@ -1,4 +1,4 @@
-"""How good a schedule is: to those who run the machines, and to those who wait."""
+"""Measures of a schedule: makespan for operators, slowdown for users."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from msbgen.core.errors import ArgumentError
 from msbgen.machines.queue.jobs import Floats, Jobs, where_jobs_fit
 from msbgen.machines.queue.simulate import Schedule
 
-# Runs shorter than this count as long as this [s].
+# Runs shorter than this count as this long [s].
 TAU = 10.0
 
 
 def makespan(jobs: Jobs, schedule: Schedule) -> float:
-    """From the first submission to the last end [s]."""
+    """Time from the first submission to the last end [s]."""
     return float(schedule.end.max() - jobs.submission.min())
 
 
 def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Floats:
-    """How many times as long as without waiting each job took, short runs counted as `tau` long.
+    """Bounded slowdown of each job: max(1, (wait + t) / max(t, τ)).
 
-    max(1, (wait + t) / max(t, τ)), t the time on the machine where it ran.  A job that goes to a
-    slow machine at once counts as well served: see :func:`slowdown_against_fastest`.
+    t is the time on the machine where the job ran.  A job that starts at once on a slow machine
+    has slowdown 1: see :func:`slowdown_against_fastest`.
 
     Returns
     -------
@@ -34,14 +34,14 @@ def bounded_slowdown(jobs: Jobs, schedule: Schedule, *, tau: float = TAU) -> Flo
     ArgumentError
         `tau` is no positive number.
     """
-    took = schedule.end - schedule.start
-    return _bounded(schedule.end - jobs.submission, took, tau)
+    runtime = schedule.end - schedule.start
+    return _bounded(schedule.end - jobs.submission, runtime, tau)
 
 
 def slowdown_against_fastest(
     jobs: Jobs, schedule: Schedule, machines: Mapping[str, int], *, tau: float = TAU
 ) -> Floats:
-    """The same, t in the denominator being the time on the fastest machine that has room for it.
+    """Bounded slowdown of each job relative to its time on the fastest machine that it fits.
 
     Returns
     -------

@@ -28,7 +28,7 @@ def queue_table(rows: Rows) -> str:
     Parameters
     ----------
     rows : sequence of mapping
-        As :func:`msbgen.machines.queue.compare.study` returns them.
+        As :func:`msbgen.machines.queue.compare.compare_variants` returns them.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def queue_table(rows: Rows) -> str:
     text = ["   ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in lines]
     text.insert(1, "-" * max(map(len, text)))
     if any(true is not row for row, true in _paired(rows)):
-        text.append("In brackets: were the estimates right.")
+        text.append("In brackets: with true times as estimates.")
     return "\n".join(text)
 
 
@@ -80,7 +80,7 @@ def queue_figure(rows: Rows) -> Figure:
     Parameters
     ----------
     rows : sequence of mapping
-        As :func:`msbgen.machines.queue.compare.study` returns them.
+        As :func:`msbgen.machines.queue.compare.compare_variants` returns them.
 
     Returns
     -------

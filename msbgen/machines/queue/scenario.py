@@ -1,20 +1,20 @@
-"""Scenarios as TOML files: machines, jobs, and what to try.
+"""Scenarios as TOML files: machines, jobs, and the placements to compare.
 
     arrivals = ["as submitted", "at once", 0.95]   # loads are numbers
-    placements = ["aware", "greedy"]               # all, where nothing is said
-    queues = ["machine", "one"]                    # a queue a machine, where nothing is said
+    placements = ["aware", "greedy"]               # default: all
+    queues = ["machine", "one"]                    # default: ["machine"], a queue each
     jobs = "jobs.csv"
 
     [machines]                                     # nodes of each
     fast = 200
     slow = 100
 
-The tables are those of :mod:`msbgen.machines.queue.tables`.  Or jobs were logged, on a machine of
-their own:
+The tables are those of :mod:`msbgen.machines.queue.tables`.  Jobs may also come from the log of
+another machine:
 
     workload = "log.swf"                           # standard workload format, also .swf.gz
     relative = "relative.csv"                      # times relative to the log
-    predicted = "predicted.csv"                    # as thought before, if they differ
+    predicted = "predicted.csv"                    # estimates, if they differ
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from msbgen.machines.queue.workload import jobs_of, read_workload
 # Keys that name files.
 _FILES = ("jobs", "workload", "relative", "predicted")
 _KEYS = ("arrivals", "placements", "queues", "machines", *_FILES)
-# Of the lists, where nothing is said.
+# Lists that a scenario may leave out.
 _DEFAULTS = {"placements": list(PLACEMENTS), "queues": ["machine"], "arrivals": [AS_SUBMITTED]}
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """What to play.
+    """Simulations to run.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Scenario:
 
 
 def scenario_files(path: str | os.PathLike[str]) -> list[Path]:
-    """Files that a scenario names.
+    """Paths of the files that a scenario names.
 
     Raises
     ------
@@ -82,13 +82,13 @@ def scenario_files(path: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_scenario(path: str | os.PathLike[str]) -> Scenario:
-    """Read a scenario and the files that it names, which lie beside it.
+    """Scenario from a TOML file and the files that it names, relative to its folder.
 
     Raises
     ------
     ProfileError
-        No such file, no TOML, a key, placement or queue that is not known, jobs that make no
-        sense, by their line, or one that is larger than every machine on which it runs.
+        No such file, no TOML, an unknown key, placement or queue, invalid jobs, by their line, or
+        a job that is larger than every machine on which it runs.
     """
     path, content = _content(path)
     where = path.name

@@ -1,12 +1,12 @@
-"""What would become of a queue of jobs?  Placements, first come first served, EASY backfilling.
+"""Simulation of queues: placements, first come first served, EASY backfilling.
 
-When a job comes, or ends, the scheduler starts what it can in order of submission.  The first job
-that cannot start is promised the first moment at which it can by the estimates; jobs behind it
-start at once where they delay that promise by nothing.  Jobs end when they truly end; one that has
-outlived its estimate is expected to end at any moment.
+When a job is submitted or ends, the scheduler starts queued jobs in order of submission. The first
+job that cannot start gets a reservation: the earliest time at which it can, by the estimates. Jobs
+behind it start at once where they do not delay the reservation. Jobs end by their true times; a job
+that has outlived its estimate is expected to end now.
 
-Assumed: a job holds its nodes alone, to its end, and is never stopped, moved or resized; nodes of a
-machine are alike; decisions cost no time.
+Assumptions: a job has its nodes to itself until its end, and is never stopped, moved or resized.
+Nodes of a machine are alike. Decisions take no time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Placement = Literal["aware", "completion", "greedy", "user", "round_robin", "ran
 Queue = Literal["machine", "one"]
 PLACEMENTS: tuple[Placement, ...] = get_args(Placement)
 QUEUES: tuple[Queue, ...] = get_args(Queue)
-# Those of the paper (Section VII).
+# The placements of the paper (Section VII).
 PAPERS: tuple[Placement, ...] = ("greedy", "user", "round_robin", "random")
 
 _CODES = {
@@ -42,14 +42,14 @@ _CODES = {
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """What became of every job, in the order of the jobs.
+    """Start, end and machine of every job, in the order of the jobs.
 
     Attributes
     ----------
     start, end : ndarray, (jobs,)
         [s]
     machine : ndarray of int, (jobs,)
-        Where it ran.
+        Index of the machine it ran on.
     """
 
     start: Floats
@@ -65,7 +65,7 @@ def simulate_queue(
     queue: Queue = "machine",
     rng: np.random.Generator | int = 0,
 ) -> Schedule:
-    """Play jobs on several machines, first come first served with EASY backfilling.
+    """Schedule of jobs on several machines, first come first served with EASY backfilling.
 
     Parameters
     ----------
@@ -73,21 +73,22 @@ def simulate_queue(
     machines : mapping of str to int
         Nodes of each machine, in the order of the columns of the jobs' times.
     placement : str
-        Which machine a job goes to, of those on which it runs and has room:
+        How the machine of a job is chosen, among those where it runs and that are large enough:
 
-        - ``aware``: with the least (wait + t) √t when it is submitted, t its estimate.  The wait
-          lasts until as many nodes are free as are queued ahead plus its own, at most the mean over
-          nodes of the work that remains, by the estimates.
-        - ``completion``: with the least wait + t.
-        - ``greedy``: the fastest by the estimates that has enough nodes free, the fastest of all
+        - ``aware``: the least (wait + t) √t at submission, t being the estimated time.  The wait
+          ends when enough nodes are free for the jobs queued ahead and for the job.  It is at most
+          the remaining work divided by the number of nodes.
+        - ``completion``: the least wait + t.
+        - ``greedy``: the fastest by the estimates with enough free nodes, or the fastest of all
           if none has (Algorithm 2).
-        - ``round_robin``: one after the other; the jobs that may use the same machines take turns.
-        - ``user``: the same among the machines that suit the job (User+RR).
-        - ``random``: any, all alike.
+        - ``round_robin``: one machine after another, among jobs that may use the same machines.
+        - ``user``: round robin among the machines that suit the job (User+RR).
+        - ``random``: uniformly drawn.
     queue : str
-        ``machine``: a queue and a promise each; a job joins one when it is submitted.  ``one``: one
-        queue, whose head is promised its machine (Algorithm 1).  There, ``greedy`` is asked when
-        jobs start, and a job takes its turn when it starts or is promised a machine.
+        ``machine``: a queue and a reservation for each machine; a job joins one when it is
+        submitted.  ``one``: all machines share a queue, whose head has a reservation (Algorithm 1).
+        There, ``greedy`` chooses when jobs start, and a job takes its turn when it starts or gets a
+        reservation.
     rng : numpy.random.Generator or int
         For ``random``.
 
@@ -98,13 +99,13 @@ def simulate_queue(
     Raises
     ------
     ArgumentError
-        An unknown placement or queue, machines that are not those of the jobs, a job that is larger
-        than every machine on which it runs.
+        An unknown placement or queue; another number of machines than the jobs have times for; a
+        job that is larger than every machine on which it runs.
 
     Notes
     -----
-    At equal times what ends is seen before what is submitted; of equal submissions the first row
-    comes first, of equally good machines the first.  The paper is Nichols et al., *Predicting
+    At equal times, ends come before submissions.  Ties between jobs go to the first row, ties
+    between machines to the first machine.  The paper is Nichols et al., *Predicting
     Cross-Architecture Performance of Parallel Programs*.
 
     Examples
@@ -125,60 +126,62 @@ def simulate_queue(
     n, m = jobs.runtime.shape
     late = queue == "one" and _CODES[placement] in (_kernels.ROUND_ROBIN, _kernels.GREEDY)
     kinds = (sets.first, sets.machines) if late else (np.arange(m + 1), np.arange(m))
-    columns = _kernels.Columns(*kinds)
-    where = np.full(n, -1)
+    columns = _kernels.TreeColumns(*kinds)
+    machine = np.full(n, -1)
     if placement == "random":
         drawn = np.random.default_rng(rng).random(n)
-        among = (drawn * np.diff(sets.first)[sets.of]).astype(np.int64)
-        where[:] = sets.machines[sets.first[sets.of] + among]
+        position = (drawn * np.diff(sets.first)[sets.of]).astype(np.int64)
+        machine[:] = sets.machines[sets.first[sets.of] + position]
     start, planned = np.full(n, np.nan), np.empty(n)
     times = jobs.submission, jobs.nodes, jobs.runtime, jobs.estimate
-    _kernels.play_queues(
-        _kernels.Jobs(*(np.ascontiguousarray(values[order]) for values in times)),
+    _kernels.simulate_queues(
+        _kernels.JobArrays(*(np.ascontiguousarray(values[order]) for values in times)),
         sets,
         columns,
         check_machines(jobs, machines),
         (_CODES[placement], queue == "one"),
-        _kernels.Out(start, planned, where),
+        _kernels.JobResults(start, planned, machine),
     )
-    back = np.empty(n, dtype=np.int64)
-    back[order] = np.arange(n)
-    start, where = start[back], where[back]
-    return Schedule(start, start + jobs.runtime[np.arange(n), where], where)
+    rank = np.empty(n, dtype=np.int64)
+    rank[order] = np.arange(n)
+    start, machine = start[rank], machine[rank]
+    return Schedule(start, start + jobs.runtime[np.arange(n), machine], machine)
 
 
-def _sets(allowed: NDArray[np.bool_]) -> _kernels.Sets:
-    """Sets of machines that jobs may use."""
+def _sets(allowed: NDArray[np.bool_]) -> _kernels.MachineSets:
+    """Sets of machines that jobs may use, each distinct set once."""
     kinds, of = np.unique(allowed, axis=0, return_inverse=True)
     first = np.concatenate([[0], np.cumsum(kinds.sum(axis=1))]).astype(np.int64)
-    machines = np.ascontiguousarray(np.nonzero(kinds)[1])  # a stride would compile everything anew
-    return _kernels.Sets(of.reshape(-1).astype(np.int64), first, machines)
+    machines = np.ascontiguousarray(
+        np.nonzero(kinds)[1]
+    )  # strided arrays would be compiled for again
+    return _kernels.MachineSets(of.reshape(-1).astype(np.int64), first, machines)
 
 
 def check_placement(name: Any) -> Placement:
-    """Return the name of a placement, or raise :class:`ArgumentError`."""
-    return PLACEMENTS[_known(name, PLACEMENTS, "placement")]
+    """The name of a placement, or :class:`ArgumentError`."""
+    return PLACEMENTS[_index_of(name, PLACEMENTS, "placement")]
 
 
 def check_queue(name: Any) -> Queue:
-    """Return the name of a form of queues, or raise :class:`ArgumentError`."""
-    return QUEUES[_known(name, QUEUES, "queue")]
+    """The name of a form of queues, or :class:`ArgumentError`."""
+    return QUEUES[_index_of(name, QUEUES, "queue")]
 
 
-def _known(name: Any, known: Sequence[str], what: str) -> int:
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, 1)
+def _index_of(name: Any, names: Sequence[str], what: str) -> int:
+    if name not in names:
+        near = difflib.get_close_matches(str(name), names, 1)
         raise ArgumentError(
-            f"{what} is '{name}'; {', '.join(known)} are known"
-            + (f", '{near[0]}' is near." if near else ".")
+            f"{what} is '{name}'; {', '.join(names)} are possible"
+            + (f"; did you mean '{near[0]}'?" if near else ".")
         )
-    return known.index(name)
+    return names.index(name)
 
 
 def _check_suits(allowed: NDArray[np.bool_]) -> None:
-    lost = np.flatnonzero(~allowed.any(axis=1))
-    if len(lost):
+    unplaced = np.flatnonzero(~allowed.any(axis=1))
+    if len(unplaced):
         raise ArgumentError(
-            f"suits of job {lost[0]} are machines that are too small for it; one that has room is "
-            f"wanted."
+            f"suits of job {unplaced[0]} are machines that are too small for it; a larger one "
+            f"is wanted."
         )

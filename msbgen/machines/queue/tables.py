@@ -1,11 +1,11 @@
 """Tables of jobs, and of applications' times on machines relative to a log, as CSV.
 
 A table of jobs has columns ``submission [s]``, ``nodes``, for every machine ``runtime NAME [s]``
-and, where estimates are not right, ``estimate NAME [s]``; a cell is empty where a job does not run.
-A column ``suits`` may list machines with ``|`` between, for placement ``user``.
+and, where estimates differ, ``estimate NAME [s]``; a cell is empty where a job does not run.
+A column ``suits`` may list machines, separated by ``|``, for placement ``user``.
 
-A table of applications has columns ``application`` and the names of the machines; its row ``*`` is
-that of all applications that have none.
+A table of applications has columns ``application`` and the names of the machines.  Its row ``*``
+holds for all applications without a row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OTHERS = "*"
 
 
 def read_job_table(path: str | os.PathLike[str], machines: Mapping[str, int]) -> Jobs:
-    """Read jobs from a CSV file, as the module says.
+    """Jobs from a CSV file with the columns above.
 
     Raises
     ------

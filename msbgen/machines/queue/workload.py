@@ -1,7 +1,8 @@
-"""The standard workload format: what clusters log of their jobs, in and out.
+"""The standard workload format (SWF), in which clusters log their jobs: reading and writing.
 
-A line a job, 18 numbers, −1 for what is not known; lines that begin with a semicolon are comments.
-Here it is a plain dataset over ``job`` with a variable a field, NaN for what is not known.
+A file has 18 numbers on a line for each job, −1 where unknown.  Lines that begin with a semicolon
+are comments.  In Python it is a dataset over ``job`` with a variable for each field, NaN where
+unknown.
 
 Source: Chapin et al., *Benchmarks and standards for the evaluation of parallel job schedulers*,
 JSSPP 1999, as the Parallel Workloads Archive keeps it (version 2.2).
@@ -46,16 +47,16 @@ FIELDS = {
     "preceding_job": "1",
     "think_time": "s",
 }
-_SHOWN = 60  # characters of a line that a sentence shows
+_SHOWN = 60  # characters of a line in messages
 
 
 def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Read a log of jobs; compressed where the name ends in ``.gz``.
+    """Log of jobs from a file, decompressed where the name ends in ``.gz``.
 
     Returns
     -------
     xarray.Dataset
-        ``msbgen-workload/1``: `FIELDS` over ``job``, NaN where the file says −1; the comments as
+        ``msbgen-workload/1``: `FIELDS` over ``job``, NaN where the file has −1; the comments as
         attribute ``comments``.
 
     Raises
@@ -109,9 +110,9 @@ def write_workload(
 
 
 def workload_of(jobs: Jobs, schedule: Schedule, machines: Mapping[str, int]) -> xr.Dataset:
-    """What became of jobs as a log: partitions are the machines, numbered from 1.
+    """Log of a schedule: partitions are the machines, numbered from 1.
 
-    Requested times are the estimates where they ran.
+    Requested times are the estimates on the machine where the job ran.
     """
     rows = np.arange(len(jobs))
     order = np.argsort(jobs.submission, kind="stable")
@@ -133,28 +134,28 @@ def workload_of(jobs: Jobs, schedule: Schedule, machines: Mapping[str, int]) -> 
 def jobs_of(
     workload: xr.Dataset, times: Floats, estimates: Floats | None = None
 ) -> tuple[Jobs, Indices]:
-    """Jobs of a log on machines that take so many times as long as the one that was logged.
+    """Jobs of a log on other machines, with times relative to the logged machine.
 
     Parameters
     ----------
     workload : xarray.Dataset
         As :func:`read_workload` gives it.
     times : ndarray, (all jobs, machines)
-        Time there, relative to the logged one; NaN where a job does not run.
+        Time on each machine relative to the logged time; NaN where a job does not run.
     estimates : ndarray, (all jobs, machines) or None
-        The same, as it is thought beforehand; for None, times are known.
+        Estimated relative times; None where estimates equal `times`.
 
     Returns
     -------
     jobs : Jobs
     rows : ndarray of int
-        Those of the log that they are: jobs without a runtime or processors are left out.
+        Rows of the log; jobs without a runtime or processors are left out.
 
     Raises
     ------
     ArgumentError
-        No job has a runtime; a job, by its number, that is no whole number of processors wide, or
-        takes or comes later than any does; or as :func:`~msbgen.machines.queue.jobs.make_jobs`.
+        No job has a runtime; a job, by its number, without a whole number of processors, or with
+        times above the longest; or as :func:`~msbgen.machines.queue.jobs.make_jobs`.
     """
     logged = np.asarray(workload["runtime"].values, dtype=float)
     allocated, asked = (
@@ -167,9 +168,9 @@ def jobs_of(
     if len(rows) == 0:
         raise ArgumentError("jobs with a runtime and processors are none; one or more is wanted.")
     seconds = logged[rows, None]
-    thought = times if estimates is None else estimates
+    estimated = times if estimates is None else estimates
     number = np.asarray(workload["number"].values, dtype=float)[rows]
-    runtime, estimate = seconds * times[rows], seconds * thought[rows]
+    runtime, estimate = seconds * times[rows], seconds * estimated[rows]
     for what, values in (("runtime", runtime), ("estimate", estimate)):
         longest = np.where(np.isnan(values), 0.0, values).max(axis=1)
         _refuse(longest > LONGEST, number, longest, what, f"{LONGEST:g} s at most")
@@ -182,7 +183,7 @@ def jobs_of(
 
 
 def _refuse(odd: NDArray[np.bool_], number: Floats, values: Floats, what: str, wanted: str) -> None:
-    """Raise for the first job that is odd, by the number that the log gives it."""
+    """Raise for the first invalid job, by its number in the log."""
     if odd.any():
         job = int(np.argmax(odd))
         raise ArgumentError(

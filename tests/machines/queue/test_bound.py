@@ -123,5 +123,5 @@ def test_times_that_no_solver_takes_have_a_bound_all_the_same():
 
 def test_a_load_at_which_seconds_are_lost_is_refused():
     jobs = queue.make_jobs([0, 1], [1, 1], [[1], [1]])
-    with pytest.raises(ArgumentError, match=r"load is 1e-300, at which jobs come for 2e\+300 s"):
+    with pytest.raises(ArgumentError, match=r"load is 1e-300, at which submissions last 2e\+300 s"):
         queue.at_load(jobs, {"a": 1}, 1e-300)

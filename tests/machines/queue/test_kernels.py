@@ -59,7 +59,9 @@ def test_starts_are_the_same_without_compilation(capsys):
     assert capsys.readouterr().out.splitlines() == anew(UNCOMPILED, compiled=False)
 
 
-@pytest.mark.skipif(not hasattr(_kernels.play_queues, "signatures"), reason="nothing is compiled")
+@pytest.mark.skipif(
+    not hasattr(_kernels.simulate_queues, "signatures"), reason="nothing is compiled"
+)
 def test_no_kernel_is_compiled_twice():
     """Layouts of arrays are part of what is compiled, and this takes ten seconds."""
     submission, nodes, runtime, estimate, _, sizes = queues.instance(3)
@@ -67,4 +69,4 @@ def test_no_kernel_is_compiled_twice():
     machines = {str(i): int(n) for i, n in enumerate(sizes)}
     for placement, form in product(queue.PLACEMENTS, queue.QUEUES):
         queue.simulate_queue(jobs, machines, placement=placement, queue=form)
-    assert len(_kernels.play_queues.signatures) == 1
+    assert len(_kernels.simulate_queues.signatures) == 1

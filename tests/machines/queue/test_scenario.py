@@ -62,10 +62,15 @@ def test_a_log_with_times_relative_to_it(folder):
 @pytest.mark.parametrize(
     ("file", "old", "new", "sentence"),
     [
-        ("a", '"greedy"', '"gredy"', "placement is 'gredy'; .* are known, 'greedy' is near"),
+        (
+            "a",
+            '"greedy"',
+            '"gredy"',
+            "placement is 'gredy'; .*; did you mean 'greedy'",
+        ),
         ("a", '"greedy"', '"aware"', "'placements' lists 'aware' twice; once is wanted"),
         ("a", "placements = [", "placements = [1,", "placement is '1'; "),
-        ("a", "placements", "queues", "queue is 'aware'; machine, one are known"),
+        ("a", "placements", "queues", "queue is 'aware'; machine, one are possible"),
         ("a", '["aware", "greedy"]', "[]", "'placements' is \\[\\]; a list of one or more"),
         ("a", '["aware", "greedy"]', '"aware"', "'placements' is 'aware'; a list"),
         ("a", '"at once"', '"soon"', "'arrivals' lists 'soon'; 'as submitted', 'at once' or a"),

@@ -247,9 +247,12 @@ def test_random_placements_are_even_and_depend_on_the_seed():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"placement": "awere"}, "placement is 'awere'; aware, .* are known, 'aware' is near."),
-        ({"placement": "x" * 9}, "placement is 'xxxxxxxxx'; aware, .*, random are known"),
-        ({"queue": "two"}, "queue is 'two'; machine, one are known"),
+        (
+            {"placement": "awere"},
+            "placement is 'awere'; aware, .*; did you mean 'aware'",
+        ),
+        ({"placement": "x" * 9}, "placement is 'xxxxxxxxx'; aware, .*, random are possible"),
+        ({"queue": "two"}, "queue is 'two'; machine, one are possible"),
         ({"machines": {"m": 2}}, "nodes of job 1 are 3, and no machine on which it runs has more"),
         ({"machines": {"m": 3, "n": 1}}, "machines are 2; the 1 that the jobs have times of"),
         ({"machines": {"m": 2.5}}, "nodes of machine 'm' are 2.5; a whole number"),
