@@ -417,7 +417,3 @@ def main() -> None:
         report(options.work, options.seeds, options.long)
     else:
         run(options.work, options.seeds, options.long, options.processes)
-
-
-if __name__ == "__main__":
-    main()

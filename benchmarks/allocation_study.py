@@ -115,9 +115,6 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return float(x.mean()), float(1.96 * x.std(ddof=1) / np.sqrt(len(x)))
 
 
-# ------------------------------------------------------------------------------------ the parts
-
-
 def shares(experiment: Experiment, methods: Sequence[str] = tuple(METHODS)) -> dict[str, Any]:
     """Number of sets without a miss, by utilisation."""
     jobs = [(u, SHARE_SEED + 100 * i + k) for i, u in enumerate(STEPS) for k in range(SETS)]
@@ -421,9 +418,6 @@ def run(work: Path, only: Sequence[str] = tuple(PARTS)) -> None:
         draw(content)
 
 
-# ------------------------------------------------------------------------- tables and pictures
-
-
 def tables() -> dict[str, str]:
     """All tables of the page, from the stored results."""
     content, found = stored("allocation"), {}
@@ -542,7 +536,3 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     options = parser.parse_args()
     run(options.work, options.only)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,9 +1,9 @@
 """Batches: the eleven programs on one to three workers, killed processes, long manifests.
 
-    python benchmarks/batch_study.py programs --work FOLDER [--tasks gzip,zstd] [--every 2]
-                                              [--ways "1 worker,2 workers"]
-    python benchmarks/batch_study.py kills --work FOLDER [--count 20]
-    python benchmarks/batch_study.py manifest --work FOLDER [--tasks 10000]
+    python benchmarks/reproduce.py batch programs --work FOLDER [--tasks gzip,zstd] [--every 2]
+                                                [--ways "1 worker,2 workers"]
+    python benchmarks/reproduce.py batch kills --work FOLDER [--count 20]
+    python benchmarks/reproduce.py batch manifest --work FOLDER [--tasks 10000]
 
 ``programs`` runs the same batch in several ways, which must give the same bytes. ``kills`` ends
 workers, the client and the scheduler at random moments of batches of small tasks, resumes, and
@@ -82,9 +82,6 @@ def redone(out: Path) -> int:
     """Number of units that were finished more than once."""
     done = [(r["task"], r["unit"]) for r in lines(out) if r["outcome"] == "done"]
     return len(done) - len(set(done))
-
-
-# --------------------------------------------------------------------------- the programs
 
 
 def measured_programs(folder: Path, names: list[str], every: int) -> None:
@@ -170,9 +167,6 @@ def programs_table(found: dict) -> str:
     ]
     header = ["way", "seconds", "of one worker", "start [s]", "within units [s]", "units"]
     return markdown([*header, "overhead a unit [ms]", "MB", "same bytes"], rows)
-
-
-# --------------------------------------------------------------------------- what is killed
 
 
 def small_tasks(folder: Path, n: int) -> Path:
@@ -334,9 +328,6 @@ def kills_table(found: dict) -> str:
     return markdown(header, rows)
 
 
-# --------------------------------------------------------------------------- long manifests
-
-
 def manifest(options: argparse.Namespace) -> dict:
     shutil.rmtree(options.work, ignore_errors=True)
     source, out = options.work / "in", options.work / "out"
@@ -431,7 +422,3 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     store(RESULTS / f"batch-{options.part}.json", found)
     publish(tables())
-
-
-if __name__ == "__main__":
-    main()

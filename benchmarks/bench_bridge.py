@@ -47,9 +47,6 @@ def l1_error(plan, a, b):
     return float(error) if np.isfinite(error) else float("inf")
 
 
-# ------------------------------------------------------------------------------------ contenders
-
-
 def ours(x, y, a, b, epsilon, tol=TARGET):
     config = SolverConfig(tol=tol, threads=1)
     return functools.partial(
@@ -159,9 +156,6 @@ def installed(name):
     return True
 
 
-# --------------------------------------------------------------------------------------- one pair
-
-
 def bench_pair(n, epsilon, repeats, rng):
     x, y = rng.random((n, 6)), rng.random((n, 6))
     a = np.full(n, 1.0 / n)
@@ -206,9 +200,6 @@ def bench_pair(n, epsilon, repeats, rng):
         "l1_error": errors,
         "notes": notes,
     }
-
-
-# ------------------------------------------------------------------------------------ whole chain
 
 
 def paper_sweep(kernels, u, marginals):
@@ -293,9 +284,6 @@ def bench_chain(n, s, epsilon, repeats, rng):
         "l1_error": {"msbgen": worst, "numpy": reached},
         "notes": "numpy: sweeps to the target times the time of one sweep, plus its kernels",
     }
-
-
-# ---------------------------------------------------------------------------- machine and threads
 
 
 @njit(nogil=True, fastmath={"reassoc"})
@@ -412,9 +400,6 @@ def bench_cold():
     return {"cold_seconds": cold, "warm_seconds": warm}
 
 
-# -------------------------------------------------------------------------------------- hard cases
-
-
 def hard_cases(n, rng):
     """Named pairs (x, y, a, b) on which plain Sinkhorn fails."""
     uniform = rng.random((n, 6)), rng.random((n, 6))
@@ -460,9 +445,6 @@ def bench_hard(n, epsilons, with_peers, rng):
                     row[f"pot {method}, 1000 iterations, l1_error"] = l1_error(plan, a, b)
             rows.append(row)
     return rows
-
-
-# ------------------------------------------------------------------------------------------- main
 
 
 def main():

@@ -32,9 +32,6 @@ PARTS = ("job", "model", "growth", "start")
 HERE = Path(__file__).resolve()
 
 
-# ------------------------------------------------------------------------------------- whole job
-
-
 class Stages:
     """Seconds of wall time by stage, without the stages inside it."""
 
@@ -128,9 +125,6 @@ def bench_job(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
     return {"task": task, "n_contexts": n_contexts, "cores": len(CORES), **middle}
 
 
-# --------------------------------------------------------------------------------- from the model
-
-
 def bench_model(task: str, n_contexts: int, repeats: int) -> dict[str, Any]:
     """Times of single contexts, of all mean profiles in one call, and with two threads."""
     import msbgen
@@ -177,9 +171,6 @@ def _each(call: Callable[[Any], object], contexts: Any) -> float:
     return statistics.median(seconds)
 
 
-# ---------------------------------------------------------------------------------------- growth
-
-
 def bench_growth(task: str, sizes: Sequence[int], repeats: int) -> dict[str, Any]:
     """Profiles of so many contexts from one fitted model, kind by kind."""
     import msbgen
@@ -194,9 +185,6 @@ def bench_growth(task: str, sizes: Sequence[int], repeats: int) -> dict[str, Any
             seconds = list(interleaved(calls, repeats).values())
         result[kind] = {"seconds": seconds, "slope": slope(sizes, seconds)}
     return result
-
-
-# ------------------------------------------------------------------------------------- the start
 
 
 def compiled_kernels(task: str, folder: Path) -> dict[str, float]:
@@ -269,9 +257,6 @@ def bench_start(task: str, repeats: int) -> dict[str, Any]:
         "demo_seconds": demo,
         "compile_seconds": json.loads(kernels.output.splitlines()[-1]),
     }
-
-
-# ------------------------------------------------------------------------------------------- main
 
 
 def main() -> None:

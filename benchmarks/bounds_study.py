@@ -207,7 +207,3 @@ def programs_table(results):
         rows[name] = np.mean([rows[program] for program in programs], axis=0).tolist()
     cells = [[name, *(f"{100 * value:.1f} %" for value in row)] for name, row in rows.items()]
     return markdown(header, cells)
-
-
-if __name__ == "__main__":
-    main()

@@ -51,9 +51,6 @@ class Learned:
         return self._model
 
 
-# ------------------------------------------------------------------------------------------ Zeus
-
-
 def zeus() -> dict[str, Any]:
     """Regret for a network never seen, by the number of measured limits."""
     return {gpu: zeus_regret(gpu) for gpu in ZEUS}
@@ -89,9 +86,6 @@ def zeus_regret(gpu: str) -> dict[str, Any]:
         "regret_by_probes": np.mean(regret, axis=0).tolist(),
         "highest_limit": float(np.mean(highest)),
     }
-
-
-# --------------------------------------------------------------------------------------- nv-dvfs
 
 
 def nv_dvfs(folder: Path) -> dict[str, Any]:
@@ -180,9 +174,6 @@ def energy_bounds(micro: Costs, real: Costs) -> dict[str, Any]:
     return out
 
 
-# ------------------------------------------------------------------------------------- MobileNet
-
-
 def mobilenet(folder: Path) -> dict[str, Any]:
     """Energy of an inference within a latency, with six configurations measured."""
     return {device: one_board(folder, device) for device in ("AGX", "Nano")}
@@ -243,9 +234,6 @@ def boosted(known: Costs, batch: np.ndarray) -> Outlook:
     return Outlook.certain(seconds, seconds * watts, work=batch)
 
 
-# ---------------------------------------------------------------------------------------- Odroid
-
-
 def odroid(folder: Path) -> dict[str, Any]:
     """The middle clock from the two others: energy, and power per interval."""
     logging.getLogger("msbgen").setLevel(logging.ERROR)
@@ -286,8 +274,6 @@ def apart(made: Any, truth: Any) -> float:
         errors.append(np.abs(mine[: len(run)][both] / run[: len(mine)][both] - 1).mean())
     return float(np.mean(errors))
 
-
-# --------------------------------------------------------------------------------------- results
 
 PARTS = ("zeus", "nv-dvfs", "jetson", "odroid-xu3")
 
@@ -423,7 +409,3 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
     report(run(options.data, options.only))
-
-
-if __name__ == "__main__":
-    main()

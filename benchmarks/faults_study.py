@@ -225,9 +225,6 @@ def _seeds(contexts: int, runs: int, seeds: Sequence[int]) -> Sequence[int]:
     return seeds if (contexts, runs) == _MOST_UNSURE else seeds[:1]
 
 
-# ------------------------------------------------------------------------------------------ named
-
-
 def named(task: str, seeds: Sequence[int] = SEEDS, designs: Sequence[str] = NAMES) -> dict:
     """Counts of faults that were put in and found, by design and fault."""
     out: dict[str, dict[str, int]] = {}
@@ -283,9 +280,6 @@ def _noisy(clean: xr.Dataset, rng: np.random.Generator) -> xr.Dataset:
         for row in zip(counts, duration)
     ]
     return _like(clean, _together(runs), runs)
-
-
-# ------------------------------------------------------------------------------------------- fits
 
 
 def without_outliers(dataset: xr.Dataset) -> xr.Dataset:
@@ -348,9 +342,6 @@ def _limit(kind: str) -> str:
 
 def _method(model: msbgen.ProfileModel) -> Callable[[xr.Dataset, Any], xr.Dataset]:
     return lambda _, contexts: model.generate(contexts, kind="mean")
-
-
-# ----------------------------------------------------------------------------------------- tables
 
 
 def run(
@@ -481,7 +472,3 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     options = parser.parse_args()
     run(options.only, options.tasks, options.seeds, options.work, options.jobs, options.designs)
-
-
-if __name__ == "__main__":
-    main()

@@ -116,9 +116,6 @@ class Measured:
         return np.stack(columns, axis=1)
 
 
-# ------------------------------------------------------------------------------------- regressors
-
-
 def nearest(known: Measured, values: Floats, weight_of_bin: Floats) -> Predictor:
     """The nearest context; the weight of each resource is 1/2, 1, 2 or 4 over its range."""
     z, tests = known.coordinates(known.contexts), _tests(known)
@@ -361,9 +358,6 @@ def _by_resource(contexts: Floats) -> list[tuple[int, list[NDArray[np.intp]]]]:
 
 def _error(difference: Floats, weight_of_bin: Floats) -> float:
     return float((difference**2).mean(axis=0) @ weight_of_bin)
-
-
-# ------------------------------------------------------------------------------- profiles of them
 
 
 def on_progress(regress: Callable[[Measured, Floats, Floats], Predictor]) -> Method:

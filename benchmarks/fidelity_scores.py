@@ -66,9 +66,6 @@ def scores(task: str) -> dict:
     }
 
 
-# --------------------------------------------------------------------------------------- samples
-
-
 def samples(task: str) -> dict:
     """Distances of samples to measured runs, beside those between halves of the measured runs."""
     train, truth = read_task(task)
@@ -134,9 +131,6 @@ def _distances(mine: tuple[Floats, list[Floats]], wanted: tuple[Floats, list[Flo
     return np.array([np.abs(below[0] - below[1]).max(), *clouds])
 
 
-# ----------------------------------------------------------------------------------- little data
-
-
 def little(task: str) -> dict:
     """Scores from 27 contexts (levels 0, 2, 4 of each resource) and 8 corners, three runs each."""
     train, truth = read_task(task)
@@ -152,9 +146,6 @@ def at_levels(train: xr.Dataset, kept: tuple[int, ...], *, runs: int) -> xr.Data
     table = context_table(train)
     inside = np.all([np.isin(column, np.unique(column)[list(kept)]) for column in table.T], axis=0)
     return train.isel(context=np.flatnonzero(inside), run=slice(0, runs))
-
-
-# -------------------------------------------------------------------------------------- ablation
 
 
 def _linear(*args: Any, **settings: Any) -> Trend:
@@ -265,8 +256,6 @@ def ablation(task: str) -> dict:
     return out
 
 
-# ----------------------------------------------------------------------------------------- curve
-
 # Number of known contexts, and their levels of cache ways, bandwidth and frequency.
 DESIGNS = {8: "2x2x2", 27: "3x3x3", 64: "4x4x4", 125: "5x5x5", 273: "7x13x3"}
 
@@ -291,8 +280,6 @@ def curve(task: str, peers: tuple[str, ...] = ()) -> dict:
         out[str(n)] = msbgen.summarise(msbgen.score_methods(train, truth, methods))
     return out
 
-
-# --------------------------------------------------------------------------------------- replays
 
 # Programs whose profiles do not ship, and were not used in the design of the generator.
 UNSEEN_PROGRAMS = ("bc", "cg", "gcc", "sort", "sqlite")
@@ -333,8 +320,6 @@ def draw_contexts(program: str, every: Floats) -> Floats:
     rng = np.random.default_rng([2, *program.encode()])
     return every[np.sort(rng.choice(len(every), 200, replace=False))]
 
-
-# ---------------------------------------------------------------------------------------- designs
 
 LEVELS = {name: np.array(levels) for name, levels in PlatformConfig().levels.items()}
 
@@ -424,8 +409,6 @@ def _worst_tenth(errors: Floats) -> list[float]:
     return np.sort(errors, axis=0)[-(len(errors) // 10) :].mean(axis=0).tolist()
 
 
-# ------------------------------------------------------------------------------------- equal runs
-
 # Numbers of runs that are compared, runs of the truth, and test contexts.
 EQUAL_RUNS, RUNS_OF_TRUTH, EQUAL_CONTEXTS = (1, 2, 4, 8, 16, 32, 64), 100, 60
 
@@ -478,9 +461,6 @@ def _equal_runs(error: float, measured: Floats) -> float:
     y, x = np.log(measured), np.log(EQUAL_RUNS)
     i = int(np.clip(np.searchsorted(-y, -np.log(error)) - 1, 0, len(x) - 2))
     return float(np.exp(x[i] + (np.log(error) - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])))
-
-
-# ---------------------------------------------------------------------------------- real hardware
 
 
 def middle_clock(path: Path) -> dict:

@@ -36,9 +36,6 @@ EXACT = {metric: COLUMNS[metric] for metric in ("ndtw", "ndtw_scaled", "duration
 Tables = dict[str, str]
 
 
-# ---------------------------------------------------------------------------------- measurements
-
-
 def score_task(task: str) -> dict:
     """Scores of every method of the package on a task."""
     train = msbgen.read_profiles(PROFILES / f"{task}.nc")
@@ -130,9 +127,6 @@ def measure_real(folder: Path) -> dict[str, Any]:
         raise SystemExit(f"no profiles in {folder}; give the folder that holds one file a program.")
     results = {path.stem: fidelity.middle_clock(path) for path in paths}
     return {"mean_over_programs": _means(results, fidelity.EVERYONE), "programs": results}
-
-
-# ---------------------------------------------------------------------------------------- tables
 
 
 def tabulate_tasks(content: dict[str, Any]) -> Tables:
@@ -306,9 +300,6 @@ def _draw_curve(mean: dict, methods: Sequence[str]) -> None:
     figure.savefig(RESULTS / "fidelity-curve.png", dpi=130)
 
 
-# ----------------------------------------------------------------------------------------- means
-
-
 def _each_task(measure: Callable[[str], dict], tasks: Sequence[str] = TASKS) -> dict[str, dict]:
     with ProcessPoolExecutor(2) as pool:
         return dict(zip(tasks, pool.map(measure, tasks)))
@@ -375,7 +366,3 @@ def main() -> None:
         content = measure(options.data) if name == "real" else measure()
         store(RESULTS / f"{file}.json", content)
         publish(tabulate(content))
-
-
-if __name__ == "__main__":
-    main()

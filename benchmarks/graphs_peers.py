@@ -124,9 +124,6 @@ def tabular(kinds: tuple[Kind, ...]) -> dict[str, Tabular]:
     }
 
 
-# ------------------------------------------------------------------------------------- networks
-
-
 def convolve(
     parameters: Parameters, layer: int, hidden: dict, batch: Batch, settings: NetworkSettings
 ) -> dict:

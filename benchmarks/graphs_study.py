@@ -46,9 +46,6 @@ PLATFORM_GOAL, AFTER_GOAL = 0.10, 0.08
 OURS, SCHEDULE, SHEET = "default", "list schedule", "the truth's simulator, by the sheet"
 
 
-# ------------------------------------------------------------------------------------------- jobs
-
-
 def job(seed: int, part: str, work: Path) -> str:
     """Compute a method's predictions for the held-out runs of each split, once."""
     path = work / f"graph-{seed}-{part}.npz"
@@ -175,7 +172,6 @@ JOBS: dict[str, Callable[[Study, int], dict[str, NDArray]]] = {
 # Jobs of the first draw only.
 ONCE = ("ablations", "ensemble", "longer")
 
-# ----------------------------------------------------------------------------------------- report
 
 GROUPS = ("contexts", "families", "platform", "after")
 TABULAR = ("Brent", "ridge", "forest", "boosting", "MLP")
@@ -429,7 +425,3 @@ def main() -> None:
         report(options.work, range(options.seeds))
     else:
         run(options.work, range(options.seeds), options.processes)
-
-
-if __name__ == "__main__":
-    main()

@@ -109,9 +109,6 @@ def network_of(workload: str) -> str:
     return workload.rpartition("-")[0]
 
 
-# ----------------------------------------------------------------------------- methods
-
-
 def default(known: xr.Dataset, new: xr.Dataset) -> Floats:
     return KernelPredictor().fit(known).predict(new)
 
@@ -163,9 +160,6 @@ SAMPLES = {
     "mixed": "as many, half of them networks'",
     "networks": "networks' kernels alone",
 }
-
-
-# ----------------------------------------------------------------------------- studies
 
 
 def leave_networks_out(

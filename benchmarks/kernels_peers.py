@@ -141,9 +141,6 @@ def tune(
     return dict(study.best_params)
 
 
-# --------------------------------------------------------------- programs over configurations
-
-
 def curve_of_others(
     others: Floats, known: Floats, given: NDArray[np.int64], contexts: Floats
 ) -> Floats:
@@ -207,8 +204,6 @@ CURVES = {
     "forest": forest_ratio,
 }
 
-
-# ------------------------------------------------- a network over clocks and batches, few measured
 
 # From the curve of others over the contexts [log], contexts (clock, batch), measured ones and their
 # values, and whether these are times, to all values.

@@ -57,9 +57,6 @@ ABLATIONS = {
 }
 
 
-# ------------------------------------------------------------------------------------------- gemm
-
-
 def gemm(data: Path, work: Path, device: str = "AGX") -> dict[str, Any]:
     """Matrix products: shapes never measured, and sizes never measured at five known clocks."""
     folder = _folder(data, "jetson")
@@ -143,9 +140,6 @@ def _peer(
         named = {**more, "name": f"{name}-{what}"} if name else more
         predicted.append(peer(tables[0], truth, of, tables[1], **named))
     return predicted[0], predicted[1]
-
-
-# ---------------------------------------------------------------------- programs at other settings
 
 
 def mobilenet(data: Path, work: Path) -> dict[str, Any]:
@@ -307,9 +301,6 @@ def _hopeful(model: ConfigurationModel, costs: Costs, row: int, given: list[int]
     return int(np.argmax(hope))
 
 
-# -------------------------------------------------------------------------------------------- cpu
-
-
 def cpu(data: Path, work: Path) -> dict[str, Any]:
     """Networks never seen on a CPU, from kernels of other networks."""
     files = [shipped_folder() / "kernels" / name for name in ("cpu.nc", "cpu.workloads.nc")]
@@ -317,9 +308,6 @@ def cpu(data: Path, work: Path) -> dict[str, Any]:
     if lacking:
         raise Absent(f"{', '.join(lacking)} does not ship yet")
     return kernels_cpu.cpu(kernels_cpu.load())
-
-
-# ------------------------------------------------------------------------------------------ speed
 
 
 def speed(data: Path, work: Path) -> dict[str, Any]:
@@ -362,9 +350,6 @@ def speed(data: Path, work: Path) -> dict[str, Any]:
         "fit_seconds": fitted,
         "seconds": min(taken),
     }
-
-
-# ------------------------------------------------------------------------------------------ parts
 
 
 class Absent(Exception):
@@ -494,7 +479,3 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     options = parser.parse_args()
     run(options.only, options.data, options.work)
-
-
-if __name__ == "__main__":
-    main()

@@ -90,9 +90,6 @@ def task_graph_runs(folder: Path) -> xr.Dataset:
     )
 
 
-# ------------------------------------------------------------------------------------------ folds
-
-
 def by_fold(
     runs: xr.Dataset, split: str, predict: Callable[[xr.Dataset, NDArray, xr.Dataset], Any]
 ) -> list[tuple[NDArray, Any]]:
@@ -132,9 +129,6 @@ def from_each(answers: PartPredictions) -> Floats:
 def alone(answers: PartPredictions, part: str) -> Floats:
     """Times by one part alone."""
     return from_each(replace(answers, parts=(part,)))
-
-
-# ------------------------------------------------------------------------------------------ parts
 
 
 def compare(runs: xr.Dataset, split: str) -> dict[str, Any]:
@@ -372,9 +366,6 @@ def task_graphs(folder: Path) -> dict[str, Any]:
     return found
 
 
-# ----------------------------------------------------------------------------------------- report
-
-
 def run(only: Sequence[str], data: Path | None) -> None:
     """Measure the parts, keep the stored results of others, and write everything."""
     results = stored("relative")
@@ -547,7 +538,3 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of tasks of dense linear algebra")
     options = parser.parse_args()
     run(options.only, options.data)
-
-
-if __name__ == "__main__":
-    main()

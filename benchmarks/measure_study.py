@@ -1,8 +1,8 @@
 """Measuring on this machine: from a spec to scores; CPU shares; killed sweeps.
 
-    python benchmarks/measure_study.py example --work FOLDER [--quick] [--sweeps 3]
-    python benchmarks/measure_study.py shares --work FOLDER
-    python benchmarks/measure_study.py kills --work FOLDER [--count 20]
+    python benchmarks/reproduce.py measure example --work FOLDER [--quick] [--sweeps 3]
+    python benchmarks/reproduce.py measure shares --work FOLDER
+    python benchmarks/reproduce.py measure kills --work FOLDER [--count 20]
 
 It needs perf, control groups with CPU quotas, and root. ``example`` and ``shares`` need an idle
 machine, and report its load. An interrupted sweep goes on in the same folder.
@@ -91,9 +91,6 @@ def contexts(path: Path, levels) -> Path:
     return path
 
 
-# --------------------------------------------------------------------------------------- example
-
-
 def example(work: Path, sweep: int, *, quick: bool) -> dict:
     """Measure, check, plan, measure again, generate, evaluate; scores of unseen quotas."""
     folder = work / f"{'quick' if quick else 'sweep'}-{sweep}"
@@ -148,9 +145,6 @@ def busyness(*parts: xr.Dataset) -> dict:
     return {"load": float(np.nanmedian(load)), "load_most": float(np.nanmax(load))}
 
 
-# ---------------------------------------------------------------------------------------- shares
-
-
 def shares(work: Path) -> list[dict]:
     """Achieved and wanted shares of a program that always wants to run."""
     folder = work / "shares"
@@ -163,9 +157,6 @@ def shares(work: Path) -> list[dict]:
         rows.append({"asked": level, "had": had.tolist(), "off": float(np.abs(had - level).max())})
         print(f"asked {level:g} %: {had.min():.2f} to {had.max():.2f}")
     return [*rows, busyness(data)]
-
-
-# ----------------------------------------------------------------------------------------- kills
 
 
 def kills(work: Path, count: int, seed: int = 0) -> dict:
@@ -259,7 +250,3 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20, help="moments to kill at")
     options = parser.parse_args()
     run(options.part, options.work, quick=options.quick, sweeps=options.sweeps, count=options.count)
-
-
-if __name__ == "__main__":
-    main()

@@ -54,9 +54,6 @@ ANSWERED, REFUSED, FAILED = "answered", "refused", "FAILED"
 WARM = -1  # the originals, unspoilt: every reader must answer
 
 
-# --------------------------------------------------------------------------- originals
-
-
 def make_originals(folder: Path) -> None:
     """Write one small file of every kind."""
     grid = np.array([(ways, clock) for ways in (2.0, 4.0, 8.0) for clock in (1.0, 2.0)])
@@ -107,9 +104,6 @@ def small_task(contexts: np.ndarray) -> xr.Dataset:
         counters={"instructions": {"long_name": "work"}, "cache_misses": {"long_name": "misses"}},
         attrs={"task": "small"},
     )  # fmt: skip
-
-
-# --------------------------------------------------------------------------- who reads them
 
 
 @dataclass(frozen=True)
@@ -304,9 +298,6 @@ def standing_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-# --------------------------------------------------------------------------- processes
 
 
 def serve(folder: Path, seed: int) -> None:

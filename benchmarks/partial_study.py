@@ -56,9 +56,6 @@ _SLOWEST, _LOST = 1 / 3, 0.02
 _RATES = (0.05, 0.1)
 
 
-# ------------------------------------------------------------------------------------- replays
-
-
 def replayed(task: str, contexts: Floats, runs: int, seed: int, *, streams: bool) -> xr.Dataset:
     """Whole runs; with `streams`, misses on demand and prefetched ones instead of requests."""
     trace = read_trace(PROFILES / "traces" / f"{task}.nc")
@@ -112,9 +109,6 @@ def _rebuilt(
         attrs={k: v for k, v in ds.attrs.items() if k in ("task", "platform", "source")},
         complete=complete,
     )  # fmt: skip
-
-
-# -------------------------------------------------------------------------- what is taken away
 
 
 def in_groups(ds: xr.Dataset) -> xr.Dataset:
@@ -185,9 +179,6 @@ def whole_runs(partial: xr.Dataset) -> xr.Dataset | None:
     return _rebuilt(partial, raw, duration).isel(context=kept)
 
 
-# --------------------------------------------------------------------------------------- peers
-
-
 def independent(coarse: Floats, lag: Floats, place: Floats, run_context: Any, **_: Any) -> Any:
     """Random donors among the runs of the same context that hold the quantity."""
     rng = np.random.default_rng(0)
@@ -250,9 +241,6 @@ def fitted_apart(partial: xr.Dataset) -> dict[str, msbgen.ProfileModel]:
 
 def _kind(model: msbgen.ProfileModel, kind: Any) -> Method:
     return lambda _, contexts: model.generate(contexts, kind=kind, n_samples=_SAMPLES, rng=3)
-
-
-# ------------------------------------------------------------------------------------- studies
 
 
 @dataclass(frozen=True)
@@ -342,9 +330,6 @@ def _coverage(
             bound = calibrated.duration_bound(context_table(truth), rate)
             out[f"within {1 - rate:.0%}"] = float((took <= bound[:, None]).mean())
     return out
-
-
-# -------------------------------------------------------------------------------------- tables
 
 
 def run(
@@ -460,7 +445,3 @@ def main() -> None:
     options = parser.parse_args()
     part = options.tasks, options.designs, options.cases, options.only
     run(*part, options.work, do=not options.no_run)
-
-
-if __name__ == "__main__":
-    main()

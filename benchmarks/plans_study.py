@@ -53,9 +53,6 @@ LEVELS = CONFIG.levels
 Cell = dict[str, Any]
 
 
-# --------------------------------------------------------------------------------- one program
-
-
 class Bench:
     """A program, its test contexts and the cost of measuring it."""
 
@@ -112,9 +109,6 @@ class Bench:
 @cache
 def bench(task: str) -> Bench:
     return Bench(task)
-
-
-# --------------------------------------------------------------------------------- the designs
 
 
 def order(design: str, seed: int, here: Bench) -> np.ndarray:
@@ -188,9 +182,6 @@ def planned(task: str, seed: int, batches: Sequence[int] = BATCHES) -> Iterator[
         yield cell
 
 
-# --------------------------------------------------------------------------------- all cells
-
-
 DESIGNS = ("random", "sobol", "factorial")
 
 
@@ -229,9 +220,6 @@ def run(tasks: list[str], budgets: list[int], workers: int, path: Path) -> dict[
             partial.replace(path)
             print(f"{done}/{len(todo)} {futures[future]}", file=sys.stderr, flush=True)
     return cells
-
-
-# --------------------------------------------------------------------------------- the comparison
 
 
 def curve(cells: dict[str, Cell], task: str, design: str, metric: str) -> dict[int, float]:
@@ -367,7 +355,3 @@ def tables() -> dict[str, str]:
     rows.append(["mean, over the best other", *over, "", f"{found['mean_ratio']:.2f} ×", ""])
     header = ["error (geometric mean of the budgets)", "plan", *DESIGNS, "best other"]
     return {"plans": markdown([*header, "time of the plan", "not reached at [s]"], rows)}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Replay of the shipped traces: speed, and agreement with the shipped truth.
 
-    python benchmarks/platform_study.py [-o FILE.json] [--tasks gzip zstd ...]
+    python benchmarks/reproduce.py platform [-o FILE.json] [--tasks gzip zstd ...]
 
 Figures of each task are milliseconds a run, the whole platform (4,560 contexts × 3 runs), and 30
 runs of every test context against the shipped runs. These come from four or eight page colourings,
@@ -118,7 +118,3 @@ def tables():
         for task, row in stored("platform").items()
     ]
     return {"platform": markdown(["task", *columns.values()], rows)}
-
-
-if __name__ == "__main__":
-    main()

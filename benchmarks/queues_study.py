@@ -110,9 +110,6 @@ def part(vectors: Vectors, log: Log, widths: tuple[int, ...] = WIDTHS) -> dict[s
     }
 
 
-# ------------------------------------------------------------------------------------------ report
-
-
 def comparison(found: dict[str, Any], targets: dict[Any, tuple[str, str]]) -> str:
     header = ["load", "makespan / bound", "makespan", "goal", "slowdown", "÷", "goal",
               "÷ against fastest", "over true times", "either form: makespan, ÷"]  # fmt: skip
@@ -245,7 +242,3 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS])
     options = parser.parse_args()
     run(options.data, options.only)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """Reports in a browser, and their cost.
 
-    python benchmarks/report_study.py pages [--only zstd,"one context"]
-    python benchmarks/report_study.py cost
+    python benchmarks/reproduce.py report pages [--only zstd,"one context"]
+    python benchmarks/reproduce.py report cost
 
 ``pages`` opens the reports of all programs that ship, and of odd cases, and exits with 1 if there
 is a fault. It needs chromium and the requirements of the tests. ``cost`` makes zstd's report of all
@@ -284,7 +284,3 @@ def main() -> int:
     if options.part != "pages":
         return cost() if options.part == "cost" else picture()
     return int(pages([name for name in options.only.split(",") if name]) > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

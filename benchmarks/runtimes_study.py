@@ -62,9 +62,6 @@ def run(data: Path | None, work: Path | None, fit: bool = True) -> None:
         runtimes_pictures.draw(content, fits)
 
 
-# ---------------------------------------------------------------------------------------- scores
-
-
 def measure(fits: Fits) -> dict[str, Any]:
     """Scores of every finished fit, and their summary."""
     made = [(name, case) for name, case in jobs() if fits.has(name, case)]
@@ -204,9 +201,6 @@ def _setting(split: str, share: float) -> str:
     return f"{split} {share:g}"
 
 
-# ---------------------------------------------------------------------------------------- tables
-
-
 def tables() -> dict[str, str]:
     """All tables of the page."""
     content, found = stored("runtime"), {}
@@ -321,7 +315,3 @@ def main() -> None:
     parser.add_argument("--no-fit", action="store_true", help="score the fits that are there")
     options = parser.parse_args()
     run(options.data, options.work, fit=not options.no_fit)
-
-
-if __name__ == "__main__":
-    main()

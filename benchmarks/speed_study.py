@@ -73,7 +73,3 @@ def main() -> None:
     parser.add_argument("--no-run", action="store_true", help="take the results that are stored")
     options = parser.parse_args()
     run(() if options.no_run else options.only, quick=options.quick)
-
-
-if __name__ == "__main__":
-    main()
