@@ -6,8 +6,6 @@ agents are trained on episodes of them. The work folder keeps each part, so that
 after an interruption.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import time

@@ -4,8 +4,6 @@ All of it is computed once and kept in a folder: replays of all 4,560 contexts o
 profiles generated from 125 known contexts.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path

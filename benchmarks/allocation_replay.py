@@ -6,8 +6,6 @@ stalls of each core's regulator, timer interrupts and preemptions. Only the allo
 both, caches hold what they would hold with the current ways from the start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ breakdown utilisations, clocks, forecasts and replays, for six tasks on four cor
 Five other programs check the choices.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import time
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from allocation_data import phase_tables, prepare, truth, wcets
+from scipy.stats import ks_2samp
 from tables import RESULTS, TASKS, markdown, publish, store, stored, subplots
 
 from msbgen.realtime.allocate import Allocator
@@ -301,13 +300,7 @@ def _clocks(experiment: Experiment, choice: Truth, method: str, objective: str) 
 
 
 def kolmogorov(a: Any, b: Any) -> float:
-    both = np.sort(np.concatenate([a, b]))
-    return float(
-        np.abs(
-            np.searchsorted(np.sort(a), both, side="right") / len(a)
-            - np.searchsorted(np.sort(b), both, side="right") / len(b)
-        ).max()
-    )
+    return float(ks_2samp(a, b, method="asymp").statistic)
 
 
 def forecasts(experiment: Experiment) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import psutil
 from tables import RESULTS, ROOT, markdown, publish, store, stored
 
 import msbgen
@@ -179,27 +180,14 @@ def small_tasks(folder: Path, n: int) -> Path:
     return folder / "tasks.toml"
 
 
-def children(pid: int) -> list[int]:
-    """Child processes of a process, and their children."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            own = [int(child) for child in task.read_text().split()]
-        except OSError:
-            continue
-        found += own + [other for child in own for other in children(child)]
-    return found
-
-
 def workers(pid: int) -> list[int]:
+    """Processes of the workers that a client has started."""
     found = []
-    for child in children(pid):
-        try:
-            line = Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace")
-        except OSError:
-            continue
-        if _WORKER in line and "resource_tracker" not in line:
-            found.append(child)
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):
+            line = " ".join(child.cmdline())
+            if _WORKER in line and "resource_tracker" not in line:
+                found.append(child.pid)
     return found
 
 
@@ -248,12 +236,12 @@ def kills(options: argparse.Namespace) -> dict:
             time.sleep(0.02)
         if process.poll() is not None:
             break
-        left = children(process.pid)
+        left = psutil.Process(process.pid).children(recursive=True)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         moments += 1
         end = time.monotonic() + 30
-        while any(Path(f"/proc/{pid}").exists() for pid in left):
+        while any(child.is_running() for child in left):
             assert time.monotonic() < end, "workers outlive their client"
             time.sleep(0.1)
     assert process.returncode == 0, process.returncode

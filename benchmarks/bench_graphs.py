@@ -4,8 +4,6 @@
 profiles that `reproduce.py graphs` makes.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Times are of warm calls on an idle machine, and of the first call.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

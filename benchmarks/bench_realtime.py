@@ -3,8 +3,6 @@
 Decisions are for four cores on the tables of the six tasks, in random phases.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each figure stands beside its goal. Times need an idle machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -5,8 +5,6 @@ Figures are percentiles over graphs and devices of the time of a simulation, noi
 first call's time.
 """
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

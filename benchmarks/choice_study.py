@@ -4,8 +4,6 @@
 ``nv-dvfs``, ``jetson`` and ``odroid-xu3`` are folders in FOLDER, and missing ones are skipped.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import time

@@ -374,7 +374,7 @@ def run(
             for task in tasks
         ]
         if cells:
-            results = dict(zip(map(_name, cells), pool.map(_Kept(work), cells)))
+            results = dict(zip(map(_name, cells), pool.map(partial(cached_fits, work), cells)))
             table = _fits_table(results, tasks, chosen, _among(designs))
             _publish("fits", results, table, whole=whole)
 
@@ -401,14 +401,9 @@ def _name(cell: Cell) -> str:
     return f"{part}-{task}-{contexts}x{runs}-{seed}"
 
 
-@dataclass(frozen=True)
-class _Kept:
+def cached_fits(work: Path | None, cell: Cell) -> dict[str, dict[str, float]]:
     """`fits` of a cell, read from the folder if they are there."""
-
-    work: Path | None
-
-    def __call__(self, cell: Cell) -> dict[str, dict[str, float]]:
-        return cached(self.work and self.work / f"{_name(cell)}.json", partial(fits, *cell))
+    return cached(work and work / f"{_name(cell)}.json", partial(fits, *cell))
 
 
 def _named_table(results: dict[str, dict]) -> str:

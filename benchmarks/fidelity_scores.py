@@ -5,22 +5,19 @@ known contexts and the table of the test contexts only. The truth of a test cont
 all its runs (:func:`msbgen.evaluate.mean_profiles`); samples are compared with its runs.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import xarray as xr
 from fidelity_peers import PEERS, whole_runs
 from numpy.typing import ArrayLike, NDArray
 from tables import PROFILES, TASKS
+from timing import replaced
 
 import msbgen
 from msbgen.data.schema import context_table, count_array, duration_array, sampling_interval
@@ -236,9 +233,7 @@ def ablation(task: str) -> dict:
     baseline: dict[str, Method] = {"bracketing": METHODS["bracketing"]}
     out = {}
     for name, (settings, parts) in ABLATIONS.items():
-        with ExitStack() as stack:
-            for target, replacement in parts.items():
-                stack.enter_context(patch(target, replacement))
+        with replaced(parts):
             model = msbgen.fit_profiles(train, settings)
 
             def generate(_: xr.Dataset, contexts: ArrayLike, kind: Any, model=model) -> xr.Dataset:
@@ -443,9 +438,7 @@ def equal(program: str) -> dict:
         ("without one law of all intervals", train, _NEVER_ONE_LAW),
         ("default/mean, contexts planned", scattered, {}),
     ):
-        with ExitStack() as stack:
-            for target, replacement in parts.items():
-                stack.enter_context(patch(target, replacement))
+        with replaced(parts):
             model = msbgen.fit_profiles(known)
         own = _mean_errors(model, train, truth)
         out[name] = {

@@ -5,8 +5,6 @@ the profiles of programs that were measured at three clocks, which do not ship; 
 ``real`` is skipped.  `fidelity_scores.py` measures one task, `fidelity_peers.py` holds the peers.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor

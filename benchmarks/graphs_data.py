@@ -6,8 +6,6 @@ in dispatches. Predictors see the sheets, runs of graphs, and profiles *generate
 contexts of three runs.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path

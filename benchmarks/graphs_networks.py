@@ -4,8 +4,6 @@ All learn from the same runs for as many epochs (:data:`graphs_peers.BUDGET`) on
 scored on a split of contexts, an eighth of the families and a platform of each draw.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any

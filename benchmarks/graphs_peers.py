@@ -4,8 +4,6 @@ Each predicts logarithms of time and energy. Tabular peers see the features that
 of all devices at once. Networks see the same as ours and are trained as long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

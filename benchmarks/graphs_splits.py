@@ -1,7 +1,5 @@
 """Runs of task graphs in a table, the splits of the study, and answers about held-out runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ the eighths and one of the devices a seed (:mod:`graphs_networks`). Every job ke
 in the work folder; :func:`report` reads them.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor

@@ -5,8 +5,6 @@ launches. Its predicted sum is compared with the sum of its measured kernels and
 overhead learned from other networks, with its own time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

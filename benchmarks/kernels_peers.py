@@ -3,8 +3,6 @@
 All see raw parameters and clocks, and logarithms of runtimes and powers, as in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables and pictures of the models of kernels: errors, fronts, regret by what was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

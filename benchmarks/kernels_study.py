@@ -5,11 +5,9 @@ holds the public sets `jetson`, `nv-dvfs` and `zeus`; missing ones are skipped. 
 keeps studies of the paper's model.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -462,14 +460,7 @@ def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _log(part: str, name: str, row: dict[str, Any]) -> None:
-    def words(nested: dict[str, Any], before: str = "") -> Iterator[str]:
-        for key, value in nested.items():
-            if isinstance(value, dict):
-                yield from words(value, f"{key} ")
-            elif isinstance(value, float):
-                yield f"{before}{key} {value:.4g}"
-
-    print(f"{part}, {name}: {', '.join(words(row))}", flush=True)
+    print(f"{part}, {name}: {row}", flush=True)
 
 
 def main() -> None:

@@ -5,8 +5,6 @@ time there. They predict plain relative times of all machines. Each is a functio
 their rows (run, source), and new runs, and gives times [s], (n, n_sources, n_machines).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

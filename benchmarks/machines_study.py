@@ -5,8 +5,6 @@ whole runs, programs or scales, or single rows, which leaks. FOLDER holds tasks 
 algebra (`tasks_cpu_gpu1_gpu2.csv`), which do not ship.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import subprocess

@@ -10,8 +10,6 @@ hang, a wrong exit code, a warning with a source line, or a figure that is negat
 The script then exits with 1, after printing the recipe.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import json
@@ -26,9 +24,9 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,7 +232,7 @@ def try_one(folder: Path, seed: int, index: int) -> tuple[str, str]:
     else:
         how = spoil_file(folder / reader.original, spoilt, rng)
     what = " ".join(reader.verb) or f"{reader.call.__name__}() of {reader.original}"
-    with standing_in(folder):
+    with chdir(folder):
         verdict, why = (judge_verb if reader.verb else judge_call)(reader, spoilt, folder)
     if index < 0 and verdict != ANSWERED:
         verdict = FAILED
@@ -287,17 +285,6 @@ def one_sentence(said: str) -> bool:
     return bool(lines) and all(
         line.isprintable() and line.endswith((".", ")", "?")) and len(line) < 1000 for line in lines
     )
-
-
-@contextmanager
-def standing_in(folder: Path) -> Iterator[None]:
-    """Work in a folder for a while."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def serve(folder: Path, seed: int) -> None:

@@ -1,7 +1,5 @@
 """Random damage to files: values, types, shapes, names, attributes, words and bytes."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

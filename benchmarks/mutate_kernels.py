@@ -1,7 +1,5 @@
 """Originals and checks of :mod:`mutate` for kernels, their models, launches and choices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

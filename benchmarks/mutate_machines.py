@@ -1,7 +1,5 @@
 """Originals and checks of :mod:`mutate` for relative performance and queues."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -8,8 +8,6 @@ is a traceback, a hang, a message that is not one sentence with the file's name,
 or one with other totals than its recording. The script then exits with 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import signal

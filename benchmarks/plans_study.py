@@ -12,8 +12,6 @@ Finished cells are kept in ``results/plan-cells.json``: remove that file when th
 planner has changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ machine, and its estimates elsewhere are cautious predictions from that run, by 
 nothing of its program. Submissions are those of a stretch of the log. Jobs take 1, 2 or 4 nodes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

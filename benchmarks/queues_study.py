@@ -5,8 +5,6 @@ holds `LCG.swf.gz` (run times and submissions) and `tasks_cpu_gpu1_gpu2.csv` (de
 neither ships. Without it programs are simulated with a random log, and nothing is stored.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from functools import partial

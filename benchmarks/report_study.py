@@ -9,8 +9,6 @@ contexts, scored by its truth and by contexts left out, on an idle machine. ``pi
 picture of the project's README.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource

@@ -5,16 +5,12 @@ calibration, are the same for all methods. A fit is a model file (the predictor 
 preset) or the predicted log runtimes of all runs (peers and ablations).
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,9 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from runtimes_peers import PEERS, Data
 from tables import store
+from timing import replaced
 
-from msbgen.runtimes import embeddings, towers
-from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.dataset import features_of, run_table
 from msbgen.runtimes.fitting import CALIBRATION
 from msbgen.runtimes.predictor import RuntimePredictor
@@ -77,8 +72,8 @@ class Ablation:
     ----------
     settings : mapping
         Parameters of the predictor that differ.
-    stand_ins : mapping
-        Replacements, by module and name.
+    replacements : mapping
+        Of functions and constants of the package, by dotted names.
     features : tuple of bool
         Whether those of workloads and of platforms are shown.
     learns_alone : bool
@@ -88,7 +83,7 @@ class Ablation:
     """
 
     settings: Mapping[str, Any]
-    stand_ins: Mapping[tuple[ModuleType, str], Any]
+    replacements: Mapping[str, Any]
     features: tuple[bool, bool] = (True, True)
     learns_alone: bool = False
     sees_beside: bool = True
@@ -99,43 +94,39 @@ def _no_scaling(workload, platform, log_runtime, shape) -> Scaling:
     return Scaling(np.full(shape[0], log_runtime.mean()), np.zeros(shape[1]))
 
 
-def _no_opinion(runs: Observations, *rest: Any) -> NDArray[np.float32]:
+def _no_second_opinion(runs: Observations, *rest: Any) -> NDArray[np.float32]:
     """No cell is moved."""
     return np.zeros(runs.shape, np.float32)
 
 
-def _not_calmed(interference: NDArray, usual: float) -> NDArray:
+def _unshrunk(interference: NDArray, usual: float) -> NDArray:
     """The mean over the members, without shrinkage."""
     return interference.mean(axis=0)
 
 
 ABLATIONS: dict[str, Ablation] = {
-    "log runtime, not the residual": Ablation({}, {(completion, "fit_scaling"): _no_scaling}),
+    "log runtime, not the residual": Ablation(
+        {}, {"msbgen.runtimes.predictor.fit_scaling": _no_scaling}
+    ),
     "no features": Ablation({}, {}, (False, False)),
     "no features of workloads": Ablation({}, {}, (False, True)),
     "no features of platforms": Ablation({}, {}, (True, False)),
     "interference discarded": Ablation({}, {}, learns_alone=True, sees_beside=False),
     "interference ignored": Ablation({}, {}, sees_beside=False),
-    "no rectifier": Ablation({}, {(towers, "LEAK"): 1.0, (embeddings, "LEAK"): 1.0}),
+    "no rectifier": Ablation(
+        {}, {"msbgen.runtimes.towers.LEAK": 1.0, "msbgen.runtimes.embeddings.LEAK": 1.0}
+    ),
     "squared loss": Ablation({"towers": TowerSettings(width=None)}, {}),
     "one member": Ablation({"members": 1}, {}),
     "no kriging": Ablation({"kriging": False}, {}),
     "no second opinion": Ablation(
-        {}, {(completion, "krige_platforms"): _no_opinion, (completion, "shrunk_mean"): _not_calmed}
+        {},
+        {
+            "msbgen.runtimes.predictor.krige_platforms": _no_second_opinion,
+            "msbgen.runtimes.predictor.shrunk_mean": _unshrunk,
+        },
     ),
 }
-
-
-@contextmanager
-def _standing_in(others: Mapping[tuple[ModuleType, str], Any]) -> Iterator[None]:
-    before = {place: getattr(*place) for place in others}
-    try:
-        for (module, name), other in others.items():
-            setattr(module, name, other)
-        yield
-    finally:
-        for (module, name), part in before.items():
-            setattr(module, name, part)
 
 
 class Fits:
@@ -231,7 +222,7 @@ class Fits:
             for features, shown_too in zip(self.data.features, ablation.features)
         ]
         predictor = RuntimePredictor(*shown, random_state=case.replicate, **ablation.settings)
-        with _standing_in(ablation.stand_ins):
+        with replaced(ablation.replacements):
             predictor.fit(table[kept], self.runtime[kept])
             fine = predictor.answers(table)
             found = np.full(len(table), np.nan)

@@ -12,8 +12,6 @@ NumPy in single precision: the first layer is applied to each workload and platf
 gather its rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Linear scaling, matrix factorisation, two networks and attention follow Appendix
 paper. Gradient boosting on the residual of linear scaling is tuned on known runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

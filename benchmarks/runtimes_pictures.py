@@ -1,7 +1,5 @@
 """Pictures of predicted runtimes: errors, margins, embeddings, interference."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

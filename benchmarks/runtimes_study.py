@@ -5,8 +5,6 @@ reads the npz archives of the paper's authors instead of the data that ship; ``-
 and scores, so that an interrupted study goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Sequence

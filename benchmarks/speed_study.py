@@ -4,8 +4,6 @@
 machine.  ``--quick`` takes small sizes, for a trial, and writes into a folder of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import platform

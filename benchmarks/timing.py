@@ -6,10 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -46,6 +47,15 @@ def on_cores(count: int) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def replaced(parts: Mapping[str, Any]) -> Iterator[None]:
+    """Replace attributes of modules, by their dotted names."""
+    with ExitStack() as stack:
+        for target, other in parts.items():
+            stack.enter_context(patch(target, other))
+        yield
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from msbgen import platform
 from msbgen.measure import parse_perf
 from msbgen.phases import phase_table
 from msbgen.realtime import Allocator, Task, TaskSet
+from msbgen.runtimes import embeddings, towers
 from msbgen.runtimes import predictor as completion
 from msbgen.runtimes.runs import Observations
 from msbgen.runtimes.towers import TowerSettings
@@ -47,7 +48,7 @@ from bench_generate import Stages
 from runtimes_fits import Case, Fits
 from tables import PLACES, RESULTS, cached, markdown, publish
 from targets import Figure, figures
-from timing import interleaved, run_python, slope, standing_in
+from timing import interleaved, replaced, run_python, slope, standing_in
 
 GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 PAIR = {"n": 1000, "epsilon": 0.1, "notes": {"pot sinkhorn": "does not reach the target"}}
@@ -525,9 +526,9 @@ def test_a_fit_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys):
 
 
 def test_parts_removed_are_those_named():
-    before = runtimes_fits.towers.LEAK
-    with runtimes_fits._standing_in(runtimes_fits.ABLATIONS["no rectifier"].stand_ins):
-        assert runtimes_fits.towers.LEAK == runtimes_fits.embeddings.LEAK == 1.0
-    assert runtimes_fits.towers.LEAK == runtimes_fits.embeddings.LEAK == before
+    before = towers.LEAK
+    with replaced(runtimes_fits.ABLATIONS["no rectifier"].replacements):
+        assert towers.LEAK == embeddings.LEAK == 1.0
+    assert towers.LEAK == embeddings.LEAK == before
     named = {name for name, _ in runtimes_fits.jobs()}
     assert named == {*runtimes_fits.MODELS, *runtimes_peers.PEERS, *runtimes_fits.ABLATIONS}
