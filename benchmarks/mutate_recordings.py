@@ -27,10 +27,10 @@ from mutate_files import spoil_bytes
 
 from msbgen.core.errors import ArgumentError, ProfileError
 from msbgen.data.check import inspect_profiles
+from msbgen.data.columns import ColumnMap
 from msbgen.measure.imports import import_recordings
 from msbgen.measure.manifest import Entry, Manifest, read_manifest
 from msbgen.measure.readers.formats import RecordingReader
-from msbgen.measure.readers.table import ColumnMap
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "measure" / "fixtures"
 SECONDS = 20  # that one trial may take; most take some milliseconds
@@ -61,9 +61,16 @@ class Original:
 
 
 OWN = ColumnMap(
-    "t [ms]", {"instructions": "INST"}, {"misses": "misses so far"}, {"bytes": "MB/s"},
-    {"bytes": 1e6}, place="core", seconds=1e-3,
-)  # fmt: skip
+    columns={
+        "time [ms]": "t [ms]",
+        "place": "core",
+        "instructions": "INST",
+        "misses": "misses so far",
+        "bytes [1e6]": "MB/s",
+    },
+    totals=("misses",),
+    rates=("bytes",),
+)
 
 
 def originals(folder: Path) -> list[Original]:

@@ -48,7 +48,7 @@ def add(verbs: Verbs) -> None:
         "--columns",
         type=Path,
         metavar="MAP.toml",
-        help="columns of a table: time, [counts], [totals], [rates], [factors], place",
+        help="columns of a table: 'time [ms]' = 'header' in [columns], totals, rates, separator",
     )
     verb.add_argument(
         "--step",

@@ -162,9 +162,10 @@ class Variable:
             at = tuple(map(int, np.argwhere(~good)[0]))
             unit = f" {self.unit}" if self.unit not in ("", "1") else ""
             remedy = f": {self.remedy}" if self.remedy else ""
+            where = place(data, at, dataset.get(label))
             yield (
-                f"{self.label} is {values[at]:.10g}{unit} at {place(data, at, dataset.get(label))}; "
-                f"{self.wanted(size)} is wanted{remedy}."
+                f"{self.label} is {values[at]:.10g}{unit} at {where}; {self.wanted(size)} is "
+                f"wanted{remedy}."
             )
 
     def _text_problems(self, data: xr.DataArray) -> Iterator[str]:

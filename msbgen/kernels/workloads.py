@@ -18,7 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
 from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.tables import read_lines, shown
+from msbgen.data.columns import Table
 from msbgen.data.variables import Schema, Variable
 from msbgen.kernels.dataset import RESERVED
 
@@ -138,46 +138,18 @@ def read_workload(path: str | os.PathLike[str]) -> xr.Dataset:
     path = Path(path)
     if path.suffix == ".nc":
         return SCHEMA.read(path)
-    (first, header), *rest = read_lines(path) or [(1, [])]
-    if not {"kind", "count"} <= set(header) or len(set(header)) < len(header):
-        raise ProfileError(
-            f"{path.name}: line {first} is {shown(header)}; the columns kind and count, and the "
-            f"parameters once each, are wanted."
-        )
-    if not rest:
-        raise ProfileError(f"{path.name}: there is no launch below the header; list some.")
-    words: dict[str, list[str]] = {name: [] for name in header}
-    for line, cells in rest:
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{path.name}: line {line} has {len(cells)} cells; {len(header)} are wanted."
-            )
-        for name, cell in zip(header, cells):
-            words[name].append(cell)
-    lines = [line for line, _ in rest]
-
-    def numbers(name: str) -> NDArray[np.float64]:
-        return np.array([_number(cell, path, at, name) for at, cell in zip(lines, words[name])])
-
-    count = numbers("count")
-    bad = ~((count >= 1) & (count == np.floor(count)) & (count <= _MOST_LAUNCHES))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise ProfileError(
-            f"{path.name}: line {lines[at]} has the count {shown([words['count'][at]])}; a whole "
-            f"number from 1 on is wanted."
-        )
-    columns = [name for name in header if name not in ("kind", "count", "workload")]
-    bare = {name: name.partition("[")[0].strip() for name in columns}
-    reserved = RESERVED & set(bare.values())
+    table = Table(path, needed=("kind", "count"))
+    parameters = [name for name in table.names if name not in ("kind", "count", "workload")]
+    reserved = RESERVED & set(parameters)
     if reserved:
         raise ProfileError(f"{path.name}: column '{min(reserved)}' is no parameter; rename it.")
+    wanted = f"a whole number from 1 to {_MOST_LAUNCHES} is wanted"
     dataset = make_workload(
-        words["kind"],
-        count,
-        parameters={bare[name]: numbers(name) for name in columns},
-        workload=words.get("workload", path.stem),
-        units={bare[n]: n.partition("[")[2].rstrip("] ").strip() or "1" for n in columns},
+        table.texts("kind"),
+        table.range("count", 1, _MOST_LAUNCHES, wanted, whole=True),
+        parameters={name: table.numbers(name, empty=True) for name in parameters},
+        workload=table.texts("workload") if "workload" in table.names else path.stem,
+        units={name: table.unit(name) or "1" for name in parameters},
     )
     return validate_workload(dataset, source=path.name)
 
@@ -187,14 +159,3 @@ def write_workload(
 ) -> None:
     """Validate and write workloads, whole or not at all; errors as :meth:`Schema.write`."""
     SCHEMA.write(dataset, path, overwrite=overwrite)
-
-
-def _number(cell: str, path: Path, line: int, name: str) -> float:
-    if not cell:
-        return np.nan
-    try:
-        return float(cell)
-    except ValueError:
-        raise ProfileError(
-            f"{path.name}: line {line} has the {name} {shown([cell])}; a number is wanted."
-        ) from None

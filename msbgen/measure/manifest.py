@@ -14,12 +14,13 @@ import numpy as np
 
 from msbgen.core.durations import UNITS
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.columns import ColumnMap
 from msbgen.data.files import check_input
 from msbgen.data.schema import COMPLETE, RESERVED, STARTED
 from msbgen.data.tables import read_lines
 from msbgen.data.toml import check_keys, read_toml
 from msbgen.measure.dataset import RUN_METADATA
-from msbgen.measure.readers.table import ColumnMap, column_map
+from msbgen.measure.readers.table import MAP_KEYS, recording_map
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 # "name [unit]", in headers of manifests and fields of patterns.
@@ -179,7 +180,7 @@ def read_columns(path: str | os.PathLike[str]) -> ColumnMap:
         The file cannot be read, or is no column map.
     """
     path = check_input(path)
-    return column_map(read_toml(path)[1], path.name)
+    return recording_map(read_toml(path)[1], path.name)
 
 
 def _is_reserved(name: str) -> bool:
@@ -391,7 +392,7 @@ def _check_mechanism(place: str, name: str, text: str, mechanisms: dict[str, str
 
 def _read_toml(path: Path) -> Manifest:
     path, content = read_toml(path)
-    check_keys(content, ("task", "platform", "resources", "columns", "run"), (), path.name)
+    check_keys(content, ("task", "platform", "resources", "run", *MAP_KEYS), (), path.name)
     resources = _table(path.name, "resources", content.get("resources", {}))
     for name, attrs in resources.items():
         place = f"{path.name}: resource '{name}'"
@@ -434,9 +435,8 @@ def _read_toml(path: Path) -> Manifest:
     for key, text in attrs.items():
         if not isinstance(text, str):
             raise ProfileError(f"{path.name}: '{key}' is invalid; a text is wanted.")
-    columns = None
-    if "columns" in content:
-        columns = column_map(_table(path.name, "columns", content["columns"]), path.name)
+    map_keys = {key: content[key] for key in MAP_KEYS if key in content}
+    columns = recording_map(map_keys, path.name) if map_keys else None
     return _checked(path, Manifest(tuple(entries), resources, attrs, columns))
 
 

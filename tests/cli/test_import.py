@@ -68,7 +68,7 @@ def test_repeated_runs_are_compared_as_clocks(sweep, msbgen):
 def test_other_tools_are_read_and_what_they_measure_is_said(tmp_path, msbgen, form, name, more):
     shutil.copy(FIXTURES / "tables" / name, tmp_path / f"x__ways=4{name[-4:]}")
     (tmp_path / "map.toml").write_text(
-        'time = "t [ms]"\nseconds = 1e-3\nplace = "core"\n[counts]\ninstructions = "INST"\n'
+        '[columns]\n"time [ms]" = "t [ms]"\nplace = "core"\ninstructions = "INST"\n'
     )
     done = msbgen("import", f"x__ways=4{name[-4:]}", "-o", "o.nc", "--form", form, *more)
     assert done.returncode == 0, done.stderr

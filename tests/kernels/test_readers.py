@@ -71,12 +71,12 @@ BAD = {
     "a column 'runtime' is wanted": ("kind,clock\na,1\n", OWN),
     "a column 'kind' is wanted": ("runtime [s],clock\n1,1\n", OWN),
     "a column 'clock' is wanted": ("kind,runtime [s]\na,1\n", OWN),
-    "column 'm' stands there twice": ("kind,runtime [s],clock,m [1],m\na,1,1,1,1\n", OWN),
-    "the runtime has no unit that is known": ("kind,runtime,clock\na,1,1\n", OWN),
+    "column 'm' is there twice": ("kind,runtime [s],clock,m [1],m\na,1,1,1,1\n", OWN),
+    "the runtime has no known unit": ("kind,runtime,clock\na,1,1\n", OWN),
     "the power is in 'mW'; watts": ("kind,runtime [s],power [mW],clock\na,1,1,1\n", OWN),
     "line 2 has the clock 'x'; a number": ("kind,runtime [s],clock\na,1,x\n", OWN),
     "line 2 has 2 cells; 3 are wanted": ("kind,runtime [s],clock\na,1\n", OWN),
-    "line 2 has the runtime '0'; a positive number is wanted: measure": (
+    "line 2 has the runtime '0'; a positive number is wanted, from": (
         "kind,runtime [s],clock\na,0,1\n",
         OWN,
     ),
@@ -86,9 +86,9 @@ BAD = {
     "line 2 has the run '0.5'; a whole": ("kind,runtime [s],clock,run\na,1,1,0.5\n", OWN),
     "line 2 has the run '9e9'; a whole": ("kind,runtime [s],clock,run\na,1,1,9e9\n", OWN),
     "the power has no unit; watts": ("kind,runtime [s],power,clock\na,1,1,1\n", OWN),
-    "column 'energy' has a meaning of": ("kind,runtime [s],clock,energy\na,1,1,9\n", OWN),
+    "column 'energy' has a reserved": ("kind,runtime [s],clock,energy\na,1,1,9\n", OWN),
     "a column is called 'a/b', which": ("kind,runtime [s],clock,a/b\na,1,1,9\n", OWN),
-    "column 'run' has a meaning of": ("kind,runtime [s],run\na,1,1\n", ColumnMap(("run",))),
+    "column 'run' has a reserved": ("kind,runtime [s],run\na,1,1\n", ColumnMap(("run",))),
     "a header and at least one row": ("kind,runtime [s],clock\n", OWN),
     "'tim' is no column; did you mean 'time'?": (
         "time,clock\n1,1\n",
@@ -110,7 +110,7 @@ def test_a_broken_table_is_refused_with_one_sentence(tmp_path, said):
     {
         "'resources' is missing": "kind = 'a'\n",
         "'resources' is 'clock'; a list": "resources = 'clock'\n",
-        "'kind' is 3; a name": "resources = []\nkind = 3\n",
+        "'kind' is 3; a text": "resources = []\nkind = 3\n",
         "'f' stands in 'resources' and 'counters'": "resources = ['f']\ncounters = ['f']\n",
         "'columns' is no table of names": "resources = []\ncolumns = 3\n",
         "'colums' is no known key; did you mean 'columns'?": "resources = []\ncolums = 3\n",

@@ -45,8 +45,8 @@ def test_a_table_of_launches_becomes_a_file_and_comes_back(tmp_path):
 
 
 BAD = {
-    "line 1 is 'kind,m'; the columns kind and count": "kind,m\nrelu,1\n",
-    "there is no launch below the header": "kind,count\n",
+    "line 1 is 'kind,m'; a column 'count'": "kind,m\nrelu,1\n",
+    "a header and at least one row below it": "kind,count\n",
     "line 2 has 1 cells; 2 are wanted": "kind,count\nrelu\n",
     "line 2 has the count 'x'; a number": "kind,count\nrelu,x\n",
     "line 3 has the count '0'; a whole number": "kind,count\nrelu,1\nrelu,0\n",

@@ -174,10 +174,10 @@ def test_what_is_wrong_with_toml_is_said(tmp_path, old, new, sentence):
 
 
 def test_a_manifest_may_hold_a_column_map_and_a_file_may(tmp_path):
-    columns = '[columns]\ntime = "t"\n[columns.counts]\na = "A"\n'
-    found = read_manifest(written(tmp_path, TOML + columns, "runs.toml"))
-    assert found.columns.counts == {"a": "A"}
-    alone = written(tmp_path, 'time = "t"\n[counts]\na = "A"\n', "map.toml")
+    columns = '[columns]\n"time [s]" = "t"\na = "A"\n'
+    found = read_manifest(written(tmp_path, 'totals = ["a"]\n' + TOML + columns, "runs.toml"))
+    assert found.columns.columns == {"time [s]": "t", "a": "A"}
+    alone = written(tmp_path, 'totals = ["a"]\n' + columns, "map.toml")
     assert read_columns(alone) == found.columns
     with pytest.raises(ProfileError, match="cannot be read as TOML"):
         read_columns(written(tmp_path, "t", "map.toml"))

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msbgen.core.errors import ProfileError
+from msbgen.data.columns import ColumnMap
 from msbgen.measure.readers.likwid import read_likwid
 from msbgen.measure.readers.pcm import read_pcm
 from msbgen.measure.readers.perf import read_perf
 from msbgen.measure.readers.pqos import read_pqos
 from msbgen.measure.readers.recording import Recording, Rows, assemble
-from msbgen.measure.readers.table import ColumnMap, read_table
+from msbgen.measure.readers.table import read_table
 
 FORMATS = ("perf", "likwid", "pqos", "pcm", "table")
 

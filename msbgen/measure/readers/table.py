@@ -2,148 +2,107 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from msbgen.core.errors import ArgumentError, ProfileError
-from msbgen.data.tables import read_lines
+from msbgen.core.durations import UNITS
+from msbgen.core.errors import ProfileError
+from msbgen.data.columns import ColumnMap, Table, bare_name, column_map, unit_of
 from msbgen.measure.readers.recording import Rows
 
-_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+# Names of columns that are no events.
+_TIME, _PLACE = "time", "place"
+# Keys of a column map of recordings.
+MAP_KEYS = ("columns", "totals", "rates", "separator")
 # No unit of a column is as large.
 _MOST = 1e18
 # Characters of a cell that a sentence shows.
 _SHOWN = 40
 
 
-@dataclass(frozen=True)
-class ColumnMap:
-    """What the columns of a table are.
-
-    Attributes
-    ----------
-    time : str
-        Column of the end of each bin since the start.
-    counts, totals, rates : mapping of event to column
-        Events since the row before; since the start; a second.
-    factors : mapping of event to float
-        Events in one of the column's units; 1 where an event is not listed.
-    place : str, optional
-        Column of the core or thread that a row is of.
-    seconds : float
-        Seconds in a unit of the time.
-    separator : str
-    """
-
-    time: str
-    counts: Mapping[str, str] = field(default_factory=dict)
-    totals: Mapping[str, str] = field(default_factory=dict)
-    rates: Mapping[str, str] = field(default_factory=dict)
-    factors: Mapping[str, float] = field(default_factory=dict)
-    place: str | None = None
-    seconds: float = 1.0
-    separator: str = ","
-
-    def __post_init__(self) -> None:
-        if not 0 < self.seconds < _MOST:
-            raise ArgumentError(f"seconds is {self.seconds}; a positive number is wanted.")
-        events = [*self.counts, *self.totals, *self.rates]
-        if not events or len(set(events)) < len(events):
-            raise ArgumentError(
-                f"events are {', '.join(events) or 'none'}; one or more, each once, are wanted."
-            )
-        for name, factor in self.factors.items():
-            if name not in events or not 0 < factor < _MOST:
-                raise ArgumentError(
-                    f"factor of '{name}' is {factor}; a positive one of {', '.join(events)} is "
-                    f"wanted."
-                )
-        if len(self.separator) != 1 or self.separator in '\r\n"':
-            raise ArgumentError(f"separator is {self.separator!r}; one character is wanted.")
-
-
-def column_map(given: Mapping[str, Any], source: str) -> ColumnMap:
-    """A column map from the table of a TOML file.
+def recording_map(content: Mapping[str, Any], source: str) -> ColumnMap:
+    """Column map of a recording from a table of a TOML file (:mod:`msbgen.data.columns`).
 
     Raises
     ------
     ProfileError
-        A key that is unknown, missing or of another type, or a value that is refused.
+        A key that is unknown or of another form, no column of the time, or no events.
     """
-    texts = {"time": str, "place": str, "separator": str, "seconds": (int, float)}
-    tables = {"counts": str, "totals": str, "rates": str, "factors": (int, float)}
-    for key, value in given.items():
-        if key not in {**texts, **tables}:
-            near = difflib.get_close_matches(key, [*texts, *tables], 1)
-            hint = f"'{near[0]}'" if near else ", ".join([*texts, *tables])
-            raise ProfileError(f"{source}: '{key}' is no part of a column map; {hint} is wanted.")
-        good = isinstance(value, texts[key]) if key in texts else isinstance(value, Mapping)
-        if key in tables and good:
-            good = all(isinstance(v, tables[key]) and v is not True for v in value.values())
-        if not good or isinstance(value, bool):
+    columns = column_map(content, source, MAP_KEYS, ("columns",))
+    check_recording_map(columns, source)
+    return columns
+
+
+def check_recording_map(columns: ColumnMap, source: str) -> None:
+    """Refuse a column map without time or events, or with a unit that is no number.
+
+    Raises
+    ------
+    ProfileError
+    """
+    units = {bare_name(title): unit_of(title) for title in columns.columns}
+    if units.get(_TIME) not in UNITS:
+        raise ProfileError(
+            f"{source}: 'time' is missing or has no known unit; a column 'time [s]', or one of "
+            f"{', '.join(UNITS)} in its place, is wanted."
+        )
+    events = [name for name in units if name not in (_TIME, _PLACE)]
+    if not events or len(units) < len(columns.columns):
+        raise ProfileError(
+            f"{source}: events are {', '.join(events) or 'none'}; one or more, each once, are "
+            f"wanted."
+        )
+    for name in (*columns.totals, *columns.rates):
+        if name not in events:
+            raise ProfileError(f"{source}: '{name}' is no event; one of {', '.join(events)} is.")
+    for name in events:
+        try:
+            good = 0 < float(units[name] or 1) < _MOST
+        except ValueError:
+            good = False
+        if not good:
             raise ProfileError(
-                f"{source}: '{key}' is {str(value)[:_SHOWN]!r}; "
-                + ("a table of names is wanted." if key in tables else "a value is wanted.")
+                f"{source}: the unit of '{name}' is '{units[name]}'; the number of events in it, "
+                f"as 1e6, is wanted."
             )
-    if "time" not in given:
-        raise ProfileError(f"{source}: 'time' is missing; the column of the time is wanted.")
-    try:
-        return ColumnMap(**given)
-    except ArgumentError as error:
-        raise ProfileError(f"{source}: {error}") from None
 
 
 def read_table(path: str | os.PathLike[str], columns: ColumnMap) -> Rows:
     """Rows of a table whose header names the columns.
+
+    ==================  =======================================================================
+    column              meaning
+    ==================  =======================================================================
+    ``time [s]``        end of each bin since the start, or in another unit of time
+    ``place``           optional: core or thread of the row
+    any other           events in the bin; since the start where the map lists them in
+                        ``totals``, per second where it lists them in ``rates``; the unit is
+                        the number of events in it: ``bytes [1e6]``
+    ==================  =======================================================================
 
     Raises
     ------
     ProfileError
         The file cannot be read, a column is missing, a cell is no number.
     """
-    name = Path(path).name
-    (_, header), *body = read_lines(path, columns.separator) or [(1, [])]
-    kinds = {"counts": columns.counts, "totals": columns.totals, "rates": columns.rates}
-    wanted = {event: column for group in kinds.values() for event, column in group.items()}
-    needed = [columns.time, *wanted.values(), *([columns.place] if columns.place else [])]
-    for column in needed:
-        if header.count(column) != 1:
-            near = difflib.get_close_matches(column, header, 1)
-            there = near[0] if near else ", ".join(header)
-            state = "stands twice" if column in header else "is missing"
-            raise ProfileError(
-                f"{name}: column '{column}' {state} in the header, which has {there[:200]!r}; "
-                f"one is wanted."
-            )
-    for line, cells in body:
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{name}: line {line} has {len(cells)} cells, the header {len(header)}; as many "
-                f"are wanted."
-            )
-    lines = [line for line, _ in body]
-    place = header.index(columns.place) if columns.place else None
-    places = [cells[place] if place is not None else "" for _, cells in body]
-    at = header.index(columns.time)
-    times = numbers(name, columns.time, lines, (cells[at] for _, cells in body)) * columns.seconds
-    values = {}
-    for event, column in wanted.items():
-        at = header.index(column)
-        values[event] = numbers(name, column, lines, (cells[at] for _, cells in body))
-        values[event] = values[event] * columns.factors.get(event, 1.0)
+    check_recording_map(columns, Path(path).name)
+    table = Table(path, columns)
+    places = table.texts(_PLACE)
+    times = table.numbers(_TIME) * UNITS[table.unit(_TIME)]
     since = _since_before(times, places)
-    for event in columns.rates:
-        values[event] = values[event] * since
-    for event in columns.totals:
-        values[event] = _differences(values[event], places)
-    return rows_of(name, lines, times, places, values)
+    values = {}
+    for event in (name for name in table.names if name not in (_TIME, _PLACE)):
+        values[event] = table.numbers(event) * float(table.unit(event) or 1)
+        if event in columns.rates:
+            values[event] = values[event] * since
+        elif event in columns.totals:
+            values[event] = _differences(values[event], places)
+    return rows_of(table.file, table.lines, times, places, values)
 
 
 def rows_of(
@@ -172,6 +131,9 @@ def rows_of(
         summary={},
         warnings=warnings,
     )
+
+
+_NUMBER = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 
 
 def numbers(source: str, column: str, lines: Sequence[int], cells: Iterable[str]) -> np.ndarray:

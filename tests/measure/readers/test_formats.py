@@ -4,8 +4,8 @@ import pytest
 
 from measure_fixtures import FIXTURES
 from msbgen.core.errors import ProfileError
+from msbgen.data.columns import ColumnMap
 from msbgen.measure.readers.formats import FORMATS, RecordingReader
-from msbgen.measure.readers.table import ColumnMap
 
 TABLES = FIXTURES / "tables"
 EACH = {
@@ -14,7 +14,9 @@ EACH = {
     "pqos": (RecordingReader("pqos", step=0.1), TABLES / "pqos.csv"),
     "pcm": (RecordingReader("pcm", places=("Core1 (Socket 0)",)), TABLES / "pcm.csv"),
     "table": (
-        RecordingReader("table", columns=ColumnMap("t [ms]", {"a": "INST"}, place="core")),
+        RecordingReader(
+            "table", columns=ColumnMap(columns={"time [s]": "t [ms]", "a": "INST", "place": "core"})
+        ),
         TABLES / "own.csv",
     ),
 }

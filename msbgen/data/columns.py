@@ -1,0 +1,273 @@
+"""CSV tables whose columns go by names with units, and maps of columns for tables of other tools.
+
+Every reader of a table takes names with the unit in brackets: ``runtime [ms]``, ``read [B]``; no
+unit is a number, ``[1]``.  A table with other headers is read through a *column map*, a TOML file:
+
+.. code-block:: toml
+
+    resources = ["gpu_clock"]          # kernels: columns with the settings of the machine
+    counters = ["hits"]                # kernels: columns with events; all others are parameters
+    kind = "mobilenet"                 # kernels: kind of all rows, where no column has it
+    totals = ["misses"]                # recordings: events since the start, not since the last row
+    rates = ["bytes"]                  # recordings: events per second
+    separator = ";"                    # a comma where it is left out
+
+    [columns]                          # "name [unit]" = "header in the file"
+    "runtime [ms]" = "latency_p50_ms"
+    "gpu_clock [MHz]" = "clk"
+    "kind" = "network/optimiser"       # two columns of words, joined by a stroke
+    "time [ms]" = "t"                  # recordings: end of each bin since the start
+    "place" = "core"                   # recordings: core or thread of the row
+    "bytes [1e6]" = "MB/s"             # recordings: the unit is the number of events in it
+
+Columns that a map does not list are left out.  Without ``[columns]`` all columns go by their own
+headers.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from msbgen.core.durations import UNITS
+from msbgen.core.errors import ProfileError
+from msbgen.data.tables import read_lines, shown
+from msbgen.data.toml import check_keys, read_toml
+
+Floats = NDArray[np.float64]
+
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_LISTS = ("resources", "counters", "totals", "rates")
+_TEXTS = ("kind", "separator")
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """Which columns of a table hold which quantities.
+
+    Attributes
+    ----------
+    resources, counters : tuple of str
+        Names of settings of the machine and of events; of kernels.
+    columns : mapping of str to str
+        Header in the file by name with unit; empty for all columns by their own headers.
+    kind : str
+        Kind of all rows, where no column has it; of kernels.
+    totals, rates : tuple of str
+        Names of events that are counted since the start, or per second; of recordings.
+    separator : str
+    """
+
+    resources: tuple[str, ...] = ()
+    counters: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    kind: str = ""
+    totals: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+    separator: str = ","
+
+
+def read_column_map(
+    path: str | os.PathLike[str], known: Sequence[str], needed: Sequence[str] = ()
+) -> ColumnMap:
+    """Column map from a TOML file with the keys `known`, the keys `needed` among them.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no TOML, another key, or a value of another form.
+    """
+    path, content = read_toml(path)
+    return column_map(content, path.name, known, needed)
+
+
+def column_map(
+    content: Mapping[str, Any], source: str, known: Sequence[str], needed: Sequence[str] = ()
+) -> ColumnMap:
+    """Column map from a table of a TOML file; errors as :func:`read_column_map`."""
+    check_keys(content, known, needed, source)
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in _LISTS:
+            if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+                raise ProfileError(f"{source}: '{key}' is {value!r}; a list of names is wanted.")
+            values[key] = tuple(value)
+        elif key in _TEXTS:
+            if not isinstance(value, str):
+                raise ProfileError(f"{source}: '{key}' is {value!r}; a text is wanted.")
+            values[key] = value
+        else:
+            if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+                raise ProfileError(f"{source}: '{key}' is no table of names; '[{key}]' is wanted.")
+            values[key] = value
+    for first, second in (("resources", "counters"), ("totals", "rates")):
+        both = set(values.get(first, ())) & set(values.get(second, ()))
+        if both:
+            raise ProfileError(
+                f"{source}: '{min(both)}' stands in '{first}' and '{second}'; one is wanted."
+            )
+    separator = values.get("separator", ",")
+    if len(separator) != 1 or separator in '\r\n"':
+        raise ProfileError(f"{source}: separator is {separator!r}; one character is wanted.")
+    return ColumnMap(**values)
+
+
+def bare_name(title: str) -> str:
+    """The name in a title: ``runtime [ms]`` is the runtime."""
+    return title.partition("[")[0].strip()
+
+
+def unit_of(title: str) -> str:
+    """The unit in a title, ``ms`` in ``runtime [ms]``; empty where there is none."""
+    return title.partition("[")[2].rstrip("] ").strip()
+
+
+class Table:
+    """A CSV file whose columns go by names.
+
+    Parameters
+    ----------
+    path : str or path
+    columns : ColumnMap
+    needed : sequence of str
+        Names of columns that must be there.
+    known : sequence of str
+        Names of columns that may be there; any where empty.
+    joined : sequence of str
+        Names of texts that a map may join from several columns.
+
+    Attributes
+    ----------
+    names : list of str
+    lines : list of int
+        Line of each row in the file.
+
+    Raises
+    ------
+    ProfileError
+        No such file, no rows, a column that is missing, unknown or there twice, or a row of
+        another length than the header.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: ColumnMap = ColumnMap(),
+        *,
+        needed: Sequence[str] = (),
+        known: Sequence[str] = (),
+        joined: Sequence[str] = (),
+    ) -> None:
+        self.file = Path(path).name
+        (first, header), *body = read_lines(path, columns.separator) or [(1, [])]
+        titles = columns.columns or {title: title for title in header}
+        self.names = [bare_name(title) for title in titles]
+        for name in self.names:
+            if self.names.count(name) > 1:
+                raise ProfileError(f"{self.file}: column '{name}' is there twice; drop one.")
+            if known and name not in known:
+                raise ProfileError(
+                    f"{self.file}: line {first} has an unknown column {shown([name])}; "
+                    f"{', '.join(known)} are known."
+                )
+        for name in needed:
+            if name not in self.names:
+                raise ProfileError(
+                    f"{self.file}: line {first} is {shown(header)}; a column '{name}' is wanted"
+                    f"{', or its header in the column map' if columns.columns else ''}."
+                )
+        self._units = {bare_name(title): unit_of(title) for title in titles}
+        self._at: dict[str, list[int]] = {}
+        for name, theirs in zip(self.names, titles.values()):
+            parts = theirs.split("/") if name in joined and theirs not in header else [theirs]
+            for part in parts:
+                if header.count(part) != 1:
+                    near = difflib.get_close_matches(part, header, 1)
+                    hint = f"did you mean '{near[0]}'?" if near else f"{shown(header)} are."
+                    state = (
+                        "is there twice; drop one." if part in header else f"is no column; {hint}"
+                    )
+                    raise ProfileError(f"{self.file}: '{part}' {state}")
+            self._at[name] = [header.index(part) for part in parts]
+        if not body:
+            raise ProfileError(f"{self.file}: a header and at least one row below it are wanted.")
+        for line, cells in body:
+            if len(cells) != len(header):
+                raise ProfileError(
+                    f"{self.file}: line {line} has {len(cells)} cells; {len(header)} are wanted, "
+                    f"as in the header."
+                )
+        self.lines = [line for line, _ in body]
+        self._cells = [cells for _, cells in body]
+
+    def unit(self, name: str) -> str:
+        """The unit of a column; empty where it has none."""
+        return self._units[name]
+
+    def texts(self, name: str) -> list[str]:
+        """Cells of a column, of several that make one joined by strokes; empty without it."""
+        return ["/".join(cells[at] for at in self._at.get(name, ())) for cells in self._cells]
+
+    def refuse(self, name: str, row: int, wanted: str) -> NoReturn:
+        """Raise :class:`ProfileError` about a cell: the sentence ends with what is wanted."""
+        raise ProfileError(
+            f"{self.file}: line {self.lines[row]} has the {name} {shown([self.texts(name)[row]])}; "
+            f"{wanted}."
+        )
+
+    def numbers(self, name: str, *, empty: bool = False) -> Floats:
+        """Cells of a column; NaN where one is empty, if cells may be `empty`."""
+        values = np.full(len(self.lines), np.nan)
+        for row, cell in enumerate(self.texts(name)):
+            if empty and cell.lower() in ("", "nan"):
+                continue
+            if not _NUMBER.fullmatch(cell) or not np.isfinite(float(cell)):
+                self.refuse(name, row, "a number is wanted")
+            values[row] = float(cell)
+        return values
+
+    def range(
+        self,
+        name: str,
+        least: float,
+        most: float,
+        wanted: str,
+        *,
+        empty: bool = False,
+        whole: bool = False,
+    ) -> Floats:
+        """Numbers of a column from `least` to `most`; `wanted` says so and what else to do."""
+        values = self.numbers(name, empty=empty)
+        good = (values >= least) & (values <= most) | np.isnan(values)
+        if whole:
+            good &= (values == np.floor(values)) | np.isnan(values)
+        if not good.all():
+            self.refuse(name, int(np.argmin(good)), wanted)
+        return values
+
+    def seconds(self, name: str, least: float, most: float) -> Floats:
+        """Positive times of a column in seconds, from the unit in its title."""
+        unit = self.unit(name)
+        if unit not in UNITS:
+            raise ProfileError(
+                f"{self.file}: the {name} has no known unit ('{unit}'); '{name} [s]', or one of "
+                f"{', '.join(UNITS)} in its place, is wanted."
+            )
+        seconds = UNITS[unit] * self.numbers(name)
+        good = (seconds >= least) & (seconds <= most)
+        if not good.all():
+            self.refuse(
+                name,
+                int(np.argmin(good)),
+                f"a positive number is wanted, from {least:g} to {most:g} s: measure it again or "
+                f"drop the line",
+            )
+        return seconds
