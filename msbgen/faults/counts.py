@@ -22,7 +22,7 @@ _LEAST_RUNS = 5
 
 def find_wrong_counts(counts: Floats) -> list[WrongCount]:
     """Wrong counts among `counts` (n, runs, times, k), NaN where nothing was measured."""
-    found = []
+    wrong = []
     for k in range(counts.shape[3]):
         values = counts[..., k]
         largest = np.fmax.reduce(values, axis=2)
@@ -36,10 +36,10 @@ def find_wrong_counts(counts: Floats) -> list[WrongCount]:
             cells = np.argwhere(values > _FACTOR * reference)
         for c, r, t in cells.tolist():
             factor = float(values[c, r, t]) / reference
-            found.append(
+            wrong.append(
                 WrongCount(
                     contexts=(c,), run=r, interval=t, counter=k, factor=factor,
                     log_odds=float(np.log(factor)),
                 )
             )  # fmt: skip
-    return found
+    return wrong

@@ -5,7 +5,7 @@ log likelihood by a closed form; s is the standard deviation of the logarithm of
 
 - *slow*: the log time of context i is too large by δ ~ |N(0, s²)|.  The change is
   log 2Φ(μ/σ) − ½ log(1 + s²P_ii) + ½ s² α_i² / (1 + s²P_ii).
-  Here μ and σ are the mean and the deviation of δ given y.
+  Here μ and σ are the mean and the deviation of δ conditional on y.
 - *bad*: every quantity of context i departs by N(0, s²).  The change is the same without a sign.
 - *exchanged*: contexts i and j carry each other's label, and y changes by d at both.  The change is
   −(α·d) − ½ d·Pd.
@@ -91,24 +91,24 @@ class FaultModel:
         values = tuple(np.diag(table).copy() for table in self.tables)
         return Explanation(precision, values, np.arange(self.n), 0.0, ())
 
-    def log_odds(self, given: Explanation) -> tuple[Floats, Floats, Floats]:
+    def log_odds(self, explanation: Explanation) -> tuple[Floats, Floats, Floats]:
         """Log odds of each further hypothesis: slow (n,), bad (n,), exchanged (n, n).
 
         Those of exchanges stand above the diagonal.
         """
-        n, involved = self.n, given.involved(self.n)
-        alpha = self._alpha(given)
+        n, involved = self.n, explanation.involved(self.n)
+        alpha = self._alpha(explanation)
         exchanged = np.full((n, n), -np.inf)
         free = np.flatnonzero(~involved)
         first, second = np.triu_indices(len(free), 1)
         pairs = free[first], free[second]
-        exchanged[pairs] = self._exchanged(given, alpha, *pairs)
-        return *self._single(given, alpha), exchanged
+        exchanged[pairs] = self._exchanged(explanation, alpha, *pairs)
+        return *self._single(explanation, alpha), exchanged
 
-    def _single(self, given: Explanation, alpha: list[Floats]) -> tuple[Floats, Floats]:
+    def _single(self, explanation: Explanation, alpha: list[Floats]) -> tuple[Floats, Floats]:
         """Log odds that a context is slow, or bad, (n,) each."""
-        involved = given.involved(self.n)
-        diagonal = [np.diag(p) for p in given.precision]
+        involved = explanation.involved(self.n)
+        diagonal = [np.diag(p) for p in explanation.precision]
         free_time = _departure(alpha[0], diagonal[0])
         mean = alpha[0] * FAULT_SCALE**2 / (1.0 + FAULT_SCALE**2 * diagonal[0])
         deviation = FAULT_SCALE / np.sqrt(1.0 + FAULT_SCALE**2 * diagonal[0])
@@ -123,15 +123,17 @@ class FaultModel:
         barred = involved | self.exempt
         return np.where(barred, -np.inf, slow), np.where(barred, -np.inf, bad)
 
-    def _alpha(self, given: Explanation) -> list[Floats]:
-        return [p @ y for p, y in zip(given.precision, given.values)]
+    def _alpha(self, explanation: Explanation) -> list[Floats]:
+        return [p @ y for p, y in zip(explanation.precision, explanation.values)]
 
-    def _exchanged(self, given: Explanation, alpha: list[Floats], i: Indices, j: Indices) -> Floats:
+    def _exchanged(
+        self, explanation: Explanation, alpha: list[Floats], i: Indices, j: Indices
+    ) -> Floats:
         """Log odds (pairs,) that contexts i and j (pairs,) were exchanged."""
         log_odds = np.full(len(i), np.log(_PRIOR_ODDS / max(self.n - 1, 1)))
         before, after = np.zeros((2, 3, len(i)))
-        for k, (a, p, table) in enumerate(zip(alpha, given.precision, self.tables)):
-            y, source = given.values[k], given.source
+        for k, (a, p, table) in enumerate(zip(alpha, explanation.precision, self.tables)):
+            y, source = explanation.values[k], explanation.source
             p_ii, p_jj, p_ij = p[i, i], p[j, j], p[i, j]
             d_i, d_j = table[i, source[j]] - y[i], table[j, source[i]] - y[j]
             log_odds -= a[i] * d_i + a[j] * d_j + p_ij * d_i * d_j
@@ -143,7 +145,7 @@ class FaultModel:
         return log_odds + _real_departure(after) - _real_departure(before)
 
     def log_density_of_times(self) -> float:
-        """Log density of the times given all counts, without a fault, up to a constant.
+        """Log density of the times conditional on all counts, without a fault, up to a constant.
 
         Added to the log odds of hypotheses it compares explanations whose noise was fitted
         differently.  It takes the times only, because each fit may treat the counts differently.
@@ -153,9 +155,9 @@ class FaultModel:
         fit = 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * float(values @ precision @ values)
         return float(fit)
 
-    def best(self, given: Explanation, count: int) -> list[tuple[float, Hypothesis]]:
+    def best(self, explanation: Explanation, count: int) -> list[tuple[float, Hypothesis]]:
         """The further hypotheses of largest log odds, best first."""
-        slow, bad, exchanged = self.log_odds(given)
+        slow, bad, exchanged = self.log_odds(explanation)
         every = np.concatenate([slow, bad, exchanged.ravel()])
         top = np.argsort(-every, kind="stable")[:count]
         return [(float(every[t]), self._hypothesis(int(t))) for t in top if np.isfinite(every[t])]
@@ -168,17 +170,23 @@ class FaultModel:
             return Hypothesis("bad", (t - n,))
         return Hypothesis("exchanged", divmod(t - 2 * n, n))
 
-    def log_odds_of(self, given: Explanation, hypothesis: Hypothesis) -> float:
+    def log_odds_of(self, explanation: Explanation, hypothesis: Hypothesis) -> float:
         """Log odds of one hypothesis about contexts that no other concerns."""
         if hypothesis.kind == "exchanged":
             i, j = np.array(hypothesis.contexts)[:, None]
-            return float(self._exchanged(given, self._alpha(given), i, j)[0])
-        slow, bad = self._single(given, self._alpha(given))
+            return float(self._exchanged(explanation, self._alpha(explanation), i, j)[0])
+        slow, bad = self._single(explanation, self._alpha(explanation))
         return float((slow if hypothesis.kind == "slow" else bad)[hypothesis.contexts[0]])
 
-    def accept(self, given: Explanation, hypothesis: Hypothesis, log_odds: float) -> Explanation:
+    def accept(
+        self, explanation: Explanation, hypothesis: Hypothesis, log_odds: float
+    ) -> Explanation:
         """The explanation with one more hypothesis, of these log odds."""
-        precision, values, source = list(given.precision), list(given.values), given.source
+        precision, values, source = (
+            list(explanation.precision),
+            list(explanation.values),
+            explanation.source,
+        )
         if hypothesis.kind == "exchanged":
             i, j = hypothesis.contexts
             source = source.copy()
@@ -189,8 +197,8 @@ class FaultModel:
         else:
             for k in range(1 if hypothesis.kind == "slow" else len(precision)):
                 precision[k] = precision_with_departure(precision[k], hypothesis.contexts[0])
-        hypotheses = (*given.hypotheses, hypothesis)
-        total = given.log_odds + log_odds
+        hypotheses = (*explanation.hypotheses, hypothesis)
+        total = explanation.log_odds + log_odds
         return Explanation(tuple(precision), tuple(values), source, total, hypotheses)
 
 

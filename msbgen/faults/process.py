@@ -106,12 +106,12 @@ def fit_process(
     if len(kept) > _MOST_CONTEXTS:
         kept = kept[:: -(-len(kept) // _MOST_CONTEXTS)]
     block, values_kept, scale_kept = np.ix_(kept, kept), values[kept], scale[kept]
-    seen: dict[tuple[int, ...], tuple[float, float]] = {}
+    evaluated: dict[tuple[int, ...], tuple[float, float]] = {}
     m = neighbourhoods.z.shape[1]
 
     def at(place: tuple[int, ...]) -> tuple[float, float]:
         """Log likelihood at a point of the grids, and the amplitude there."""
-        if place not in seen:
+        if place not in evaluated:
             lengths = _LENGTHS[list(place[:-1])]
             covariance = neighbourhoods.pairs.covariance(lengths)[block]
             covariance[np.diag_indices(len(kept))] += _NUGGETS[place[-1]] * scale_kept
@@ -127,8 +127,8 @@ def fit_process(
             total = amplitude * variance + LEAST_SPREAD**2 * scale_kept
             fit = np.log(total) + (_FREEDOM + 1) * np.log1p(square / total / _FREEDOM)
             prior = np.log(lengths / _LENGTHS[_FIRST_LENGTH]) ** 2
-            seen[place] = -0.5 * float(fit.sum() + prior.sum()), amplitude
-        return seen[place]
+            evaluated[place] = -0.5 * float(fit.sum() + prior.sum()), amplitude
+        return evaluated[place]
 
     best = (_FIRST_LENGTH,) * m + (_FIRST_NUGGET,)
     for _ in range(_SWEEPS):

@@ -52,7 +52,7 @@ class FaultyContexts:
     """The hypotheses found."""
 
     hypotheses: tuple[Hypothesis, ...]
-    log_odds: tuple[float, ...]  # of each, given the others
+    log_odds: tuple[float, ...]  # of each, conditional on the others
     factor: Floats  # (n,): measured over predicted time of slow contexts; 1 for others
     weight: Floats  # (n,): in a fit after the repair, below 1 where the time is predicted
 
@@ -187,16 +187,16 @@ class _Search:
     def _settle(self, hypotheses: tuple[Hypothesis, ...], *, raised: bool) -> _Fitted:
         """The likeliest of rounds that fit the noise without the contexts found by the last."""
         best: _Fitted | None = None
-        seen = set[frozenset[Hypothesis]]()
+        visited = set[frozenset[Hypothesis]]()
         for _ in range(_ROUNDS):
             model = self._fit(hypotheses, _sources(hypotheses, len(self._time)), raised=raised)
             fitted = _Fitted.of(model, _beam_search(model), raised)
             if best is None or fitted.likelihood > best.likelihood:
                 best = fitted
             hypotheses = fitted.explanation.hypotheses
-            if frozenset(hypotheses) in seen or not (hypotheses or seen):
+            if frozenset(hypotheses) in visited or not (hypotheses or visited):
                 break
-            seen.add(frozenset(hypotheses))
+            visited.add(frozenset(hypotheses))
         assert best is not None
         return best
 
@@ -251,7 +251,7 @@ class _Search:
         return corner | (faulty & (self._neighbours & corner).any(axis=1))
 
     def each_log_odds(self, found: Explanation) -> tuple[float, ...]:
-        """Log odds of each hypothesis, given the others."""
+        """Log odds of each hypothesis, conditional on the others."""
         return tuple(
             found.log_odds
             - _accepted(self._model, [o for o in found.hypotheses if o != one]).log_odds
@@ -293,17 +293,17 @@ def _beam_search(model: FaultModel) -> Explanation:
     best, idle = beam[0], 0
     for _ in range(max(3, int(_MOST_FAULTS * model.n))):
         tried = [
-            (given.log_odds + log_odds, given, one, log_odds)
-            for given in beam
-            for log_odds, one in model.best(given, _BRANCHES)
+            (explanation.log_odds + log_odds, explanation, one, log_odds)
+            for explanation in beam
+            for log_odds, one in model.best(explanation, _BRANCHES)
         ]
         tried.sort(key=lambda candidate: -candidate[0])
-        beam, seen = [], set[frozenset[Hypothesis]]()
-        for _, given, one, log_odds in tried:
-            key = frozenset((*given.hypotheses, one))
-            if key not in seen:
-                seen.add(key)
-                beam.append(model.accept(given, one, log_odds))
+        beam, visited = [], set[frozenset[Hypothesis]]()
+        for _, explanation, one, log_odds in tried:
+            key = frozenset((*explanation.hypotheses, one))
+            if key not in visited:
+                visited.add(key)
+                beam.append(model.accept(explanation, one, log_odds))
             if len(beam) == _WIDTH:
                 break
         if not beam:
@@ -334,26 +334,26 @@ def _refined(model: FaultModel, best: Explanation) -> Explanation:
                 changes.append((two, (Hypothesis("exchanged", (places[0], places[1])),)))
         for withdrawn, instead in changes:
             rest = [one for one in before.hypotheses if one not in withdrawn]
-            given = _accepted(model, [*rest, *instead])
-            while len(given.hypotheses) <= len(before.hypotheses):
-                if given.log_odds > best.log_odds + 1e-6:
-                    best = given
-                found = model.best(given, 1 + len(withdrawn))
+            explanation = _accepted(model, [*rest, *instead])
+            while len(explanation.hypotheses) <= len(before.hypotheses):
+                if explanation.log_odds > best.log_odds + 1e-6:
+                    best = explanation
+                found = model.best(explanation, 1 + len(withdrawn))
                 others = (one for one in found if one[1] not in withdrawn)
                 log_odds, hypothesis = next(others, (-1.0, None))
                 if hypothesis is None or log_odds < 0:
                     break
-                given = model.accept(given, hypothesis, log_odds)
+                explanation = model.accept(explanation, hypothesis, log_odds)
         if best is before:
             break
     return best
 
 
 def _accepted(model: FaultModel, hypotheses: list[Hypothesis]) -> Explanation:
-    given = model.no_faults()
+    explanation = model.no_faults()
     for one in hypotheses:
-        given = model.accept(given, one, model.log_odds_of(given, one))
-    return given
+        explanation = model.accept(explanation, one, model.log_odds_of(explanation, one))
+    return explanation
 
 
 def _direct_neighbours(places: Floats) -> Bools:

@@ -135,7 +135,7 @@ def find_cap(
         _Trials(p, contexts, p.held_out(parameters), _long_bins(p)) for p in (problem, segments)
     )
     weight = time / time.sum()
-    least, found = np.inf, []
+    least, best_starts = np.inf, []
     for r, level in enumerate(contexts.T):
         if np.ptp(level) == 0 or level.min() <= 0:
             continue
@@ -145,10 +145,10 @@ def find_cap(
             rate = _saturation_rate(problem.amounts[..., k] / time / level[:, None], weight)
             starts = _starts(k, r, rate, parameters) if rate > 0 else []
             if starts and (gain := coarse.best(starts)[0]) <= min(wanted, least):
-                least, found = gain, starts
-    if not found:
+                least, best_starts = gain, starts
+    if not best_starts:
         return ()
-    _, best = fine.best(found)
+    _, best = fine.best(best_starts)
     best = fine.descend(best, _widths, singles=False)
     best = fine.descend(best, _smoothnesses, singles=True)
     return (_fitted(problem, contexts, best, least),)
@@ -169,21 +169,21 @@ def cap_rates(contexts: Floats, amounts: Floats) -> list[Rate]:
     Contexts (n, m) are levels; amounts (n, bins, k) have time first.  Bins accumulate in the time
     of all contexts, or at the lowest levels of a resource, where a cap may bind in few contexts.
     """
-    time, found = amounts[..., 0], list[Rate]()
+    time, rates = amounts[..., 0], list[Rate]()
     if not np.all(time > 0):
-        return found
+        return rates
     for r, level in enumerate(contexts.T):
         if np.ptp(level) == 0 or level.min() <= 0:
             continue
         for k in range(1, amounts.shape[2]):
             counter = amounts[..., k]
             ratio = counter / time / level[:, None]
-            rates = (
+            both = (
                 _saturation_rate(ratio, time / time.sum()),
                 _saturation_rate_at_low_levels(counter, time, level),
             )
-            found += [(k, r, rate) for rate in rates if rate > 0]
-    return found
+            rates += [(k, r, rate) for rate in both if rate > 0]
+    return rates
 
 
 def refit_cap(problem: Problem, contexts: Floats, cap: Cap) -> Cap:
@@ -260,7 +260,7 @@ class _Free:
 
     logs: Floats  # (n, bins)
     noise: Floats  # (n, bins): variance of the logarithm over that of a context of mean weight
-    seen: NDArray[np.bool_]  # (n, bins): whether the free time is known, not only an upper limit
+    certain: NDArray[np.bool_]  # (n, bins): whether more than an upper limit is known
     highest: Floats  # (bins,): limit of predicted logarithms
 
     @classmethod
@@ -271,17 +271,17 @@ class _Free:
         free = unthrottled(time, least, cap.width)
         share = throttled(free, least, cap.width)[1]
         share = np.where(share > _FREE_SHARE, 1.0, share)
-        seen = (share > _LEAST_SHARE) & (time > (1.0 + _EXCESS) * least)
+        certain = (share > _LEAST_SHARE) & (time > (1.0 + _EXCESS) * least)
         noise = problem.noise[:, bins, 0] / np.maximum(share, _LEAST_SHARE) ** 2
         return cls(
-            np.log(free), np.where(seen, noise, UNKNOWN), seen, np.log(time.max(axis=0)) + 1.0
+            np.log(free), np.where(certain, noise, UNKNOWN), certain, np.log(time.max(axis=0)) + 1.0
         )
 
     def centred(self, nugget: float) -> tuple[Floats, Floats]:
-        """Mean over the contexts (bins,), and the logarithms less it; 0 where not seen."""
-        confidence = np.where(self.seen, 1.0 / (nugget * self.noise + 0.02), 1e-12)
+        """Mean over the contexts (bins,), and the logarithms less it; 0 where not certain."""
+        confidence = np.where(self.certain, 1.0 / (nugget * self.noise + 0.02), 1e-12)
         mean = (self.logs * confidence).sum(axis=0) / confidence.sum(axis=0)
-        return mean, np.where(self.seen, self.logs - mean, 0.0)
+        return mean, np.where(self.certain, self.logs - mean, 0.0)
 
 
 def _fitted(problem: Problem, contexts: Floats, cap: _Candidate, gain: float) -> Cap:
@@ -296,7 +296,7 @@ def _fitted(problem: Problem, contexts: Floats, cap: _Candidate, gain: float) ->
 
 
 class _Trials:
-    """Held-out errors of time under caps, in some bins.
+    """Held-out errors of time under caps, in selected bins.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class _Trials:
         self._free: dict[tuple[int, int, float, float], _Free] = {}
 
     def predicted(self, cap: _Candidate, folds: Folds, rows: Indices) -> Floats:
-        """Time of each row of some folds, (rows, bins); `rows` are those in the problem."""
+        """Time of each row of the folds, (rows, bins); `rows` are those in the problem."""
         key = (cap.counter, cap.resource, cap.rate, cap.width)
         if key not in self._free:
             self._free[key] = _Free.of(self._problem, self._contexts, cap, self._bins)

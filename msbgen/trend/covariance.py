@@ -78,16 +78,16 @@ class Pairs:
     def _correlation(self, r: int, length: float) -> Floats:
         """Correlations along one resource, (q, n)."""
         cached = self._cached[r]
-        found = cached.get(length)
-        if found is None:
+        correlation = cached.get(length)
+        if correlation is None:
             steps, places = self._levels[r]
             # grids repeat levels: one value per pair of distinct levels
-            found = matern(steps, length)[places]
+            correlation = matern(steps, length)[places]
             with self._lock:  # quantities are searched in parallel
                 while len(cached) >= _CACHED:
                     del cached[next(iter(cached))]
-                cached[length] = found
-        return found
+                cached[length] = correlation
+        return correlation
 
 
 def _levels(column: Floats, other: Floats) -> tuple[Floats, tuple[NDArray[np.intp], ...]]:

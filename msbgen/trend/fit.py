@@ -390,24 +390,21 @@ def fit_trend(
     in_segments = problem if segments is None else problem.in_segments(segments, floor)
     wanted = find_caps and k > 1 and bool(np.isfinite(amounts).all())
 
-    def caps(choice: ParameterChoice) -> tuple[Cap, ...]:
+    def search_cap(choice: ParameterChoice) -> tuple[Cap, ...]:
         return find_cap(problem, in_segments, known, choice.parameters) if wanted else ()
 
-    found = caps(choice)
+    caps = search_cap(choice)
     if form == "auto":
         other = search.improve(default_choice(choice.names, FORMS[1], k))
         if other.error < _FORM_GAIN * choice.error:
             # a cap may be why the other form is better
-            caps_of_other = caps(other)
+            caps_of_other = search_cap(other)
             errors = [
-                _held_out_error(problem, known, parameters, caps)
-                for parameters, caps in (
-                    (choice.parameters, found),
-                    (other.parameters, caps_of_other),
-                )
+                _held_out_error(problem, known, choice.parameters, caps),
+                _held_out_error(problem, known, other.parameters, caps_of_other),
             ]
             if errors[1] < _FORM_GAIN * errors[0]:
-                choice, found = other, caps_of_other
+                choice, caps = other, caps_of_other
     sums: tuple[Trend, ...] = ()
     if bins > 1 and np.isfinite(amounts).all():
         of_sums = fit_trend(
@@ -415,12 +412,12 @@ def fit_trend(
             coordinates=coordinates, find_caps=find_caps, floor=floor,
         )  # fmt: skip
         errors = [
-            _whole_error(problem, known, choice.parameters, found),
+            _whole_error(problem, known, choice.parameters, caps),
             _whole_error(of_sums._problem_of(folds), known, of_sums.parameters, of_sums.caps),
         ]
         if errors[1] < min(_SUMS_GAIN * errors[0], errors[0] - _SUMS_LEAST**2):
             sums = (of_sums,)
-    return _assemble(problem, known, choice.names, choice.parameters, found, sums)
+    return _assemble(problem, known, choice.names, choice.parameters, caps, sums)
 
 
 def _checked(

@@ -123,8 +123,8 @@ def _few_columns(centred: Floats, noise: Floats, share: Floats) -> tuple[Floats,
         u, s, _ = np.linalg.svd(values, full_matrices=False)
         kept = s > _FAINT * max(s[0], 1e-300)
         return u[:, kept] * s[kept], noise[:, : kept.sum()]
-    some = np.argsort(-share)[:: max(1, len(share) // _SOME_BINS)]
-    return values[:, some], noise[:, some]
+    largest = np.argsort(-share)[:: max(1, len(share) // _SOME_BINS)]
+    return values[:, largest], noise[:, largest]
 
 
 def _descend(
@@ -138,17 +138,17 @@ def _descend(
     """Coordinate descent over the grids on the held-out error of one quantity."""
     if values.shape[1] == 0 or not np.any(values):
         return GridPoint(start.lengths, start.nugget, 0.0)
-    seen: dict[tuple[int, ...], GridPoint] = {}
+    evaluated: dict[tuple[int, ...], GridPoint] = {}
 
     def at(lengths: tuple[int, ...], nugget: int) -> GridPoint:
         key = (*lengths, nugget)
-        if key not in seen:
+        if key not in evaluated:
             errors = smoother.left_out(
                 values, noise, LENGTHS[list(lengths)], float(NUGGETS[nugget]), folds
             )
             square = float(folds.weight @ (errors**2).sum(axis=1))
-            seen[key] = GridPoint(lengths, nugget, square)
-        return seen[key]
+            evaluated[key] = GridPoint(lengths, nugget, square)
+        return evaluated[key]
 
     def step(point: GridPoint, axis: int, by: int) -> GridPoint | None:
         """The neighbour along one axis, the nugget last; None beyond the grid."""

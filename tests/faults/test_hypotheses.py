@@ -41,9 +41,9 @@ def density(process, values):
 
 
 def test_slow_is_the_integral_over_the_slowdown(model):
-    given = model.no_faults()
-    slow = model.log_odds(given)[0]
-    process, values = model.processes[0], given.values[0]
+    explanation = model.no_faults()
+    slow = model.log_odds(explanation)[0]
+    process, values = model.processes[0], explanation.values[0]
     for i in range(model.n):
         shift = np.eye(model.n)[i]
         whole = quad(
@@ -64,23 +64,23 @@ def density_of_counts(process, values, departing, deviation=FAULT_SCALE):
 
 
 def test_bad_is_the_ratio_of_densities_with_a_free_variance(model):
-    given = model.no_faults()
-    bad = model.log_odds(given)[1]
+    explanation = model.no_faults()
+    bad = model.log_odds(explanation)[1]
     time, counts = model.processes
     for i in range(model.n):
-        gain = density_of_counts(time, given.values[0], [i]) - density_of_counts(
-            time, given.values[0], []
+        gain = density_of_counts(time, explanation.values[0], [i]) - density_of_counts(
+            time, explanation.values[0], []
         )
-        free, none = (density_of_counts(counts, given.values[1], own) for own in ([i], []))
+        free, none = (density_of_counts(counts, explanation.values[1], own) for own in ([i], []))
         # counts may depart without a fault
-        little = density_of_counts(counts, given.values[1], [i], _SMALL_SCALE)
+        little = density_of_counts(counts, explanation.values[1], [i], _SMALL_SCALE)
         gain += free - np.logaddexp(none, np.log(_REAL_ODDS) + np.logaddexp(free, little))
         assert bad[i] - np.log(_PRIOR_ODDS * _BAD_ODDS) == pytest.approx(gain)
 
 
 def test_exchanged_is_the_ratio_of_densities_of_exchanged_values(model):
-    given = model.no_faults()
-    exchanged = model.log_odds(given)[2]
+    explanation = model.no_faults()
+    exchanged = model.log_odds(explanation)[2]
     for i, j in combinations(range(model.n), 2):
         source = np.arange(model.n)
         source[[i, j]] = j, i
@@ -106,17 +106,19 @@ def test_the_update_of_the_precision_is_the_inverse_with_a_free_variance(model):
 
 def test_the_order_of_hypotheses_does_not_matter(model):
     one, two = Hypothesis("slow", (0,)), Hypothesis("exchanged", (1, 3))
-    forth = model.accept(model.accept(model.no_faults(), one, 1.0), two, 2.0)
-    back = model.accept(model.accept(model.no_faults(), two, 2.0), one, 1.0)
-    assert forth.log_odds == back.log_odds
-    for a, b in zip((*forth.values, *forth.precision), (*back.values, *back.precision)):
+    one_way = model.accept(model.accept(model.no_faults(), one, 1.0), two, 2.0)
+    other_way = model.accept(model.accept(model.no_faults(), two, 2.0), one, 1.0)
+    assert one_way.log_odds == other_way.log_odds
+    for a, b in zip(
+        (*one_way.values, *one_way.precision), (*other_way.values, *other_way.precision)
+    ):
         assert a == pytest.approx(b)
-    assert forth.source.tolist() == [0, 3, 2, 1, 4]
+    assert one_way.source.tolist() == [0, 3, 2, 1, 4]
 
 
 def test_no_context_has_two_faults(model):
-    given = model.accept(model.no_faults(), Hypothesis("exchanged", (1, 3)), 0.0)
-    slow, bad, exchanged = model.log_odds(given)
+    explanation = model.accept(model.no_faults(), Hypothesis("exchanged", (1, 3)), 0.0)
+    slow, bad, exchanged = model.log_odds(explanation)
     assert np.isinf(slow[[1, 3]]).all()
     assert np.isinf(bad[[1, 3]]).all()
     assert np.isinf(exchanged[[1, 3]]).all()
@@ -133,7 +135,7 @@ def test_a_neighbour_of_a_faulty_context_is_less_likely_faulty(model):
     neighbours = np.zeros((model.n, model.n), dtype=bool)
     neighbours[0, 1] = neighbours[1, 0] = True
     near = replace(model, neighbours=neighbours)
-    given = model.accept(model.no_faults(), Hypothesis("slow", (0,)), 1.0)
-    for lone, crowded in zip(model.log_odds(given)[:2], near.log_odds(given)[:2]):
+    explanation = model.accept(model.no_faults(), Hypothesis("slow", (0,)), 1.0)
+    for lone, crowded in zip(model.log_odds(explanation)[:2], near.log_odds(explanation)[:2]):
         assert lone[2:] == pytest.approx(crowded[2:])
         assert lone[1] - crowded[1] == pytest.approx(_NEIGHBOUR_PENALTY)
