@@ -10,8 +10,8 @@ from numba import njit
 
 
 def _kernel(function: Callable[..., Any]) -> Any:
-    """Compile lazily, cache on disk where a place for the cache can be found."""
-    # contraction (fused multiply-add) is a freedom of fast mathematics that keeps inf and NaN
+    """Compile at the first call; cache on disk where that is possible."""
+    # contraction (fused multiply-add) is the one flag of fast mathematics that keeps inf and NaN
     options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract"}}
     try:
         return njit(cache=True, **options)(function)

@@ -1,9 +1,9 @@
-"""Interpolation between mean profiles: what the generator has to beat.
+"""Baselines: interpolation between the mean profiles of known contexts.
 
 Every baseline is ``(train, contexts) -> Dataset``: at each time a weighted mean of the known
 contexts' mean profiles, with weights that depend on the contexts alone.  A run that has ended
 counts zero events, so a mean profile is the expected count of every interval.  Where a baseline
-is not defined (nothing brackets a context) its profile and its duration are NaN throughout.
+is not defined (no two contexts bracket the query), profile and duration are NaN throughout.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from msbgen.data.schema import (
 
 Floats = NDArray[np.float64]
 
-# By how much rounding may part two equal levels, in units of the known range.
+# Largest difference of equal levels by rounding, in units of the known range.
 _ROUNDING = 1e-9
 
 
 def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
     """Mean empirical profile of every context, dims (context, time).
 
-    The expected count of every interval, a run that has ended counting zero; as long as the
-    longest run.  ``duration`` is the mean duration.  Each counter's mean is over the runs that hold
-    it, that of a run that was cut until there; NaN where there is none.
+    The expected count of every interval until the end of the longest run; a run that has ended
+    counts zero.  ``duration`` is the mean duration.  Each counter's mean is over the runs that hold
+    it, and over runs that were cut until their cut; NaN where there is none.
     """
     counts, duration = count_array(dataset), duration_array(dataset)
     running = np.isfinite(counts)
@@ -64,10 +64,10 @@ def mean_profiles(dataset: xr.Dataset) -> xr.Dataset:
 
 
 def bracketing(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
-    """Mean of the two known contexts that bracket each context most tightly: the paper's.
+    """Mean of the two known contexts that bracket each context most tightly (the paper's).
 
-    β⁻ ≤ β ≤ β⁺ in every resource (Section IV-B, footnote 5).  Most tightly: the least sum of
-    the distances in the resources, each divided by its known range.
+    β⁻ ≤ β ≤ β⁺ in every resource (Section IV-B, footnote 5).  The tightest ones have the least sum
+    of distances in the resources, each divided by its known range.
     """
     return _interpolate(train, contexts, _bracketing_weights)
 
@@ -80,8 +80,8 @@ def nearest_context(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
 def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Multilinear interpolation on a full grid of known contexts, else barycentric (Delaunay).
 
-    A context outside the known ones is moved to the nearest point of the grid's box; outside
-    the hull of scattered ones it gets the nearest known context.
+    A context outside a grid is moved to the nearest point of the grid's box; outside the hull of
+    scattered contexts the nearest known context is taken.
     """
     return _interpolate(train, contexts, _multilinear_weights)
 
@@ -89,10 +89,10 @@ def multilinear(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
 def kernel_mean(train: xr.Dataset, contexts: ArrayLike) -> xr.Dataset:
     """Nadaraya-Watson mean over the known contexts with a Gaussian kernel.
 
-    The bandwidth is Scott's times the factor out of 1/4, 1/2, 1, 2 that has the least squared
-    error of mean profiles when one known context is left out.
+    The bandwidth is Scott's times a factor of 1/4, 1/2, 1 or 2: the one with the least squared
+    error of mean profiles of known contexts, each left out in turn.
     """
-    train = _known_throughout(train)
+    train = _fully_measured(train)
     known = to_unit_range(context_table(train), context_table(train))
     profiles = np.nan_to_num(_mean_counts(train))
     largest = profiles.max(axis=(0, 1))
@@ -117,8 +117,8 @@ BASELINES: dict[str, Callable[[xr.Dataset, ArrayLike], xr.Dataset]] = {
 def _interpolate(
     train: xr.Dataset, contexts: ArrayLike, weigh: Callable[[Floats, Floats], Floats]
 ) -> xr.Dataset:
-    """Combine the known mean profiles with weights (n_query, n_known) of unit-range contexts."""
-    train = _known_throughout(train)
+    """Weighted means of the known mean profiles, by weights (n_query, n_known) of contexts."""
+    train = _fully_measured(train)
     table = context_table(train)
     query = checked_contexts(contexts, resource_names(train))
     weights = weigh(to_unit_range(table, table), to_unit_range(table, query))
@@ -131,16 +131,16 @@ def _interpolate(
     return _labelled(mean[:, :length], weights @ mean_duration(train), query, train)
 
 
-def _known_throughout(train: xr.Dataset) -> xr.Dataset:
-    """The contexts in which runs that went on to their end hold every counter.
+def _fully_measured(train: xr.Dataset) -> xr.Dataset:
+    """Contexts in which complete runs hold every counter.
 
     Raises
     ------
     MeasurementError
         There is none.
     """
-    ended = held_counters(train) & complete_array(train)[..., None]
-    known = np.asarray(ended.any(axis=1)).all(axis=1)
+    complete = held_counters(train) & complete_array(train)[..., None]
+    known = np.asarray(complete.any(axis=1)).all(axis=1)
     if not known.any():
         raise MeasurementError(
             "in no context do runs that went on to their end hold every counter; one at least is "
@@ -183,8 +183,8 @@ def _multilinear_weights(known: Floats, query: Floats) -> Floats:
     query = np.clip(query[:, varying], known.min(axis=0), known.max(axis=0))
     if np.prod([len(axis) for axis in axes]) == len(known):
         cells = np.empty([len(axis) for axis in axes] + [len(known)])
-        at = tuple(np.searchsorted(axis, column) for axis, column in zip(axes, known.T))
-        cells[at] = np.eye(len(known))
+        index = tuple(np.searchsorted(axis, column) for axis, column in zip(axes, known.T))
+        cells[index] = np.eye(len(known))
         return RegularGridInterpolator(axes, cells)(query)
     return _barycentric_weights(known, query)
 
@@ -193,7 +193,7 @@ def _barycentric_weights(known: Floats, query: Floats) -> Floats:
     weights = _nearest_weights(known, query)
     try:
         mesh = Delaunay(known)
-    except QhullError:  # fewer than m + 2 contexts, or all in one plane: no simplices
+    except QhullError:  # no simplices: fewer than m + 2 contexts, or all in one plane
         return weights
     simplex = mesh.find_simplex(query)
     inside = np.flatnonzero(simplex >= 0)

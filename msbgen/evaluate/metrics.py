@@ -1,4 +1,4 @@
-"""How far a generated profile, duration or cloud is from a measured one, on plain arrays."""
+"""Distances between generated and measured profiles, durations and clouds, on arrays."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from msbgen.evaluate import _kernels
 
 Warping = Literal["exact", "fastdtw"]
 
-# Clouds whose points weigh alike are matched point by point up to this size.
+# Largest number of points of clouds with equal weights that are matched point by point.
 _LARGEST_MATCHING = 512
 
 
 def dtw_distance(
     profile: ArrayLike, reference: ArrayLike, *, method: Warping = "exact", radius: int = 1
 ) -> float:
-    """Dynamic time warping: the cheapest monotone alignment of two profiles.
+    """Dynamic time warping distance: the cost of the cheapest monotone alignment of two profiles.
 
     minimise Σ_(i,j)∈path |profile_i − reference_j|₂ over paths from the first pair of rows to
     the last with steps (1, 0), (0, 1) and (1, 1).
@@ -30,9 +30,9 @@ def dtw_distance(
     profile : array_like, (n, d)
     reference : array_like, (m, d)
     method : {"exact", "fastdtw"}
-        "fastdtw" is the approximation used in the paper; it never is below the exact value.
+        "fastdtw" is the approximation used in the paper; it is never below the exact value.
     radius : int
-        Neighbourhood that fastdtw searches; the exact method has no use for it.
+        Neighbourhood that fastdtw searches; not used by the exact method.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def normalised_dtw(
     ----------
     profile, reference : array_like, (n, d) and (m, d)
     scale : array_like, broadcastable to (d,)
-        Both are divided by it first.  With the largest count of each counter in the training
-        data no counter drowns the others; with 1 (the paper) the largest rules alone.
+        Divisor of both.  With the largest count of each counter in the training data all counters
+        have similar weights; with 1 (the paper) the counter of the largest counts dominates.
     method : {"exact", "fastdtw"}
 
     Returns
@@ -101,7 +101,7 @@ def normalised_dtw(
 
 
 def relative_error(value: ArrayLike, reference: ArrayLike) -> NDArray[np.float64]:
-    """|value − reference| / reference, elementwise; for durations, which DTW forgives."""
+    """|value − reference| / reference, elementwise; for durations, which DTW hardly measures."""
     reference = np.asarray(reference, dtype=float)
     return np.abs(np.asarray(value, dtype=float) - reference) / reference
 
@@ -146,13 +146,13 @@ def wasserstein_distance(
 ) -> float:
     """Wasserstein-1 distance min_Γ Σ Γ_rs |x_r − y_s|₂ between two weighted clouds.
 
-    Parameters and errors as :func:`energy_distance`; exact.  Clouds whose points weigh alike are
-    matched: with every point doubled until both have as many, some optimal plan is a permutation
-    (Birkhoff).  Else by POT's network simplex.  O(n·m) memory.
+    Parameters and errors as :func:`energy_distance`; exact.  Clouds of equal weights are matched:
+    points are repeated until both clouds have the same number, for which an optimal plan is a
+    permutation (Birkhoff).  Others use POT's network simplex.  O(n·m) memory.
     """
     a, b = _finite_pair(x, y, ("x", "y"))
     wa, wb = _probabilities(x_weights, len(a), "x"), _probabilities(y_weights, len(b), "y")
-    if 1 in (len(a), len(b)):  # all mass goes to one point: nothing to optimise
+    if 1 in (len(a), len(b)):  # all mass goes to one point
         return float(_kernels.mean_distance(a, wa, b, wb))
     size = math.lcm(len(a), len(b))
     if x_weights is None and y_weights is None and size <= _LARGEST_MATCHING:

@@ -1,4 +1,4 @@
-"""Score methods on contexts they have not seen: against a truth file, or by leaving some out."""
+"""Scores of methods on unseen contexts: against a truth file, or by leaving contexts out."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ METRICS: dict[str, str] = {
 
 
 def methods() -> dict[str, Method]:
-    """Every method by name; the kinds of a preset that are called in a row share one fit."""
+    """Every method by name; consecutive calls of the kinds of a preset share one fit."""
     return _methods(part=False)
 
 
 def _methods(*, part: bool) -> dict[str, Method]:
-    """The same, for measurements or a part of those whose faults were named."""
+    """Every method by name; `part` as :func:`msbgen.generate.model.fit_profiles`."""
     kinds = {
         f"{preset}/{kind}": method
         for preset in PRESETS
@@ -116,8 +116,8 @@ def score_methods(
     -------
     xarray.Dataset
         Variable ``score`` (method, context, metric), NaN where a method is not defined or a
-        metric was not asked for, with the contexts' resources as coordinates.  Select by
-        ``scores.sel({"method": name})``: as a keyword ``method`` means something else to xarray.
+        metric is not requested, with the contexts' resources as coordinates.  Select by
+        ``scores.sel({"method": name})``: the keyword ``method`` has another meaning in xarray.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def score_methods(
     if isinstance(warping, str) or not set(warping) <= set(get_args(Warping)):
         raise ArgumentError(f"warping is {warping!r}; a list out of {get_args(Warping)} is wanted.")
     _check_truth(train, truth)
-    _warn_of_doubtful_truth(train, truth)
+    _log_truth_warnings(train, truth)
     reference = _Reference.of(truth, train)
     scores = []
     for done, (name, method) in enumerate(chosen.items()):
@@ -142,36 +142,36 @@ def score_methods(
         scores.append(_score(generated, reference, warping))
     if progress:
         progress(len(chosen), len(chosen))
-    return _tidy(np.stack(scores), list(chosen), truth)
+    return _score_dataset(np.stack(scores), list(chosen), truth)
 
 
 def score_counters(
     train: xr.Dataset, truth: xr.Dataset, methods: Mapping[str, Method] | Sequence[str]
 ) -> xr.Dataset:
-    """How far each counter is off by itself: its normalised DTW, exact.
+    """Exact normalised DTW of each counter separately.
 
     Parameters and errors as :func:`score_methods`.
 
     Returns
     -------
     xarray.Dataset
-        Variable ``score`` (method, context, counter), over the largest count of the context's mean
-        run; NaN where a method is not defined, or the counter counted nothing.
+        Variable ``score`` (method, context, counter), relative to the largest count of the
+        context's mean run; NaN where a method is not defined, or the counter counted nothing.
     """
     chosen = _chosen(methods)
     _check_truth(train, truth)
-    theirs = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
+    true_profiles = [_running(profile) for profile in count_array(mean_profiles(truth))[:, 0]]
     names = counter_names(truth)
-    scores = np.full((len(chosen), len(theirs), len(names)), np.nan)
+    scores = np.full((len(chosen), len(true_profiles), len(names)), np.nan)
     for m, (name, method) in enumerate(chosen.items()):
         generated = method(train, context_table(truth))
         _check_answer(generated, truth, name)
         profiles = mean_profiles(generated) if replicate_dim(generated) else generated
         counts = count_array(profiles)[:, 0]
         for c in np.flatnonzero(np.isfinite(mean_duration(profiles))):
-            mine = _running(counts[c])
-            for k in np.flatnonzero(theirs[c].any(axis=0)):
-                scores[m, c, k] = normalised_dtw(mine[:, [k]], theirs[c][:, [k]])
+            profile, true = _running(counts[c]), true_profiles[c]
+            for k in np.flatnonzero(true.any(axis=0)):
+                scores[m, c, k] = normalised_dtw(profile[:, [k]], true[:, [k]])
     attrs = {"long_name": "normalised DTW of each counter alone", "units": "1"}
     return xr.Dataset(
         {"score": (("method", "context", "counter"), scores, attrs)},
@@ -189,11 +189,11 @@ def leave_contexts_out(
     warping: Sequence[Warping] = ("exact",),
     progress: OnProgress | None = None,
 ) -> xr.Dataset:
-    """Leave `size` contexts out at a time, in random groups, until each was left out once.
+    """Scores of contexts that are left out in random groups of `size`, each context once.
 
     Returns and raises as :func:`score_methods`; contexts keep the order of `dataset`.  Contexts at
     the edge of the known ones are extrapolated when they are left out.  Contexts without a complete
-    run, or with faults, are only learned from (see :func:`scored_contexts`).
+    run, or with faults, are always in the training data (see :func:`scored_contexts`).
     """
     chosen = _chosen(methods, part=True)
     findings = known_faults(dataset)
@@ -223,58 +223,59 @@ def leave_contexts_out(
             progress=step,
         )
         scores[:, group] = fold["score"].values
-    return _tidy(scores, list(chosen), truth)
+    return _score_dataset(scores, list(chosen), truth)
 
 
 def scored_contexts(
     dataset: xr.Dataset, findings: Findings = NOTHING
 ) -> tuple[NDArray[np.int64], xr.Dataset]:
-    """Contexts that may be left out, and what others are compared with there.
+    """Contexts that may be left out, and their runs as the truth.
 
-    Not those, nor runs, in which something was found wrong: good profiles would be far from them.
+    Faulty contexts and runs are excluded, since good profiles differ from them.
 
     Raises
     ------
     ProfileError
         There are none.
     """
-    sound = without_faults(dataset, findings)
-    seen = _is_seen(sound)
-    if not seen.any():
+    faultless = without_faults(dataset, findings)
+    complete = _is_complete(faultless)
+    if not complete.any():
         raise ProfileError(
             "every context lacks a counter in all runs that went on to their end, or looks "
             "measured wrongly, so that none can be left out and compared with; measure some whole."
         )
     for sentence in describe_excluded(dataset, findings):
         _log.warning("%s", sentence)
-    rows = np.flatnonzero(seen)
-    return rows, sound.isel(context=rows)
+    rows = np.flatnonzero(complete)
+    return rows, faultless.isel(context=rows)
 
 
 def describe_excluded(dataset: xr.Dataset, findings: Findings) -> Iterator[str]:
-    """That some contexts judge nobody, in sentences, where :func:`scored_contexts` skips any."""
-    ended, seen = _is_seen(dataset), _is_seen(without_faults(dataset, findings))
-    for skipped, why in (
-        (~ended, "not every counter has a run there that went on to its end"),
-        (ended & ~seen, "what was measured there looks wrong"),
+    """Sentences that name the contexts excluded by :func:`scored_contexts`."""
+    complete = _is_complete(dataset)
+    faultless = _is_complete(without_faults(dataset, findings))
+    for excluded, reason in (
+        (~complete, "not every counter has a run there that went on to its end"),
+        (complete & ~faultless, "what was measured there looks wrong"),
     ):
-        if skipped.any():
-            n = int(skipped.sum())
+        if excluded.any():
+            n = int(excluded.sum())
             yield (
                 f"{n} context{'s are' if n > 1 else ' is'} learned from but not left out, first "
-                f"{describe_context(dataset, int(np.argmax(skipped)))}: {why}."
+                f"{describe_context(dataset, int(np.argmax(excluded)))}: {reason}."
             )
 
 
-def _is_seen(dataset: xr.Dataset) -> NDArray[np.bool_]:
-    """Contexts in which each counter has a run that went on to its end, (n_contexts,)."""
+def _is_complete(dataset: xr.Dataset) -> NDArray[np.bool_]:
+    """Contexts in which each counter has a complete run, (n_contexts,)."""
     return np.asarray(ended_counters(dataset).all(axis=1))
 
 
 def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
-    """How far two halves of a context's measured runs are apart: every other run, and the rest.
+    """Scores between two halves of a context's measured runs: every other run, and the rest.
 
-    What is left to gain below that is noise.
+    Scores of methods below these are within the noise of the runs.
 
     Parameters
     ----------
@@ -296,11 +297,11 @@ def score_halves(train: xr.Dataset, truth: xr.Dataset) -> xr.Dataset:
             _only(truth.isel(context=rows), present[rows] & (rank % 2 == side)) for side in (1, 0)
         )
         scores[0, rows] = _score(other, _Reference.of(one, train), ("exact",))
-    return _tidy(scores, ["halves"], truth)
+    return _score_dataset(scores, ["halves"], truth)
 
 
 def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
-    """The dataset with some runs (context, run), the others missing."""
+    """Dataset with some runs (context, run); the others are missing."""
     kept = xr.DataArray(runs, dims=("context", replicate_dim(dataset)))
     return dataset.assign(
         {name: dataset[name].where(kept) for name in (*counter_names(dataset), "duration")}
@@ -308,13 +309,13 @@ def _only(dataset: xr.Dataset, runs: NDArray[np.bool_]) -> xr.Dataset:
 
 
 def lookup_method(dataset: xr.Dataset, source: str) -> Method:
-    """Profiles that were generated already, as a method: those of the contexts asked for.
+    """Method that looks up profiles that were already generated.
 
     Parameters
     ----------
     dataset : xarray.Dataset
     source : str
-        What sentences call it: the name of its file.
+        Name in messages, such as that of its file.
     """
     rows = {tuple(context): i for i, context in enumerate(context_table(dataset))}
 
@@ -370,62 +371,64 @@ def summarise(scores: xr.Dataset, baseline: str = "bracketing") -> dict[str, Any
     for method in map(str, mean["method"].values):
         summary["methods"][method] = figures(mean, method)
         if better is not None:
-            gained = figures(better, method)
-            # over a baseline without an error there is none
-            gained = {metric: gain for metric, gain in gained.items() if np.isfinite(gain)}
-            summary["methods"][method]["improvement"] = gained
+            gains = figures(better, method)
+            # not defined for a baseline without an error
+            gains = {metric: gain for metric, gain in gains.items() if np.isfinite(gain)}
+            summary["methods"][method]["improvement"] = gains
     return summary
 
 
 def _chosen(
-    wanted: Mapping[str, Method] | Sequence[str], *, part: bool = False
+    methods: Mapping[str, Method] | Sequence[str], *, part: bool = False
 ) -> dict[str, Method]:
-    if isinstance(wanted, str) or not wanted:
-        raise ArgumentError(f"methods is {wanted!r}; a list of names or a mapping is wanted.")
-    if isinstance(wanted, Mapping):
-        return dict(wanted)
-    unknown = [name for name in wanted if name not in METHODS]
+    """Methods by name, from names or a mapping."""
+    if isinstance(methods, str) or not methods:
+        raise ArgumentError(f"methods is {methods!r}; a list of names or a mapping is wanted.")
+    if isinstance(methods, Mapping):
+        return dict(methods)
+    unknown = [name for name in methods if name not in METHODS]
     if unknown:
         raise ArgumentError(f"method is {unknown[0]!r}; one of {', '.join(METHODS)} is wanted.")
     every = _methods(part=part)
-    return {name: every[name] for name in wanted}
+    return {name: every[name] for name in methods}
 
 
 def _check_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
-    """Refuse what nobody can be scored on."""
+    """Raise an error for invalid files, or a truth that methods cannot be compared with."""
     validate_profiles(train, source="measured", part=True)
     validate_profiles(truth, source="truth", part=True)
     _check_same_labels(train, truth, "the measured file")
     _check_ends(truth)
 
 
-def _warn_of_doubtful_truth(train: xr.Dataset, truth: xr.Dataset) -> None:
+def _log_truth_warnings(train: xr.Dataset, truth: xr.Dataset) -> None:
     known = {tuple(row) for row in context_table(train)}
-    seen = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
+    measured = [i for i, row in enumerate(context_table(truth)) if tuple(row) in known]
     tasks = [str(ds.attrs.get("task", "")) for ds in (train, truth)]
     if tasks[0] != tasks[1]:
         _log.warning("the truth is of the task '%s', what was measured of '%s'.", *tasks[::-1])
-    if seen:
+    if measured:
         _log.warning(
             "%d contexts of the truth were measured too, first %s: their scores are not those "
             "of unseen contexts.",
-            len(seen),
-            describe_context(truth, seen[0]),
+            len(measured),
+            describe_context(truth, measured[0]),
         )
 
 
 def _check_ends(truth: xr.Dataset) -> None:
-    """Whoever was never seen to end, or in one of the counters, cannot be compared with."""
-    unknown = ~_is_seen(truth)
-    if unknown.any():
+    """Raise an error where a context has no complete run of some counter."""
+    incomplete = ~_is_complete(truth)
+    if incomplete.any():
         raise ProfileError(
             f"the truth has no run of some counter that went on to its end in "
-            f"{describe_context(truth, int(np.argmax(unknown)))}: drop the context, or measure it."
+            f"{describe_context(truth, int(np.argmax(incomplete)))}: drop the context, or measure "
+            f"it."
         )
 
 
 def _whole_runs(ds: xr.Dataset) -> NDArray[np.bool_]:
-    """Runs that hold every counter and went on to their end, (n_contexts, n_runs)."""
+    """Complete runs that hold every counter, (n_contexts, n_runs)."""
     return held_counters(ds).all(axis=2) & complete_array(ds) & np.isfinite(duration_array(ds))
 
 
@@ -444,7 +447,7 @@ def _check_same_labels(other: xr.Dataset, truth: xr.Dataset, source: str) -> Non
 
 
 def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
-    """Whoever wrote a method may have mixed up contexts or counters: no figure would show it."""
+    """Raise an error where a method answers for other contexts or counters, or in another order."""
     _check_same_labels(generated, truth, f"what '{name}' generates")
     if not np.array_equal(context_table(generated), context_table(truth)):
         raise ProfileError(
@@ -454,7 +457,7 @@ def _check_answer(generated: xr.Dataset, truth: xr.Dataset, name: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Reference:
-    """What every method is compared with.
+    """Truth that every method is compared with.
 
     Attributes
     ----------
@@ -463,7 +466,7 @@ class _Reference:
     duration : ndarray, (n_contexts,)
         Its mean execution time [s].
     scale : ndarray, (n_counters,)
-        Largest measured count of each counter that is not absurd; 1 where nothing was counted.
+        Largest measured count of each counter without faulty ones; 1 where all counts are zero.
     rows : list of list of int
         Sampling intervals at which each context's clouds are compared.
     clouds : list of list of ndarray, (n_runs, n_counters)
@@ -479,14 +482,14 @@ class _Reference:
     @classmethod
     def of(cls, truth: xr.Dataset, train: xr.Dataset) -> _Reference:
         known = count_array(train)
-        for one in find_wrong_counts(known):  # one of them would be the scale of all others
+        for one in find_wrong_counts(known):  # a faulty count would be the scale of all others
             known[one.contexts[0], one.run, one.interval, one.counter] = np.nan
         largest = np.nanmax(known, axis=(0, 1, 2))
         scale = np.where(largest > 0, largest, 1.0)
         duration, interval = mean_duration(truth), sampling_interval(truth)
         rows = [[int(share * end / interval) for share in CLOUD_TIMES] for end in duration]
         counts = count_array(truth)
-        counts[~_whole_runs(truth)] = np.nan  # others do not show what goes together
+        counts[~_whole_runs(truth)] = np.nan  # joint states need all counters of a run
         clouds = [[_cloud(c, row, scale) for row in at] for c, at in zip(counts, rows)]
         profiles = [_running(c) for c in count_array(mean_profiles(truth))[:, 0]]
         return cls(profiles, duration, scale, rows, clouds)
@@ -500,17 +503,17 @@ def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warpi
     scores = np.full((len(reference.profiles), len(METRICS)), np.nan)
     column = {name: i for i, name in enumerate(METRICS)}
     for c in np.flatnonzero(np.isfinite(end)):
-        mine, theirs = _running(profile[c]), reference.profiles[c]
+        pair = _running(profile[c]), reference.profiles[c]
         for form in warping:
             name = {"exact": "ndtw", "fastdtw": "fastdtw"}[form]
-            scores[c, column[name]] = normalised_dtw(mine, theirs, method=form)
+            scores[c, column[name]] = normalised_dtw(*pair, method=form)
             scores[c, column[f"{name}_scaled"]] = normalised_dtw(
-                mine, theirs, scale=reference.scale, method=form
+                *pair, scale=reference.scale, method=form
             )
         scores[c, column["duration_error"]] = relative_error(end[c], reference.duration[c])
         clouds = [_cloud(counts[c], row, reference.scale) for row in reference.rows[c]]
         pairs = list(zip(clouds, reference.clouds[c]))
-        if not all(len(theirs) for theirs in reference.clouds[c]):
+        if not all(len(cloud) for cloud in reference.clouds[c]):
             continue
         scores[c, column["energy_distance"]] = np.mean([energy_distance(*p) for p in pairs])
         scores[c, column["wasserstein"]] = np.mean([wasserstein_distance(*p) for p in pairs])
@@ -518,6 +521,7 @@ def _score(generated: xr.Dataset, reference: _Reference, warping: Sequence[Warpi
 
 
 def _running(profile: Floats) -> Floats:
+    """Rows of a profile (time, counter) until its end."""
     return profile[np.isfinite(profile).all(axis=1)]
 
 
@@ -529,7 +533,7 @@ def _cloud(runs: Floats, row: int, scale: Floats) -> Floats:
     return np.nan_to_num(runs[present, row] / scale)
 
 
-def _tidy(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:
+def _score_dataset(scores: Floats, names: list[str], truth: xr.Dataset) -> xr.Dataset:
     attrs = {"long_name": "score, lower is better", "units": "1"}
     return xr.Dataset(
         {"score": (("method", "context", "metric"), scores, attrs)},
@@ -543,5 +547,5 @@ def _labels(truth: xr.Dataset) -> dict[str, Any]:
 
 
 def _defined(scores: xr.Dataset) -> xr.DataArray:
-    """Contexts where every method has a duration, so that all are compared on the same ones."""
+    """Contexts where every method is defined: all methods are compared on these."""
     return scores["score"].sel(metric="duration_error").notnull().all("method")
