@@ -73,7 +73,7 @@ def test_other_tools_are_read_and_what_they_measure_is_said(tmp_path, msbgen, fo
     done = msbgen("import", f"x__ways=4{name[-4:]}", "-o", "o.nc", "--form", form, *more)
     assert done.returncode == 0, done.stderr
     if form != "table":
-        assert ", not tasks: whatever else ran there is counted" in done.stderr
+        assert ", not tasks: other tasks on them are counted" in done.stderr
     assert read_profiles(tmp_path / "o.nc").sizes["context"] == 1
 
 

@@ -27,8 +27,8 @@ _COUNTS = {
     "WRITE": _GIGABYTE,
 }
 WARNINGS = (
-    "PCM measures cores and sockets, not tasks: whatever else ran there is counted, and below "
-    "100 ms its own work is much of it.",
+    "PCM measures cores and sockets, not tasks: other tasks on them are counted, too; below 100 ms "
+    "PCM itself is a large part.",
 )
 
 

@@ -22,7 +22,7 @@ _COUNT = re.compile(r"LLC (?:Misses|References)(?: (?:Read|Write))?")
 _NO_COMMA = re.compile(r"\s{2,}(?=MBL)")
 _PLACES = ("Core", "PID", "Socket", "Channel")
 WARNINGS = (
-    "pqos measures cores, not tasks: whatever else ran there is counted, every 100 ms at best.",
+    "pqos measures cores, not tasks: other tasks on them are counted, too, every 100 ms at best.",
 )
 
 
