@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.durations import UNITS
 from msbgen.core.errors import ArgumentError, ProfileError
+from msbgen.data.columns import Table
 from msbgen.data.schema import context_table, counter_names, resource_names
-from msbgen.data.tables import read_lines, shown
 from msbgen.machines.dataset import (
     LABELS,
     LONGEST,
@@ -28,8 +26,9 @@ from msbgen.machines.dataset import (
     validate as validate_relative,
 )
 
-# Columns of a table that are no counters; the first two must be there.
+# Columns of a table that are neither the runtime nor counters.
 _COLUMNS = ("program", "machine", "input", "scale", "configuration", "nodes", "run")
+_MOST_NODES = 2**31 - 1
 # The counter that says how much a run does.
 WORK = "instructions"
 # Sizes of a problem as benchmark suites name them: a folder of the path, or the end of the name.
@@ -122,10 +121,20 @@ def from_runtimes(
 def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
     """Runs from a CSV file with a row for each run on each machine.
 
-    Columns: ``program``, ``machine``, ``runtime [s]`` (or another unit of time in the brackets);
-    ``input``, ``scale``, ``configuration``, ``nodes`` and ``run`` where there are such; every
-    other column is a counter with its unit, as ``instructions [1]`` or ``read [B]``.  Rows that
-    differ in the machine and what was measured alone are one run; ``run`` numbers repetitions.
+    ===================================  ======================================================
+    column                               meaning
+    ===================================  ======================================================
+    ``program``, ``machine``             names
+    ``runtime [s]``                      time of the run, or in another unit of time
+    ``input``, ``scale``,                optional: words that tell runs of a program apart
+    ``configuration``
+    ``nodes``                            optional: nodes that the run took; 1 where empty
+    ``run``                              optional: number of the repetition
+    any other                            a counter with its unit, as ``instructions [1]`` or
+                                         ``read [B]``; empty where it was not counted
+    ===================================  ======================================================
+
+    Rows that differ only in the machine, the runtime and the counters are one run.
 
     Raises
     ------
@@ -133,56 +142,51 @@ def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
         No such file, another header, no unit, a runtime that is not positive, a run that is on a
         machine twice; with the line.
     """
-    path = Path(path)
-    header, lines = _header(path)
-    units = {name: _unit(name) for name in header if name not in _COLUMNS}
-    clock = next(name for name in units if _bare(name) == "runtime")
-    counters = [name for name in units if name != clock]
-    rows: dict[tuple[str, ...], int] = {}
-    machines: dict[str, int] = {}
-    nodes: list[int] = []
-    seen: dict[tuple[int, int], int] = {}
-    found: list[tuple[int, int, float, list[float]]] = []
-    for number, cells in lines:
-        values = dict(zip(header, cells))
-        key = tuple(values.get(name, "") for name in (*LABELS, "nodes", "run"))
-        if key not in rows:
-            nodes.append(_nodes(values.get("nodes"), path, number))
-        run = rows.setdefault(key, len(rows))
-        machine = machines.setdefault(values["machine"], len(machines))
-        if (run, machine) in seen:
+    table = Table(path, needed=("program", "machine", "runtime"))
+    counters = [name for name in table.names if name not in (*_COLUMNS, "runtime")]
+    for name in ("runtime", *counters):
+        if not table.unit(name):
+            unit = "s" if name == "runtime" else "1"
             raise ProfileError(
-                f"{path.name}: line {number} repeats the run of line {seen[run, machine]} on "
-                f"machine '{values['machine']}'; number repetitions in a column 'run'."
+                f"{table.file}: column '{name}' has no unit; one in brackets is wanted, as "
+                f"'{name} [{unit}]'."
             )
-        seen[run, machine] = number
-        seconds = UNITS[units[clock]] * _number(values[clock], path, number, "runtime")
-        if not SHORTEST < seconds < LONGEST:
-            raise ProfileError(
-                f"{path.name}: line {number} has the runtime {shown([values[clock]])}; a positive "
-                f"number is wanted, from {SHORTEST:g} to {LONGEST:g} s: measure it again or drop "
-                f"the line."
-            )
-        events = [_count(values[name], path, number, name) for name in counters]
-        found.append((run, machine, seconds, events))
+    for name in ("program", "machine"):
+        if "" in table.texts(name):
+            table.refuse(name, table.texts(name).index(""), "a name is wanted")
+    seconds = table.seconds("runtime", SHORTEST, LONGEST)
+    events_wanted = f"a number from 0 to {MOST:g} is wanted, or an empty cell"
+    events = [table.range(name, 0, MOST, events_wanted, empty=True) for name in counters]
+    nodes_wanted = f"a whole number from 1 to {_MOST_NODES} is wanted"
+    nodes = table.range("nodes", 1, _MOST_NODES, nodes_wanted, empty=True, whole=True)
+    labels = list(zip(*(table.texts(name) for name in (*LABELS, "nodes", "run"))))
+    rows = {label: row for row, label in enumerate(dict.fromkeys(labels))}
+    machines = {name: m for m, name in enumerate(dict.fromkeys(table.texts("machine")))}
+    nodes_of = dict(zip(labels, np.nan_to_num(nodes, nan=1.0).tolist()))
     times = np.full((len(rows), len(machines)), np.nan)
-    counts = np.full((len(rows), len(machines), len(counters)), np.nan)
-    for run, machine, seconds, events in found:
-        times[run, machine] = seconds
-        counts[run, machine] = events
-    words = list(zip(*rows))
-    names = [_bare(name) for name in counters]
+    counts = np.full((len(counters), *times.shape), np.nan)
+    seen: dict[tuple[int, int], int] = {}
+    for i, (label, machine) in enumerate(zip(labels, table.texts("machine"))):
+        at = rows[label], machines[machine]
+        if at in seen:
+            raise ProfileError(
+                f"{table.file}: line {table.lines[i]} repeats the run of line {seen[at]} on "
+                f"machine '{machine}'; number repetitions in a column 'run'."
+            )
+        seen[at] = table.lines[i]
+        times[at] = seconds[i]
+        counts[(slice(None), *at)] = [column[i] for column in events]
     dataset = make_relative(
         times,
         list(machines),
-        **dict(zip(LABELS, words)),  # pyright: ignore[reportArgumentType]
-        nodes=nodes,
-        counters=dict(zip(names, _shared(np.moveaxis(counts, -1, 0)))),
-        units={_bare(name): units[name] for name in counters},
-        work=WORK if WORK in names else None,
-        attrs={"source": f"imported from {path.name}"},
+        **dict(zip(LABELS, zip(*rows))),  # pyright: ignore[reportArgumentType]
+        nodes=[nodes_of[label] for label in rows],
+        counters=dict(zip(counters, _shared(counts))),
+        units={name: table.unit(name) for name in counters},
+        work=WORK if WORK in counters else None,
+        attrs={"source": f"imported from {table.file}"},
     )
-    return validate_relative(dataset, source=path.name)
+    return validate_relative(dataset, source=table.file)
 
 
 def from_profiles(profiles: Mapping[str, Sequence[xr.Dataset]]) -> xr.Dataset:
@@ -320,83 +324,3 @@ def _shared(counters: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     if (most > least).any():
         return list(counters)
     return list(np.where(np.isfinite(least), least, np.nan))
-
-
-def _header(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header and numbered rows of a table of runs, as wide as the header."""
-    lines = read_lines(path)
-    if len(lines) < 2:
-        raise ProfileError(f"{path.name}: a header and at least one row below it are wanted.")
-    header = lines[0][1]
-    if len({_bare(name) for name in header}) < len(header):
-        wrong = next(n for n in header if [*map(_bare, header)].count(_bare(n)) > 1)
-        raise ProfileError(f"{path.name}: line 1 has a column '{wrong}' twice; once is wanted.")
-    if not {"program", "machine", "runtime"} <= {_bare(name) for name in header}:
-        raise ProfileError(
-            f"{path.name}: line 1 is {shown(header)}; the columns program, machine and "
-            f"'runtime [s]' are wanted."
-        )
-    for name in header:
-        if name in _COLUMNS:
-            continue
-        if not _unit(name):
-            raise ProfileError(
-                f"{path.name}: column '{name}' has no unit; one in brackets is wanted, as "
-                f"'{_bare(name)} [{'s' if _bare(name) == 'runtime' else '1'}]'."
-            )
-        if _bare(name) == "runtime" and _unit(name) not in UNITS:
-            raise ProfileError(
-                f"{path.name}: the runtime has no unit that is known ('{name}'); 'runtime [s]', or "
-                f"one of {', '.join(UNITS)} in its place, is wanted."
-            )
-    for number, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise ProfileError(
-                f"{path.name}: line {number} has {len(cells)} cells; {len(header)} are wanted, as "
-                f"in the header."
-            )
-        for name in ("program", "machine"):
-            if not cells[header.index(name)]:
-                raise ProfileError(f"{path.name}: line {number} names no {name}; one is wanted.")
-    return header, lines[1:]
-
-
-def _bare(column: str) -> str:
-    return column.partition("[")[0].strip()
-
-
-def _unit(column: str) -> str:
-    return column.partition("[")[2].rstrip("] ").strip()
-
-
-def _number(text: str, path: Path, line: int, name: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ProfileError(
-            f"{path.name}: line {line} has the {name} {shown([text])}; a number is wanted."
-        ) from None
-
-
-def _count(text: str, path: Path, line: int, column: str) -> float:
-    """Events; NaN, as the schema says, where the cell is empty: not counted."""
-    if not text:
-        return np.nan
-    value = _number(text, path, line, _bare(column))
-    if not 0 <= value <= MOST:
-        raise ProfileError(
-            f"{path.name}: line {line} has the {_bare(column)} {shown([text])}; a number "
-            f"from 0 to {MOST:g} is wanted, or an empty cell."
-        )
-    return value
-
-
-def _nodes(text: str | None, path: Path, line: int) -> int:
-    if not text:
-        return 1
-    if not text.isdecimal() or not 0 < int(text) < 2**31:
-        raise ProfileError(
-            f"{path.name}: line {line} has the nodes {shown([text])}; a whole number from 1 on is "
-            f"wanted."
-        )
-    return int(text)

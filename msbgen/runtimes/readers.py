@@ -1,32 +1,23 @@
-"""Readers of runtimes measured elsewhere: npz archives, and tables in CSV files.
-
-A table has the columns ``workload``, ``platform``, ``beside`` (names joined by ``|``) and a runtime
-whose header gives its unit, ``runtime [ms]``.
-"""
+"""Readers of runtimes measured elsewhere: npz archives, and tables in CSV files."""
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from msbgen.core.durations import UNITS
 from msbgen.core.errors import ProfileError
-from msbgen.data.files import check_input
-from msbgen.data.tables import shown
+from msbgen.data.columns import Table
 from msbgen.runtimes.dataset import make as make_runtimes
 from msbgen.runtimes.dataset import validate as validate_runtimes
 
-# Columns of tables; that of runtimes has its unit behind it.
+# Columns that a table may have.
 _COLUMNS = ("workload", "platform", "beside", "runtime", "run")
 
 # No program takes less or longer, in any unit of a table.
@@ -98,66 +89,51 @@ def import_archives(folder: str | os.PathLike[str]) -> tuple[xr.Dataset, list[st
 
 
 def read_table(path: str | os.PathLike[str]) -> xr.Dataset:
-    """Runtimes from a CSV file with the columns workload, platform, beside and runtime.
+    """Runtimes from a CSV file with a row for each observation.
 
-    The header gives the unit: ``runtime [ms]``.  ``beside`` may be left out; names in it are
-    joined by ``|``.  A column ``run`` may say which observations were made together.
+    ================  =========================================================================
+    column            meaning
+    ================  =========================================================================
+    ``workload``      name of the workload that took the time
+    ``platform``      name of the platform that it ran on
+    ``runtime [s]``   time that it took, or in another unit of time
+    ``beside``        optional: workloads that ran at the same time, joined by ``|``
+    ``run``           optional: observations with one word here were made together
+    ================  =========================================================================
 
     Raises
     ------
     ProfileError
         No such file, another header, no unit, a runtime that is not positive; with the line.
     """
-    path = Path(path)
-    header, rows = _table(path)
-    units = [name for name in header if name.partition("[")[0].strip() == "runtime"]
-    if len(units) != 1 or not {"workload", "platform"} <= set(header):
-        raise ProfileError(
-            f"{path.name}: line 1 is {shown(header)}; the columns workload, platform, "
-            f"beside and 'runtime [s]' are wanted."
-        )
-    unit = units[0].partition("[")[2].rstrip("] ").strip()
-    if unit not in UNITS:
-        raise ProfileError(
-            f"{path.name}: the runtime has no unit that is known ('{units[0]}'); "
-            f"'runtime [s]', or one of {', '.join(UNITS)} in its place, is wanted."
-        )
+    table = Table(path, needed=("workload", "platform", "runtime"), known=_COLUMNS)
+    seconds = table.seconds("runtime", _SHORTEST, _LONGEST)
     names: dict[str, dict[str, int]] = {"workload": {}, "platform": {}}
-    near: list[list[int]] = []
-    columns: dict[str, list[Any]] = {"workload": [], "platform": [], "runtime": [], "run": []}
 
-    def index(kind: str, name: str, number: int) -> int:
+    def index(kind: str, name: str, line: int) -> int:
         if not name or "|" in name:
             raise ProfileError(
-                f"{path.name}: line {number} names the {kind} '{name}'; a name without '|', which "
+                f"{table.file}: line {line} has the {kind} '{name}'; a name without '|', which "
                 f"joins neighbours, is wanted."
             )
         return names[kind].setdefault(name, len(names[kind]))
 
-    for number, row in rows:
-        values = dict(zip(header, row))
-        columns["runtime"].append(UNITS[unit] * _positive(values[units[0]], path, number))
-        for kind in ("workload", "platform"):
-            columns[kind].append(index(kind, values[kind].strip(), number))
-        beside = [part.strip() for part in values.get("beside", "").split("|") if part.strip()]
-        near.append([index("workload", part, number) for part in beside])
-        run = values.get("run", "").strip()
-        columns["run"].append(f"run {run}" if run else f"line {number}")
-    slots = max(map(len, near), default=0)
-    padded = np.full((len(near), slots), -1, dtype=np.int64)
-    for i, several in enumerate(near):
-        padded[i, : len(several)] = several
+    rows = _indices(table, index)
+    runs = [
+        f"run {run}" if run else f"line {line}"
+        for run, line in zip(table.texts("run"), table.lines)
+    ]
     dataset = make_runtimes(
-        columns["runtime"],
-        columns["workload"],
-        columns["platform"],
-        padded,
-        np.unique(columns["run"], return_inverse=True)[1],
+        seconds,
+        rows[:, 0],
+        rows[:, 1],
+        rows[:, 2:],
+        np.unique(runs, return_inverse=True)[1],
         workloads=list(names["workload"]),
         platforms=list(names["platform"]),
-        attrs={"source": f"imported from {path.name}"},
+        attrs={"source": f"imported from {table.file}"},
     )
-    return validate_runtimes(dataset, source=path.name)
+    return validate_runtimes(dataset, source=table.file)
 
 
 def read_queries(
@@ -176,37 +152,36 @@ def read_queries(
         No such file, another header, a name that is not known; with the line and, for a name,
         the nearest one that is.
     """
-    path = Path(path)
-    header, rows = _table(path)
-    if not {"workload", "platform"} <= set(header):
-        raise ProfileError(
-            f"{path.name}: line 1 is {shown(header)}; the columns workload, platform and "
-            f"beside are wanted."
-        )
+    table = Table(path, needed=("workload", "platform"), known=_COLUMNS)
     places = {
         "workload": {name: i for i, name in enumerate(workloads)},
         "platform": {name: i for i, name in enumerate(platforms)},
     }
 
-    def index(kind: str, name: str, number: int) -> int:
+    def index(kind: str, name: str, line: int) -> int:
         if name not in places[kind]:
             near = difflib.get_close_matches(name, places[kind], n=1, cutoff=0.0)
             raise ProfileError(
-                f"{path.name}: line {number} names the {kind} '{name}', which was never observed; "
+                f"{table.file}: line {line} has the {kind} '{name}', which was never observed; "
                 f"the nearest name is '{near[0]}'."
             )
         return places[kind][name]
 
-    wanted = []
-    for number, row in rows:
-        values = dict(zip(header, row))
-        beside = [part.strip() for part in values.get("beside", "").split("|") if part.strip()]
-        wanted.append(
-            [index(kind, values[kind].strip(), number) for kind in ("workload", "platform")]
-            + [index("workload", part, number) for part in beside]
+    return _indices(table, index)
+
+
+def _indices(table: Table, index: Callable[[str, str, int], int]) -> NDArray[np.int64]:
+    """Indices of workload, platform and neighbours of each row, (n, 2 + slots), −1 for none."""
+    rows = []
+    columns = (table.texts("workload"), table.texts("platform"), table.texts("beside"))
+    for workload, platform, beside, line in zip(*columns, table.lines):
+        near = [part.strip() for part in beside.split("|") if part.strip()]
+        rows.append(
+            [index("workload", workload, line), index("platform", platform, line)]
+            + [index("workload", name, line) for name in near]
         )
-    width = max(map(len, wanted))
-    return np.array([row + [-1] * (width - len(row)) for row in wanted], dtype=np.int64)
+    width = max(map(len, rows))
+    return np.array([row + [-1] * (width - len(row)) for row in rows], dtype=np.int64)
 
 
 def _archive(path: Path) -> dict[str, NDArray]:
@@ -265,46 +240,3 @@ def _renumbered(run: NDArray[np.int64]) -> NDArray[np.int64]:
     """Runs counted in the order in which they first appear."""
     _, first, inverse = np.unique(run, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
-
-
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Header and numbered rows of a CSV file, as wide as the header."""
-    check_input(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        reader = csv.reader(io.StringIO(text))
-        rows = [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
-    except FileNotFoundError:
-        raise ProfileError(f"{path}: no such file.") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ProfileError(f"{path}: cannot be read as a table ({error}).") from None
-    if len(rows) < 2:
-        raise ProfileError(f"{path.name}: a header and at least one row below it are wanted.")
-    header = [cell.strip() for cell in rows[0][1]]
-    unknown = [name for name in header if name.partition("[")[0].strip() not in _COLUMNS]
-    if unknown or len(set(header)) < len(header):
-        wrong = unknown[0] if unknown else next(n for n in header if header.count(n) > 1)
-        raise ProfileError(
-            f"{path.name}: line 1 has a column '{wrong}', unknown or there twice; "
-            f"{', '.join(_COLUMNS)} are wanted, once each."
-        )
-    for number, row in rows[1:]:
-        if len(row) != len(header):
-            raise ProfileError(
-                f"{path.name}: line {number} has {len(row)} cells; {len(header)} are wanted, as "
-                f"in the header."
-            )
-    return header, rows[1:]
-
-
-def _positive(text: str, path: Path, number: int) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = np.nan
-    if not _SHORTEST < value < _LONGEST:
-        raise ProfileError(
-            f"{path.name}: line {number} has the runtime {shown([text])}; a positive number is "
-            f"wanted: measure it again or drop the line."
-        )
-    return value

@@ -106,19 +106,19 @@ def test_tables_say_their_unit_and_join_neighbours(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("runtime [ms]", "runtime"), "has no unit that is known"),
-        (("runtime [ms]", "runtime [days]"), "has no unit that is known"),
-        (("workload,", "task,"), "line 1 has a column 'task', unknown or there twice"),
-        (("beside,", "besides,"), "line 1 has a column 'besides'"),
-        (("beside,", "platform,"), "line 1 has a column 'platform'"),
+        (("runtime [ms]", "runtime"), "has no known unit"),
+        (("runtime [ms]", "runtime [days]"), "has no known unit"),
+        (("workload,", "task,"), "line 1 has an unknown column 'task'"),
+        (("beside,", "besides,"), "line 1 has an unknown column 'besides'"),
+        (("beside,", "platform,"), "'platform' is there twice"),
         (("platform,beside", "beside,run"), "line 1 is 'workload,beside,run"),
         ((",2000", ",-2"), "line 3 has the runtime '-2'; a positive number"),
         ((",2000", ",fast"), "line 3 has the runtime 'fast'"),
         ((",2000", ",1,2"), "line 3 has 5 cells; 4 are wanted"),
         ((TABLE, "workload,platform,runtime [s]\n"), "at least one row below it"),
-        (("hash,pi,,", ",pi,,"), "line 3 names the workload ''; a name without '.', which joins"),
-        (("hash,pi,,", "hash, ,,"), "line 3 names the platform ''"),
-        (("hash,pi,,", "hash|fft,pi,,"), "line 3 names the workload 'hash.fft'"),
+        (("hash,pi,,", ",pi,,"), "line 3 has the workload ''; a name without '.', which joins"),
+        (("hash,pi,,", "hash, ,,"), "line 3 has the platform ''"),
+        (("hash,pi,,", "hash|fft,pi,,"), "line 3 has the workload 'hash.fft'"),
     ],
 )
 def test_bad_tables_get_a_sentence_with_the_line(tmp_path, change, sentence):
@@ -140,7 +140,7 @@ def test_wanted_runs_are_found_by_name_and_the_nearest_name_is_told(tmp_path):
     wanted = read_wanted(path, ["sort", "hash", "fft"], ["pi", "xeon"])
     assert wanted.tolist() == [[0, 1, -1, -1], [2, 0, 0, 1]]
     path.write_text("workload,platform\nsorted,pi\n")
-    with pytest.raises(ProfileError, match=r"line 2 names the workload 'sorted'.*nearest.*'sort'"):
+    with pytest.raises(ProfileError, match=r"line 2 has the workload 'sorted'.*nearest.*'sort'"):
         read_wanted(path, ["sort", "hash"], ["pi"])
 
 
