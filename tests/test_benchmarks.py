@@ -54,14 +54,14 @@ GRID = np.array([(w, f) for w in (2.0, 4.0, 8.0) for f in (1.0, 1.5, 2.0)])
 PAIR = {"n": 1000, "epsilon": 0.1, "notes": {"pot sinkhorn": "does not reach the target"}}
 
 
-def test_a_target_is_met_from_its_own_side_only():
+def test_a_goal_is_a_lower_or_an_upper_bound():
     assert Figure("a", 5.0, 5.0, True, "×").verdict == "met"
     assert Figure("a", 4.9, 5.0, True, "×").verdict == "missed"
     assert Figure("a", 4.9, 5.0, False, "s").verdict == "met"
     assert Figure("a", 5.1, 5.0, False, "s").cells() == ["a", "5.1 s", "≤ 5 s", "missed"]
 
 
-def test_the_fastest_variant_of_a_peer_counts_and_a_missing_peer_is_said():
+def test_the_fastest_variant_of_a_peer_counts_and_a_missing_peer_is_named():
     rows = [{**PAIR, "ratio": {"msbgen": 1.0, "ott kernel": 30.0, "ott lse": 20.0}}]
     pot, ott = figures({"bridge": {"pair": rows}})
     assert math.isnan(pot.value)
@@ -71,7 +71,7 @@ def test_the_fastest_variant_of_a_peer_counts_and_a_missing_peer_is_said():
     assert missing.verdict == "peer not installed"
 
 
-def test_stages_count_what_is_inside_another_for_itself():
+def test_the_time_of_a_stage_is_without_the_stages_inside_it():
     stages = Stages()
     with stages.of("outer"):
         time.sleep(0.02)
@@ -85,14 +85,14 @@ def test_a_slope_is_the_exponent():
     assert slope([1, 10, 100], [2.0, 200.0, 20000.0]) == pytest.approx(2.0)
 
 
-def test_contenders_take_turns():
+def test_contenders_run_in_turn():
     called = []
     seconds = interleaved({n: lambda n=n: called.append(n) for n in "ab"}, 2)
     assert called == list("ababab")
     assert seconds.keys() == {"a", "b"}
 
 
-def test_a_process_tells_its_peak_memory_and_its_failure():
+def test_a_process_reports_its_peak_memory_and_its_failure():
     run = run_python(["-c", "print(len(bytearray(2 ** 29)))"])
     assert run.output == f"{2**29}\n"
     # a process begins as a copy of the one that starts it, which may have held more
@@ -104,13 +104,13 @@ def test_a_process_tells_its_peak_memory_and_its_failure():
 
 
 @pytest.mark.parametrize("name", list(fidelity_scores.ABLATIONS))
-def test_what_stands_in_for_a_part_is_asked_in_its_place(name, monkeypatch):
+def test_every_replacement_of_an_ablation_is_called(name, monkeypatch):
     settings, stand_ins = fidelity_scores.ABLATIONS[name]
-    asked = set()
+    called = set()
     for place, stand_in in stand_ins.items():
 
         def ask(*given, place=place, stand_in=stand_in, **named):
-            asked.add(place)
+            called.add(place)
             return stand_in(*given, **named)
 
         monkeypatch.setattr(place, ask)
@@ -118,7 +118,7 @@ def test_what_stands_in_for_a_part_is_asked_in_its_place(name, monkeypatch):
     small = dataclasses.replace(settings, bins=40, segments=10)
     made = msbgen.fit_profiles(train, small).generate([[3.0, 1.2]], kind="sample")
     assert np.isfinite(made["duration"].values).all()
-    assert asked == set(stand_ins)
+    assert called == set(stand_ins)
 
 
 def test_a_table_replaces_the_one_between_its_markers(tmp_path):
@@ -150,7 +150,7 @@ def test_cached_content_is_computed_once(tmp_path):
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["study.json"]
 
 
-def test_partial_studies_are_compared_with_their_own_limit():
+def test_each_partial_study_is_compared_with_its_limit():
     studies = {case: partial_study.Study("gzip", "27x3", case) for case in partial_study.CASES}
     assert {s.limit.case for c, s in studies.items() if c != "b"} == {"limit"}
     assert studies["b"].limit.limit == studies["b"].limit
@@ -165,7 +165,7 @@ def test_partial_studies_are_compared_with_their_own_limit():
     assert "| a | 1 | partial | 1.50 (1.50) | 1.00 (1.00) | 10.00% | refused | refused |" in table
 
 
-def test_energy_distances_of_partial_studies_are_told_beyond_their_limit_s():
+def test_energy_distances_of_partial_studies_are_relative_to_the_limit():
     study = partial_study.Study("gzip", "27x3", "a", "joint")
     assert study.name == "27x3-gzip-a-joint"
     done = {
@@ -201,7 +201,7 @@ def test_the_stored_results_have_every_figure():
     ]
 
 
-def test_what_stands_in_for_a_part_does_so_wherever_it_was_imported_and_no_longer():
+def test_a_function_is_replaced_in_every_module_for_a_while():
     from msbgen.generate import clock, model
 
     def stand_in():
@@ -218,7 +218,7 @@ def test_what_stands_in_for_a_part_does_so_wherever_it_was_imported_and_no_longe
 # ------------------------------------------------------------------- each benchmark, in small
 
 
-def test_the_bridge_is_as_good_as_what_it_is_compared_with():
+def test_the_bridge_is_as_accurate_as_its_peers():
     rng = np.random.default_rng(0)
     pair = bench_bridge.bench_pair(30, 0.1, 1, rng)
     assert all(error <= 1.1e-6 for error in pair["l1_error"].values())
@@ -248,7 +248,7 @@ def shipped(tmp_path, monkeypatch):
     return folder
 
 
-def test_a_whole_job_tells_where_its_time_goes(shipped, tmp_path):
+def test_a_whole_job_reports_the_time_of_each_stage(shipped, tmp_path):
     row = bench_generate.whole_job("small", 5, tmp_path)
     assert row["stages"].keys() >= {"read", "trend", "sharpening", "bridge", "generate sample"}
     # a stage is never counted within another one
@@ -257,7 +257,7 @@ def test_a_whole_job_tells_where_its_time_goes(shipped, tmp_path):
         assert msbgen.read_profiles(tmp_path / f"{kind}.nc").sizes["context"] == 5
 
 
-def test_bounds_are_scored_on_what_the_calibration_never_saw(shipped, monkeypatch):
+def test_bounds_are_scored_on_contexts_without_calibration(shipped, monkeypatch):
     monkeypatch.setattr(bounds_study, "RATES", (0.3, 0.1))
     scored = bounds_study.score_bounds("small")
     for rate, row in scored["rates"].items():
@@ -268,7 +268,7 @@ def test_bounds_are_scored_on_what_the_calibration_never_saw(shipped, monkeypatc
     assert wider == sorted(wider)
 
 
-def test_a_plan_is_as_dear_as_the_time_by_which_it_reaches_the_best_others_error():
+def test_a_plan_is_compared_by_the_time_to_the_best_other_error():
     # errors fall with the time's square root; the plan needs twice the time of the best other
     share = {"plan": 2.0, "random": 1.0, "sobol": 1.5, "factorial": 4.0}
     cells = {
@@ -298,7 +298,7 @@ SMOOTH = {"progress/kernel_mean": 0.1, "whole_runs/mean": 0.1, "progress/boostin
 
 
 @pytest.mark.parametrize("name", fidelity_peers.PEERS)
-def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
+def test_a_peer_reproduces_known_contexts(name, monkeypatch):
     pytest.importorskip(NEEDS.get(name, "numpy"))
     monkeypatch.setattr(fidelity_peers, "BINS", 20)
     monkeypatch.setattr(fidelity_peers, "SEGMENTS", 10)
@@ -309,7 +309,7 @@ def test_a_peer_meets_the_contexts_that_it_learned_from(name, monkeypatch):
     np.testing.assert_allclose(made["duration"].values, wanted, rtol=SMOOTH.get(name, 0.005))
 
 
-def test_samples_that_are_the_measured_runs_are_as_near_as_the_floor():
+def test_measured_runs_as_samples_are_at_the_floor():
     train = synthetic_task(GRID, n_runs=8)
     drawn = train.isel(run=np.arange(40) % 8).rename(run="sample")
     found = fidelity_scores.against_floor({"same": drawn}, train, train, 4)
@@ -325,7 +325,7 @@ def originals(tmp_path_factory):
     return folder
 
 
-def test_inputs_spoilt_at_random_are_refused_in_a_sentence_or_answered(originals, monkeypatch):
+def test_damaged_inputs_are_refused_in_a_sentence_or_answered(originals, monkeypatch):
     quick = [
         reader
         for reader in mutate.READERS
@@ -347,7 +347,7 @@ def test_inputs_spoilt_at_random_are_refused_in_a_sentence_or_answered(originals
         SystemExit(2),
     ],
 )
-def test_a_bug_is_told_from_a_refusal(originals, monkeypatch, error):
+def test_a_bug_is_not_a_refusal(originals, monkeypatch, error):
     def fail(path):
         raise error
 
@@ -356,7 +356,7 @@ def test_a_bug_is_told_from_a_refusal(originals, monkeypatch, error):
     assert mutate.try_one(originals, 0, 0)[0] == mutate.FAILED
 
 
-def test_a_figure_that_makes_no_sense_is_a_failure(measured):
+def test_a_negative_or_infinite_figure_is_a_failure(measured):
     mutate.doubt(measured)
     measured["duration"][0, 0] = np.nan  # a run that was not made
     mutate.doubt(measured)
@@ -370,7 +370,7 @@ def test_a_figure_that_makes_no_sense_is_a_failure(measured):
     ("script", "wanted"),
     [("time.sleep(60)", "took more than"), ("os.kill(os.getpid(), 11)", "died with -11")],
 )
-def test_who_hangs_or_crashes_is_replaced(monkeypatch, tmp_path, script, wanted):
+def test_a_worker_that_hangs_or_crashes_is_replaced(monkeypatch, tmp_path, script, wanted):
     monkeypatch.setattr(mutate, "SECONDS", 0.5)
     monkeypatch.setattr(mutate, "make_originals", lambda folder: None)
     monkeypatch.setattr(mutate.tempfile, "mkdtemp", lambda prefix: str(tmp_path / "work"))
@@ -413,14 +413,14 @@ def test_distances_of_distributions_and_their_intervals():
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_recordings_that_are_made_up_are_read_with_their_totals(form):
+def test_random_recordings_are_read_with_their_totals(form):
     text, totals = bench_import.recording(np.random.default_rng(0), 0.3, form)
     found = parse_perf(text, form)
     assert found.events == bench_import.EVENTS
     np.testing.assert_array_equal(found.totals, totals)
 
 
-def test_spoilt_recordings_are_read_or_refused_in_a_sentence(tmp_path):
+def test_damaged_recordings_are_read_or_refused_in_a_sentence(tmp_path):
     those = mutate_recordings.originals(tmp_path)
     assert len({original.reader.form for original in those}) == 5
     verdicts = []
@@ -458,7 +458,7 @@ def planted_runtimes(n=1500, shape=(8, 6)):
     "kind", [runtimes_networks.NeuralNetwork, runtimes_networks.Attention], ids=lambda k: k.__name__
 )
 @pytest.mark.parametrize("slots", [0, 2])
-def test_gradients_of_networks_are_those_of_differences(kind, slots):
+def test_gradients_of_networks_equal_finite_differences(kind, slots):
     rng = np.random.default_rng(0)
     n, shape = 30, (6, 5)
     beside = rng.integers(-1, shape[0], (n, slots))
@@ -486,7 +486,7 @@ def test_gradients_of_networks_are_those_of_differences(kind, slots):
             assert wanted.reshape(-1)[place] == pytest.approx(difference, rel=0.02, abs=0.05)
 
 
-def test_every_way_to_predict_runtimes_is_scored_on_the_same_parts(tmp_path, monkeypatch):
+def test_all_methods_for_runtimes_are_scored_on_the_same_splits(tmp_path, monkeypatch):
     monkeypatch.setattr(runtimes_networks.train, "__defaults__", (300,))
     monkeypatch.setattr(runtimes_networks.Layers.__init__, "__defaults__", (32,))
     for module in (runtimes_networks, runtimes_peers):
@@ -517,7 +517,7 @@ def test_every_way_to_predict_runtimes_is_scored_on_the_same_parts(tmp_path, mon
     assert 0 < lead["next best peer"]["error"]["mean"] < 1
 
 
-def test_a_fit_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys):
+def test_a_stored_fit_is_not_repeated(tmp_path, monkeypatch, capsys):
     fits, case = Fits(planted_runtimes(), tmp_path), Case("cells", 0.5, 1)
     fits.make("linear scaling", case)
     monkeypatch.setattr(runtimes_fits, "PEERS", {"linear scaling": None})
@@ -525,7 +525,7 @@ def test_a_fit_that_is_there_is_not_made_again(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.count("linear scaling, cells-0.5-1") == 1
 
 
-def test_parts_removed_are_those_named():
+def test_ablations_replace_the_named_parts_for_a_while():
     before = towers.LEAK
     with replaced(runtimes_fits.ABLATIONS["no rectifier"].replacements):
         assert towers.LEAK == embeddings.LEAK == 1.0

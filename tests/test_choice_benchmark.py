@@ -95,7 +95,7 @@ def test_results_are_written_tabulated_and_drawn(few, tmp_path, monkeypatch, cap
     assert "| mean of the four |" in readme.read_text()
 
 
-def test_power_apart_is_a_mean_over_common_intervals():
+def test_the_difference_of_power_is_a_mean_over_common_intervals():
     from msbgen.data.schema import make_profiles
 
     def one(joules):

@@ -25,7 +25,7 @@ from msbgen.graphs.devices import device_contexts, shipped_device
 
 @pytest.fixture
 def answers(tmp_path):
-    """What was said of 60 runs of 12 graphs of two families on one device, in two seeds."""
+    """Predictions of 60 runs of 12 graphs of two families on one device, in two seeds."""
     for seed in (0, 1):
         rng = np.random.default_rng(seed)
         log = rng.normal(size=(60, 2))
@@ -36,18 +36,18 @@ def answers(tmp_path):
             "device": np.repeat("tx2", 60),
             "floor": np.array([0.03, 0.02]),
         }
-        for name, held in (("contexts", np.arange(60) % 2 == 0), ("families 0", log[:, 0] < 9)):
-            kept[f"{name}|held"] = held
-            kept[f"{name}|default"] = log[held] + [0.1, -0.05]
-            kept[f"{name}|list schedule"] = log[held] + [-0.1, 0.05]
-            kept[f"{name}|ridge"] = log[held] + [0.3 + 0.1 * seed, 0.3]
-            kept[f"{name}|low"] = log[held] - [0.2, 0.1]
-            kept[f"{name}|high"] = log[held] + [0.2, -0.05]
+        for name, held_out in (("contexts", np.arange(60) % 2 == 0), ("families 0", log[:, 0] < 9)):
+            kept[f"{name}|held"] = held_out
+            kept[f"{name}|default"] = log[held_out] + [0.1, -0.05]
+            kept[f"{name}|list schedule"] = log[held_out] + [-0.1, 0.05]
+            kept[f"{name}|ridge"] = log[held_out] + [0.3 + 0.1 * seed, 0.3]
+            kept[f"{name}|low"] = log[held_out] - [0.2, 0.1]
+            kept[f"{name}|high"] = log[held_out] + [0.2, -0.05]
         np.savez(tmp_path / f"graph-{seed}-ours.npz", **kept)
     return tmp_path
 
 
-def test_scores_are_those_of_the_answers(answers):
+def test_scores_are_those_of_the_predictions(answers):
     found = study.summary(answers, range(5))  # of the seeds that are there
     assert found["floor"] == pytest.approx([0.03, 0.02])
     assert study.means(found, "default", "families")[:3] == pytest.approx((0.1, 0.05, 1.0))
@@ -62,7 +62,7 @@ def test_scores_are_those_of_the_answers(answers):
     assert found["worst against the schedule"] == pytest.approx({"time": 1.0, "energy": 1.0})
 
 
-def test_tables_say_what_is_missing(answers):
+def test_tables_mark_missing_methods(answers):
     found = study.summary(answers, (0, 1))
     table = study.error_table(found)
     assert "| default | 0.100 / 0.050 (1.00; 2) | 0.100 / 0.050 (1.00; 2) | — | — |" in table
@@ -72,7 +72,7 @@ def test_tables_say_what_is_missing(answers):
     assert "| ridge | " in study.test_table(found)
 
 
-def test_every_family_is_held_back_once_and_every_device():
+def test_every_family_and_every_device_is_held_out_once():
     n = 90
     names = np.array([f"f{i % 18}" for i in range(n)])
     device = np.array(["a", "b", "c"])[np.arange(n) % 3]
@@ -91,9 +91,9 @@ def test_a_true_device_is_near_its_sheet_and_drawn_by_the_seed():
     assert one == same != other
     assert one.columns == sheet.columns
     assert one.levels == sheet.levels
-    for mine, told in zip(one.clusters, sheet.clusters):
-        assert mine.speed != told.speed
-        assert 0.6 < mine.speed / told.speed < 1.6
+    for mine, listed in zip(one.clusters, sheet.clusters):
+        assert mine.speed != listed.speed
+        assert 0.6 < mine.speed / listed.speed < 1.6
 
 
 @pytest.fixture(scope="module")
@@ -109,19 +109,21 @@ def table():
 
 
 @pytest.mark.parametrize("name", ["Brent", "ridge", "forest", "boosting"])
-def test_tabular_peers_learn_a_law_of_the_bound(name, table):
+def test_tabular_peers_learn_a_power_of_the_bound(name, table):
     kinds, rows = table
     names = graphs_peers.columns(kinds)
     bound = rows[:, names.index("log Brent")]
     log = np.stack([bound + 0.5, bound + 2.0], axis=1)
-    held = np.arange(len(rows)) % 4 == 0
-    said = graphs_peers.tabular(kinds)[name](rows[~held], log[~held], rows[held], 0)
-    error = np.sqrt(((said - log[held]) ** 2).mean(axis=0))
-    assert error[0] < 0.3 * log[held].std(axis=0)[0]
+    held_out = np.arange(len(rows)) % 4 == 0
+    predicted = graphs_peers.tabular(kinds)[name](
+        rows[~held_out], log[~held_out], rows[held_out], 0
+    )
+    error = np.sqrt(((predicted - log[held_out]) ** 2).mean(axis=0))
+    assert error[0] < 0.3 * log[held_out].std(axis=0)[0]
 
 
 @pytest.mark.parametrize("peer", ["GCN", "HGT"])
-def test_peers_of_the_network_answer_each_graph_by_itself(peer):
+def test_network_peers_predict_each_graph_alone(peer):
     torch = pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     torch.set_num_threads(1)
     from msbgen.graphs.predictor.encoder import GraphEncoder
@@ -151,12 +153,12 @@ def test_peers_of_the_network_answer_each_graph_by_itself(peer):
     assert not np.allclose(alone[0], alone[1])
 
 
-def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_the_study_of_agents_runs_once_and_resumes(tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="torch is missing; pip install msbgen[graph]")
     world = episodes.world(length=3)
     truth = agents_study.play.Oracle(world)
     made = agents_study.Setting(0, world, world, episodes.TX2, truth, truth)
-    asked, put = [], {}
+    seeds, put = [], {}
 
     class Here:
         """A pool whose jobs run in this process, where what is replaced below stays so."""
@@ -172,7 +174,7 @@ def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeyp
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr(agents_study, "setting_of", lambda work, seed: asked.append(seed) or made)
+    monkeypatch.setattr(agents_study, "setting_of", lambda work, seed: seeds.append(seed) or made)
     monkeypatch.setattr(agents_study, "all_kinds", lambda work, processes: None)
     monkeypatch.setattr(agents_study, "ProcessPoolExecutor", Here)
     for name, value in {"EPISODES": 2, "HEATED": 2, "DEADLINES": 1, "SHORT": 3, "LONG": 4}.items():
@@ -182,7 +184,7 @@ def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeyp
     monkeypatch.setattr(agents_study, "RESULTS", tmp_path)
     monkeypatch.setattr(agents_study, "publish", put.update)
     agents_study.run(tmp_path, seeds=1, long=1, processes=1)
-    assert asked == [0, 0, 0]
+    assert seeds == [0, 0, 0]
     names = [line.split(" | ")[0].strip("| ") for line in put["graph-choice"].splitlines()[2:]]
     assert names[0] == agents_study.ORACLE
     assert {"search, cautious", "tabular Q, 3 episodes", "tabular Q, 4 episodes"} <= set(names)
@@ -191,10 +193,10 @@ def test_a_study_of_choices_runs_once_and_goes_on_where_it_was(tmp_path, monkeyp
     assert rows[agents_study.ORACLE].split(" | ")[1] == rows["search"].split(" | ")[1]  # the truth
     assert "| bounds | " in put["graph-deadlines"]
     agents_study.run(tmp_path, seeds=1, long=1, processes=1)
-    assert asked == [0, 0, 0]  # nothing was left to do
+    assert seeds == [0, 0, 0]  # nothing was left to do
 
 
-def test_choices_are_reported_of_seeds_whose_searches_are_there(tmp_path, monkeypatch, capsys):
+def test_agents_are_reported_for_seeds_with_searches(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(agents_study, "RESULTS", tmp_path)
     put = {}
     monkeypatch.setattr(agents_study, "publish", put.update)

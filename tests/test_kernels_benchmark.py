@@ -24,10 +24,10 @@ def test_absent_sets_are_named_and_left_out(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(kernels_study.kernels_pictures, "draw", lambda results: None)
     monkeypatch.setattr(kernels_study, "shipped_folder", lambda: tmp_path)
     kernels_study.run(["gemm", "gpus", "zeus", "cpu"], tmp_path, tmp_path)
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for name in ("jetson", "nv-dvfs", "zeus"):
-        assert f"there is no folder '{name}'" in said
-    assert "cpu: left out, as cpu.nc, cpu.workloads.nc does not ship yet" in said
+        assert f"there is no folder '{name}'" in printed
+    assert "cpu: left out, as cpu.nc, cpu.workloads.nc does not ship yet" in printed
     assert not (tmp_path / "kernels.json").exists()
 
 
@@ -41,7 +41,7 @@ def test_a_choice_that_is_late_counts_and_one_in_time_regrets():
     assert regret == pytest.approx(1 / 5 - 1)
 
 
-def test_a_study_goes_on_where_it_was_and_equal_seeds_are_equal(tmp_path, monkeypatch):
+def test_an_interrupted_search_resumes_and_equal_seeds_are_equal(tmp_path, monkeypatch):
     pytest.importorskip("optuna")
     pytest.importorskip("xgboost")
     monkeypatch.setattr(kernels_peers, "TREES", (100, 120))
@@ -57,10 +57,10 @@ def test_a_study_goes_on_where_it_was_and_equal_seeds_are_equal(tmp_path, monkey
     whole = tune("a.log", 3)
     tune("b.log", 1)
     assert tune("b.log", 3) == whole
-    said = kernels_peers.tuned_boosting(
+    predicted = kernels_peers.tuned_boosting(
         table, target, group, table, journal=tmp_path / "a.log", name="study", trials=3
     )
-    assert np.abs(np.log(said / target)).mean() < 0.2
+    assert np.abs(np.log(predicted / target)).mean() < 0.2
 
 
 def test_peers_move_curves_and_lines_to_what_was_measured():
@@ -79,19 +79,19 @@ def test_the_stored_results_have_every_figure():
     assert all(figure.value >= 0 for figure in found)
 
 
-def test_surfaces_of_clock_and_batch_meet_laws_of_their_own():
+def test_surfaces_of_clock_and_batch_recover_their_own_form():
     clock, batch = (x.ravel() for x in np.meshgrid([1.0, 2.0, 4.0], [1.0, 2.0, 8.0]))
     contexts, given = np.stack([clock, batch], axis=1), np.array([0, 2, 4, 6, 8])
     curve = np.log(3 + 2 / clock)
     own = 0.3 * (3 + 2 / clock) * batch**0.8
-    said = kernels_peers.SURFACES["mean curve"](curve, contexts, given, own, True)
-    np.testing.assert_allclose(said, own)
+    predicted = kernels_peers.SURFACES["mean curve"](curve, contexts, given, own, True)
+    np.testing.assert_allclose(predicted, own)
     for is_time, own in ((True, 1 + batch * (2 + 3 / clock)), (False, 4 + clock + batch * clock)):
-        said = kernels_peers.SURFACES["a + b/f"](curve, contexts, given, own, is_time)
-        np.testing.assert_allclose(said, own, rtol=1e-6)
+        predicted = kernels_peers.SURFACES["a + b/f"](curve, contexts, given, own, is_time)
+        np.testing.assert_allclose(predicted, own, rtol=1e-6)
 
 
-def test_the_curve_of_others_is_theirs_at_each_clock():
+def test_the_mean_curve_is_that_of_other_programs_at_each_clock():
     def costs(contexts, time):
         return Costs(
             tuple(f"p{i}" for i in range(len(time))), tuple("ab"[: len(time)]), ("clock",),

@@ -61,9 +61,9 @@ def test_medians_are_over_sessions_and_launches_find_their_rows(measured):
 def test_a_network_is_left_out_with_every_kernel_of_its_own(measured):
     shown = []
 
-    def method(known, asked):
-        shown.append((sorted(set(known["m"].values)), sorted(set(asked["m"].values))))
-        return 1.1 * asked["m"].values * 1e-3 * asked["threads"].values
+    def method(known, new):
+        shown.append((sorted(set(known["m"].values)), sorted(set(new["m"].values))))
+        return 1.1 * new["m"].values * 1e-3 * new["threads"].values
 
     found = kernels_cpu.leave_networks_out(measured, method)
     assert shown == [([3.0, 4.0], [1.0, 2.0]), ([1.0, 4.0], [2.0, 3.0])]
@@ -77,32 +77,32 @@ def test_a_network_is_left_out_with_every_kernel_of_its_own(measured):
 
 
 def test_errors_against_sum_and_time_with_the_overhead_of_other_networks(measured):
-    def tenth(known, asked):
-        return 1.1 * asked["m"].values * 1e-3 * asked["threads"].values
+    def tenth(known, new):
+        return 1.1 * new["m"].values * 1e-3 * new["threads"].values
 
-    told = kernels_cpu.errors(measured, tenth)
+    scores = kernels_cpu.errors(measured, tenth)
     times = {"a": 7e-3 + 36e-4, "b": 7e-3 + 18e-4}
     for name, time in times.items():
-        assert told[name]["sum"] == pytest.approx(0.1)
-        assert told[name]["time"] == pytest.approx(0.7e-3 / time)
-        assert told[name]["time from measured kernels"] == pytest.approx(0.0, abs=1e-9)
-        assert told[name]["time as their plain sum"] == pytest.approx(1 - 7e-3 / time)
-    assert told["mean"]["time"] == pytest.approx(np.mean([0.7e-3 / t for t in times.values()]))
+        assert scores[name]["sum"] == pytest.approx(0.1)
+        assert scores[name]["time"] == pytest.approx(0.7e-3 / time)
+        assert scores[name]["time from measured kernels"] == pytest.approx(0.0, abs=1e-9)
+        assert scores[name]["time as their plain sum"] == pytest.approx(1 - 7e-3 / time)
+    assert scores["mean"]["time"] == pytest.approx(np.mean([0.7e-3 / t for t in times.values()]))
 
 
-def test_sessions_differ_by_what_was_put_in(measured):
-    told = kernels_cpu.repeatability(measured)
+def test_differences_between_sessions_are_recovered(measured):
+    scores = kernels_cpu.repeatability(measured)
     for name in ("networks", "kernels", "sums of kernels"):
-        assert told[name] == pytest.approx(0.2 / 3)
+        assert scores[name] == pytest.approx(0.2 / 3)
 
 
 def test_all_figures_are_there_for_tables_and_targets(measured, monkeypatch):
-    def exact(known, asked):
-        return asked["m"].values * 1e-3 * asked["threads"].values
+    def exact(known, new):
+        return new["m"].values * 1e-3 * new["threads"].values
 
     for name in ("default", "boosting"):
         monkeypatch.setattr(kernels_cpu, name, exact)
-    found = kernels_cpu.cpu(measured, {"exact": lambda known, asked: exact(known, asked)})
+    found = kernels_cpu.cpu(measured, {"exact": lambda known, new: exact(known, new)})
     assert found["mean"]["sum"] == found["parts"]["exact"]["sum"] == pytest.approx(0)
     figures = list(targets.kernel_figures({"cpu": found}))
     assert [figure.target for figure in figures] == [7.0, 3.0, 15.4]
@@ -113,7 +113,7 @@ def test_all_figures_are_there_for_tables_and_targets(measured, monkeypatch):
     assert "sessions differ by: networks 6.7 %" in text
 
 
-def test_as_many_as_were_drawn_are_learned_from_half_of_them_of_networks():
+def test_mixed_samples_are_half_of_networks():
     one, other = np.arange(10), np.arange(10, 14)
     found = kernels_cpu._halves(one, other)
     assert len(np.unique(found)) == len(one)
@@ -121,16 +121,16 @@ def test_as_many_as_were_drawn_are_learned_from_half_of_them_of_networks():
     assert np.isin(kernels_cpu._halves(one[:3], other), other).sum() == 1
 
 
-def test_one_session_teaches_and_all_are_what_is_met(measured):
+def test_one_session_is_learned_from_and_all_are_tested(measured):
     taught = []
 
-    def method(known, asked):
+    def method(known, new):
         taught.append((known["runtime"] / known["m"] / known["threads"]).values)
-        return asked["runtime"].values
+        return new["runtime"].values
 
     found = kernels_cpu.leave_networks_out(measured, method, session=2)
     np.testing.assert_allclose(np.concatenate(taught), 1.1e-3)
-    assert all(said == pytest.approx(total) for said, total, _ in found.values())
+    assert all(predicted == pytest.approx(total) for predicted, total, _ in found.values())
     measured.sessions[:4, 2] = np.nan
     taught.clear()
     kernels_cpu.leave_networks_out(measured, method, session=2)

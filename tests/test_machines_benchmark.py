@@ -63,7 +63,7 @@ def test_every_part_is_measured_written_and_drawn(small):
     assert json.loads((small / "relative.json").read_text()).keys() == results.keys()
 
 
-def test_task_graphs_are_told_of_where_they_lie(small, capsys):
+def test_missing_task_graphs_are_named(small, capsys):
     machines_study.run(["graphs"], None)
     assert "give --data FOLDER" in capsys.readouterr().out
 
@@ -77,19 +77,19 @@ def test_tasks_that_ran_on_all_processors_are_runs(tmp_path):
     assert runs["counters"].values[0].tolist() == [64.0**3, 64.0, 5.0]
 
 
-def test_shipped_runs_are_the_rows_that_the_tables_speak_of():
+def test_shipped_runs_have_the_number_of_rows_of_the_page():
     runs = machines_study.shipped_runs(machines_study.MIXED)
     assert runtimes_of(runs).shape == (2024, 4)
     assert complete_runs(runs).sizes["run"] == 2024
 
 
 @pytest.mark.parametrize("name", [*machines_peers.PEERS, *machines_peers.PAPER])
-def test_peers_know_their_own_source_but_for_the_mean(name):
+def test_peers_reproduce_the_source_except_the_mean(name):
     peer = {**machines_peers.PEERS, **machines_peers.PAPER}[name]
     runs = made_runs(30)
     known, new = runs.isel(run=slice(0, 40)), runs.isel(run=slice(40, 60))
     rows = np.ones((40, len(MACHINES)), dtype=bool)
-    said, truth = peer(known, rows, new), runtimes_of(new)
-    own = np.median(np.abs(said[:, [0, 1, 2], [0, 1, 2]] / truth - 1))
-    assert said.shape == (20, 3, 3)
-    assert (own < 0.3) == (name != "mean")
+    predicted, truth = peer(known, rows, new), runtimes_of(new)
+    source_error = np.median(np.abs(predicted[:, [0, 1, 2], [0, 1, 2]] / truth - 1))
+    assert predicted.shape == (20, 3, 3)
+    assert (source_error < 0.3) == (name != "mean")

@@ -32,7 +32,7 @@ def log():
     return queues_data.Log("made up", made.submission, made.runtime)
 
 
-def test_a_logged_time_is_that_on_a_machine_where_the_estimate_is_right(vectors, log):
+def test_the_logged_time_is_that_on_the_source_machine(vectors, log):
     jobs = queues_data.draw(vectors, log, 3, jobs=300)
     known = jobs.runtime == jobs.estimate
     assert (known.sum(axis=1) == 1).all()
@@ -55,7 +55,7 @@ def test_files_are_found_anywhere_in_a_folder(tmp_path):
         queues_data.find(tmp_path, "other")
 
 
-def test_ratios_are_those_of_the_best_of_the_paper_and_tables_find_their_places(
+def test_ratios_are_to_the_best_of_the_paper_and_tables_are_written(
     vectors, log, tmp_path, monkeypatch
 ):
     page = tmp_path / "queues.md"
@@ -76,9 +76,9 @@ def test_ratios_are_those_of_the_best_of_the_paper_and_tables_find_their_places(
     )
     queues_study.run(tmp_path, ["programs"])
     queues_study.run(tmp_path, ["graphs", "widths"])
-    told = json.loads((tmp_path / "queue.json").read_text())
-    assert told.keys() == {"programs", "graphs", "widths"}
-    found = told["programs"]["one_queue"]["load 0.7"]
+    stored = json.loads((tmp_path / "queue.json").read_text())
+    assert stored.keys() == {"programs", "graphs", "widths"}
+    found = stored["programs"]["one_queue"]["load 0.7"]
     seeds = []
     for seed in queues_study.SEEDS:
         jobs = queue.at_load(draw(vectors, log, seed, 60), vectors.machines, 0.7)
